@@ -1,0 +1,143 @@
+"""The command line `freshgate`: settings, the engine, the server, and their orderly end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import importlib.metadata
+import logging
+import signal
+import sys
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from gateway import config
+from gateway.config import Address, ConfigError, Settings
+from gateway.errors import FreshgateError
+from gateway.server import Server
+from gateway.spark.engine import EmbeddedEngine, ExternalEngine
+
+log = logging.getLogger(__name__)
+
+DEFAULT_FILE = Path("conf/freshgate.toml")
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line. Returns the exit code: 0 done, 1 failed, 2 wrong usage or settings."""
+    options = _parser().parse_args(arguments)
+    if options.command == "config":
+        sys.stdout.write(config.reference())
+        return 0
+    try:
+        settings = _settings(options)
+    except ConfigError as error:
+        return _fail(str(error), EXIT_USAGE)
+    logging.basicConfig(
+        level=settings.log.level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        uvloop.run(serve(settings))
+    except FreshgateError as error:
+        return _fail(str(error), EXIT_FAILED)
+    except OSError as error:
+        return _fail(_listen_problem(settings, error), EXIT_FAILED)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="freshgate", description="Materialized views for Spark SQL, over plain HiveServer2."
+    )
+    version = importlib.metadata.version("freshgate")
+    parser.add_argument("--version", action="version", version=f"freshgate {version}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("serve", help="run the gateway", description="Run the gateway until SIGTERM or Ctrl-C.")
+    run.add_argument("--config", type=Path, metavar="FILE", help=f"settings; default: {DEFAULT_FILE} where it exists")
+    run.add_argument("--host", help="address to listen on (listen.host)")
+    run.add_argument("--port", help="port to listen on, 0 for a free one (listen.port)")
+    run.add_argument("--data-dir", metavar="DIR", help="metastore and warehouse of the embedded Spark (data_dir)")
+    run.add_argument("--upstream", metavar="HOST:PORT", help="an existing Spark Thrift Server (upstream.address)")
+    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any setting; may be repeated")
+    commands.add_parser("config", help="print every setting with its default and reason, as a TOML file")
+    return parser
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    named = {
+        "listen.host": options.host,
+        "listen.port": options.port,
+        "data_dir": options.data_dir,
+        "upstream.address": options.upstream,
+    }
+    overrides = [*options.set, *(f"{name}={value}" for name, value in named.items() if value is not None)]
+    path: Path | None = options.config
+    if path is None and DEFAULT_FILE.exists():
+        path = DEFAULT_FILE
+    return config.load(path, overrides)
+
+
+async def serve(settings: Settings) -> None:
+    """Runs the gateway until a signal. Raises FreshgateError without Spark, OSError when it cannot listen."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    engine = _engine(settings)
+    stopped = asyncio.create_task(stopping.wait())
+    try:
+        if not await _unless(stopped, engine.start()):
+            return
+        server = Server(settings, engine)
+        try:
+            if await _unless(stopped, server.start()):
+                address = Address(settings.listen.host, server.port)
+                print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)
+                await stopped
+                log.info("Stopping.")
+        finally:
+            await server.stop()
+    finally:
+        stopped.cancel()
+        await engine.stop()
+
+
+def _engine(settings: Settings) -> EmbeddedEngine | ExternalEngine:
+    if settings.upstream.address:
+        return ExternalEngine(Address.parse(settings.upstream.address))
+    return EmbeddedEngine(settings)
+
+
+async def _unless(stopped: asyncio.Task[bool], work: Coroutine[Any, Any, Any]) -> bool:
+    """Does the work, and says whether it came to its end before the gateway was told to stop."""
+    task = asyncio.create_task(work)
+    await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+        return False
+    task.result()
+    return not stopped.done()
+
+
+def _listen_problem(settings: Settings, error: OSError) -> str:
+    place = Address(settings.listen.host, settings.listen.port)
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {settings.listen.port} is in use. Stop what listens at {place}, or choose another with --port."
+    if error.errno == errno.EACCES:
+        return f"Not allowed to listen at {place}. Ports below 1024 need rights; choose another with --port."
+    return f"Cannot listen at {place}: {error}. Check --host and --port."
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"freshgate: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,414 @@
+"""Every setting: its name, type, default and reason. `conf/freshgate.toml` is printed from here, and only from here.
+
+A setting's name is its path in the dataclasses below (`listen.port`). Values come from the defaults, then from a TOML
+file, then from `--set name=value`; a later one wins. Values of time are in seconds, values of size in bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import textwrap
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self, get_type_hints
+
+TRANSPORTS = ("sasl", "nosasl")
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+Check = Callable[[Any], str | None]
+
+
+class ConfigError(Exception):
+    """A setting that does not exist, or a value that it cannot have. The message names both and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A TCP address."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `HOST:PORT`; an IPv6 host stands in brackets. Raises ConfigError."""
+        host, colon, port = text.rpartition(":")
+        host = host.strip().removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ConfigError(f"'{text}' is not an address. Write HOST:PORT, for example 127.0.0.1:10000.")
+        return cls(host, int(port))
+
+
+def _between(low: float, high: float) -> Check:
+    def check(value: Any) -> str | None:
+        return None if low <= value <= high else f"must be between {low} and {high}"
+
+    return check
+
+
+def _at_least(low: float) -> Check:
+    return lambda value: None if low <= value < math.inf else f"must be at least {low}, and finite"
+
+
+def _one_of(*choices: str) -> Check:
+    return lambda value: None if value in choices else f"must be one of {', '.join(choices)}"
+
+
+def _some_of(*choices: str) -> Check:
+    def check(value: Any) -> str | None:
+        fits = value and all(item in choices for item in value)
+        return None if fits else f"must name at least one of {', '.join(choices)}, and nothing else"
+
+    return check
+
+
+def _filled(value: Any) -> str | None:
+    return None if value else "must not be empty"
+
+
+def _address_or_empty(value: Any) -> str | None:
+    if value:
+        try:
+            Address.parse(value)
+        except ConfigError as error:
+            return str(error)
+    return None
+
+
+def _setting(default: Any, why: str, check: Check | None = None) -> Any:
+    return field(default=default, metadata={"why": why, "check": check})
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where clients connect."""
+
+    host: str = _setting(
+        "127.0.0.1",
+        "Address to listen on. Only this machine by default, because nothing checks passwords before Spark does; "
+        "0.0.0.0 serves every interface.",
+        _filled,
+    )
+    port: int = _setting(10000, "TCP port; 10000 is HiveServer2's own. 0 picks a free one.", _between(0, 65535))
+    transports: tuple[str, ...] = _setting(
+        TRANSPORTS,
+        "How clients may talk: sasl (Hive JDBC's and PyHive's default, with user and password), nosasl "
+        "(auth=noSasl). Both share the port.",
+        _some_of(*TRANSPORTS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The Spark Thrift Server behind the gateway, and how the gateway's own sessions log in there."""
+
+    address: str = _setting(
+        "",
+        "HOST:PORT of an existing Spark Thrift Server. Empty: the embedded engine is started.",
+        _address_or_empty,
+    )
+    transport: str = _setting("sasl", "What that server speaks: sasl or nosasl.", _one_of(*TRANSPORTS))
+    user: str = _setting(
+        "freshgate",
+        "User of the gateway's own sessions. They refresh and drop what views store, so this user must be allowed to "
+        "read every base table and to write the storage database.",
+        _filled,
+    )
+    password: str = _setting("", "Password of that user. Keep the file that holds it private.")
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The embedded Spark, used when upstream.address is empty."""
+
+    master: str = _setting(
+        "local[*]", "Spark master: local[*] is this machine; spark://..., yarn and k8s://... name a cluster.", _filled
+    )
+    driver_memory: str = _setting(
+        "2g", "Java heap of the driver, which is all of Spark with a local master.", _filled
+    )
+    start_timeout: float = _setting(
+        120.0, "Seconds to wait for Spark to start. A cluster may queue the application.", _at_least(1)
+    )
+    spark: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({}),
+        metadata={
+            "why": "Any Spark setting, named as Spark names it. They win over the gateway's own choices. Example: "
+            'sql.shuffle.partitions = "64" below [engine.spark], or '
+            "--set engine.spark.sql.shuffle.partitions=64.",
+            "check": None,
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Where materialized views keep their rows."""
+
+    database: str = _setting(
+        "freshgate_storage",
+        "Database of the storage tables. One of its own, so that they do not clutter the users' databases.",
+        lambda value: (
+            None if value.isidentifier() and value.isascii() else "must be a plain name: letters, digits, _"
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Old contents of materialized views."""
+
+    retention: float = _setting(
+        60.0,
+        "Seconds that a replaced version is kept, for readers that planned their query just before the switch.",
+        _at_least(0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """Recomputing materialized views."""
+
+    max_concurrent: int = _setting(
+        4, "Refreshes that run at one time, so that they leave Spark room for the clients' queries.", _at_least(1)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Ordinary Spark views, through which a statement can read a materialized one."""
+
+    scan_interval: float = _setting(
+        30.0,
+        "Seconds after which the list of a database's Spark views is read again. Views made through the gateway are "
+        "known at once; this bounds the delay for views made elsewhere.",
+        _at_least(0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds that keep one client from starving the others."""
+
+    connections: int = _setting(
+        2000, "Client connections at one time; the embedded Spark has as many threads for them.", _at_least(1)
+    )
+    request_bytes: int = _setting(
+        67108864, "Longest request of a client: 64 MiB, far above any statement text.", _at_least(4096)
+    )
+    login_seconds: float = _setting(
+        30.0,
+        "Time a new connection has to log in, so that silent ones do not use up the connections.",
+        _at_least(0.1),
+    )
+    buffer_bytes: int = _setting(
+        1048576,
+        "Bytes held for a peer that reads slowly, before the other side is paused. Results of any size pass through.",
+        _at_least(4096),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What the gateway writes to standard error."""
+
+    level: str = _setting("INFO", "Least level shown: DEBUG, INFO, WARNING or ERROR.", _one_of(*LOG_LEVELS))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings. The attribute path is the setting's name."""
+
+    data_dir: str = _setting(
+        "freshgate-data",
+        "Directory of the embedded engine: metastore, warehouse, logs. Only one gateway at a time can use it.",
+        _filled,
+    )
+    listen: Listen = field(default_factory=Listen)
+    upstream: Upstream = field(default_factory=Upstream)
+    engine: Engine = field(default_factory=Engine)
+    storage: Storage = field(default_factory=Storage)
+    versions: Versions = field(default_factory=Versions)
+    refresh: Refresh = field(default_factory=Refresh)
+    views: Views = field(default_factory=Views)
+    limits: Limits = field(default_factory=Limits)
+    log: Log = field(default_factory=Log)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """One setting as the loader and the printer see it."""
+
+    name: str
+    type: Any
+    default: Any
+    why: str
+    check: Check | None
+
+
+FREE_TABLE = "engine.spark"
+
+
+def _settings_of(owner: Any, prefix: str = "") -> Iterator[_Setting]:
+    hints = get_type_hints(type(owner))
+    for item in dataclasses.fields(owner):
+        value = getattr(owner, item.name)
+        if dataclasses.is_dataclass(value):
+            yield from _settings_of(value, f"{prefix}{item.name}.")
+        else:
+            why, check = item.metadata["why"], item.metadata["check"]
+            yield _Setting(prefix + item.name, hints[item.name], value, why, check)
+
+
+SETTINGS: Mapping[str, _Setting] = {item.name: item for item in _settings_of(Settings())}
+
+
+def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
+    """Reads the settings: defaults, then the TOML file, then `name=value` texts in order. Raises ConfigError."""
+    values: dict[str, Any] = {}
+    spark: dict[str, str] = {}
+    for name, value in _from_file(path) if path else ():
+        _put(name, value, values, spark, source=str(path))
+    for text in overrides:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {text}: write name=value, for example --set listen.port=10001.")
+        name = name.strip()
+        _put(name, _from_text(name, value), values, spark, source=f"--set {text}")
+    if spark:
+        values[FREE_TABLE] = MappingProxyType(spark)
+    settings: Settings = _build(Settings(), values)
+    return settings
+
+
+def _from_file(path: Path) -> Iterator[tuple[str, Any]]:
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"Cannot read the configuration file {path}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a TOML file: {error}.") from error
+    return _flatten(tree)
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _put(name: str, value: Any, values: dict[str, Any], spark: dict[str, str], source: str) -> None:
+    if name.startswith(FREE_TABLE + "."):
+        # Everything behind "engine." is the name that Spark uses.
+        spark[name.removeprefix("engine.")] = _spark_text(name, value, source)
+        return
+    setting = SETTINGS.get(name)
+    if setting is None or name == FREE_TABLE:
+        near = difflib.get_close_matches(name, [item for item in SETTINGS if item != FREE_TABLE], n=1, cutoff=0.5)
+        advice = f"Did you mean '{near[0]}'?" if near else "`freshgate config` lists the settings."
+        raise ConfigError(f"{source}: there is no setting '{name}'. {advice}")
+    value = _typed(setting, value, source)
+    problem = setting.check(value) if setting.check else None
+    if problem:
+        raise ConfigError(f"{source}: '{name}' {problem}; it is {_toml(value)}.")
+    values[name] = value
+
+
+def _spark_text(name: str, value: Any, source: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise ConfigError(f"{source}: '{name}' must be a text, a number or true/false.")
+
+
+def _typed(setting: _Setting, value: Any, source: str) -> Any:
+    """The value in the setting's type. An int is a fine float; a bool is never a number."""
+    wanted = setting.type
+    if wanted is str and isinstance(value, str):
+        return value
+    if wanted is int and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if wanted is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if wanted == tuple[str, ...] and is_list:
+        return tuple(value)
+    kind = {str: "a text", int: "a whole number", float: "a number"}.get(wanted, "a list of texts")
+    shown = json.dumps(value, default=str)
+    raise ConfigError(
+        f"{source}: '{setting.name}' must be {kind}, for example {_toml(setting.default)}; it is {shown}."
+    )
+
+
+def _from_text(name: str, text: str) -> Any:
+    """A value typed on the command line: texts need no quotes there, lists are separated by commas."""
+    setting = SETTINGS.get(name)
+    if setting is None:
+        return text
+    if setting.type == tuple[str, ...]:
+        return [item.strip() for item in text.split(",") if item.strip()]
+    if setting.type in (int, float):
+        try:
+            return setting.type(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _build(owner: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
+    changes: dict[str, Any] = {}
+    for item in dataclasses.fields(owner):
+        name = prefix + item.name
+        current = getattr(owner, item.name)
+        if dataclasses.is_dataclass(current):
+            changes[item.name] = _build(current, values, f"{name}.")
+        elif name in values:
+            changes[item.name] = values[name]
+    return dataclasses.replace(owner, **changes)
+
+
+def reference() -> str:
+    """The text of `conf/freshgate.toml`: every setting with its reason, commented out at its default."""
+    lines = [
+        "# Freshgate's settings. Each stands here with its default; remove the # to change it.",
+        "# The command line's --set name=value wins over this file. Times are in seconds, sizes in bytes.",
+        "# This file is printed by `freshgate config`.",
+        "",
+    ]
+    settings = Settings()
+    for item in dataclasses.fields(settings):
+        value = getattr(settings, item.name)
+        if dataclasses.is_dataclass(value):
+            lines += ["", f"# {(type(value).__doc__ or '').strip()}", f"[{item.name}]"]
+        for setting in SETTINGS.values():
+            if setting.name == item.name or setting.name.startswith(item.name + "."):
+                lines += [*_described(setting), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _described(setting: _Setting) -> list[str]:
+    why = textwrap.wrap(setting.why, width=100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    if setting.name == FREE_TABLE:
+        return [*why, f"[{FREE_TABLE}]"]
+    return [*why, f"# {setting.name.rpartition('.')[2]} = {_toml(setting.default)}"]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    # A JSON string without control characters is a TOML basic string, and numbers are alike.
+    return json.dumps(value, ensure_ascii=False)

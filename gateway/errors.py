@@ -1,0 +1,58 @@
+"""Errors that a client sees: each carries a SQLSTATE, names the object, and says what to do (DESIGN invariant 8)."""
+
+from __future__ import annotations
+
+
+class FreshgateError(Exception):
+    """An error for the client.
+
+    `sqlstate` is five characters of ISO/IEC 9075; `message` names the object and says what to do. `cause` is what
+    Spark said, where Spark said it.
+    """
+
+    sqlstate = "HY000"
+
+    def __init__(self, message: str, sqlstate: str | None = None, cause: str | None = None) -> None:
+        super().__init__(message if cause is None else f"{message} Spark said: {cause}")
+        if sqlstate is not None:
+            self.sqlstate = sqlstate
+
+
+class SyntaxRefused(FreshgateError):
+    """A statement of ours that does not follow its grammar."""
+
+    sqlstate = "42601"
+
+
+class NoSuchView(FreshgateError):
+    sqlstate = "42P01"
+
+
+class NameTaken(FreshgateError):
+    sqlstate = "42P07"
+
+
+class NotAllowed(FreshgateError):
+    """A write to a materialized view or its storage."""
+
+    sqlstate = "42809"
+
+
+class DefinitionRefused(FreshgateError):
+    """A definition that Spark, or the rules of materialized views, do not accept."""
+
+    sqlstate = "42P16"
+
+
+class RefreshFailed(FreshgateError):
+    sqlstate = "58000"
+
+
+class UpstreamLost(FreshgateError):
+    """The Spark Thrift Server went away while it was needed."""
+
+    sqlstate = "08S01"
+
+
+class StatementFailed(FreshgateError):
+    """Spark refused or failed a statement. Carries Spark's own message and SQLSTATE."""

@@ -1,0 +1,337 @@
+"""The materialized views that exist, in memory, as the table properties in Spark's metastore tell.
+
+Nothing is stored anywhere else: `load` reads everything back. What a view's name shows to Spark decides which version
+is current (`read_published`), the properties say what that version contains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from gateway.errors import FreshgateError, NoSuchView
+from gateway.mv import properties as stored
+from gateway.mv.changes import Ledger, OpenWrites, Write
+from gateway.mv.model import MaterializedView, Version
+from gateway.mv.ports import Metastore
+from sql import maintenance
+from sql.names import TableName
+
+log = logging.getLogger(__name__)
+
+DEFINITION_SUFFIX = "__definition"
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One view and what the gateway knows of it beyond the catalog's properties."""
+
+    view: MaterializedView
+    ledger: Ledger
+    visible: bool = True
+    """False while CREATE builds it: writes are noted already, no statement finds it by name."""
+    uncertain: bool = False
+    """The connection broke while a version was published: only the metastore knows which one is current."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held over changes of the stored properties: the metastore replaces a table's properties as a whole, so of two
+    concurrent changes one would be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What a crash or a failed statement left in the storage database, and a view's versions that are not current."""
+
+    storage: TableName
+    definition: TableName
+    versions: frozenset[int] | None
+    """The versions to drop; None: the table, its definition and everything."""
+
+
+class Catalog:
+    """The views by name and id, and which of them depend on a table."""
+
+    def __init__(self, metastore: Metastore, storage_database: str, parallel: int) -> None:
+        self._metastore = metastore
+        self._parallel = parallel
+        self._entries: dict[str, Entry] = {}
+        self._by_name: dict[TableName, Entry] = {}
+        self._dependents: dict[TableName, frozenset[str]] = {}
+        self._name_locks: dict[TableName, asyncio.Lock] = {}
+        self.storage_database = storage_database
+        self.writes = OpenWrites()
+        self.view_words: frozenset[str] = frozenset()
+        """The last parts of the views' names, and the storage database's name."""
+        self.table_words: frozenset[str] = frozenset()
+        """The last parts of the base tables' names, and their databases' names: DROP DATABASE writes them too."""
+        self._index()
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    @property
+    def idle(self) -> bool:
+        """There is no view, nor one being created."""
+        return not self._entries
+
+    def views(self) -> list[MaterializedView]:
+        """Every view that can be read, by name."""
+        return [self._by_name[name].view for name in sorted(self._by_name)]
+
+    def named(self, name: TableName) -> MaterializedView | None:
+        entry = self._by_name.get(name)
+        return entry.view if entry else None
+
+    def entry(self, view_id: str) -> Entry:
+        """Raises NoSuchView for one that was dropped."""
+        try:
+            return self._entries[view_id]
+        except KeyError:
+            raise NoSuchView(f"The materialized view {view_id} was dropped.") from None
+
+    def lock_of(self, view_id: str) -> asyncio.Lock:
+        """Held over changes of the view's stored properties; a dropped view has none that matter."""
+        entry = self._entries.get(view_id)
+        return entry.lock if entry else asyncio.Lock()
+
+    def find(self, view_id: str) -> Entry | None:
+        return self._entries.get(view_id)
+
+    def dependents(self, tables: Iterable[TableName]) -> list[Entry]:
+        """The views that read one of `tables` directly or through Spark views (not through other MVs)."""
+        ids = {view_id for table in tables for view_id in self._dependents.get(table, ())}
+        return [self._entries[view_id] for view_id in sorted(ids)]
+
+    def tables_in(self, database: str) -> frozenset[TableName]:
+        """The base tables that lie in a database."""
+        return frozenset(table for table in self._dependents if table.database == database)
+
+    def is_stale(self, view_id: str) -> bool:
+        """Whether the current version misses a write that has ended, its own or one below another view."""
+        return self._is_stale(view_id, frozenset())
+
+    def _is_stale(self, view_id: str, above: frozenset[str]) -> bool:
+        entry = self._entries.get(view_id)
+        if entry is None or view_id in above:
+            return True
+        if entry.ledger.stale or entry.uncertain:
+            return True
+        seen = entry.view.current.watermark.views
+        return any(
+            base not in self._entries
+            or seen.get(base) != self._entries[base].view.current.number
+            or self._is_stale(base, above | {view_id})
+            for base in entry.view.views
+        )
+
+    def reads(self, view_id: str) -> frozenset[str]:
+        """The view itself and all views below it."""
+        found: set[str] = set()
+        pending = [view_id]
+        while pending:
+            current = pending.pop()
+            if current not in found and (entry := self._entries.get(current)):
+                found.add(current)
+                pending.extend(entry.view.views)
+        return frozenset(found)
+
+    # --- noted writes ------------------------------------------------------------------------------
+
+    async def begin_write(self, write: Write) -> None:
+        """Notes a write that is about to be forwarded with every view that depends on its tables.
+
+        Returns when the marks are stored; raises what the metastore raises, and then nothing is noted.
+        """
+        entries = self.dependents(write.tables or ())
+        for entry in entries:
+            entry.ledger.begin(write.number)
+        try:
+            await asyncio.gather(*(self._store_mark(entry) for entry in entries))
+        except FreshgateError:
+            self.end_write(write)
+            raise
+
+    def end_write(self, write: Write) -> None:
+        """Notes that a write has ended, however it did."""
+        self.writes.end(write)
+        for entry in self._entries.values() if write.tables is None else self.dependents(write.tables):
+            entry.ledger.end(write.number)
+
+    async def _store_mark(self, entry: Entry) -> None:
+        async with entry.lock:
+            if not entry.visible or not entry.ledger.looks_fresh_in_catalog:
+                return
+            mark = entry.ledger.events
+            await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_mark(mark)))
+            entry.ledger.stored_mark = mark
+
+    # --- changing ----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def name_lock(self, name: TableName) -> AsyncIterator[None]:
+        """One CREATE or DROP of a name at a time."""
+        lock = self._name_locks.setdefault(name, asyncio.Lock())
+        async with lock:
+            yield
+        if not lock.locked() and self._name_locks.get(name) is lock:
+            del self._name_locks[name]
+
+    def reserve(self, view: MaterializedView) -> Entry:
+        """A view that CREATE is building: from now on writes are noted for it. Open ones count as begun."""
+        entry = Entry(view, Ledger(0, 0, 0, 0, 0), visible=False)
+        for write in self.writes.touching(view.tables):
+            entry.ledger.begin(write.number)
+        self._entries[view.id] = entry
+        self._index()
+        return entry
+
+    def show(self, entry: Entry) -> Entry | None:
+        """Makes a reserved view visible; returns the entry that it replaces."""
+        replaced = self._by_name.get(entry.view.name)
+        entry.visible = True
+        self._by_name[entry.view.name] = entry
+        if replaced is not None:
+            del self._entries[replaced.view.id]
+        self._index()
+        return replaced
+
+    def remove(self, entry: Entry) -> None:
+        """Takes a view out, visible or reserved."""
+        self._entries.pop(entry.view.id, None)
+        if self._by_name.get(entry.view.name) is entry:
+            del self._by_name[entry.view.name]
+        self._index()
+
+    def replace(self, entry: Entry, view: MaterializedView) -> None:
+        """The entry's view has changed (its name and id have not)."""
+        reindex = view.tables != entry.view.tables
+        if reindex:
+            for write in self.writes.touching(view.tables - entry.view.tables):
+                if write.number not in entry.ledger.open:
+                    entry.ledger.begin(write.number)
+        entry.view = view
+        if reindex:
+            self._index()
+
+    def _index(self) -> None:
+        dependents: dict[TableName, set[str]] = {}
+        for entry in self._entries.values():
+            for table in entry.view.tables:
+                dependents.setdefault(table, set()).add(entry.view.id)
+        self._dependents = {table: frozenset(ids) for table, ids in dependents.items()}
+        self.view_words = frozenset({self.storage_database, *(name.table for name in self._by_name)})
+        self.table_words = frozenset(word for table in dependents for word in (table.table, table.database))
+
+    # --- loading -----------------------------------------------------------------------------------
+
+    async def load(self) -> list[Leftover]:
+        """Reads every view from the metastore; returns what should be dropped."""
+        names = sorted(await self._metastore.tables(self.storage_database))
+        gate = asyncio.Semaphore(self._parallel)
+
+        async def read(table: str) -> Leftover | None:
+            async with gate:
+                return await self._load_one(TableName(self.storage_database, table))
+
+        storages = [name for name in names if not name.endswith(DEFINITION_SUFFIX)]
+        leftovers = await asyncio.gather(*(read(name) for name in storages))
+        orphans = (
+            TableName(self.storage_database, name)
+            for name in names
+            if name.endswith(DEFINITION_SUFFIX) and name.removesuffix(DEFINITION_SUFFIX) not in storages
+        )
+        self._index()
+        return [
+            *(leftover for leftover in leftovers if leftover is not None),
+            *(Leftover(_storage_of(orphan), orphan, None) for orphan in orphans),
+        ]
+
+    async def _load_one(self, storage: TableName) -> Leftover | None:
+        found = await self._metastore.properties(storage)
+        if not stored.is_ours(found):
+            log.warning("%s is not a storage table of Freshgate; it is left alone", storage)
+            return None
+        definition = definition_of(storage)
+        try:
+            version = await self._published(stored.read_name(found), storage)
+            if version is None:
+                return Leftover(storage, definition, None)
+            view = stored.read_view(found, storage, definition, version)
+        except stored.UnreadableProperties as error:
+            log.error("a materialized view is left out: %s", error)
+            return None
+        entry = Entry(view, Ledger.of_stored(view.current, view.mark))
+        self._entries[view.id] = entry
+        self._by_name[view.name] = entry
+        old = (await self._metastore.versions(storage) | stored.versions(found)) - {version}
+        return Leftover(storage, definition, old) if old else None
+
+    async def _published(self, name: TableName, storage: TableName) -> int | None:
+        """The version that the public view shows, None where it shows another storage or is gone."""
+        relation = await self._metastore.relation(name)
+        published = maintenance.read_published(relation.view_text) if relation else None
+        if published is None or published[0] != storage:
+            return None
+        return published[1]
+
+    async def adopt(self, storage: TableName, retire: Callable[[str, Leftover], None]) -> Entry | None:
+        """Enters a view whose CREATE broke off, if its public view came to be, otherwise retires what there is.
+
+        Returns the entry that it replaces.
+        """
+        before = dict(self._by_name)
+        leftover = None
+        if storage.table in await self._metastore.tables(storage.database):
+            leftover = await self._load_one(storage)
+        elif definition_of(storage).table in await self._metastore.tables(storage.database):
+            leftover = Leftover(storage, definition_of(storage), None)
+        if leftover is not None:
+            retire(storage.table, leftover)
+        self._index()
+        entry = self._entries.get(storage.table)
+        replaced = before.get(entry.view.name) if entry else None
+        if replaced is None or replaced is entry:
+            return None
+        del self._entries[replaced.view.id]
+        self._index()
+        return replaced
+
+    async def settle(self, entry: Entry) -> None:
+        """Asks the metastore which version is current, after a connection broke while one was published."""
+        async with entry.lock:
+            if not entry.uncertain:
+                return
+            version = await self._published(entry.view.name, entry.view.storage)
+            found = await self._metastore.properties(entry.view.storage)
+            if version is None:
+                raise NoSuchView(
+                    f"The view {entry.view.name} was dropped or replaced outside the gateway. "
+                    f"Run DROP MATERIALIZED VIEW {entry.view.name}, then create it again."
+                )
+            self.replace(entry, stored.read_view(found, entry.view.storage, entry.view.definition, version))
+            entry.ledger.stored_mark = entry.view.mark
+            entry.ledger.stored_watermark = entry.view.current.watermark.events
+            # What the settled version contains in memory's numbering is not known any more: only what is stored.
+            entry.ledger.contains = min(entry.ledger.events, entry.view.current.watermark.events)
+            entry.uncertain = False
+
+
+def published(entry: Entry, version: Version, contains: int, mark: int, reserved: int) -> MaterializedView:
+    """Enters in the ledger that `version` is current; returns the view that has it."""
+    ledger = entry.ledger
+    ledger.contains = contains
+    ledger.stored_mark = mark
+    ledger.stored_watermark = version.watermark.events
+    return entry.view.published(version, mark, reserved)
+
+
+def definition_of(storage: TableName) -> TableName:
+    return TableName(storage.database, storage.table + DEFINITION_SUFFIX)
+
+
+def _storage_of(definition: TableName) -> TableName:
+    return TableName(definition.database, definition.table.removesuffix(DEFINITION_SUFFIX))

@@ -1,0 +1,114 @@
+"""Noted writes: which statements that passed through the gateway may have changed what a materialized view reads.
+
+Each view has a ledger of numbered events. A write makes two: one before it is forwarded, one when it has ended; it may
+have committed at any moment between. A refresh that begins when the last event is n contains everything of the writes
+that had ended by then. So, of a version:
+
+- `contains` (in memory) is the last event before its refresh began. The version is stale when a write *ended* later.
+- `Watermark.events` (stored) is lower while writes were open: it ends before the first of them began. After a crash
+  nobody knows what became of them, so the stored mark must make the version stale.
+
+The mark is stored before the first write after a refresh is forwarded, and not again until the next refresh: a mark
+that already makes the stored version stale says all there is to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+
+from gateway.mv.model import Version
+from sql.names import TableName
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The noted writes of one view."""
+
+    events: int
+    """Number of the last event."""
+    ended: int
+    """Number of the last event that was the end of a write."""
+    contains: int
+    """The last event before the refresh of the current version began."""
+    stored_mark: int
+    """The mark that the catalog holds."""
+    stored_watermark: int
+    """The greatest watermark of a version that may be the current one in the catalog."""
+    open: dict[int, int] = field(default_factory=dict)
+    """Writes that have not ended: their id, and the event of their beginning."""
+
+    @classmethod
+    def of_stored(cls, version: Version, mark: int) -> Ledger:
+        """The ledger after a start: every write that the catalog knows of counts as ended."""
+        events = version.watermark.events
+        return cls(events=mark, ended=mark, contains=events, stored_mark=mark, stored_watermark=events)
+
+    @property
+    def stale(self) -> bool:
+        return self.ended > self.contains
+
+    @property
+    def watermark(self) -> int:
+        """What a refresh that begins now may store as contained."""
+        return min(self.open.values(), default=self.events + 1) - 1
+
+    @property
+    def looks_fresh_in_catalog(self) -> bool:
+        """After a crash now, the view would be taken for fresh."""
+        return self.stored_mark <= self.stored_watermark
+
+    def begin(self, write: int) -> None:
+        self.events += 1
+        self.open[write] = self.events
+
+    def end(self, write: int) -> None:
+        if self.open.pop(write, None) is not None:
+            self.events += 1
+            self.ended = self.events
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Write:
+    """A forwarded statement that may write.
+
+    `tables` are what it may change; None while nobody needed to know, because no view's base table stood in it: then
+    `words` are its identifiers, and a view that is created while it runs judges by them.
+    """
+
+    number: int
+    words: frozenset[str]
+    tables: frozenset[TableName] | None
+
+
+class OpenWrites:
+    """Every forwarded statement that may write and has not ended, base tables or not.
+
+    A view that is created while such a statement runs must know of it: it may commit after the view's first refresh
+    has read.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._open: dict[int, Write] = {}
+
+    def begin(self, words: frozenset[str], tables: Iterable[TableName] | None) -> Write:
+        write = Write(next(self._numbers), words, None if tables is None else frozenset(tables))
+        self._open[write.number] = write
+        return write
+
+    def end(self, write: Write) -> None:
+        self._open.pop(write.number, None)
+
+    def touching(self, tables: frozenset[TableName]) -> list[Write]:
+        """The open writes that may change one of `tables`."""
+        words = frozenset(table.table for table in tables)
+        return [write for write in self._open.values() if _touches(write, tables, words)]
+
+
+def _touches(write: Write, tables: frozenset[TableName], words: frozenset[str]) -> bool:
+    if write.tables is not None:
+        return not tables.isdisjoint(write.tables)
+    return not words.isdisjoint(write.words)
+

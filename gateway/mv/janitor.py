@@ -1,0 +1,147 @@
+"""Drops what nobody reads any more: versions that were replaced, and what failed or crashed statements left.
+
+A version may go when no read that began before it was replaced is open, and the retention time is over: reads straight
+on Spark are invisible here, the retention is their time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from itertools import count
+
+from gateway.errors import FreshgateError
+from gateway.mv import properties as stored
+from gateway.mv.catalog import Leftover
+from gateway.mv.ports import Metastore
+from sql import maintenance
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 30.0
+"""After a failed drop: Spark may be starting anew."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """An open operation that reads views; released with `Janitor.release`."""
+
+    sequence: int
+    views: frozenset[str]
+
+
+@dataclass(slots=True, eq=False)
+class _Retired:
+    view_id: str
+    leftover: Leftover
+    sequence: int
+    not_before: float
+
+
+class Janitor:
+    """Open reads, and what waits for them to be dropped."""
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        lock_of: Callable[[str], AbstractAsyncContextManager[object]],
+        retention_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._metastore = metastore
+        self._lock_of = lock_of
+        self._retention = retention_seconds
+        self._clock = clock
+        self._sequence = count(1)
+        self._reads: dict[int, Read] = {}
+        self._retired: list[_Retired] = []
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin_read(self, views: Iterable[str]) -> Read:
+        read = Read(next(self._sequence), frozenset(views))
+        self._reads[read.sequence] = read
+        return read
+
+    def release(self, read: Read) -> None:
+        if self._reads.pop(read.sequence, None) and self._retired:
+            self._wake.set()
+
+    def retire(self, view_id: str, leftover: Leftover) -> None:
+        """From now on no read begins to use this."""
+        due = self._clock() + self._retention
+        self._retired.append(_Retired(view_id, leftover, next(self._sequence), due))
+        self._wake.set()
+
+    async def drop_now(self, view_id: str, leftover: Leftover) -> None:
+        """Drops it at once where no open read uses it and Spark answers, otherwise as soon as that is so."""
+        retired = _Retired(view_id, leftover, next(self._sequence), self._clock())
+        if not self._held(retired):
+            try:
+                await self._drop(retired)
+                return
+            except FreshgateError as error:
+                log.warning("could not drop %s, will try again: %s", leftover.storage, error)
+        self._retired.append(retired)
+        self._wake.set()
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._loop(), name="janitor")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _loop(self) -> None:
+        while True:
+            self._wake.clear()
+            await self.sweep()
+            try:
+                await asyncio.wait_for(self._wake.wait(), self._pause())
+            except TimeoutError:
+                continue
+
+    def _pause(self) -> float | None:
+        """Seconds until something may be due; None: only a release or a new entry can change anything."""
+        waiting = [retired.not_before for retired in self._retired if not self._held(retired)]
+        return max(0.05, min(waiting) - self._clock()) if waiting else None
+
+    def _held(self, retired: _Retired) -> bool:
+        return any(
+            read.sequence < retired.sequence and retired.view_id in read.views for read in self._reads.values()
+        )
+
+    async def sweep(self) -> None:
+        """Drops everything that is due now."""
+        now = self._clock()
+        for retired in [each for each in self._retired if each.not_before <= now and not self._held(each)]:
+            try:
+                await self._drop(retired)
+            except FreshgateError as error:
+                log.warning("could not drop %s, will try again: %s", retired.leftover.storage, error)
+                retired.not_before = self._clock() + RETRY_SECONDS
+            else:
+                self._retired.remove(retired)
+
+    async def _drop(self, retired: _Retired) -> None:
+        """Drops a version's rows and then its properties, or the whole storage. Dropping twice is harmless."""
+        leftover = retired.leftover
+        if leftover.versions is None:
+            await self._metastore.run(maintenance.drop_view(leftover.definition))
+            await self._metastore.run(maintenance.drop_table(leftover.storage))
+            return
+        if leftover.storage.table not in await self._metastore.tables(leftover.storage.database):
+            return
+        present = leftover.versions & await self._metastore.versions(leftover.storage)
+        if present:
+            await self._metastore.run(maintenance.drop_versions(leftover.storage, sorted(present)))
+        async with self._lock_of(retired.view_id):
+            found = await self._metastore.properties(leftover.storage)
+            keys = [key for number in leftover.versions for key in stored.version_keys(found, number)]
+            if keys:
+                await self._metastore.run(maintenance.unset_properties(leftover.storage, keys))

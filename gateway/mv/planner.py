@@ -1,0 +1,45 @@
+"""What a refresh will do, as a value. Deciding it has no effect; `executor` carries it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.mv.model import MaterializedView
+from sql import maintenance
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement for Spark, and what it is for."""
+
+    sql: str
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPlan:
+    """A refresh of one view into a new version: `write` first, then the properties are stored, then `publish`."""
+
+    view: MaterializedView
+    version: int
+    method: str
+    reason: str
+    write: tuple[Step, ...]
+    publish: Step
+
+
+def plan_refresh(view: MaterializedView, version: int, reason: str, *, renew_listing: bool) -> RefreshPlan:
+    """A complete refresh. `renew_listing`: Spark's sessions may hold old file listings of the base tables."""
+    listing = Step(maintenance.refresh_listing(view.definition), "see every file of the base tables")
+    insert = Step(maintenance.insert_version(view.storage, view.definition, version), f"write version {version}")
+    return RefreshPlan(
+        view=view,
+        version=version,
+        method="COMPLETE",
+        reason=reason,
+        write=(listing, insert) if renew_listing else (insert,),
+        publish=Step(
+            maintenance.publish(view.name, view.storage, view.columns, version),
+            f"switch readers from version {view.current.number} to {version}",
+        ),
+    )

@@ -1,0 +1,91 @@
+"""What the layer of materialized views needs from the outside, as small protocols.
+
+`gateway.spark` implements them over a real Spark Thrift Server; tests may implement them for faults that a real one
+cannot be made to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from sql.names import Namespace, TableName
+
+
+class Rows(Protocol):
+    """A small result, whole in memory: names of the columns and a tuple for each row."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]: ...
+
+
+class SqlSession(Protocol):
+    """One session at Spark."""
+
+    async def run(self, sql: str) -> Rows:
+        """Runs one statement to its end. Cancelling the call cancels the statement at Spark.
+
+        Raises StatementFailed with Spark's own message and SQLSTATE, or UpstreamLost.
+        """
+        ...
+
+
+class Sessions(Protocol):
+    """Lends sessions of the gateway's own service user."""
+
+    def session(self) -> AbstractAsyncContextManager[SqlSession]: ...
+
+
+class RelationKind(Enum):
+    TABLE = "TABLE"
+    VIEW = "VIEW"
+    TEMPORARY_VIEW = "TEMPORARY VIEW"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What the metastore says of a table or view."""
+
+    name: TableName
+    kind: RelationKind
+    view_text: str = ""
+    namespace: Namespace = Namespace()
+    """Against what the view's text resolves unqualified names."""
+
+
+class Metastore(Protocol):
+    """Reading and changing Spark's metastore. Every method may raise StatementFailed or UpstreamLost."""
+
+    async def relation(self, name: TableName) -> Relation | None:
+        """The table or view of that name, None where there is none."""
+        ...
+
+    async def columns(self, name: TableName) -> tuple[tuple[str, str, str | None], ...]:
+        """Name, type as DDL and comment of each column."""
+        ...
+
+    async def databases(self) -> frozenset[str]: ...
+
+    async def tables(self, database: str) -> frozenset[str]:
+        """Tables and views of the database; empty where there is no such database."""
+        ...
+
+    async def views(self, database: str) -> frozenset[str]:
+        """Spark views of the database, temporary ones left out; empty where there is no such database."""
+        ...
+
+    async def properties(self, table: TableName) -> Mapping[str, str]: ...
+
+    async def versions(self, table: TableName) -> frozenset[int]:
+        """The versions of which the storage table has a partition."""
+        ...
+
+    async def run(self, sql: str) -> Rows:
+        """One statement in a service session."""
+        ...

@@ -1,0 +1,166 @@
+"""What a relation's name stands for: a materialized view, a Spark view with what it reads, or a table.
+
+Spark views are found by listing the views of the databases that statements mention, one metastore call for a database,
+and by reading the text of a view that a statement mentions. Both are trusted for `interval` seconds; a change that
+passes through the gateway makes them forgotten at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from gateway.errors import FreshgateError
+from gateway.mv.catalog import Catalog
+from gateway.mv.ports import Metastore, RelationKind
+from sql import lineage
+from sql.names import SESSION_CATALOG, TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What reading a relation reads in the end.
+
+    `tables` are tables and the Spark views on the way, `views` ids of materialized views.
+    """
+
+    tables: frozenset[TableName] = frozenset()
+    views: frozenset[str] = frozenset()
+
+    def __or__(self, other: Sources) -> Sources:
+        return Sources(self.tables | other.tables, self.views | other.views)
+
+
+@dataclass(slots=True)
+class _Database:
+    views: frozenset[str]
+    listed_at: float
+    sources: dict[str, Sources] = field(default_factory=dict)
+    """Of the views that were asked for: what their text reads, one level deep."""
+
+
+class Relations:
+    """Names to sources, with the knowledge of Spark views that this needs."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        metastore: Metastore,
+        interval_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._catalog = catalog
+        self._metastore = metastore
+        self._interval = interval_seconds
+        self._clock = clock
+        self._databases: dict[str, _Database] = {}
+        self._listings: dict[str, asyncio.Task[None]] = {}
+        self._names: frozenset[str] = frozenset()
+        self._names_at = float("-inf")
+        self._forgotten = 0
+        self.view_words: frozenset[str] = frozenset()
+        """Names of the Spark views in the databases that are known, without their databases."""
+
+    def known(self, current: str, words: frozenset[str]) -> bool:
+        """Whether the views of the current database and of every database among `words` are known and recent."""
+        oldest = self._clock() - self._interval
+        if self._names_at < oldest:
+            return False
+        for name in (current, *(words & self._names)):
+            database = self._databases.get(name)
+            if database is None or database.listed_at < oldest:
+                return False
+        return True
+
+    async def learn(self, current: str, words: frozenset[str]) -> None:
+        """Lists what is unknown or too old, so that `known` is true unless something was forgotten meanwhile.
+
+        Concurrent callers share the calls.
+        """
+        if self._names_at < self._clock() - self._interval:
+            await self._shared("", self._list_databases)
+        oldest = self._clock() - self._interval
+        for name in (current, *(words & self._names)):
+            database = self._databases.get(name)
+            if database is None or database.listed_at < oldest:
+                await self._shared(name, partial(self._list_views, name))
+
+    def forget(self, database: str) -> None:
+        """A view of the database may have changed, or the database itself."""
+        self._forgotten += 1
+        self._databases.pop(database, None)
+        self._listings.clear()
+        self._names_at = float("-inf")
+        self.forget_sources()
+        self._reindex()
+
+    def forget_sources(self) -> None:
+        """What a name stands for has changed: a materialized view was created or dropped, or a Spark view was."""
+        for known in self._databases.values():
+            known.sources.clear()
+
+    async def sources(self, name: TableName) -> Sources:
+        """What reading `name` reads in the end. A name that does not exist counts as a table."""
+        return await self._sources(name, frozenset())
+
+    async def sources_of(self, names: Iterable[TableName]) -> Sources:
+        found = Sources()
+        for name in names:
+            found |= await self.sources(name)
+        return found
+
+    async def _sources(self, name: TableName, above: frozenset[TableName]) -> Sources:
+        view = self._catalog.named(name)
+        if view is not None:
+            return Sources(views=frozenset({view.id}))
+        if name.catalog != SESSION_CATALOG or name in above:
+            return Sources(frozenset({name}))
+        await self.learn(name.database, frozenset())
+        database = self._databases.get(name.database)
+        if database is None or name.table not in database.views:
+            return Sources(frozenset({name}))
+        if name.table not in database.sources:
+            database.sources[name.table] = await self._read_view(name, above | {name})
+        return database.sources[name.table]
+
+    async def _read_view(self, name: TableName, above: frozenset[TableName]) -> Sources:
+        relation = await self._metastore.relation(name)
+        found = Sources(frozenset({name}))
+        if relation is None or relation.kind is not RelationKind.VIEW:
+            return found
+        for reference in lineage.relations(relation.view_text).reads:
+            found |= await self._sources(TableName.resolve(reference.parts, relation.namespace), above)
+        return found
+
+    async def _shared(self, key: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Runs one listing for all who ask for it meanwhile."""
+        task = self._listings.get(key)
+        if task is None:
+            task = asyncio.ensure_future(work())
+            self._listings[key] = task
+            task.add_done_callback(lambda done: self._listings.get(key) is done and self._listings.pop(key))
+        await asyncio.shield(task)
+
+    async def _list_databases(self) -> None:
+        asked_at, asked_after = self._clock(), self._forgotten
+        names = await self._metastore.databases()
+        if asked_after == self._forgotten:
+            self._names, self._names_at = names, asked_at
+
+    async def _list_views(self, database: str) -> None:
+        asked_at, asked_after = self._clock(), self._forgotten
+        views = await self._metastore.views(database)
+        if asked_after == self._forgotten:
+            self._databases[database] = _Database(views, asked_at)
+            self._reindex()
+
+    def _reindex(self) -> None:
+        self.view_words = frozenset(view for database in self._databases.values() for view in database.views)
+
+
+def unknown_error(error: FreshgateError) -> bool:
+    """Whether Spark says that a relation does not exist (SQLSTATE 42P01, and 42704 for its database)."""
+    return error.sqlstate in {"42P01", "42704"}

@@ -1,0 +1,361 @@
+"""One client's connection, joined to one connection to Spark.
+
+Requests are taken strictly one at a time: each is decided by the dispatcher, then answered, or forwarded and
+its reply passed on. What a client sends ahead waits in a queue; the client is not read while the queue is
+long, and Spark is not read while the client is slow. So a connection never holds more than its limits, in
+either direction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, cast
+
+from gateway.errors import FreshgateError
+from gateway.proxy.upstream import Upstream, set_socket_options
+from gateway.service.decision import Answer, Dispatcher, Forward, Login
+from gateway.wire.connection import PLAIN, ClientConnection
+from gateway.wire.frame import WireError, WireLimits
+from gateway.wire.message import peek
+from gateway.wire.reply import exception
+
+log = logging.getLogger(__name__)
+
+ConnectUpstream = Callable[[Login], Awaitable[Upstream]]
+
+_QUEUE_LENGTH_MAX = 64
+"""Requests a client may send ahead before it is not read any more. No known client sends even one."""
+
+
+class Relay(asyncio.Protocol):
+    """The client's end is this Protocol itself; Spark's end calls `upstream_data` and `upstream_gone`."""
+
+    def __init__(
+        self,
+        open_client: Callable[[], Dispatcher],
+        connect_upstream: ConnectUpstream,
+        transports: frozenset[str],
+        limits: WireLimits,
+        on_end: Callable[[Relay], None],
+    ) -> None:
+        self._open_client = open_client
+        self._connect_upstream = connect_upstream
+        self._limits = limits
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._wire = ClientConnection(transports, limits)
+        self._transport: asyncio.Transport | None = None
+        self._login_timer: asyncio.TimerHandle | None = None
+        self._dispatcher: Dispatcher | None = None
+        self._upstream: Upstream | None = None
+        self._task: asyncio.Future[Any] | None = None  # A login, a decision or a new connection in work.
+        self._request: bytes | None = None  # The client's request whose reply is due from Spark, and
+        self._forward: Forward | None = None  # what was sent to Spark for it.
+        self._streamed = False  # Bytes of the reply, or of the last one, went to the client as they came.
+        self._queue: deque[bytes] = deque()
+        self._queue_bytes = 0
+        self._reading = True
+        self._writable = True
+        self._ended: asyncio.Task[None] | None = None
+
+    # --- the client's end --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        set_socket_options(self._transport)
+        self._transport.set_write_buffer_limits(high=self._limits.buffer_bytes_max)
+        self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_late)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_closing():
+            return
+        try:
+            events = self._wire.receive(data)
+        except WireError as error:
+            log.info("client %s closed: %s", self._peer(), error)
+            self._close(error.answer)
+            return
+        for event in events:
+            if isinstance(event, bytes):
+                self._take(event)
+            else:
+                self._login(event)
+
+    def eof_received(self) -> bool:
+        # HiveServer2's clients never shut down one direction only: this is how a killed one looks.
+        return False
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        if self._upstream is not None:
+            self._upstream.pause()
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        if self._upstream is not None:
+            self._upstream.resume()
+        self._drain()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._login_timer is not None:
+            self._login_timer.cancel()
+        self._queue.clear()
+        self._ended = self._loop.create_task(self._end())
+
+    def close(self) -> None:
+        """Closes the client; what was written still goes out. `client_lost` follows as ever."""
+        self._close()
+
+    def abort(self) -> None:
+        """Closes the client at once, even if it does not read what was written."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def give_up(self) -> None:
+        """Waits for the dispatcher's clean-up no longer."""
+        if self._ended is not None:
+            self._ended.cancel()
+
+    async def _end(self) -> None:
+        """What must happen when the client is gone: the dispatcher hears of it, then Spark's end is closed."""
+        try:
+            if self._task is not None:
+                self._task.cancel()
+                await asyncio.wait([self._task])
+            if self._upstream is not None:
+                self._upstream.resume()  # Spark may be stuck writing a reply that nobody reads any more.
+            if self._dispatcher is not None and (done := self._dispatcher.client_lost()) is not None:
+                await done
+        except Exception:
+            # Whatever the dispatcher's clean-up ran into, the connections must still be let go.
+            log.exception("clean-up of client %s failed", self._peer())
+        finally:
+            if self._upstream is not None:
+                self._upstream.close()
+                self._upstream = None
+            self._on_end(self)
+
+    # --- login -------------------------------------------------------------------------------------------
+
+    def _login(self, login: Login) -> None:
+        dispatcher = self._dispatcher = self._open_client()
+        dispatcher.login(login)
+        if login.mechanism == PLAIN:
+            self._stop_login_timer()
+            self._task = self._loop.create_task(self._accept(dispatcher))
+
+    async def _accept(self, dispatcher: Dispatcher) -> None:
+        """Spark decides about a login: the client is accepted when Spark has accepted it."""
+        try:
+            await self._join(dispatcher)
+        except FreshgateError as error:
+            log.info("login of client %s refused: %s", self._peer(), error)
+            self._close(self._wire.refuse_login(str(error)))
+            return
+        except Exception:
+            # Our own fault; without an answer the client would wait for ever.
+            log.exception("login of client %s failed in the gateway", self._peer())
+            self._close(self._wire.refuse_login("The gateway failed at this login; its log says why."))
+            return
+        finally:
+            self._task = None
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(self._wire.accept_login())
+            self.data_received(b"")
+
+    async def _join(self, dispatcher: Dispatcher) -> Upstream:
+        upstream = await self._connect_upstream(dispatcher.upstream_login())
+        upstream.attach(self)
+        self._upstream = upstream
+        if not self._writable:
+            upstream.pause()
+        return upstream
+
+    def _login_late(self) -> None:
+        message = f"No login within {self._limits.login_seconds:g} seconds."
+        log.info("client %s closed: %s", self._peer(), message)
+        self._close(self._wire.refuse_login(message))
+
+    def _stop_login_timer(self) -> None:
+        if self._login_timer is not None:
+            self._login_timer.cancel()
+            self._login_timer = None
+
+    # --- requests ----------------------------------------------------------------------------------------
+
+    def _take(self, request: bytes) -> None:
+        if self._login_timer is not None:
+            # Without SASL the first whole request is the login.
+            self._stop_login_timer()
+        if self._is_free() and not self._queue:
+            self._decide(request)
+            return
+        self._queue.append(request)
+        self._queue_bytes += len(request)
+        if self._reading and self._queue_is_long():
+            self._reading = False
+            if self._transport is not None:
+                self._transport.pause_reading()
+
+    def _is_free(self) -> bool:
+        return self._forward is None and self._task is None and self._writable
+
+    def _queue_is_long(self) -> bool:
+        return len(self._queue) > _QUEUE_LENGTH_MAX or self._queue_bytes > self._limits.buffer_bytes_max
+
+    def _drain(self) -> None:
+        """Goes on with what has queued, as far as no request has to be waited for."""
+        while self._queue and self._is_free() and not self._is_closing():
+            request = self._queue.popleft()
+            self._queue_bytes -= len(request)
+            self._decide(request)
+        if not self._reading and not self._queue_is_long() and not self._is_closing():
+            self._reading = True
+            if self._transport is not None:
+                self._transport.resume_reading()
+
+    def _decide(self, request: bytes) -> None:
+        assert self._dispatcher is not None
+        try:
+            decision = self._dispatcher.request(request)
+        except Exception:
+            self._answer(self._fault(request))
+            return
+        if isinstance(decision, (Answer, Forward)):
+            self._act(request, decision)
+        else:
+            self._task = asyncio.ensure_future(decision)
+            self._task.add_done_callback(partial(self._decided, request))
+
+    def _decided(self, request: bytes, decision: asyncio.Future[Forward | Answer]) -> None:
+        self._task = None
+        if self._is_closing():
+            return
+        try:
+            action = decision.result()
+        except (Exception, asyncio.CancelledError):
+            # Cancelled by someone else than us: the client waits for an answer all the same.
+            action = Answer(self._fault(request))
+        self._act(request, action)
+        self._drain()
+
+    def _act(self, request: bytes, action: Forward | Answer) -> None:
+        if isinstance(action, Answer):
+            self._answer(action.payload)
+            return
+        self._request, self._forward, self._streamed = request, action, False
+        if self._upstream is not None:
+            self._upstream.send(action.payload)
+        else:
+            self._task = self._loop.create_task(self._join_and_send(action))
+
+    async def _join_and_send(self, forward: Forward) -> None:
+        assert self._dispatcher is not None
+        try:
+            upstream = await self._join(self._dispatcher)
+        except Exception as error:
+            # Whatever it was, the client waits for an answer.
+            log.warning("no connection to Spark for client %s: %s", self._peer(), error)
+            self._task = None
+            self.upstream_gone()
+            return
+        self._task = None
+        upstream.send(forward.payload)
+
+    def _answer(self, reply: bytes) -> None:
+        self._streamed = False
+        if self._transport is not None:
+            self._transport.write(self._wire.send(reply))
+
+    def _fault(self, request: bytes) -> bytes:
+        """The answer where our own code failed. One client's fault must end neither the others nor the
+        gateway.
+        """
+        log.exception("a request of client %s failed in the gateway", self._peer())
+        head = peek(request)
+        return exception(head.name, head.seqid, "The gateway failed at this request; its log says why.")
+
+    # --- Spark's end -------------------------------------------------------------------------------------
+
+    def upstream_data(self, data: bytes) -> None:
+        upstream, forward = self._upstream, self._forward
+        if upstream is None or self._is_closing():
+            return
+        try:
+            if forward is None:
+                self._pass_late(upstream, data)
+            elif forward.on_reply is None:
+                self._pass(upstream, data)
+            elif (reply := upstream.wire.collect(data)) is not None:
+                self._finish_collected(forward.on_reply, reply)
+        except WireError as error:
+            log.error("connection to Spark of client %s closed: %s", self._peer(), error)
+            upstream.close()
+            self.upstream_gone()
+
+    def _pass(self, upstream: Upstream, data: bytes) -> None:
+        chunk, ended = upstream.wire.relay(data, self._wire.framed)
+        self._streamed = True
+        if self._transport is not None:
+            self._transport.write(chunk)
+        if ended:
+            self._request = self._forward = None
+            self._drain()
+
+    def _pass_late(self, upstream: Upstream, data: bytes) -> None:
+        """More frames behind a streamed reply belong to it: a message may be spread over several."""
+        if not self._streamed or not upstream.wire.framed:
+            raise WireError("Spark sent bytes that answer no request")
+        chunk, _ = upstream.wire.relay(data, self._wire.framed)
+        if self._transport is not None:
+            self._transport.write(chunk)
+
+    def _finish_collected(self, on_reply: Callable[[bytes], bytes], reply: bytes) -> None:
+        assert self._request is not None
+        request = self._request
+        self._request = self._forward = None
+        try:
+            reply = on_reply(reply)
+        except Exception:
+            reply = self._fault(request)
+        self._answer(reply)
+        self._drain()
+
+    def upstream_gone(self) -> None:
+        """Spark's end is lost: an error for the client if one can still be given, else the client is closed."""
+        self._upstream = None
+        if self._is_closing() or self._dispatcher is None:
+            return
+        request, waiting = self._request, self._forward is not None
+        self._request = self._forward = None
+        try:
+            reply = self._dispatcher.upstream_lost(request)
+        except Exception:
+            reply = self._fault(request) if request is not None else None
+        if not waiting:
+            return
+        if reply is None or self._streamed:
+            self._close()
+            return
+        self._answer(reply)
+        self._drain()
+
+    # --- small things ------------------------------------------------------------------------------------
+
+    def _is_closing(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def _close(self, last_words: bytes = b"") -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if last_words:
+            self._transport.write(last_words)
+        self._transport.close()
+
+    def _peer(self) -> str:
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return f"{name[0]}:{name[1]}" if name else "unknown"

@@ -1,0 +1,147 @@
+"""The connection to the Spark Thrift Server that a client's connection is joined to, one for one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Protocol, cast
+
+from gateway.errors import FreshgateError, UpstreamLost
+from gateway.wire.connection import UpstreamConnection
+from gateway.wire.frame import WireError, WireLimits
+from gateway.wire.sasl import Login, LoginRefused
+
+_KEEPALIVE_SECONDS = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+"""A peer whose machine is gone is noticed after two minutes; also keeps balancers from dropping a long query.
+"""
+
+
+class UpstreamRefused(FreshgateError):
+    """Spark did not accept the login; the message is Spark's."""
+
+    sqlstate = "28000"
+
+
+class Receiver(Protocol):
+    """Who gets what comes from Spark: the relay."""
+
+    def upstream_data(self, data: bytes) -> None: ...
+
+    def upstream_gone(self) -> None: ...
+
+
+class Upstream(asyncio.Protocol):
+    """A connection to Spark, logged in once `connect` has returned it. `wire` knows its frames."""
+
+    def __init__(self, login: Login, limits: WireLimits) -> None:
+        self.wire = UpstreamConnection(login, limits)
+        self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+        self._receiver: Receiver | None = None
+        self._alive = True
+        self._paused = False
+
+    def attach(self, receiver: Receiver) -> None:
+        """From here on `receiver` gets the data. Raises `UpstreamLost` if Spark has closed meanwhile."""
+        if not self._alive:
+            raise UpstreamLost("Spark closed the connection right after the login. Try again.")
+        self._receiver = receiver
+
+    def send(self, payload: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(self.wire.send(payload))
+
+    def pause(self) -> None:
+        """Reads no more, so that Spark feels the client's slowness."""
+        if self._transport is not None and self._alive and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and self._alive and self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Ends the connection; the receiver hears nothing more."""
+        self._receiver = None
+        if self._transport is None:
+            return
+        if self._transport.get_write_buffer_size():
+            # A server that reads no more would keep a polite close waiting for ever.
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        set_socket_options(self._transport)
+        if self.wire.framed:
+            self._transport.write(self.wire.login())
+        else:
+            self.accepted.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        if self._receiver is not None:
+            self._receiver.upstream_data(data)
+        elif not self.accepted.done():
+            try:
+                if self.wire.receive_login(data):
+                    self.accepted.set_result(None)
+            except (LoginRefused, WireError) as error:
+                self.accepted.set_exception(error)
+        elif self._transport is not None:
+            # Nobody has asked anything yet, or nobody listens any more: there is no place for these bytes.
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._alive = False
+        if not self.accepted.done():
+            self.accepted.set_exception(exc or ConnectionError("it closed the connection during the login"))
+        if self._receiver is not None:
+            self._receiver.upstream_gone()
+
+
+async def connect(host: str, port: int, login: Login, limits: WireLimits) -> Upstream:
+    """Connects and logs in, within `login_seconds`.
+
+    Raises `UpstreamRefused` with Spark's text, or `UpstreamLost` where Spark cannot be reached or breaks off.
+    """
+    loop = asyncio.get_running_loop()
+    usable = False
+    try:
+        protocol = Upstream(login, limits)
+    except LoginRefused as error:
+        raise UpstreamRefused(str(error)) from error
+    try:
+        async with asyncio.timeout(limits.login_seconds):
+            await loop.create_connection(lambda: protocol, host, port)
+            await protocol.accepted
+    except LoginRefused as error:
+        raise UpstreamRefused(str(error)) from error
+    except TimeoutError as error:
+        seconds = f"{limits.login_seconds:g} seconds"
+        raise UpstreamLost(f"Spark at {host}:{port} did not answer the login within {seconds}.") from error
+    except (OSError, WireError) as error:
+        raise UpstreamLost(f"Spark at {host}:{port} cannot be used: {error}.") from error
+    else:
+        usable = True
+        return protocol
+    finally:
+        if not usable:
+            # Whatever stopped it, a client that went away included.
+            protocol.accepted.cancel()
+            protocol.close()
+
+
+def set_socket_options(transport: asyncio.Transport) -> None:
+    """Small messages go at once; a vanished peer is noticed."""
+    sock: socket.socket | None = transport.get_extra_info("socket")
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE_SECONDS.items():
+        # Not every system has all three.
+        if (option := getattr(socket, name, None)) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)

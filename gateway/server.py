@@ -1,0 +1,152 @@
+"""Joins the gateway's parts to one server. Used by `__main__` alone; nothing else knows all layers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Protocol
+
+from gateway.config import Address, Settings
+from gateway.errors import FreshgateError, UpstreamLost
+from gateway.mv.catalog import Catalog, Leftover
+from gateway.mv.creation import Creation
+from gateway.mv.executor import Executor
+from gateway.mv.janitor import Janitor
+from gateway.mv.relations import Relations
+from gateway.proxy import upstream
+from gateway.proxy.listener import Listener, ListenerSettings
+from gateway.service.commands import Commands
+from gateway.service.dispatch import Dispatch, Service
+from gateway.service.route import Router
+from gateway.spark.client import Connection, SessionPool
+from gateway.spark.metastore import SparkMetastore
+from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.frame import WireLimits
+from gateway.wire.sasl import Login
+
+log = logging.getLogger(__name__)
+
+METASTORE_SESSIONS = 8
+"""Sessions for short metastore statements, apart from those that refreshes occupy for minutes."""
+LISTING_CACHE = "spark.sql.filesourceTableRelationCacheSize"
+RETRY_SECONDS = 1.0
+MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL}
+
+
+class Engine(Protocol):
+    """Where Spark is; `spark.engine` has two."""
+
+    async def address(self) -> Address:
+        """Where Spark listens now. Raises UpstreamLost."""
+        ...
+
+
+class SideConnections:
+    """Opens the sessions' second connections; implements `service.upstream.Upstream`."""
+
+    def __init__(self, engine: Engine, transport: str) -> None:
+        self._engine = engine
+        self._transport = transport
+
+    async def connect(self, login: Login) -> Connection:
+        address = await self._engine.address()
+        return await Connection.open(address, login.user, login.password, self._transport)
+
+
+class Server:
+    """The running gateway."""
+
+    def __init__(self, settings: Settings, engine: Engine) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._refreshes = self._pool(settings.refresh.max_concurrent)
+        self._short = self._pool(METASTORE_SESSIONS)
+        metastore = SparkMetastore(self._short)
+        self._catalog = Catalog(metastore, settings.storage.database, METASTORE_SESSIONS)
+        self._janitor = Janitor(metastore, self._catalog.lock_of, settings.versions.retention)
+        self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
+        self._executor = Executor(self._catalog, self._relations, self._refreshes, self._janitor)
+        creation = Creation(
+            self._catalog, self._relations, metastore, self._refreshes, self._executor, self._janitor
+        )
+        commands = Commands(self._catalog, creation, self._executor)
+        router = Router(self._catalog, self._relations, self._executor, self._janitor, commands)
+        transport = settings.upstream.transport
+        service = Service(
+            self._catalog, router, SideConnections(engine, transport), mechanism=MECHANISMS[transport]
+        )
+        self._listener = self._listen(partial(Dispatch, service))
+
+    def _pool(self, size: int) -> SessionPool:
+        upstream_settings = self._settings.upstream
+        return SessionPool(
+            self._engine,
+            upstream_settings.user,
+            size,
+            password=upstream_settings.password,
+            transport=upstream_settings.transport,
+        )
+
+    def _listen(self, open_client: partial[Dispatch]) -> Listener:
+        listen, limits = self._settings.listen, self._settings.limits
+        wire_limits = WireLimits(
+            request_bytes_max=limits.request_bytes,
+            login_seconds=limits.login_seconds,
+            connections_max=limits.connections,
+            buffer_bytes_max=limits.buffer_bytes,
+        )
+        transports = frozenset(MECHANISMS[transport] for transport in listen.transports)
+        settings = ListenerSettings(listen.host, listen.port, transports, wire_limits)
+
+        async def connect(login: Login) -> upstream.Upstream:
+            address = await self._engine.address()
+            return await upstream.connect(address.host, address.port, login, wire_limits)
+
+        return Listener(settings, open_client, connect)
+
+    @property
+    def port(self) -> int:
+        return self._listener.port
+
+    async def start(self) -> None:
+        """Reads the catalog, cleans up after a crash, listens. Raises FreshgateError, or OSError for a taken port."""
+        leftovers = await self._load()
+        for leftover in leftovers:
+            self._janitor.retire(leftover.storage.table, leftover)
+        self._janitor.start()
+        await self._listener.start()
+        log.info("%d materialized views, %d leftovers to drop", len(self._catalog), len(leftovers))
+
+    async def _load(self) -> list[Leftover]:
+        """Waits for a Thrift server that is not up yet, as long as the engine may take to start."""
+        deadline = asyncio.get_running_loop().time() + self._settings.engine.start_timeout
+        while True:
+            try:
+                self._executor.renew_listing = await self._caches_listings()
+                return await self._catalog.load()
+            except UpstreamLost as error:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+                log.warning("waiting for Spark: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _caches_listings(self) -> bool:
+        """Whether Spark's sessions keep file listings of their own, so that a refresh must renew them first."""
+        try:
+            async with self._short.session() as session:
+                answer = await session.run(f"SET {LISTING_CACHE}")
+        except UpstreamLost:
+            raise
+        except FreshgateError as error:
+            log.warning("cannot ask for %s: %s", LISTING_CACHE, error)
+            return True
+        return str(answer.rows[0][1]) != "0"
+
+    async def stop(self) -> None:
+        """Closes clients, stops refreshes, frees what they had at Spark."""
+        await self._listener.close()
+        await self._executor.stop_all()
+        await self._janitor.stop()
+        await self._refreshes.close()
+        await self._short.close()

@@ -1,0 +1,55 @@
+"""The gateway's own statements, each by one function."""
+
+from __future__ import annotations
+
+from gateway.mv.catalog import Catalog
+from gateway.mv.creation import Creation, Creator
+from gateway.mv.executor import Executor, Report
+from gateway.errors import NoSuchView
+from gateway.service import info
+from gateway.service.operation import NO_ROWS, Result
+from gateway.service.session import Session
+from sql.names import TableName
+from sql.statement import (
+    Command,
+    CreateMaterializedView,
+    DropMaterializedView,
+    RefreshMaterializedView,
+    ShowMaterializedViews,
+)
+
+
+class Commands:
+    """Runs commands for sessions."""
+
+    def __init__(self, catalog: Catalog, creation: Creation, executor: Executor) -> None:
+        self._catalog = catalog
+        self._creation = creation
+        self._executor = executor
+
+    async def run(self, command: Command, session: Session, report: Report) -> Result:
+        """Raises FreshgateError; `report` takes lines for the operation's log."""
+        match command:
+            case CreateMaterializedView():
+                creator = Creator(await session.sql(), session.user, await session.resolve_namespace())
+                await self._creation.create(command, creator, report)
+                return NO_ROWS
+            case DropMaterializedView():
+                name = TableName.resolve(command.name, await session.resolve_namespace())
+                await self._creation.drop(name, if_exists=command.if_exists, session=await session.sql())
+                return NO_ROWS
+            case RefreshMaterializedView():
+                name = TableName.resolve(command.name, await session.resolve_namespace())
+                await self._executor.refresh(self._view_id(name), report)
+                return NO_ROWS
+            case ShowMaterializedViews():
+                database = command.database or (await session.resolve_namespace()).database
+                return info.show(self._catalog, database.lower(), command.pattern)
+
+    def _view_id(self, name: TableName) -> str:
+        view = self._catalog.named(name)
+        if view is None:
+            raise NoSuchView(
+                f"There is no materialized view {name}. SHOW MATERIALIZED VIEWS IN {name.database} lists those there are."
+            )
+        return view.id

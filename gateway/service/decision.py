@@ -1,0 +1,66 @@
+"""What stands between the proxy, which moves bytes, and the service, which decides about them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.wire.sasl import Login
+
+__all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login"]
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Send `payload` to Spark.
+
+    Its reply is streamed to the client as it comes; with `on_reply` it is collected whole first (bounded by
+    `WireLimits.reply_bytes_max`), and what `on_reply` makes of it goes to the client. `on_reply` must not
+    block.
+    """
+
+    payload: bytes
+    on_reply: Callable[[bytes], bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The reply, without asking Spark."""
+
+    payload: bytes
+
+
+Decision = Forward | Answer | Awaitable[Forward | Answer]
+"""An awaitable runs as a task, and the client's next request waits for it. It is cancelled when the client
+goes: shield in it what others wait for too.
+"""
+
+
+class Dispatcher(Protocol):
+    """One client's work. The proxy calls it on the event loop and never twice at a time."""
+
+    def login(self, login: Login) -> None:
+        """The client has said who it is. Without SASL the user is "" here; the name comes in OpenSession.
+
+        Spark has not checked the password yet: no request comes before it did.
+        """
+
+    def request(self, payload: bytes) -> Decision:
+        """One request of the client. Must not block."""
+
+    def upstream_login(self) -> Login:
+        """With what to log in to Spark; asked for each connection to it."""
+
+    def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
+        """The connection to Spark broke, or could not be made for a `Forward`.
+
+        `outstanding` is the client's request that has no complete reply yet. The reply returned goes to the
+        client, unless a part of Spark's has gone already; then, or for None, the client is closed. Otherwise
+        the client stays, and the next `Forward` connects again.
+        """
+
+    def client_lost(self) -> Awaitable[None] | None:
+        """The client is gone, however. Called exactly once; the connection to Spark is closed when the
+        awaitable is done.
+        """

@@ -1,0 +1,415 @@
+"""The way of a client's requests: each becomes a Forward, an Answer, or work that ends in one of the two."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass, field
+
+from gateway.errors import FreshgateError, UpstreamLost
+from gateway.mv.catalog import Catalog
+from gateway.service.decision import Answer, Decision, Forward
+from gateway.service.operation import TERMINAL_STATES, Forwarded, Operation, new_handle
+from gateway.service.route import Own, Route, Router, Waiting
+from gateway.service.session import Session, Sessions
+from gateway.service.upstream import Upstream
+from gateway.wire import message, reply, request
+from gateway.wire.message import ExecuteCall, Handle, Head
+from gateway.wire.sasl import Login
+
+log = logging.getLogger(__name__)
+
+NOSASL = "NOSASL"
+ANONYMOUS = "anonymous"
+"""Name and password of clients that give none, as Hive's drivers have it."""
+CLOSE_SECONDS = 10.0
+"""For telling Spark that a lost client's sessions are over."""
+OPERATION_REQUESTS = frozenset(
+    {"GetOperationStatus", "CancelOperation", "CloseOperation", "GetResultSetMetadata", "FetchResults", "GetQueryId"}
+)
+METADATA_REQUESTS = frozenset(
+    "GetTypeInfo GetCatalogs GetSchemas GetTables GetTableTypes GetColumns GetFunctions GetPrimaryKeys"
+    " GetCrossReference".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What all clients share."""
+
+    catalog: Catalog
+    router: Router
+    upstream: Upstream
+    mechanism: str
+    """How to log in to Spark: "PLAIN" or "NOSASL"."""
+    sessions: Sessions = field(default_factory=Sessions)
+
+
+class Dispatch:
+    """One client connection. Implements `decision.Dispatcher`."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._sessions = service.sessions
+        self._mine: list[Session] = []
+        """Sessions that were opened on this connection."""
+        self._login = Login("", "", NOSASL)
+        self._outstanding: Route | None = None
+        """Of the statement that was forwarded and not answered yet."""
+
+    # --- decision.Dispatcher -----------------------------------------------------------------------
+
+    def login(self, login: Login) -> None:
+        self._login = login
+
+    def upstream_login(self) -> Login:
+        """The client's own name and password. Spark takes no empty password, so it gets the one drivers send then."""
+        return Login(self._login.user or ANONYMOUS, self._login.password or ANONYMOUS, self._service.mechanism)
+
+    def request(self, payload: bytes) -> Decision:
+        head = message.peek(payload)
+        if head.name in OPERATION_REQUESTS:
+            return self._operation_request(head, payload)
+        if head.name == "OpenSession":
+            return self._open_session(payload)
+        handle = message.session_handle(payload)
+        if handle is None:
+            # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.
+            return Forward(payload)
+        session = self._sessions.find(handle, self._login.user)
+        if session is None:
+            return self._refuse(head, f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed.")
+        return self._session_request(session, head, payload)
+
+    def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
+        """Every session of this connection is gone at Spark; the client stays and hears of it."""
+        for session in self._mine:
+            self._sessions.lose(session)
+        self._abandon_outstanding()
+        if outstanding is None:
+            return None
+        for session in self._mine:
+            session.told_lost = True
+        head = message.peek(outstanding)
+        if head.name == "OpenSession":
+            return self._error(head, UpstreamLost("Spark does not answer. Try to connect again in some seconds."))
+        return self._error(head, _lost())
+
+    async def client_lost(self) -> None:
+        """Ends the client's sessions at Spark, so that what they were writing has ended when it is noted as ended."""
+        mine, self._mine = self._mine, []
+        await asyncio.gather(*(session.cancel_own() for session in mine))
+        for session in mine:
+            with contextlib.suppress(FreshgateError, TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    if not session.lost:
+                        side = await session.side()
+                        await side.forward(request.close_session(session.upstream_handle))
+            self._sessions.remove(session)
+            await session.drop_side()
+        self._abandon_outstanding()
+
+    def _abandon_outstanding(self) -> None:
+        route, self._outstanding = self._outstanding, None
+        if route is not None:
+            route.abandon()
+
+    # --- sessions ----------------------------------------------------------------------------------
+
+    def _open_session(self, payload: bytes) -> Decision:
+        call = message.open_session(payload)
+        if self._login.mechanism == NOSASL:
+            self._login = Login(call.username or ANONYMOUS, call.password or "", NOSASL)
+
+        def on_reply(answer: bytes) -> bytes:
+            found = message.opened(answer)
+            if found is not None:
+                handle, protocol = found
+                session = Session(
+                    handle, protocol, self._login.user, self.upstream_login(), call, payload, self._service.upstream
+                )
+                self._sessions.add(session)
+                self._mine.append(session)
+            return answer
+
+        return Forward(payload, on_reply)
+
+    def _session_request(self, session: Session, head: Head, payload: bytes) -> Decision:
+        if session.lost:
+            if head.name == "CloseSession":
+                return self._close_lost(session, head)
+            return self._after_loss(session, head, payload)
+        if head.name == "ExecuteStatement":
+            return self._execute(session, head, payload)
+        payload = self._at_spark(session, payload)
+        if head.name in METADATA_REQUESTS:
+            return Forward(payload, lambda answer: self._begun(session, answer))
+        if head.name == "CloseSession":
+            return self._close_session(session, payload)
+        return Forward(payload)
+
+    def _at_spark(self, session: Session, payload: bytes) -> bytes:
+        """The request with Spark's handle, which differs once the session was opened anew."""
+        if session.upstream_handle is session.handle:
+            return payload
+        return message.with_handle(payload, session.upstream_handle)
+
+    async def _close_session(self, session: Session, payload: bytes) -> Forward:
+        await session.cancel_own()
+
+        def on_reply(answer: bytes) -> bytes:
+            self._forget(session)
+            return answer
+
+        await session.drop_side()
+        return Forward(payload, on_reply)
+
+    async def _close_lost(self, session: Session, head: Head) -> Answer:
+        await session.cancel_own()
+        self._forget(session)
+        await session.drop_side()
+        return Answer(reply.closed(head.name, head.seqid))
+
+    def _forget(self, session: Session) -> None:
+        self._sessions.remove(session)
+        if session in self._mine:
+            self._mine.remove(session)
+
+    async def _after_loss(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
+        """Spark went away since the last statement. Its temporary views and settings went with it: that must be told
+        once before statements run in a new session."""
+        if not session.told_lost:
+            session.told_lost = True
+            return Answer(self._error(head, _lost()))
+        try:
+            await session.reopen()
+        except FreshgateError as error:
+            return Answer(self._error(head, error))
+        decision = self._session_request(session, head, payload)
+        return decision if isinstance(decision, Forward | Answer) else await decision
+
+    def _begun(self, session: Session, answer: bytes) -> bytes:
+        """Notes the operation that a metadata call has begun."""
+        handle = message.execute_handle(answer)
+        if handle is not None:
+            self._sessions.add_operation(session, handle, Forwarded(handle))
+        return answer
+
+    # --- statements --------------------------------------------------------------------------------
+
+    def _execute(self, session: Session, head: Head, payload: bytes) -> Decision:
+        call = message.statement(payload)
+        route = self._service.router.plain(session, call.statement)
+        if route is not None:
+            return self._forward(session, call, payload, route)
+        return self._considered(session, head, call, payload)
+
+    async def _considered(self, session: Session, head: Head, call: ExecuteCall, payload: bytes) -> Forward | Answer:
+        """A statement that may be ours, or mention what a materialized view depends on."""
+        try:
+            route = await self._service.router.consider(session, call.statement)
+        except FreshgateError as error:
+            return Answer(self._error(head, error))
+        if isinstance(route, Route):
+            return self._forward(session, call, payload, route)
+        if isinstance(route, Waiting) and not call.run_async:
+            return await self._after_refresh(session, head, call, payload, route)
+        return await self._own_operation(session, head, call, payload, route)
+
+    def _forward(self, session: Session, call: ExecuteCall, payload: bytes, route: Route) -> Forward:
+        self._outstanding = route
+        if route.text is not None:
+            payload = message.with_statement(payload, route.text)
+        return Forward(
+            self._at_spark(session, payload), lambda answer: self._started(session, call, route, answer)
+        )
+
+    def _started(self, session: Session, call: ExecuteCall, route: Route, answer: bytes) -> bytes:
+        """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
+        self._outstanding = None
+        handle = message.execute_handle(answer)
+        operation = Forwarded(handle or Handle(b"", b""), [route.on_end], [route.on_close])
+        if handle is None:
+            operation.close()
+            return answer
+        self._sessions.add_operation(session, handle, operation)
+        if not call.run_async:
+            operation.end(succeeded=True)
+        return answer
+
+    async def _after_refresh(
+        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Waiting
+    ) -> Forward | Answer:
+        """A synchronous client waits for its reply; there is nothing to send it before."""
+        try:
+            await route.wait(log.info)
+        except FreshgateError as error:
+            route.route.abandon()
+            return Answer(self._error(head, error))
+        except asyncio.CancelledError:
+            route.route.abandon()
+            raise
+        return self._forward(session, call, payload, route.route)
+
+    async def _own_operation(
+        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Own | Waiting
+    ) -> Answer:
+        operation = Operation(new_handle(), session.protocol)
+        self._sessions.add_operation(session, operation.handle, operation)
+        if isinstance(route, Own):
+            operation.start(route.work(operation.report))
+        else:
+            operation.start(self._continue(session, call, payload, route, operation))
+        if not call.run_async:
+            await operation.settle()
+            if operation.error is not None:
+                self._sessions.remove_operation(session, operation.handle)
+                return Answer(self._error(head, operation.error))
+        return Answer(reply.execute_ok(head.seqid, operation.handle))
+
+    async def _continue(
+        self, session: Session, call: ExecuteCall, payload: bytes, route: Waiting, operation: Operation
+    ) -> Forwarded:
+        """Waits for the refresh, then starts the client's own request over the session's side connection."""
+        try:
+            await route.wait(operation.report)
+            side = await session.side()
+        except BaseException:
+            route.route.abandon()
+            raise
+        if route.route.text is not None:
+            payload = message.with_statement(payload, route.route.text)
+        started = asyncio.ensure_future(side.forward(message.with_handle(payload, session.upstream_handle)))
+        try:
+            answer = await asyncio.shield(started)
+        except BaseException:
+            route.route.abandon()
+            started.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
+        handle = message.execute_handle(answer)
+        if handle is None:
+            route.route.abandon()
+            status = message.reply_status(answer)
+            raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
+        return Forwarded(handle, [route.route.on_end], [route.route.on_close])
+
+    # --- operations --------------------------------------------------------------------------------
+
+    def _operation_request(self, head: Head, payload: bytes) -> Decision:
+        handle = message.request_handle(payload)
+        found = self._sessions.find_operation(handle, self._login.user)
+        if found is None:
+            return self._refuse(head, f"Invalid OperationHandle: it is not {self._login.user}'s, or is closed.")
+        session, operation = found
+        if isinstance(operation, Forwarded):
+            return self._forwarded_request(session, operation, operation.handle, head, payload)
+        if operation.continued is not None:
+            return self._continued_request(session, operation, operation.continued, head, payload)
+        return self._own_request(session, operation, head, payload)
+
+    def _forwarded_request(
+        self, session: Session, operation: Forwarded, known_as: Handle, head: Head, payload: bytes
+    ) -> Decision:
+        """A request about one of Spark's operations; the client knows it under `known_as`."""
+        if head.name == "GetOperationStatus":
+            if operation.final_status is not None:
+                return Answer(message.with_seqid(operation.final_status, head.seqid))
+            return Forward(payload, lambda answer: _status_seen(operation, answer))
+        if head.name == "CloseOperation":
+            return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))
+        return Forward(payload)
+
+    def _closed(self, session: Session, operation: Forwarded, known_as: Handle, answer: bytes) -> bytes:
+        operation.close()
+        self._sessions.remove_operation(session, known_as)
+        return answer
+
+    def _continued_request(
+        self, session: Session, operation: Operation, continued: Forwarded, head: Head, payload: bytes
+    ) -> Decision:
+        if head.name == "FetchResults" and operation.has_log and message.fetch_call(payload).fetch_type == 1:
+            return Answer(operation.fetch(head.seqid, message.fetch_call(payload)))
+        payload = message.with_handle(payload, continued.handle)
+        if head.name == "GetResultSetMetadata" and continued.final_status is None:
+            return self._metadata_when_finished(session, continued, payload)
+        return self._forwarded_request(session, continued, operation.handle, head, payload)
+
+    async def _metadata_when_finished(self, session: Session, continued: Forwarded, payload: bytes) -> Forward:
+        """Asked before the end, Spark answers one wrong column, and goes on answering it after the end."""
+        status = request.operation_status(continued.handle)
+        side = await session.side()
+        while continued.final_status is None:
+            _status_seen(continued, await side.forward(status))
+        return Forward(payload)
+
+    def _own_request(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Decision:
+        match head.name:
+            case "GetOperationStatus":
+                return self._own_status(session, operation, head, payload)
+            case "GetResultSetMetadata":
+                return self._own_metadata(session, operation, head, payload)
+            case "FetchResults":
+                return Answer(operation.fetch(head.seqid, message.fetch_call(payload)))
+            case "CancelOperation":
+                return self._own_cancel(operation, head)
+            case "CloseOperation":
+                return self._own_close(session, operation, head)
+            case _:
+                return Answer(reply.exception(head.name, head.seqid, f"Invalid method name: '{head.name}'"))
+
+    async def _own_status(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Forward | Answer:
+        if not operation.settled:
+            await operation.hold()
+        if operation.continued is not None:
+            return await _decided(self._continued_request(session, operation, operation.continued, head, payload))
+        return Answer(operation.status(head.seqid))
+
+    async def _own_metadata(
+        self, session: Session, operation: Operation, head: Head, payload: bytes
+    ) -> Forward | Answer:
+        await operation.settle()
+        if operation.continued is not None:
+            return await _decided(self._continued_request(session, operation, operation.continued, head, payload))
+        if operation.error is not None:
+            return Answer(self._error(head, operation.error))
+        return Answer(operation.metadata(head.seqid))
+
+    async def _own_cancel(self, operation: Operation, head: Head) -> Answer:
+        await operation.cancel()
+        return Answer(reply.closed(head.name, head.seqid))
+
+    async def _own_close(self, session: Session, operation: Operation, head: Head) -> Answer:
+        await operation.cancel()
+        if operation.continued is not None:
+            operation.continued.close()
+        self._sessions.remove_operation(session, operation.handle)
+        return Answer(reply.closed(head.name, head.seqid))
+
+    # --- errors ------------------------------------------------------------------------------------
+
+    def _refuse(self, head: Head, text: str) -> Answer:
+        return Answer(reply.error(head.name, head.seqid, text, "HY000"))
+
+    def _error(self, head: Head, error: FreshgateError) -> bytes:
+        return reply.error(head.name, head.seqid, str(error), error.sqlstate)
+
+
+def _status_seen(operation: Forwarded, answer: bytes) -> bytes:
+    state = message.operation_state(answer)
+    if state in TERMINAL_STATES:
+        operation.final_status = answer
+        operation.end(succeeded=state == 2)
+    return answer
+
+
+async def _decided(decision: Decision) -> Forward | Answer:
+    return decision if isinstance(decision, Forward | Answer) else await decision
+
+
+def _lost() -> UpstreamLost:
+    return UpstreamLost(
+        "Spark went away, and with it this session's temporary views, settings and running statements. "
+        "Run the statement again: a new session is opened for it."
+    )
+

@@ -1,0 +1,190 @@
+"""Operations: what a client has begun and not closed, Spark's and the gateway's own."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from gateway.errors import FreshgateError
+from gateway.wire import reply
+from gateway.wire.message import FetchCall, Handle
+from gateway.wire.rowset import Column, Value, row_set
+
+
+class OperationState(IntEnum):
+    """TOperationState, as far as the gateway's own operations use it. PENDING is never used: Superset fetches then."""
+
+    RUNNING = 1
+    FINISHED = 2
+    CANCELED = 3
+    ERROR = 5
+
+
+TERMINAL_STATES = frozenset({2, 3, 4, 5, 8})
+"""FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT: the status of such an operation never changes again."""
+
+FETCH_FIRST = 4
+FETCH_LOG = 1
+LOG_COLUMNS = (Column("operation_log"),)
+ROWS_MAX = 10_000
+"""Rows in one page of an own result, whatever the client asks for: a page is built in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Rows of an own statement."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Value]] = ()
+
+
+NO_ROWS = Result((Column("Result"),))
+"""What Spark answers to DDL: one column without rows, so that clients which fetch after DDL go on working."""
+
+
+@dataclass(slots=True, eq=False)
+class Forwarded:
+    """An operation of Spark's, and what the gateway does when it ends or is closed."""
+
+    handle: Handle
+    on_end: list[Callable[[bool], None]] = field(default_factory=list)
+    """Called once with whether it succeeded, as soon as that is known."""
+    on_close: list[Callable[[], None]] = field(default_factory=list)
+    """Called once when no row can be fetched any more."""
+    final_status: bytes | None = None
+    """The GetOperationStatus reply of the finished operation; answers all later ones."""
+
+    def end(self, *, succeeded: bool) -> None:
+        actions, self.on_end = self.on_end, []
+        for action in actions:
+            action(succeeded)
+
+    def close(self) -> None:
+        """The client is done with it. Unless its end was seen it may have failed or not."""
+        self.end(succeeded=False)
+        actions, self.on_close = self.on_close, []
+        for action in actions:
+            action()
+
+
+def new_handle() -> Handle:
+    return Handle(secrets.token_bytes(16), secrets.token_bytes(16))
+
+
+class Operation:
+    """One of the gateway's own: a statement that it executes itself, or a query that waits for a refresh.
+
+    The latter continues at Spark: then `continued` is Spark's operation, and all later requests go there.
+    """
+
+    def __init__(self, handle: Handle, protocol: int) -> None:
+        self.handle = handle
+        self.state = OperationState.RUNNING
+        self.error: FreshgateError | None = None
+        self.continued: Forwarded | None = None
+        self._protocol = protocol
+        self._result = NO_ROWS
+        self._position = 0
+        self._log: list[str] = []
+        self._log_position = 0
+        self._began = time.monotonic()
+        self._settled = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def has_log(self) -> bool:
+        """There are lines of the gateway's own that were not fetched yet."""
+        return self._log_position < len(self._log)
+
+    @property
+    def settled(self) -> bool:
+        """It is finished, or continues at Spark."""
+        return self._settled.is_set()
+
+    def report(self, line: str) -> None:
+        """Adds a line to the operation's log, which beeline and DBeaver show while they wait."""
+        self._log.append(line)
+
+    def start(self, work: Awaitable[Result | Forwarded]) -> None:
+        self._task = asyncio.ensure_future(self._run(work))
+
+    async def _run(self, work: Awaitable[Result | Forwarded]) -> None:
+        try:
+            outcome = await work
+            if isinstance(outcome, Forwarded):
+                self.continued = outcome
+            else:
+                self._result = outcome
+                self.state = OperationState.FINISHED
+        except FreshgateError as error:
+            self._fail(error)
+        except asyncio.CancelledError:
+            self.state = OperationState.CANCELED
+        except Exception as error:
+            # A fault of ours must end this statement with an error, not leave its client polling for ever.
+            self._fail(FreshgateError(f"The gateway failed: {error!r}. Look into its log.", sqlstate="58005"))
+            raise
+        finally:
+            self._settled.set()
+
+    def _fail(self, error: FreshgateError) -> None:
+        self.error = error
+        self.state = OperationState.ERROR
+
+    async def settle(self) -> None:
+        """Returns when it is finished or continues at Spark."""
+        await self._settled.wait()
+
+    async def cancel(self) -> None:
+        """Stops waiting; returns when the work is gone."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def step_seconds(self) -> float:
+        """How long a status call is held: 500 ms at first, more the longer it lasts, at most 5 s (as HiveServer2)."""
+        elapsed = time.monotonic() - self._began
+        return min(5.0, (int(elapsed / 10) + 1) * 0.5)
+
+    async def hold(self) -> None:
+        """Waits one step for the operation to settle: clients poll without a pause."""
+        try:
+            await asyncio.wait_for(self._settled.wait(), self.step_seconds())
+        except TimeoutError:
+            return
+
+    # --- replies -----------------------------------------------------------------------------------
+
+    def status(self, seqid: int) -> bytes:
+        if self.error is not None:
+            return reply.operation_status(seqid, self.state, self.error.sqlstate, str(self.error), has_result_set=True)
+        return reply.operation_status(seqid, self.state, has_result_set=True)
+
+    def metadata(self, seqid: int) -> bytes:
+        return reply.result_metadata(seqid, self._result.columns)
+
+    def fetch(self, seqid: int, call: FetchCall) -> bytes:
+        """A page of the rows, or of the log. Before the end rows are an error, as Spark has it."""
+        if call.fetch_type == FETCH_LOG:
+            return self._fetch_log(seqid, call)
+        if self.state is not OperationState.FINISHED:
+            message = f"Expected state FINISHED, but found {self.state.name}. Fetch when the operation has finished."
+            return reply.error("FetchResults", seqid, message, "HY010")
+        if call.orientation == FETCH_FIRST:
+            self._position = 0
+        start = self._position
+        page = self._result.rows[start : start + min(max(call.rows_max, 0), ROWS_MAX)]
+        self._position += len(page)
+        return reply.fetch(seqid, row_set(self._result.columns, page, self._protocol, start))
+
+    def _fetch_log(self, seqid: int, call: FetchCall) -> bytes:
+        if call.orientation == FETCH_FIRST:
+            self._log_position = 0
+        start = self._log_position
+        lines = self._log[start:]
+        self._log_position = len(self._log)
+        return reply.fetch(seqid, row_set(LOG_COLUMNS, [(line,) for line in lines], self._protocol, start))

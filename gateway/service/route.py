@@ -1,0 +1,305 @@
+"""What a statement needs: the decision that the whole gateway is about.
+
+A statement that mentions nothing of interest is forwarded after one cheap look at its words. Any other is parsed; what
+it reads and writes decides whether views are made fresh first, whether a write is noted, or whether it is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from gateway.errors import NotAllowed, SyntaxRefused
+from gateway.mv.catalog import Catalog
+from gateway.mv.changes import Write
+from gateway.mv.executor import BaseTableMissing, Executor, Report
+from gateway.mv.janitor import Janitor, Read
+from gateway.mv.relations import Relations, Sources
+from gateway.service import info
+from gateway.service.commands import Commands
+from gateway.service.operation import Result
+from gateway.service.session import Session
+from sql import rewrite
+from sql.classify import classify, glance
+from sql.names import Namespace, TableName
+from sql.parser import SyntaxProblem
+from sql.statement import Forwarded, Glance, Parts, Reference
+
+READING = frozenset(
+    "select values table show describe desc explain set reset list help cache uncache refresh clear analyze use".split()
+)
+"""First words of statements that never change a table; `with`, `from` and `map` may lead to an INSERT or MERGE."""
+WRITING_WORDS = frozenset({"insert", "merge", "update", "delete", "into"})
+RELATION_WORDS = frozenset({"view", "database", "schema", "namespace", "function", "databases"})
+GLOBAL_TEMPORARY = "global_temp"
+INFORMATION_SCHEMA_WORD = "materialized_views"
+
+
+@dataclass(slots=True, eq=False)
+class Route:
+    """To Spark; `text` replaces the statement's where it is not None.
+
+    `on_end` is called when the statement has ended, `on_close` when its rows cannot be fetched any more. Each action
+    runs once.
+    """
+
+    text: str | None = None
+    ends: list[Callable[[bool], None]] = field(default_factory=list)
+    closes: list[Callable[[], None]] = field(default_factory=list)
+
+    def on_end(self, succeeded: bool) -> None:
+        actions, self.ends = self.ends, []
+        for action in actions:
+            action(succeeded)
+
+    def on_close(self) -> None:
+        actions, self.closes = self.closes, []
+        for action in actions:
+            action()
+
+    def abandon(self) -> None:
+        """The statement does not go to Spark, or nobody knows what became of it."""
+        self.on_end(False)
+        self.on_close()
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """To Spark once `wait` has returned: it makes stale views fresh."""
+
+    route: Route
+    wait: Callable[[Report], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The gateway executes it."""
+
+    work: Callable[[Report], Awaitable[Result]]
+
+
+class Router:
+    """Decides about statements."""
+
+    def __init__(
+        self, catalog: Catalog, relations: Relations, executor: Executor, janitor: Janitor, commands: Commands
+    ) -> None:
+        self._catalog = catalog
+        self._relations = relations
+        self._executor = executor
+        self._janitor = janitor
+        self._commands = commands
+        self._global_temporary: dict[str, Sources] = {}
+
+    # --- the cheap way -----------------------------------------------------------------------------
+
+    def plain(self, session: Session, text: str) -> Route | None:
+        """The route of a statement that mentions nothing of interest; None where `consider` must decide."""
+        look = glance(text)
+        if look.maybe_command or INFORMATION_SCHEMA_WORD in look.words:
+            return None
+        writes = _may_write(look)
+        if writes and not RELATION_WORDS.isdisjoint(look.words):
+            return None
+        if not self._catalog.idle and self._of_interest(session, look, writes):
+            return None
+        route = Route()
+        if writes:
+            self._note(route, self._catalog.writes.begin(look.words, None))
+        if _may_change_namespace(look):
+            route.ends.append(partial(_forget_namespace, session))
+        return route
+
+    def _of_interest(self, session: Session, look: Glance, writes: bool) -> bool:
+        words, catalog = look.words, self._catalog
+        if session.namespace is None:
+            return True
+        return not (
+            words.isdisjoint(catalog.view_words)
+            and words.isdisjoint(self._relations.view_words)
+            and (not writes or words.isdisjoint(catalog.table_words))
+            and words.isdisjoint(session.temporary)
+            and words.isdisjoint(self._global_temporary)
+            and self._relations.known(session.namespace.database, words)
+        )
+
+    # --- the thorough way --------------------------------------------------------------------------
+
+    async def consider(self, session: Session, text: str) -> Route | Waiting | Own:
+        """Raises FreshgateError where the statement is refused."""
+        try:
+            statement = classify(text)
+        except SyntaxProblem as problem:
+            raise SyntaxRefused(str(problem)) from problem
+        if not isinstance(statement, Forwarded):
+            return Own(partial(self._commands.run, statement, session))
+        look = glance(text)
+        namespace = await session.resolve_namespace()
+        if not self._catalog.idle:
+            await self._relations.learn(namespace.database, look.words)
+        sources = await self._sources(session, namespace, statement.reads)
+        targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
+        self._refuse_protected(statement, targets)
+        route = Route(text=self._with_information_schema(text, statement))
+        write = self._open_write(statement, look, targets)
+        if write is not None:
+            self._note(route, write)
+        self._note_relations(route, session, namespace, statement, look, sources)
+        if sources.views and statement.touches_rows and statement.creates_view is None:
+            return await self._reading(route, sources, write)
+        if write is not None:
+            await self._begin(route, write)
+        return route
+
+    async def _reading(self, route: Route, sources: Sources, write: Write | None) -> Route | Waiting:
+        read = self._janitor.begin_read(sources.views)
+        route.closes.append(partial(self._release, read))
+        stale = [view_id for view_id in sorted(sources.views) if self._catalog.is_stale(view_id)]
+        if stale:
+            return Waiting(route, partial(self._make_fresh, route, stale, write))
+        if write is not None:
+            await self._begin(route, write)
+        return route
+
+    async def _make_fresh(self, route: Route, stale: Iterable[str], write: Write | None, report: Report) -> None:
+        await asyncio.gather(*(self._make_one_fresh(view_id, report) for view_id in stale))
+        if write is not None:
+            await self._begin(route, write)
+
+    async def _make_one_fresh(self, view_id: str, report: Report) -> None:
+        try:
+            await self._executor.make_fresh(view_id, report)
+        except BaseTableMissing as error:
+            # The rows that are stored are all that is left; a dashboard should rather show them than nothing.
+            report(f"Warning: serving the stored rows. {error}")
+
+    async def _begin(self, route: Route, write: Write) -> None:
+        try:
+            await self._catalog.begin_write(write)
+        except BaseException:
+            route.abandon()
+            raise
+
+    def _release(self, read: Read) -> None:
+        self._janitor.release(read)
+
+    def _note(self, route: Route, write: Write) -> None:
+        route.ends.append(lambda _: self._catalog.end_write(write))
+
+    # --- what the statement mentions ---------------------------------------------------------------
+
+    async def _sources(self, session: Session, namespace: Namespace, references: Iterable[Reference]) -> Sources:
+        """What the references read in the end. A temporary view hides a table; both count, it may be gone by now."""
+        found = Sources()
+        for parts in {reference.parts for reference in references}:
+            folded = tuple(part.lower() for part in parts)
+            if len(folded) == 1:
+                found |= session.temporary.get(folded[0], Sources())
+            elif folded[-2] == GLOBAL_TEMPORARY:
+                found |= self._global_temporary.get(folded[-1], Sources())
+            found |= await self._relations.sources(TableName.resolve(parts, namespace))
+        return found
+
+    def _open_write(self, statement: Forwarded, look: Glance, targets: list[TableName]) -> Write | None:
+        if not targets:
+            return None
+        tables = set(targets)
+        if statement.drops_database:
+            tables.update(*(self._catalog.tables_in(target.table) for target in targets))
+        return self._catalog.writes.begin(look.words, tables)
+
+    def _note_relations(
+        self,
+        route: Route,
+        session: Session,
+        namespace: Namespace,
+        statement: Forwarded,
+        look: Glance,
+        sources: Sources,
+    ) -> None:
+        """What the statement changes about names: current database, temporary views, Spark's views."""
+        if statement.changes_namespace:
+            route.ends.append(partial(_forget_namespace, session))
+        if statement.temporary and statement.creates_view:
+            route.ends.append(partial(self._add_temporary, session, statement.creates_view, sources))
+        elif not RELATION_WORDS.isdisjoint(look.words):
+            databases = {TableName.resolve(parts, namespace).database for parts in statement.writes}
+            route.ends.append(lambda _: self._forget(databases))
+
+    def _forget(self, databases: Iterable[str]) -> None:
+        for database in databases:
+            self._relations.forget(database)
+
+    def _add_temporary(self, session: Session, name: Parts, sources: Sources, succeeded: bool) -> None:
+        views = self._global_temporary if name[0].lower() == GLOBAL_TEMPORARY else session.temporary
+        key = name[-1].lower()
+        views[key] = sources if succeeded else sources | views.get(key, Sources())
+
+    def _with_information_schema(self, text: str, statement: Forwarded) -> str | None:
+        """The text with INFORMATION_SCHEMA.MATERIALIZED_VIEWS replaced by its rows; None where it does not occur."""
+        found = rewrite.information_schema_references(statement)
+        if not found:
+            return None
+        replacements = []
+        for reference, database in found:
+            rows = info.information_schema(self._catalog, database)
+            table = rewrite.inline_table(info.INFORMATION_SCHEMA_COLUMNS, rows)
+            replacements.append(rewrite.replacement(reference, table, "MATERIALIZED_VIEWS"))
+        return rewrite.splice(text, replacements)
+
+    # --- what must not be written ------------------------------------------------------------------
+
+    def _refuse_protected(self, statement: Forwarded, targets: list[TableName]) -> None:
+        storage = self._catalog.storage_database
+        if statement.drops_database:
+            for target in targets:
+                self._refuse_drop_database(target.table)
+            return
+        for target in targets:
+            if target.database == storage and (statement.exact or target.table != storage):
+                raise NotAllowed(
+                    f"{target} holds rows of a materialized view; only a refresh changes it. "
+                    f"Change the view's base tables, or use ALTER, REFRESH or DROP MATERIALIZED VIEW."
+                )
+            # A text that could not be parsed may only read the view; Spark itself refuses to write to one.
+            if statement.exact and not statement.temporary and self._catalog.named(target) is not None:
+                raise self._write_to_view(target, statement)
+
+    def _write_to_view(self, view: TableName, statement: Forwarded) -> NotAllowed:
+        if statement.drops is not None:
+            return NotAllowed(f"{view} is a materialized view. Use DROP MATERIALIZED VIEW {view}.")
+        if statement.creates_view is not None:
+            return NotAllowed(
+                f"{view} is a materialized view and cannot be replaced by a view. "
+                f"Use CREATE OR REPLACE MATERIALIZED VIEW, or drop it first."
+            )
+        return NotAllowed(
+            f"{view} is a materialized view; it is immutable and refreshes from its base tables. "
+            f"Change those, or run REFRESH MATERIALIZED VIEW {view}."
+        )
+
+    def _refuse_drop_database(self, database: str) -> None:
+        if database == self._catalog.storage_database:
+            raise NotAllowed(f"The database {database} holds the rows of materialized views. Drop the views instead.")
+        views = [str(view.name) for view in self._catalog.views() if view.name.database == database]
+        if views:
+            raise NotAllowed(
+                f"The database {database} has materialized views: {', '.join(views[:5])}. "
+                f"Run DROP MATERIALIZED VIEW for each first."
+            )
+
+
+def _may_write(look: Glance) -> bool:
+    if look.keyword in READING:
+        return False
+    return look.keyword not in {"with", "from", "map", "reduce"} or not WRITING_WORDS.isdisjoint(look.words)
+
+
+def _may_change_namespace(look: Glance) -> bool:
+    return "use" in look.words or (look.keyword == "set" and "catalog" in look.words)
+
+
+def _forget_namespace(session: Session, _: bool) -> None:
+    session.namespace = None

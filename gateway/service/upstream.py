@@ -1,0 +1,35 @@
+"""What the service asks of Spark beside the client's own connection, as protocols; `gateway.spark` implements them.
+
+Handles work from any connection, so a second connection can run statements in a client's session while the first
+waits for an answer.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gateway.mv.ports import SqlSession
+from gateway.wire.message import Handle
+from gateway.wire.sasl import Login
+
+
+class SideConnection(Protocol):
+    """One connection of the gateway's own to Spark."""
+
+    async def forward(self, payload: bytes) -> bytes:
+        """Sends one request message, returns the reply message. Raises UpstreamLost."""
+        ...
+
+    def session(self, handle: Handle) -> SqlSession:
+        """A session that was opened elsewhere, to run statements in."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Upstream(Protocol):
+    """Where Spark is."""
+
+    async def connect(self, login: Login) -> SideConnection:
+        """Logs in as the client did. Raises UpstreamLost, or StatementFailed where Spark refuses."""
+        ...

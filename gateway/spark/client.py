@@ -1,0 +1,410 @@
+"""An asyncio client of HiveServer2, for the gateway's own statements: refreshes, catalog reads, side connections.
+
+A connection carries one call at a time. Session and operation handles belong to no connection: a statement that one
+connection waits for is canceled over another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, Self
+
+from TCLIService import ttypes
+
+from gateway.config import Address
+from gateway.errors import StatementFailed, UpstreamLost
+from gateway.spark import protocol
+from gateway.wire.frame import FrameReader, WireError, frame
+from gateway.wire.message import Handle
+from gateway.wire.sasl import Login, LoginRefused, PlainClient
+from gateway.wire.scanner import MessageScanner, message_end
+
+CONNECT_SECONDS = 10.0
+END_SECONDS = 10.0  # for the small calls that cancel and close: nobody should wait longer for a server that hangs
+REPLY_BYTES_MAX = 256 * 1024 * 1024  # our own results are small; a length beyond is no sane reply
+LOGIN_BYTES_MAX = 16 * 1024
+READ_BYTES = 65536
+PAGE_ROWS = 1000
+POLL_SECONDS_MAX = 0.5
+
+# Spark holds a status call for up to 5 seconds; other servers may answer at once, so we pause in growing steps.
+HELD_SECONDS = 0.05
+POLL_SECONDS = 0.01
+
+Decode = Callable[[bytes], Any]
+"""Makes something of a reply's message. Raises EOFError where the message is not complete."""
+
+State = ttypes.TOperationState
+RUNNING_STATES = frozenset({State.INITIALIZED_STATE, State.RUNNING_STATE, State.PENDING_STATE})
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A whole result: column names and rows. Decimals, dates, timestamps and nested values are texts."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an operation ended: its HiveServer2 state (TOperationState), and the error unless it is FINISHED."""
+
+    state: int
+    error: StatementFailed | None
+
+
+class Connection:
+    """A connection to a Thrift server. Make one with `open`."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        reopen: Callable[[], Awaitable[Connection]],
+        framed: bool,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._reopen = reopen
+        self._framed = framed
+        self._lock = asyncio.Lock()
+        self._seqids = itertools.count(1)
+        self._broken = False
+        # What is under way although its caller was canceled; kept here so that it is not collected half done.
+        self._calls: set[asyncio.Task[bytes]] = set()
+
+    @classmethod
+    async def open(cls, address: Address, user: str, password: str = "", transport: str = "sasl") -> Self:
+        """Connects and logs in. Raises UpstreamLost where no server answers, StatementFailed where it refuses."""
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                reader, writer = await asyncio.open_connection(address.host, address.port)
+                _keep_alive(writer)
+                try:
+                    if transport == "sasl":
+                        await _log_in(reader, writer, user, password)
+                except BaseException:
+                    writer.close()
+                    raise
+        except LoginRefused as error:
+            raise StatementFailed(f"Spark at {address} refused the login of {user}: {error}", "28000") from error
+        except (OSError, WireError, EOFError) as error:
+            reason = str(error) or f"no answer in {CONNECT_SECONDS:g} seconds"
+            raise UpstreamLost(f"Cannot connect to Spark at {address}: {reason}") from error
+        return cls(reader, writer, lambda: cls.open(address, user, password, transport), transport == "sasl")
+
+    @property
+    def alive(self) -> bool:
+        """False when the connection broke or the server has closed it."""
+        return not (self._broken or self._reader.at_eof() or self._writer.is_closing())
+
+    @property
+    def busy(self) -> bool:
+        """A call is under way, so another would wait for its reply."""
+        return self._lock.locked()
+
+    async def open_session(
+        self, configuration: Mapping[str, str] | None = None, database: str | None = None, user: str = ""
+    ) -> Session:
+        """Opens a session. `configuration` holds Spark settings; HiveServer2's keys (`set:...`) pass unchanged.
+
+        `user` alone tells who it is on a nosasl connection. One session a connection: Spark closes only the last one
+        when the connection ends.
+        """
+        settings = {_session_key(key): value for key, value in (configuration or {}).items()}
+        if database is not None:
+            settings["use:database"] = database
+        request = ttypes.TOpenSessionReq(protocol.PROTOCOL, user or None, None, settings)
+        reply = await self.call("OpenSession", request)
+        return Session(self, protocol.handle_of(reply.sessionHandle))
+
+    def session(self, handle: Handle) -> Session:
+        """A session that somebody else has opened, over whatever connection."""
+        return Session(self, handle)
+
+    async def sibling(self) -> Connection:
+        """A new connection to the same server, logged in alike."""
+        return await self._reopen()
+
+    async def call(self, name: str, request: Any) -> Any:
+        """One call and its reply's struct. Raises StatementFailed for an error status, and UpstreamLost.
+
+        When the caller is canceled the reply is still read, so that the next call finds the connection in order.
+        """
+        return protocol.decode(name, await self.forward(protocol.encode(name, request, next(self._seqids))))
+
+    async def forward(self, payload: bytes) -> bytes:
+        """Sends one request message and returns the reply message, both as they are. Raises UpstreamLost."""
+        task = asyncio.ensure_future(self._exchange(payload))
+        self._calls.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[bytes]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled():
+            task.exception()  # marks it as seen: the caller may have been canceled
+
+    async def _exchange(self, payload: bytes) -> bytes:
+        async with self._lock:
+            if not self.alive:
+                raise UpstreamLost("The connection to Spark is closed. Try again.")
+            try:
+                self._writer.write(frame(payload) if self._framed else payload)
+                await self._writer.drain()
+                return await self._reply()
+            except (OSError, EOFError, WireError) as error:
+                self._break()
+                raise UpstreamLost("Spark closed the connection before it answered. Try again.") from error
+            except asyncio.CancelledError:
+                self._break()
+                raise
+
+    async def _reply(self) -> bytes:
+        frames = FrameReader(REPLY_BYTES_MAX)
+        scanner = MessageScanner(REPLY_BYTES_MAX)
+        pieces: list[bytes] = []
+        while True:
+            chunk = await self._reader.read(READ_BYTES)
+            if not chunk:
+                raise EOFError
+            # A message may be spread over several frames, though Spark never does so.
+            for piece in [each for each, _ in frames.feed(chunk)] if self._framed else [chunk]:
+                pieces.append(piece)
+                if scanner.feed(piece) is not None:
+                    return b"".join(pieces)
+
+    def _break(self) -> None:
+        self._broken = True
+        self._writer.close()
+
+    async def close(self) -> None:
+        """Closes the connection. The server then closes the last session opened on it."""
+        self._break()
+        for task in tuple(self._calls):
+            task.cancel()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+
+class Session:
+    """A session on the server, used over one connection."""
+
+    def __init__(self, connection: Connection, handle: Handle) -> None:
+        self.connection = connection
+        self.handle = handle
+
+    async def run(self, sql: str, *, on_handle: Callable[[Handle], None] | None = None) -> Rows:
+        """Runs a statement to its end and returns its whole result.
+
+        `on_handle` gets the operation's handle once the statement has started. Raises StatementFailed with Spark's
+        own reason, or UpstreamLost. When the caller is canceled, Spark's work is canceled before this returns.
+        """
+        started = asyncio.ensure_future(self.execute(sql))
+        try:
+            handle = await asyncio.shield(started)
+        except asyncio.CancelledError:
+            await self._abandon(started)
+            raise
+        try:
+            if on_handle is not None:
+                on_handle(handle)
+            outcome = await self.wait(handle)
+            if outcome.error is not None:
+                raise outcome.error
+            result = await self._fetch(handle)
+        except asyncio.CancelledError:
+            await self._abandon(started)
+            raise
+        except StatementFailed:
+            await self._close_quietly(handle)
+            raise
+        await self._close_quietly(handle)
+        return result
+
+    async def execute(self, sql: str) -> Handle:
+        """Starts a statement and returns its operation handle; `wait` tells how it ends."""
+        request = ttypes.TExecuteStatementReq(protocol.session_handle(self.handle), sql, {}, True)
+        reply = await self.connection.call("ExecuteStatement", request)
+        return protocol.handle_of(reply.operationHandle)
+
+    async def wait(self, handle: Handle) -> Outcome:
+        """Waits until the operation has ended, however."""
+        request = ttypes.TGetOperationStatusReq(protocol.operation_handle(handle))
+        clock = asyncio.get_running_loop().time
+        pause = POLL_SECONDS
+        while True:
+            asked = clock()
+            reply = await self.connection.call("GetOperationStatus", request)
+            state: int = reply.operationState
+            if state == State.FINISHED_STATE:
+                return Outcome(state, None)
+            if state == State.ERROR_STATE:
+                return Outcome(state, protocol.failure(reply.errorMessage, reply.sqlState))
+            if state not in RUNNING_STATES:
+                name = State._VALUES_TO_NAMES.get(state, str(state)).removesuffix("_STATE").lower()
+                return Outcome(state, StatementFailed(f"The statement was ended before its end ({name}).", "HY008"))
+            if clock() - asked < HELD_SECONDS:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, POLL_SECONDS_MAX)
+
+    async def _fetch(self, handle: Handle) -> Rows:
+        operation = protocol.operation_handle(handle)
+        metadata = await self.connection.call("GetResultSetMetadata", ttypes.TGetResultSetMetadataReq(operation))
+        columns = tuple(column.columnName for column in metadata.schema.columns) if metadata.schema else ()
+        rows: list[tuple[Any, ...]] = []
+        request = ttypes.TFetchResultsReq(operation, ttypes.TFetchOrientation.FETCH_NEXT, PAGE_ROWS)
+        while True:
+            reply = await self.connection.call("FetchResults", request)
+            page = protocol.rows_of(reply.results)
+            # hasMoreRows is always false from Spark: an empty page is the end.
+            if not page:
+                return Rows(columns, rows)
+            rows += page
+
+    async def cancel(self, handle: Handle) -> None:
+        """Cancels an operation; over a connection of its own when this one is busy. Raises as `Connection.call`."""
+        request = ttypes.TCancelOperationReq(protocol.operation_handle(handle))
+        if not self.connection.busy and self.connection.alive:
+            await self.connection.call("CancelOperation", request)
+            return
+        other = await self.connection.sibling()
+        try:
+            await other.call("CancelOperation", request)
+        finally:
+            await other.close()
+
+    async def close_operation(self, handle: Handle) -> None:
+        """Frees the operation on the server. Raises as `Connection.call`."""
+        request = ttypes.TCloseOperationReq(protocol.operation_handle(handle))
+        await self.connection.call("CloseOperation", request)
+
+    async def close(self) -> None:
+        """Closes the session on the server; a server that is gone has closed it already."""
+        request = ttypes.TCloseSessionReq(protocol.session_handle(self.handle))
+        with contextlib.suppress(StatementFailed, UpstreamLost, TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await self.connection.call("CloseSession", request)
+
+    async def _close_quietly(self, handle: Handle) -> None:
+        # The statement's own result or error matters more than whether its operation could be freed.
+        with contextlib.suppress(StatementFailed, UpstreamLost, TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await self.close_operation(handle)
+
+    async def _abandon(self, started: asyncio.Task[Handle]) -> None:
+        """Cancels and frees a statement whose caller has gone, once it has a handle."""
+        with contextlib.suppress(StatementFailed, UpstreamLost, TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                handle = await started
+                await self.cancel(handle)
+                await self.close_operation(handle)
+
+
+class AddressSource(Protocol):
+    """An engine, as far as connections need one."""
+
+    async def address(self) -> Address:
+        """Where Spark listens now. Raises UpstreamLost."""
+
+
+class SessionPool:
+    """Lends the gateway's own sessions, at most `size` at a time, each with a connection of its own.
+
+    Who borrows a session gives it back as it was: no other current database, settings or temporary views.
+    """
+
+    def __init__(
+        self,
+        engine: AddressSource,
+        user: str,
+        size: int,
+        configuration: Mapping[str, str] | None = None,
+        *,
+        password: str = "",
+        transport: str = "sasl",
+    ) -> None:
+        self._engine = engine
+        self._user = user
+        self._configuration = dict(configuration or {})
+        self._password = password
+        self._transport = transport
+        self._places = asyncio.Semaphore(size)
+        self._idle: list[Session] = []
+        self._closed = False
+
+    @contextlib.asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """Lends a session; waits while all are lent. A broken one is never lent again. Raises UpstreamLost."""
+        async with self._places:
+            session = await self._take()
+            try:
+                yield session
+            finally:
+                if self._closed or not session.connection.alive:
+                    await session.connection.close()
+                else:
+                    self._idle.append(session)
+
+    async def _take(self) -> Session:
+        while self._idle:
+            session = self._idle.pop()
+            if session.connection.alive:
+                return session
+            await session.connection.close()
+        if self._closed:
+            raise UpstreamLost("The gateway is stopping.")
+        address = await self._engine.address()
+        connection = await Connection.open(address, self._user, self._password, self._transport)
+        try:
+            return await connection.open_session(self._configuration, user=self._user)
+        except BaseException:
+            await connection.close()
+            raise
+
+    async def close(self) -> None:
+        """Closes all idle sessions; those that are lent are closed when they come back."""
+        self._closed = True
+        while self._idle:
+            session = self._idle.pop()
+            await session.close()
+            await session.connection.close()
+
+
+def _whole(payload: bytes) -> bytes:
+    if message_end(payload, REPLY_BYTES_MAX) is None:
+        raise EOFError
+    return payload
+
+
+def _session_key(key: str) -> str:
+    return key if key.startswith(("set:", "use:", "hive.server2.")) else f"set:hiveconf:{key}"
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    # A long refresh is silent for hours; without probes a vanished server would never be noticed.
+    connection: socket.socket | None = writer.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
+
+
+async def _log_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, user: str, password: str) -> None:
+    # Hive's PLAIN refuses an empty password even where it checks none.
+    handshake = PlainClient(Login(user, password or "anonymous", "PLAIN"), LOGIN_BYTES_MAX)
+    writer.write(handshake.start())
+    while True:
+        data = await reader.read(READ_BYTES)
+        if not data:
+            raise EOFError("the server closed the connection during the login")
+        if handshake.receive(data):
+            return

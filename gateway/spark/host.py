@@ -1,0 +1,276 @@
+"""The embedded engine's process: PySpark hosts Spark's own Thrift server.
+
+Run as `python -m gateway.spark.host`. The first line of standard input is a JSON object (see `Options`). Standard
+output carries one JSON line: {"port": n} once the server accepts connections, or {"error": text}. The process ends
+when standard input ends, so it never outlives its parent, however that died; the JVM in turn ends when this process
+does, since PySpark's Java side ends with its own standard input.
+
+Spark's log goes to `engine.log`, whatever else Java and Python print to `engine.out`, both in the data directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+LOCK_WAIT_SECONDS = 30.0  # a JVM whose gateway was killed ends by itself well within this
+JVM_END_SECONDS = 20.0
+EXIT_FAILED = 1
+EXIT_JVM_DIED = 3
+
+LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+"""
+
+
+class HostError(Exception):
+    """The engine cannot start. The message is for the person who starts the gateway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the parent asks for."""
+
+    data_dir: Path
+    master: str
+    driver_memory: str
+    parent: int
+    spark: dict[str, str]
+
+    @classmethod
+    def read(cls, line: bytes) -> Options:
+        raw = json.loads(line)
+        return cls(Path(raw["data_dir"]), raw["master"], raw["driver_memory"], raw["parent"], raw["spark"])
+
+    @property
+    def scratch(self) -> Path:
+        return self.data_dir / "scratch"
+
+
+def spark_settings(options: Options) -> dict[str, str]:
+    """All Spark settings of the engine. What the user has set wins."""
+    data = options.data_dir
+    java = {
+        "derby.system.home": data,
+        "java.io.tmpdir": options.scratch,
+        "log4j2.configurationFile": (data / "log4j2.properties").as_uri(),
+    }
+    settings = {
+        "spark.master": options.master,
+        "spark.app.name": "freshgate",
+        "spark.driver.memory": options.driver_memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": f"file:{data / 'warehouse'}",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=metastore;create=true",
+        "spark.hadoop.hive.exec.scratchdir": f"file:{options.scratch / 'hive'}",
+        "spark.local.dir": str(options.scratch),
+        # Each session caches file listings of its own and would not see another session's writes.
+        "spark.sql.filesourceTableRelationCacheSize": "0",
+        "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
+        # A refresh runs in a pool of its own beside the clients' queries, instead of before them.
+        "spark.scheduler.mode": "FAIR",
+        **{f"spark.hadoop.{key}": value for key, value in SERVER_SETTINGS.items()},
+    }
+    if options.master.startswith("local"):
+        settings["spark.driver.host"] = LOOPBACK
+        settings["spark.driver.bindAddress"] = LOOPBACK
+    settings.update(options.spark)
+    ours = " ".join(f'"-D{key}={_escaped(value)}"' for key, value in java.items())
+    theirs = options.spark.get("spark.driver.extraJavaOptions", "")
+    settings["spark.driver.extraJavaOptions"] = f"{ours} {theirs}".strip()
+    return settings
+
+
+# The server stands behind the gateway, on this machine only. Port 0: the system picks a free one. A client connection
+# holds one worker thread. An asynchronous statement that finds neither a thread nor a place in the queue is refused.
+SERVER_SETTINGS = {
+    "hive.server2.transport.mode": "binary",
+    "hive.server2.thrift.bind.host": LOOPBACK,
+    "hive.server2.thrift.port": "0",
+    "hive.server2.thrift.max.worker.threads": "4000",
+    "hive.server2.async.exec.threads": "500",
+    "hive.server2.async.exec.wait.queue.size": "4000",
+}
+
+
+def _escaped(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def lock_data_dir(options: Options) -> int:
+    """Locks the data directory and returns the lock's file descriptor, which the JVM inherits.
+
+    Derby allows one JVM. The lock lasts as long as any process holds the descriptor, thus until the JVM of a killed
+    gateway has ended: then we wait for it. If the other gateway lives, that is an error at once.
+    """
+    path = options.data_dir / "lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            owner = path.read_text(encoding="ascii").strip()
+            other = owner.isdigit() and int(owner) != options.parent and _is_alive(int(owner))
+            if other or time.monotonic() > deadline:
+                raise HostError(
+                    f"The data directory {options.data_dir} is in use by another gateway (process "
+                    f"{owner or 'unknown'}). Stop that one, or give this one another directory with --data-dir."
+                ) from None
+            time.sleep(0.1)
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, str(options.parent).encode("ascii"))
+    return descriptor
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it lives, as somebody else's
+    return True
+
+
+def prepare_data_dir(options: Options) -> None:
+    """Removes what a killed engine left and makes the directories that Java expects. The lock must be held."""
+    shutil.rmtree(options.scratch, ignore_errors=True)
+    options.scratch.mkdir()
+    log = str(options.data_dir / "engine.log").replace("\\", "\\\\")
+    (options.data_dir / "log4j2.properties").write_text(LOG4J.format(log=log), encoding="utf-8")
+
+
+def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]) -> int:
+    """Starts Spark and its Thrift server. Puts the JVM's process into `jvm` at once, and returns the port."""
+    for name in INHERITED_SETTINGS:
+        os.environ.pop(name, None)
+    conf = SparkConf(loadDefaults=False).setAll(list(spark_settings(options).items()))
+    gateway = launch_gateway(conf, popen_kwargs={"pass_fds": (lock,)})
+    jvm.append(gateway.proc)
+    threading.Thread(target=_end_with_jvm, args=(gateway.proc,), daemon=True).start()
+    system = gateway.jvm.java.lang.System
+    for key, value in SERVER_SETTINGS.items():
+        system.setProperty(key, value)
+    session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+    # Opens the metastore now, and makes it in a new directory: otherwise the first client would wait for that, or be
+    # the one who learns that it cannot be opened.
+    session.sql("SHOW DATABASES").collect()
+    server_class = gateway.jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
+    # False: a server that fails to start raises here, instead of ending the JVM without a word.
+    server = server_class.startWithSparkSession(session._jsparkSession, False)
+    port = _port_of(server)
+    with socket.create_connection((LOOPBACK, port), timeout=10):
+        return port
+
+
+# A shell that is set up for some other Spark must not send ours to the wrong jars, port or interface.
+INHERITED_SETTINGS = (
+    "SPARK_HOME",
+    "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_GATEWAY_SECRET",
+    "HIVE_SERVER2_THRIFT_PORT",
+    "HIVE_SERVER2_THRIFT_BIND_HOST",
+)
+
+
+def _port_of(server: JavaObject) -> int:
+    for service in server.getServices():
+        if service.getName() == "ThriftBinaryCLIService":
+            return int(service.getPortNumber())
+    raise HostError("Spark started no binary Thrift service; remove settings of hive.server2.transport.mode.")
+
+
+def _end_with_jvm(process: subprocess.Popen[bytes]) -> NoReturn:
+    process.wait()
+    os._exit(EXIT_JVM_DIED)
+
+
+def _end_with_parent(jvm: list[subprocess.Popen[bytes]]) -> NoReturn:
+    """Ends the JVM, then this process, when standard input ends."""
+    while os.read(0, 1024):
+        pass
+    for process in jvm:
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(JVM_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    # Not sys.exit: the main thread may be inside a call to the JVM that never returns.
+    os._exit(0)
+
+
+def explain(error: BaseException) -> str:
+    """The reason in one or two lines; the stack is in engine.out."""
+    if isinstance(error, Py4JJavaError):
+        cause: Any = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.toString()).strip()
+    if isinstance(error, PySparkRuntimeError) and error.getCondition() == "JAVA_GATEWAY_EXITED":
+        return "Java ended before Spark was up. Spark needs Java 17 or newer (JAVA_HOME or PATH)."
+    return str(error).strip() or type(error).__name__
+
+
+def main() -> int:
+    """Runs the engine until standard input ends."""
+    options = Options.read(sys.stdin.buffer.readline())
+    os.chdir(options.data_dir)
+    report = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    with open("engine.out", "w", encoding="utf-8") as out:
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
+    jvm: list[subprocess.Popen[bytes]] = []
+    try:
+        watch = threading.Thread(target=_end_with_parent, args=(jvm,), daemon=True)
+        watch.start()
+        lock = lock_data_dir(options)
+        prepare_data_dir(options)
+        port = start_server(options, lock, jvm)
+    except (HostError, OSError, Py4JError, PySparkException) as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        print(json.dumps({"error": explain(error)}), file=report, flush=True)
+        return EXIT_FAILED
+    print(json.dumps({"port": port}), file=report, flush=True)
+    report.close()
+    watch.join()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

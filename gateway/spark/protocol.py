@@ -1,0 +1,123 @@
+"""HiveServer2's calls as bytes, for the gateway's own statements: Thrift structs to messages and back, no I/O."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from TCLIService import TCLIService, ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TApplicationException, TException, TMessageType
+from thrift.transport.TTransport import TMemoryBuffer
+
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.wire.message import Handle
+
+# The first version with columnar results. Later ones add what the gateway's own statements do not need.
+PROTOCOL = ttypes.TProtocolVersion.HIVE_CLI_SERVICE_PROTOCOL_V6
+
+FAILED_STATUSES = (ttypes.TStatusCode.ERROR_STATUS, ttypes.TStatusCode.INVALID_HANDLE_STATUS)
+
+_COLUMNS = ("stringVal", "i64Val", "i32Val", "doubleVal", "boolVal", "i16Val", "byteVal", "binaryVal")
+
+# Spark's own form: [CLASS.SUBCLASS] text SQLSTATE: 42P01, then where; the plan or the stack follows.
+_SPARK_ERROR = re.compile(
+    r"\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] .*?SQLSTATE: (?P<sqlstate>[0-9A-Z]{5})"
+    r"(?:; line \d+ pos \d+| \(line \d+, pos \d+\))?",
+    re.DOTALL,
+)
+# The Thrift server says the class twice: [CLASS] java.Exception: [CLASS] text.
+_TWICE = re.compile(r"(\[[A-Z][A-Z0-9_.]+\]) [\w.$]+:\s+(?=\1)")
+_STACK = re.compile(r"\n\s*at |\nCaused by: |\n\n?== |\n'|\nDriver stacktrace")
+_JAVA_CLASS = re.compile(r"^(?:[a-z][\w]*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
+MESSAGE_CHARACTERS_MAX = 2000  # a message is read by people; a stack trace of Spark has 9,000
+
+
+def encode(name: str, request: Any, seqid: int) -> bytes:
+    """The call `name` with its request struct, as a strict binary message."""
+    buffer = TMemoryBuffer()
+    protocol = TBinaryProtocol(buffer, strictRead=True, strictWrite=True)
+    protocol.writeMessageBegin(name, TMessageType.CALL, seqid)
+    getattr(TCLIService, f"{name}_args")(request).write(protocol)
+    protocol.writeMessageEnd()
+    payload: bytes = buffer.getvalue()
+    return payload
+
+
+def decode(name: str, payload: bytes) -> Any:
+    """The response struct of the reply to `name`.
+
+    Raises StatementFailed when its status is an error, UpstreamLost when the bytes are no such reply.
+    """
+    protocol = TBinaryProtocol(TMemoryBuffer(payload), strictRead=True, strictWrite=True)
+    try:
+        method, kind, _ = protocol.readMessageBegin()
+        if kind == TMessageType.EXCEPTION:
+            problem = TApplicationException()
+            problem.read(protocol)
+            raise StatementFailed(f"The Spark Thrift server cannot do {name}: {problem.message}")
+        result = getattr(TCLIService, f"{name}_result")()
+        result.read(protocol)
+    except (TException, EOFError, ValueError) as error:
+        raise UpstreamLost(f"The Spark Thrift server sent what is no reply to {name}: {error}") from error
+    if method != name or result.success is None:
+        raise UpstreamLost(f"The Spark Thrift server answered {method} to {name}.")
+    status = result.success.status
+    if status.statusCode in FAILED_STATUSES:
+        raise failure(status.errorMessage or "\n".join(status.infoMessages or ()), status.sqlState)
+    return result.success
+
+
+def failure(message: str | None, sqlstate: str | None = None) -> StatementFailed:
+    """Spark's error without its stack trace and plan: `[CLASS] text SQLSTATE: 42P01; line 1 pos 14`."""
+    text = _TWICE.sub("", message or "Spark gave no reason.")
+    found = _SPARK_ERROR.search(text)
+    if found:
+        return StatementFailed(_shortened(found.group(0)), sqlstate or found.group("sqlstate"))
+    text = _STACK.split(text.strip(), maxsplit=1)[0].strip()
+    while True:
+        bare = _JAVA_CLASS.sub("", text.removeprefix("Error running query: "))
+        if bare == text:
+            return StatementFailed(_shortened(bare), sqlstate or FreshgateError.sqlstate)
+        text = bare
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MESSAGE_CHARACTERS_MAX else text[:MESSAGE_CHARACTERS_MAX] + " ..."
+
+
+def operation_handle(handle: Handle) -> Any:
+    """Spark compares guid, secret and kind; the kind of every statement is EXECUTE_STATEMENT."""
+    return ttypes.TOperationHandle(
+        ttypes.THandleIdentifier(handle.guid, handle.secret), ttypes.TOperationType.EXECUTE_STATEMENT, True
+    )
+
+
+def session_handle(handle: Handle) -> Any:
+    return ttypes.TSessionHandle(ttypes.THandleIdentifier(handle.guid, handle.secret))
+
+
+def handle_of(thrift_handle: Any) -> Handle:
+    """The handle in a Thrift session or operation handle."""
+    named = getattr(thrift_handle, "sessionId", None) or thrift_handle.operationId
+    return Handle(named.guid, named.secret)
+
+
+def rows_of(row_set: Any) -> list[tuple[Any, ...]]:
+    """The rows of a columnar TRowSet. Values are what Thrift carries: decimals, dates and nested values are texts."""
+    columns: Iterable[list[Any]] = [_values(column) for column in row_set.columns or ()]
+    return list(zip(*columns, strict=True))
+
+
+def _values(column: Any) -> list[Any]:
+    typed = next(value for name in _COLUMNS if (value := getattr(column, name)) is not None)
+    values: list[Any] = typed.values
+    nulls: bytes = typed.nulls
+    if not any(nulls):
+        return values
+    # One bit a row, the lowest first. Bits behind the bitmap's end are 0.
+    bits = itertools.chain.from_iterable(((byte >> bit) & 1 for bit in range(8)) for byte in nulls)
+    flags = itertools.chain(bits, itertools.repeat(0))
+    return [None if null else value for value, null in zip(values, flags, strict=False)]

@@ -1,0 +1,292 @@
+"""Both ends of the gateway as values: bytes in, events out; requests in, bytes out. No sockets here.
+
+`ClientConnection` is the server's end of a client's connection, `UpstreamConnection` the client's end of the
+connection to Spark. Half-read bytes live here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from gateway.wire.frame import (
+    HEADER_BYTES,
+    UPSTREAM_FRAME_BYTES_MAX,
+    FrameReader,
+    WireError,
+    WireLimits,
+    frame,
+)
+from gateway.wire.message import peek
+from gateway.wire.reply import exception
+from gateway.wire.sasl import COMPLETE, START, Login, PlainClient, PlainServer, negotiation, refusal
+from gateway.wire.scanner import CALL, MessageScanner
+
+PLAIN = "PLAIN"
+NOSASL = "NOSASL"
+
+Event = Login | bytes
+"""`Login`: the client has said who it is. `bytes`: one whole request."""
+
+_STRICT_MESSAGE = 0x80
+_TLS_HANDSHAKE = 0x16
+_SHAPE_BYTES_MAX = 512
+"""Longest request that is remembered to recognize the next one by. A status call has about 110 bytes."""
+
+
+class ClientConnection:
+    """Reads a client: the login first, then requests. The first byte tells SASL (1) from NOSASL (0x80).
+
+    After the `Login` of a SASL client comes no request until `accept_login` was sent; call `receive(b"")`
+    then for what the client has sent meanwhile. Every method raises `WireError` and nothing else for what a
+    client may send; then the connection cannot go on, and `WireError.answer` is what to send before closing
+    it.
+    """
+
+    def __init__(self, transports: frozenset[str], limits: WireLimits) -> None:
+        self._transports = transports
+        self._limits = limits
+        self._server: PlainServer | None = None
+        self._frames: FrameReader | None = None
+        self._held = b""
+        self._ready = False
+        self._known = False
+        self._requests = _RequestReader(limits)
+
+    @property
+    def framed(self) -> bool:
+        """The client speaks SASL, so what is sent to it goes in frames."""
+        return self._frames is not None
+
+    @property
+    def ready(self) -> bool:
+        """The login is accepted."""
+        return self._ready
+
+    def receive(self, data: bytes) -> list[Event]:
+        """What is complete with these bytes, in order."""
+        if self._ready:
+            return self._messages(data)
+        if self._known:
+            self._hold(data)
+            return []
+        return self._login(data)
+
+    def accept_login(self) -> bytes:
+        """The bytes that tell the client so; none for NOSASL."""
+        self._ready = True
+        return negotiation(COMPLETE) if self.framed else b""
+
+    def refuse_login(self, message: str) -> bytes:
+        """The bytes that tell the client so. The connection is to be closed behind them."""
+        return refusal(message) if self.framed or self._server else b""
+
+    def send(self, payload: bytes) -> bytes:
+        """One reply as it goes to the client."""
+        return frame(payload) if self._frames is not None else payload
+
+    def _login(self, data: bytes) -> list[Event]:
+        if self._server is None:
+            if not data:
+                return []
+            if data[0] == _STRICT_MESSAGE:
+                return self._without_login(data)
+            if data[0] != START:
+                raise _stranger(data)
+            if PLAIN not in self._transports:
+                message = "This server takes connections without SASL only: connect with auth=noSasl."
+                raise WireError(message, refusal(message))
+            self._server = PlainServer(self._limits.login_bytes_max)
+        login = self._server.receive(data)
+        if login is None:
+            return []
+        self._frames = FrameReader(self._limits.request_bytes_max)
+        self._known = True
+        self._hold(self._server.rest)
+        self._server = None
+        return [login]
+
+    def _without_login(self, data: bytes) -> list[Event]:
+        if NOSASL not in self._transports:
+            # The client waits for a reply to its first call, and can be told by one if the call's head is
+            # here.
+            message = "This server asks for a login: connect without auth=noSasl, with user and password."
+            raise WireError(message, _told(data, message))
+        self._known = self._ready = True
+        return [Login("", "", NOSASL), *self._messages(data)]
+
+    def _hold(self, data: bytes) -> None:
+        if len(self._held) + len(data) > self._limits.buffer_bytes_max:
+            raise WireError("the client sends much before its login is answered")
+        self._held += data
+
+    def _messages(self, data: bytes) -> list[Event]:
+        requests = self._requests
+        if self._held:
+            data, self._held = self._held + data, b""
+        frames = self._frames
+        try:
+            if frames is None:
+                return requests.feed(data)
+            if len(data) - HEADER_BYTES == int.from_bytes(data[:HEADER_BYTES], "big") and frames.at_border:
+                payload = data[HEADER_BYTES:]
+                if requests.is_alike(payload):
+                    return [payload]
+            events: list[Event] = []
+            for piece, _ in frames.feed(data):
+                events += requests.feed(piece)
+            return events
+        except WireError as error:
+            answer = requests.answer_to_current(str(error))
+            raise WireError(str(error), self.send(answer) if answer else b"") from None
+
+
+class _RequestReader:
+    """Requests out of a stream of payload bytes, wherever the pieces are cut."""
+
+    __slots__ = ("_cut", "_last", "_limits", "_parts", "_scanner")
+
+    def __init__(self, limits: WireLimits) -> None:
+        self._limits = limits
+        self._scanner = self._new_scanner()
+        self._parts = bytearray()
+        self._last = b""
+        self._cut = 0
+
+    def _new_scanner(self) -> MessageScanner:
+        return MessageScanner(self._limits.request_bytes_max, self._limits.values_max)
+
+    def is_alike(self, payload: bytes) -> bool:
+        """The payload is the last request again, but for its sequence id, and so one whole request as that
+        was.
+
+        A client that asks for an operation's status once per row sends such requests by the hundred thousand.
+        """
+        last, cut = self._last, self._cut
+        return (
+            len(payload) == len(last) > 0
+            and payload[:cut] == last[:cut]
+            and payload[cut + 4 :] == last[cut + 4 :]
+            and not self._parts
+        )
+
+    def feed(self, data: bytes) -> list[Event]:
+        if self.is_alike(data):
+            return [data]
+        events: list[Event] = []
+        start = 0
+        while start < len(data):
+            end = self._scanner.feed(data, start)
+            if end is None:
+                self._parts += data[start:]
+                break
+            request = data[start:end]
+            if self._parts:
+                request = bytes(self._parts + request)
+                self._parts = bytearray()
+            self._finish(request)
+            events.append(request)
+            start = end
+        return events
+
+    def answer_to_current(self, message: str) -> bytes:
+        """An exception for the request that is being read, if its head is known."""
+        return _told(self._scanner.head, message)
+
+    def _finish(self, request: bytes) -> None:
+        if request[3] != CALL:
+            raise WireError("a client sends calls, not replies")
+        self._scanner = self._new_scanner()
+        if len(request) <= _SHAPE_BYTES_MAX:
+            self._last = request
+            self._cut = 8 + int.from_bytes(request[4:8], "big")
+
+
+class UpstreamConnection:
+    """The client's end towards Spark: the login, then requests, each followed by its reply.
+
+    A reply is either streamed (`relay`) or collected whole (`collect`). With SASL a streamed reply ends with
+    its frame: a Java server writes one reply as one frame. Without SASL there are no borders, so its values
+    are walked.
+    """
+
+    def __init__(self, login: Login, limits: WireLimits) -> None:
+        self.framed = login.mechanism == PLAIN
+        self._limits = limits
+        self._client = PlainClient(login, limits.login_bytes_max) if self.framed else None
+        self._frames = FrameReader(UPSTREAM_FRAME_BYTES_MAX)
+        self._scanner = MessageScanner(UPSTREAM_FRAME_BYTES_MAX)
+        self._parts = bytearray()
+
+    def login(self) -> bytes:
+        """What to send first; nothing without SASL."""
+        return self._client.start() if self._client else b""
+
+    def receive_login(self, data: bytes) -> bool:
+        """True when Spark has accepted. Raises `LoginRefused` with Spark's text, or `WireError`."""
+        if self._client is None:
+            raise WireError("the upstream server speaks before it was asked")
+        if not self._client.receive(data):
+            return False
+        if self._client.rest:
+            raise WireError("the upstream server speaks before it was asked")
+        return True
+
+    def send(self, payload: bytes) -> bytes:
+        """One request as it goes to Spark; its reply is read from here on."""
+        self._scanner = MessageScanner(UPSTREAM_FRAME_BYTES_MAX)
+        self._parts = bytearray()
+        return frame(payload) if self.framed else payload
+
+    def relay(self, data: bytes, to_frames: bool) -> tuple[bytes, bool]:
+        """Reply bytes as they go to the client, and whether the reply ends with them.
+
+        Between two SASL connections frames pass as they are. Raises `WireError` for bytes behind the reply's
+        end.
+        """
+        if not self.framed:
+            end = self._scanner.feed(data)
+            if end is not None and end != len(data):
+                raise WireError("the upstream server sent bytes behind its reply")
+            return (frame(data) if to_frames else data), end is not None
+        if to_frames:
+            return data, self._frames.skip(data) > 0
+        pieces = self._frames.feed(data)
+        ended = any(end for _, end in pieces)
+        return (pieces[0][0] if len(pieces) == 1 else b"".join(piece for piece, _ in pieces)), ended
+
+    def collect(self, data: bytes) -> bytes | None:
+        """The whole reply when it is there. Raises `WireError` beyond `reply_bytes_max` or for bytes behind
+        the reply.
+        """
+        pieces = [piece for piece, _ in self._frames.feed(data)] if self.framed else [data]
+        ended = False
+        for piece in pieces:
+            if ended:
+                raise WireError("the upstream server sent bytes behind its reply")
+            end = self._scanner.feed(piece)
+            ended = end is not None
+            if ended and end != len(piece):
+                raise WireError("the upstream server sent bytes behind its reply")
+            self._parts += piece
+            if len(self._parts) > self._limits.reply_bytes_max:
+                raise WireError(f"a reply is beyond the limit of {self._limits.reply_bytes_max} bytes")
+        return bytes(self._parts) if ended else None
+
+
+def _stranger(data: bytes) -> WireError:
+    """The error for a peer that speaks another protocol, naming it."""
+    if data[0] == _TLS_HANDSHAKE:
+        return WireError("this looks like TLS: the port speaks HiveServer2's binary protocol without TLS")
+    if 0x41 <= data[0] <= 0x5A:
+        message = "This looks like HTTP: the port speaks HiveServer2's protocol with transportMode=binary."
+        body = message.encode() + b"\n"
+        head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
+        return WireError(message, head.encode() + b"Connection: close\r\n\r\n" + body)
+    return WireError("the first byte is neither SASL's nor a Thrift message's: this is no HiveServer2 client")
+
+
+def _told(request: bytes, message: str) -> bytes:
+    """An exception that answers the request; nothing where its head is not whole or not readable."""
+    try:
+        head = peek(request + b"\0")
+    except WireError:
+        return b""
+    return exception(head.name, head.seqid, message)

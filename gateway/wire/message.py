@@ -1,0 +1,409 @@
+"""Looking into one message, and changing a few bytes of it, without decoding and encoding it.
+
+Offsets follow from how every Thrift generator writes HiveServer2's structs: fields in the order of their ids.
+With L for the length of the method's name, counted from the message's first byte, the handle's guid stands at
+28 + L and its secret at 51 + L, in requests about sessions and about operations alike. Where the field
+headers around them differ, the fields are searched for, so an unusual order or unknown fields are read right,
+and survive a splice.
+
+All functions take whole messages and raise `WireError` for bytes that are none. Only messages that a
+`MessageScanner` has let through come here: it refuses fields that stand twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gateway.wire.frame import WireError
+from gateway.wire.scanner import (
+    BOOL,
+    DEPTH_MAX,
+    EXCEPTION,
+    I16,
+    I32,
+    I64,
+    LIST,
+    MAP,
+    SET,
+    STOP,
+    STRING,
+    STRUCT,
+    WIDTHS,
+)
+
+OPERATION_METHODS = frozenset(
+    {
+        b"GetOperationStatus",
+        b"CancelOperation",
+        b"CloseOperation",
+        b"GetResultSetMetadata",
+        b"FetchResults",
+        b"GetQueryId",
+        # From before Hive 2 and from Impala: Spark does not know them, but they carry a handle all the same.
+        b"GetLog",
+        b"CloseImpalaOperation",
+    }
+)
+"""Methods whose request begins with an operation handle. All others but OpenSession begin with a session
+handle.
+"""
+
+STATUS_ERROR = 3
+
+_TO_GUID = b"\x0c\x00\x01\x0c\x00\x01\x0c\x00\x01\x0b\x00\x01\x00\x00\x00\x10"
+_TO_SECRET = b"\x0b\x00\x02\x00\x00\x00\x10"
+_TO_STATEMENT = b"\x00\x00\x0b\x00\x02"
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """Names a session or an operation. Whoever knows the secret may use it, so it is kept out of logs."""
+
+    guid: bytes
+    secret: bytes = field(repr=False)
+
+
+class Head(NamedTuple):
+    """What every message begins with. `kind`: 1 call, 2 reply, 3 exception. The body begins at `body_offset`."""
+
+    name: str
+    kind: int
+    seqid: int
+    body_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteCall:
+    """An ExecuteStatement request. `query_timeout_seconds` 0: none."""
+
+    statement: str
+    run_async: bool
+    session: Handle
+    query_timeout_seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """An OpenSession request. `protocol` counts from 0: 9 is V10."""
+
+    username: str | None
+    password: str | None = field(repr=False)
+    configuration: Mapping[str, str]
+    protocol: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchCall:
+    """A FetchResults request. `orientation`: 0 next, 4 first; `fetch_type`: 0 rows, 1 the operation's log."""
+
+    operation: Handle
+    orientation: int
+    rows_max: int
+    fetch_type: int
+
+
+class ReplyStatus(NamedTuple):
+    """A reply's TStatus. A Thrift exception reads as an error without SQLSTATE."""
+
+    code: int
+    sqlstate: str | None
+    message: str | None
+
+
+class Place(NamedTuple):
+    """Where a value stands: its type, its first byte (a string's length included), and the byte behind it."""
+
+    kind: int
+    start: int
+    end: int
+
+
+def peek(payload: bytes) -> Head:
+    length = int.from_bytes(payload[4:8], "big")
+    body = 12 + length
+    if payload[:2] != b"\x80\x01" or len(payload) <= body:
+        raise WireError("not a message of the strict Thrift binary protocol")
+    name = payload[8 : 8 + length].decode("ascii", "replace")
+    return Head(name, payload[3], int.from_bytes(payload[8 + length : body], "big", signed=True), body)
+
+
+def with_seqid(payload: bytes, seqid: int) -> bytes:
+    at = 8 + int.from_bytes(payload[4:8], "big")
+    return payload[:at] + seqid.to_bytes(4, "big", signed=True) + payload[at + 4 :]
+
+
+# --- requests --------------------------------------------------------------------------------------------
+
+
+def request_handle(payload: bytes) -> Handle | None:
+    """The handle that a request begins with, of a session or of an operation; None where it has none."""
+    base = 12 + int.from_bytes(payload[4:8], "big")
+    if payload[base : base + 16] == _TO_GUID and payload[base + 32 : base + 39] == _TO_SECRET:
+        return Handle(payload[base + 16 : base + 32], payload[base + 39 : base + 55])
+    places = _handle_places(payload)
+    return Handle(*(_bytes(payload, place) for place in places)) if places else None
+
+
+def session_handle(payload: bytes) -> Handle | None:
+    """The session that a request is for; None for OpenSession and for requests about an operation."""
+    name = _name(payload)
+    return None if name in OPERATION_METHODS or name == b"OpenSession" else request_handle(payload)
+
+
+def operation_handle(payload: bytes) -> Handle | None:
+    """The operation that a request is for; None for requests of other kinds."""
+    return request_handle(payload) if _name(payload) in OPERATION_METHODS else None
+
+
+def statement(payload: bytes) -> ExecuteCall:
+    """Raises `WireError` where statement or session are missing.
+
+    Bytes that are not UTF-8 are read as Java reads them, as U+FFFD, so that the text is the one Spark would
+    see.
+    """
+    fields = _request_fields(payload)
+    session = request_handle(payload)
+    place = _of_kind(fields, 2, STRING)
+    if session is None or place is None:
+        raise WireError("ExecuteStatement without session or statement")
+    asynchronous = _of_kind(fields, 4, BOOL)
+    return ExecuteCall(
+        _text(payload, place),
+        asynchronous is not None and payload[asynchronous.start] == 1,
+        session,
+        _number(payload, _of_kind(fields, 5, I64)) or 0,
+    )
+
+
+def with_statement(payload: bytes, text: str) -> bytes:
+    """The ExecuteStatement request with another text; every other byte as it was."""
+    encoded = text.encode("utf-8", "replace")
+    base = 12 + int.from_bytes(payload[4:8], "big")
+    if (
+        payload[base : base + 16] == _TO_GUID
+        and payload[base + 32 : base + 39] == _TO_SECRET
+        and payload[base + 55 : base + 60] == _TO_STATEMENT
+    ):
+        start = base + 60
+        end = start + 4 + int.from_bytes(payload[start : start + 4], "big")
+    else:
+        place = _of_kind(_request_fields(payload), 2, STRING)
+        if place is None:
+            raise WireError("ExecuteStatement without a statement")
+        start, end = place.start, place.end
+    return payload[:start] + len(encoded).to_bytes(4, "big") + encoded + payload[end:]
+
+
+def with_handle(payload: bytes, handle: Handle) -> bytes:
+    """The request for another session or operation; every other byte as it was."""
+    base = 12 + int.from_bytes(payload[4:8], "big")
+    if (
+        len(handle.guid) == len(handle.secret) == 16
+        and payload[base : base + 16] == _TO_GUID
+        and payload[base + 32 : base + 39] == _TO_SECRET
+    ):
+        secret = base + 39
+        return payload[: base + 16] + handle.guid + _TO_SECRET + handle.secret + payload[secret + 16 :]
+    places = _handle_places(payload)
+    if places is None:
+        raise WireError(f"{peek(payload).name} without a handle")
+    values = zip(places, (handle.guid, handle.secret), strict=True)
+    for place, value in sorted(values, reverse=True):
+        payload = payload[: place.start] + len(value).to_bytes(4, "big") + value + payload[place.end :]
+    return payload
+
+
+def open_session(payload: bytes) -> OpenCall:
+    fields = _request_fields(payload)
+    name, password = _of_kind(fields, 2, STRING), _of_kind(fields, 3, STRING)
+    configuration = _of_kind(fields, 4, MAP)
+    protocol = _number(payload, _of_kind(fields, 1, I32))
+    return OpenCall(
+        _text(payload, name) if name else None,
+        _text(payload, password) if password else None,
+        _text_map(payload, configuration) if configuration else {},
+        0 if protocol is None else protocol,
+    )
+
+
+def fetch_call(payload: bytes) -> FetchCall:
+    operation = request_handle(payload)
+    if operation is None:
+        raise WireError("FetchResults without an operation")
+    fields = _request_fields(payload)
+    return FetchCall(
+        operation,
+        _number(payload, _of_kind(fields, 2, I32)) or 0,
+        _number(payload, _of_kind(fields, 3, I64)) or 0,
+        _number(payload, _of_kind(fields, 4, I16)) or 0,
+    )
+
+
+# --- replies ---------------------------------------------------------------------------------------------
+
+
+def reply_status(reply: bytes) -> ReplyStatus:
+    head = peek(reply)
+    if head.kind == EXCEPTION:
+        place = locate(reply, (1,), STRING)
+        return ReplyStatus(STATUS_ERROR, None, _text(reply, place) if place else None)
+    place = locate(reply, (0, 1), STRUCT)
+    if place is None:
+        raise WireError(f"a reply to {head.name} without a status")
+    fields = _fields(reply, place.start)
+    sqlstate, message = _of_kind(fields, 3, STRING), _of_kind(fields, 5, STRING)
+    code = _number(reply, _of_kind(fields, 1, I32))
+    return ReplyStatus(
+        STATUS_ERROR if code is None else code,
+        _text(reply, sqlstate) if sqlstate else None,
+        _text(reply, message) if message else None,
+    )
+
+
+def operation_state(reply: bytes) -> int | None:
+    """The state in a GetOperationStatus reply; None in an error."""
+    return _number(reply, locate(reply, (0, 2), I32)) if peek(reply).kind != EXCEPTION else None
+
+
+def operation_error(reply: bytes) -> tuple[str | None, str | None]:
+    """SQLSTATE and message with which a GetOperationStatus reply says why the operation failed."""
+    sqlstate, message = locate(reply, (0, 3), STRING), locate(reply, (0, 5), STRING)
+    return _text(reply, sqlstate) if sqlstate else None, _text(reply, message) if message else None
+
+
+def execute_handle(reply: bytes) -> Handle | None:
+    """The operation that ExecuteStatement, or a metadata call, has begun; None where it failed."""
+    return _reply_handle(reply, (0, 2, 1)) if peek(reply).kind != EXCEPTION else None
+
+
+def opened(reply: bytes) -> tuple[Handle, int] | None:
+    """The session that OpenSession has opened and its protocol version (counted from 0); None where it
+    failed.
+    """
+    if peek(reply).kind == EXCEPTION:
+        return None
+    handle = _reply_handle(reply, (0, 3, 1))
+    protocol = _number(reply, locate(reply, (0, 2), I32))
+    return None if handle is None or protocol is None else (handle, protocol)
+
+
+def locate(payload: bytes, path: Sequence[int], kind: int) -> Place | None:
+    """The value that a path of field ids leads to from the body; None where it is missing or of another type.
+
+    A request's fields are at (1, id), a reply's at (0, id).
+    """
+    start = peek(payload).body_offset
+    for step in path[:-1]:
+        place = _of_kind(_fields(payload, start), step, STRUCT)
+        if place is None:
+            return None
+        start = place.start
+    return _of_kind(_fields(payload, start), path[-1], kind)
+
+
+# --- walking ---------------------------------------------------------------------------------------------
+
+
+def _name(payload: bytes) -> bytes:
+    return payload[8 : 8 + int.from_bytes(payload[4:8], "big")]
+
+
+def _request_fields(payload: bytes) -> dict[int, Place]:
+    place = locate(payload, (1,), STRUCT)
+    return _fields(payload, place.start) if place else {}
+
+
+def _handle_places(payload: bytes) -> tuple[Place, Place] | None:
+    place = locate(payload, (1, 1, 1), STRUCT)
+    return _identifier(payload, place) if place else None
+
+
+def _reply_handle(reply: bytes, path: Sequence[int]) -> Handle | None:
+    place = locate(reply, path, STRUCT)
+    places = _identifier(reply, place) if place else None
+    return Handle(*(_bytes(reply, each) for each in places)) if places else None
+
+
+def _identifier(payload: bytes, place: Place) -> tuple[Place, Place] | None:
+    """Guid and secret of a THandleIdentifier."""
+    fields = _fields(payload, place.start)
+    guid, secret = _of_kind(fields, 1, STRING), _of_kind(fields, 2, STRING)
+    return (guid, secret) if guid and secret else None
+
+
+def _of_kind(fields: Mapping[int, Place], number: int, kind: int) -> Place | None:
+    """A field of another type counts as missing: that is how generated readers take it."""
+    place = fields.get(number)
+    return place if place and place.kind == kind else None
+
+
+def _fields(payload: bytes, start: int) -> dict[int, Place]:
+    """The fields of the struct that begins at `start`, by id. Of a doubled field the last counts, as in Java."""
+    fields: dict[int, Place] = {}
+    try:
+        while (kind := payload[start]) != STOP:
+            number = (payload[start + 1] << 8) | payload[start + 2]
+            end = _value_end(payload, start + 3, kind, 0)
+            fields[number] = Place(kind, start + 3, end)
+            start = end
+    except IndexError:
+        raise WireError("the message ends inside a struct") from None
+    return fields
+
+
+def _value_end(payload: bytes, start: int, kind: int, depth: int) -> int:
+    width = WIDTHS[kind]
+    if width > 0:
+        return start + width
+    if kind == STRING:
+        return start + 4 + _length(payload, start)
+    if depth >= DEPTH_MAX or width < 0:
+        raise WireError(f"a value of type {kind} at depth {depth}")
+    if kind == STRUCT:
+        while (kind := payload[start]) != STOP:
+            start = _value_end(payload, start + 3, kind, depth + 1)
+        return start + 1
+    kinds = payload[start : start + (2 if kind == MAP else 1)]
+    start += len(kinds)
+    count = _length(payload, start)
+    start += 4
+    if kind in (LIST, SET) and WIDTHS[kinds[0]] > 0:
+        return start + count * WIDTHS[kinds[0]]
+    for _ in range(count):
+        for each in kinds:
+            start = _value_end(payload, start, each, depth + 1)
+    return start
+
+
+def _length(payload: bytes, start: int) -> int:
+    """A length or count: it cannot be more than what is left, each item having a byte."""
+    length = int.from_bytes(payload[start : start + 4], "big", signed=True)
+    if not 0 <= length <= len(payload) - start - 4:
+        raise WireError(f"a length of {length} goes beyond the message")
+    return length
+
+
+def _bytes(payload: bytes, place: Place) -> bytes:
+    return payload[place.start + 4 : place.end]
+
+
+def _text(payload: bytes, place: Place) -> str:
+    return _bytes(payload, place).decode("utf-8", "replace")
+
+
+def _number(payload: bytes, place: Place | None) -> int | None:
+    return int.from_bytes(payload[place.start : place.end], "big", signed=True) if place else None
+
+
+def _text_map(payload: bytes, place: Place) -> dict[str, str]:
+    if payload[place.start : place.start + 2] != bytes((STRING, STRING)):
+        return {}
+    texts: list[str] = []
+    start = place.start + 6
+    while start < place.end:
+        end = start + 4 + _length(payload, start)
+        texts.append(_text(payload, Place(STRING, start, end)))
+        start = end
+    return dict(zip(texts[::2], texts[1::2], strict=True))

@@ -1,0 +1,166 @@
+"""The replies that the gateway gives itself, as message payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from TCLIService import ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TApplicationException, TException, TMessageType, TType
+from thrift.transport.TTransport import TMemoryBuffer
+
+from gateway.wire.frame import WireError
+from gateway.wire.message import STATUS_ERROR, Handle, peek
+from gateway.wire.rowset import Column, table_schema
+from gateway.wire.scanner import EXCEPTION
+
+SUCCESS = 0
+
+_METHODS = (
+    "OpenSession",
+    "CloseSession",
+    "GetInfo",
+    "ExecuteStatement",
+    "GetTypeInfo",
+    "GetCatalogs",
+    "GetSchemas",
+    "GetTables",
+    "GetTableTypes",
+    "GetColumns",
+    "GetFunctions",
+    "GetPrimaryKeys",
+    "GetCrossReference",
+    "GetOperationStatus",
+    "CancelOperation",
+    "CloseOperation",
+    "GetResultSetMetadata",
+    "FetchResults",
+    "GetDelegationToken",
+    "CancelDelegationToken",
+    "RenewDelegationToken",
+)
+# The generated types do not have these. With an error, they are a status and nothing else, as CloseSession
+# is.
+_STATUS_ONLY = ("SetClientInfo", "UploadData", "DownloadData")
+
+_RESPONSES: dict[str, Any] = {
+    **{name: getattr(ttypes, f"T{name}Resp") for name in _METHODS},
+    **dict.fromkeys(_STATUS_ONLY, ttypes.TCloseSessionResp),
+}
+
+
+def execute_ok(seqid: int, handle: Handle, has_result_set: bool = True) -> bytes:
+    """ExecuteStatement has begun the operation `handle`."""
+    operation = ttypes.TOperationHandle(
+        ttypes.THandleIdentifier(handle.guid, handle.secret),
+        ttypes.TOperationType.EXECUTE_STATEMENT,
+        has_result_set,
+    )
+    return _reply("ExecuteStatement", seqid, ttypes.TExecuteStatementResp(_success(), operation))
+
+
+def closed(name: str, seqid: int) -> bytes:
+    """CloseOperation, CloseSession, CancelOperation or SetClientInfo has worked."""
+    return _reply(name, seqid, _RESPONSES[name](status=_success()))
+
+
+def error(name: str, seqid: int, message: str, sqlstate: str, code: int = 0) -> bytes:
+    """The method has failed: its own reply with an error status, so that drivers raise SQLException with the
+    SQLSTATE.
+
+    A method that has no status (GetQueryId, unknown ones) gets a Thrift exception.
+    """
+    response_type = _RESPONSES.get(name)
+    if response_type is None:
+        return exception(name, seqid, message)
+    response = response_type(
+        status=ttypes.TStatus(STATUS_ERROR, sqlState=sqlstate, errorCode=code, errorMessage=message)
+    )
+    # Fields that Thrift requires even in an error: without them Spark's own GetInfo breaks the connection.
+    if name == "GetInfo":
+        response.infoValue = ttypes.TGetInfoValue(lenValue=0)
+    elif name == "OpenSession":
+        response.serverProtocolVersion = 0
+    return _reply(name, seqid, response)
+
+
+def exception(name: str, seqid: int, message: str, kind: int = int(TApplicationException.INTERNAL_ERROR)) -> bytes:
+    """A Thrift exception: for methods without a status, and for faults of the gateway itself."""
+    protocol = TBinaryProtocol(TMemoryBuffer())
+    protocol.writeMessageBegin(name, TMessageType.EXCEPTION, seqid)
+    TApplicationException(kind, message).write(protocol)
+    return bytes(protocol.trans.getvalue())
+
+
+def operation_status(
+    seqid: int,
+    state: int,
+    sqlstate: str | None = None,
+    message: str | None = None,
+    *,
+    code: int = 0,
+    has_result_set: bool | None = None,
+    started_ms: int | None = None,
+    completed_ms: int | None = None,
+) -> bytes:
+    """GetOperationStatus: states as in TOperationState (1 running, 2 finished, 3 cancelled, 4 closed, 5
+    error).
+    """
+    response = ttypes.TGetOperationStatusResp(
+        status=_success(),
+        operationState=state,
+        sqlState=sqlstate,
+        errorCode=code if message is not None else None,
+        errorMessage=message,
+        operationStarted=started_ms,
+        operationCompleted=completed_ms,
+        hasResultSet=has_result_set,
+    )
+    return _reply("GetOperationStatus", seqid, response)
+
+
+def result_metadata(seqid: int, columns: Sequence[Column]) -> bytes:
+    return _reply("GetResultSetMetadata", seqid, ttypes.TGetResultSetMetadataResp(_success(), table_schema(columns)))
+
+
+def fetch(seqid: int, rows: Any) -> bytes:
+    """FetchResults with a TRowSet. `hasMoreRows` is false, as Spark has it: clients fetch until no row comes."""
+    return _reply("FetchResults", seqid, ttypes.TFetchResultsResp(_success(), False, rows))
+
+
+def decode(reply: bytes) -> Any:
+    """The Thrift response object in a reply. Raises `WireError` for an exception, an unknown method, or
+    garbage.
+
+    Slow, and blind to fields newer than protocol V10: for replies to the gateway's own requests only.
+    """
+    head = peek(reply)
+    response_type = _RESPONSES.get(head.name)
+    if response_type is None or head.kind == EXCEPTION:
+        raise WireError(f"{head.name} was answered by a Thrift exception, or is not known")
+    protocol = TBinaryProtocol(TMemoryBuffer(reply[head.body_offset :]))
+    response = response_type()
+    try:
+        while (field := protocol.readFieldBegin())[1] != TType.STOP:
+            if field[1:] == (TType.STRUCT, 0):
+                response.read(protocol)
+            else:
+                protocol.skip(field[1])
+    except (TException, EOFError, ValueError, RecursionError, MemoryError) as cause:
+        raise WireError(f"the reply to {head.name} cannot be read: {cause}") from cause
+    return response
+
+
+def _success() -> Any:
+    return ttypes.TStatus(SUCCESS)
+
+
+def _reply(name: str, seqid: int, response: Any) -> bytes:
+    """A reply's only field is 0, the method's result."""
+    protocol = TBinaryProtocol(TMemoryBuffer())
+    protocol.writeMessageBegin(name, TMessageType.REPLY, seqid)
+    protocol.writeFieldBegin("success", TType.STRUCT, 0)
+    response.write(protocol)
+    protocol.writeFieldStop()
+    return bytes(protocol.trans.getvalue())

@@ -1,0 +1,33 @@
+"""The few requests that the gateway makes itself about a client's sessions and operations, as message payloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from TCLIService import ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TMessageType, TType
+from thrift.transport.TTransport import TMemoryBuffer
+
+from gateway.wire.message import Handle
+
+
+def close_session(session: Handle) -> bytes:
+    identifier = ttypes.THandleIdentifier(session.guid, session.secret)
+    return _request("CloseSession", ttypes.TCloseSessionReq(ttypes.TSessionHandle(identifier)))
+
+
+def operation_status(operation: Handle) -> bytes:
+    identifier = ttypes.THandleIdentifier(operation.guid, operation.secret)
+    handle = ttypes.TOperationHandle(identifier, ttypes.TOperationType.EXECUTE_STATEMENT, True)
+    return _request("GetOperationStatus", ttypes.TGetOperationStatusReq(handle))
+
+
+def _request(name: str, argument: Any) -> bytes:
+    """A call whose only argument is field 1."""
+    protocol = TBinaryProtocol(TMemoryBuffer())
+    protocol.writeMessageBegin(name, TMessageType.CALL, 0)
+    protocol.writeFieldBegin("req", TType.STRUCT, 1)
+    argument.write(protocol)
+    protocol.writeFieldStop()
+    return bytes(protocol.trans.getvalue())

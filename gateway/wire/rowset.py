@@ -1,0 +1,131 @@
+"""Rows of our own results as TRowSet, their columns as TTableSchema, and the way back for replies of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any, NamedTuple
+
+from TCLIService import ttypes
+
+COLUMNAR_PROTOCOL = 5
+"""HIVE_CLI_SERVICE_PROTOCOL_V6, the first whose results are columns; earlier clients read rows."""
+
+Value = str | int | bool | float | datetime | None
+
+
+class Type(Enum):
+    """The column types of our own results; each value is the TTypeId."""
+
+    BOOLEAN = 0
+    INT = 3
+    BIGINT = 4
+    DOUBLE = 6
+    STRING = 7
+    TIMESTAMP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: Type = Type.STRING
+    comment: str | None = None
+
+
+class _Layout(NamedTuple):
+    """How the values of a type stand in a TRowSet. A timestamp is a text there."""
+
+    column_field: str
+    column: Any
+    value_field: str
+    value: Any
+    null: Value
+
+
+_TEXT = _Layout("stringVal", ttypes.TStringColumn, "stringVal", ttypes.TStringValue, "")
+_LAYOUTS = {
+    Type.BOOLEAN: _Layout("boolVal", ttypes.TBoolColumn, "boolVal", ttypes.TBoolValue, False),
+    Type.INT: _Layout("i32Val", ttypes.TI32Column, "i32Val", ttypes.TI32Value, 0),
+    Type.BIGINT: _Layout("i64Val", ttypes.TI64Column, "i64Val", ttypes.TI64Value, 0),
+    Type.DOUBLE: _Layout("doubleVal", ttypes.TDoubleColumn, "doubleVal", ttypes.TDoubleValue, 0.0),
+    Type.STRING: _TEXT,
+    Type.TIMESTAMP: _TEXT,
+}
+_COLUMN_FIELDS = ("boolVal", "byteVal", "i16Val", "i32Val", "i64Val", "doubleVal", "stringVal", "binaryVal")
+
+
+def table_schema(columns: Sequence[Column]) -> Any:
+    """TTableSchema; positions count from 1, as Hive's do."""
+    return ttypes.TTableSchema(
+        [
+            ttypes.TColumnDesc(
+                column.name,
+                ttypes.TTypeDesc([ttypes.TTypeEntry(ttypes.TPrimitiveTypeEntry(column.type.value))]),
+                position,
+                column.comment,
+            )
+            for position, column in enumerate(columns, 1)
+        ]
+    )
+
+
+def row_set(columns: Sequence[Column], rows: Sequence[Sequence[Value]], protocol: int, start_offset: int = 0) -> Any:
+    """TRowSet of the rows for a session's protocol version (counted from 0). Rows are as long as `columns`."""
+    if protocol < COLUMNAR_PROTOCOL:
+        return ttypes.TRowSet(start_offset, [_row(columns, row) for row in rows])
+    return ttypes.TRowSet(
+        start_offset,
+        [],
+        [_column(column.type, [row[index] for row in rows]) for index, column in enumerate(columns)],
+    )
+
+
+def rows_of(row_set: Any) -> list[tuple[Any, ...]]:
+    """The rows of a columnar TRowSet as Python values: numbers, booleans, texts, bytes; everything else is a
+    text.
+    """
+    columns = [_values_of(column) for column in row_set.columns or []]
+    return list(zip(*columns, strict=True))
+
+
+def null_bits(values: Sequence[Value]) -> bytes:
+    """One bit a value, the lowest first, set where it is null."""
+    bits = sum(1 << index for index, value in enumerate(values) if value is None)
+    return bits.to_bytes((len(values) + 7) // 8, "little")
+
+
+def _column(kind: Type, values: Sequence[Value]) -> Any:
+    layout = _LAYOUTS[kind]
+    filled = [layout.null if value is None else _wire_value(value) for value in values]
+    return ttypes.TColumn(**{layout.column_field: layout.column(filled, null_bits(values))})
+
+
+def _row(columns: Sequence[Column], row: Sequence[Value]) -> Any:
+    values = []
+    for column, value in zip(columns, row, strict=True):
+        layout = _LAYOUTS[column.type]
+        # A value struct without a value is null.
+        values.append(ttypes.TColumnValue(**{layout.value_field: layout.value(_wire_value(value))}))
+    return ttypes.TRow(values)
+
+
+def _wire_value(value: Value) -> Value:
+    if isinstance(value, datetime):
+        # What java.sql.Timestamp reads; it knows no time zone.
+        return value.replace(tzinfo=None).isoformat(sep=" ")
+    return value
+
+
+def _values_of(column: Any) -> list[Any]:
+    for name in _COLUMN_FIELDS:
+        typed = getattr(column, name)
+        if typed is not None:
+            # A short bitmap says that the rest is not null; Spark sends an empty one for columns without
+            # nulls.
+            bits = int.from_bytes(typed.nulls or b"", "little")
+            if not bits:
+                return list(typed.values)
+            return [None if bits >> index & 1 else value for index, value in enumerate(typed.values)]
+    return []

@@ -1,0 +1,154 @@
+"""The SASL handshake of Thrift, both roles, for the mechanism PLAIN (RFC 4616).
+
+A handshake message is a status byte, a 4-byte length, and the payload. The client names the mechanism with
+START and gives the names with OK (pure-sasl) or COMPLETE (Java); the server ends with COMPLETE, or with BAD
+and a text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.wire.frame import WireError
+
+START, OK, BAD, ERROR, COMPLETE = 1, 2, 3, 4, 5
+HEADER_BYTES = 5
+MECHANISM_BYTES_MAX = 20
+"""RFC 4422, section 3.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who a client says to be. `mechanism`: "PLAIN", or "NOSASL" (then the names come in OpenSession)."""
+
+    user: str
+    password: str = field(repr=False)
+    mechanism: str
+
+
+class LoginRefused(Exception):
+    """The server did not accept the login; the text is the server's."""
+
+
+def negotiation(status: int, payload: bytes = b"") -> bytes:
+    return bytes((status,)) + len(payload).to_bytes(4, "big") + payload
+
+
+def refusal(message: str) -> bytes:
+    return negotiation(BAD, message.encode("utf-8", "replace"))
+
+
+class NegotiationReader:
+    """Handshake messages out of chunks. `rest` holds what was not read yet."""
+
+    __slots__ = ("_bytes_max", "rest")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self.rest = b""
+
+    def feed(self, data: bytes) -> None:
+        self.rest += data
+
+    def next(self) -> tuple[int, bytes] | None:
+        """Status and payload of the next message; None while it is not complete. Raises `WireError`."""
+        if self.rest and not START <= self.rest[0] <= COMPLETE:
+            raise WireError(f"status {self.rest[0]} is none of the SASL handshake")
+        if len(self.rest) < HEADER_BYTES:
+            return None
+        length = int.from_bytes(self.rest[1:HEADER_BYTES], "big")
+        if length > self._bytes_max:
+            raise WireError(f"a handshake message of {length} bytes is beyond the limit, {self._bytes_max}")
+        end = HEADER_BYTES + length
+        if len(self.rest) < end:
+            return None
+        status, payload = self.rest[0], self.rest[HEADER_BYTES:end]
+        self.rest = self.rest[end:]
+        return status, payload
+
+
+class PlainServer:
+    """The server's role: reads START and the names. `WireError.answer` holds the BAD for the client."""
+
+    __slots__ = ("_reader", "_started")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._reader = NegotiationReader(bytes_max)
+        self._started = False
+
+    @property
+    def rest(self) -> bytes:
+        """What the client sent behind the handshake."""
+        return self._reader.rest
+
+    def receive(self, data: bytes) -> Login | None:
+        """The login, when it is complete."""
+        self._reader.feed(data)
+        try:
+            while (message := self._reader.next()) is not None:
+                if self._started:
+                    return _names(*message)
+                self._start(*message)
+        except WireError as error:
+            raise WireError(str(error), refusal(str(error))) from None
+        return None
+
+    def _start(self, status: int, payload: bytes) -> None:
+        if status != START:
+            raise WireError("the SASL handshake must begin with START")
+        if payload != b"PLAIN":
+            mechanism = payload[:MECHANISM_BYTES_MAX].decode("ascii", "replace")
+            raise WireError(f"Unsupported mechanism type {mechanism}: use PLAIN, with user and password.")
+        self._started = True
+
+
+def _names(status: int, payload: bytes) -> Login:
+    if status not in (OK, COMPLETE):
+        raise WireError("the client broke the SASL handshake off")
+    parts = payload.split(b"\0")
+    if len(parts) != 3:
+        raise WireError("a PLAIN login has three parts: authorization identity, user, password")
+    try:
+        identity, user, password = (part.decode() for part in parts)
+    except UnicodeDecodeError:
+        raise WireError("user and password must be UTF-8") from None
+    if not user:
+        raise WireError("No user name was provided.")
+    if identity not in ("", user):
+        raise WireError(f"User {user} cannot log in as another user, {identity}.")
+    return Login(user, password, "PLAIN")
+
+
+class PlainClient:
+    """The client's role: `start` is the whole handshake of the client; then the server's answer is read."""
+
+    __slots__ = ("_login", "_reader")
+
+    def __init__(self, login: Login, bytes_max: int) -> None:
+        if "\0" in login.user or "\0" in login.password:
+            # It would move the borders between the parts and so log in as somebody else.
+            raise LoginRefused("A user name or password cannot contain the character NUL.")
+        self._login = login
+        self._reader = NegotiationReader(bytes_max)
+
+    def start(self) -> bytes:
+        names = f"\0{self._login.user}\0{self._login.password}".encode("utf-8", "replace")
+        return negotiation(START, b"PLAIN") + negotiation(COMPLETE, names)
+
+    @property
+    def rest(self) -> bytes:
+        """What the server sent behind the handshake."""
+        return self._reader.rest
+
+    def receive(self, data: bytes) -> bool:
+        """True when the login is accepted. Raises `LoginRefused` with the server's text, or `WireError`."""
+        self._reader.feed(data)
+        message = self._reader.next()
+        if message is None:
+            return False
+        status, payload = message
+        if status in (BAD, ERROR):
+            raise LoginRefused(payload.decode("utf-8", "replace") or "The login was refused without a reason.")
+        if status != COMPLETE:
+            raise WireError("the server asks for more than PLAIN has")
+        return True

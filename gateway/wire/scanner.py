@@ -1,0 +1,237 @@
+"""Where a message ends: walks strict TBinaryProtocol as the bytes come, without keeping or decoding them."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from gateway.wire.frame import WireError
+
+STOP: Final = 0
+BOOL: Final = 2
+DOUBLE: Final = 4
+I16: Final = 6
+I32: Final = 8
+I64: Final = 10
+STRING: Final = 11
+STRUCT: Final = 12
+MAP: Final = 13
+SET: Final = 14
+LIST: Final = 15
+
+CALL: Final = 1
+REPLY: Final = 2
+EXCEPTION: Final = 3
+
+WIDTHS: Final = (-1, -1, 1, 1, 8, -1, 2, -1, 4, -1, 8, 0, 0, 0, 0, 0)
+"""Bytes of a value by its type; 0 where the value itself says; -1 for types that do not exist."""
+
+DEPTH_MAX: Final = 64
+"""Thrift's own default for nesting. HiveServer2's deepest message has 9."""
+NAME_BYTES_MAX: Final = 256
+"""The longest method name of HiveServer2 has 21 bytes."""
+
+_read_i32 = Struct(">i").unpack_from
+
+
+class _Items:
+    """The rest of a list, set or map: `kinds` are the types of an item's parts, taken in turn."""
+
+    __slots__ = ("count", "kinds")
+
+    def __init__(self, count: int, kinds: tuple[int, ...]) -> None:
+        self.count = count
+        self.kinds = kinds
+
+
+class MessageScanner:
+    """Finds the end of one message in chunks of any size.
+
+    Bounded by the message's bytes, its number of values, and its depth; raises `WireError` beyond, and for
+    what is no message. A field that stands twice in one struct is refused too: readers differ in which of the
+    two they believe, so such a message would mean one thing to the gateway and another to Spark.
+    """
+
+    __slots__ = ("_base", "_bytes_max", "_carry", "_skip", "_stack", "_values", "head")
+
+    def __init__(self, bytes_max: int, values_max: int = 1 << 62) -> None:
+        self.head = b""
+        """Version word, name and sequence id, once they are complete."""
+        self._bytes_max = bytes_max
+        self._values = values_max
+        self._base = 0  # Bytes of the message before the buffer that is being walked.
+        self._skip = 0
+        self._carry = b""
+        self._stack: list[set[int] | _Items] = []
+
+    def feed(self, data: bytes, start: int = 0) -> int | None:
+        """Takes the next bytes, `data[start:]`; returns the offset in `data` behind the message, None if more
+        is due.
+        """
+        size = len(data)
+        if self._skip:
+            if self._skip >= size - start:
+                self._skip -= size - start
+                self._base += size - start
+                return None
+            self._base += self._skip
+            start += self._skip
+            self._skip = 0
+        carried = len(self._carry)
+        buffer = data
+        if carried:
+            # The start of an unfinished token is at most a head's length, so joining costs one copy of the
+            # chunk.
+            buffer = self._carry + data[start:]
+            start, shift = 0, carried - start
+            self._carry = b""
+        else:
+            shift = 0
+        if not self.head:
+            position = self._scan_head(buffer, start)
+            if not self.head:
+                self._carry = buffer[start:]
+                return None
+        else:
+            position = start
+        position = self._scan(buffer, position)
+        self._check_size(self._base + position - start)
+        if not self._stack:
+            return position - shift
+        self._base += min(position, len(buffer)) - start
+        if position >= len(buffer):
+            self._skip = position - len(buffer)
+        else:
+            self._carry = buffer[position:]
+        return None
+
+    def _check_size(self, size: int) -> None:
+        if size > self._bytes_max:
+            raise WireError(f"a message of {size} bytes or more is beyond the limit of {self._bytes_max} bytes")
+
+    def _scan_head(self, buffer: bytes, start: int) -> int:
+        if not b"\x80\x01".startswith(buffer[start : start + 2]) and buffer[start : start + 2] != b"\x80\x01":
+            raise WireError("not a message of the strict Thrift binary protocol")
+        if len(buffer) < start + 8:
+            return start
+        length = int.from_bytes(buffer[start + 4 : start + 8], "big")
+        if not 0 < length <= NAME_BYTES_MAX:
+            raise WireError(f"a method name of {length} bytes is outside 1 to {NAME_BYTES_MAX}")
+        end = start + 12 + length
+        if len(buffer) < end:
+            return start
+        if not CALL <= buffer[start + 3] <= EXCEPTION:
+            raise WireError(f"message type {buffer[start + 3]} is neither call, reply nor exception")
+        self.head = buffer[start:end]
+        self._stack.append(set())
+        return end
+
+    def _scan(self, buffer: bytes, position: int) -> int:
+        """Walks as far as whole tokens are there; the position it returns may lie behind the buffer's end."""
+        stack = self._stack
+        size = len(buffer)
+        while stack and position < size:
+            top = stack[-1]
+            if type(top) is set:
+                kind = buffer[position]
+                if kind == STOP:
+                    stack.pop()
+                    position += 1
+                    continue
+                following = self._enter(buffer, position + 3, kind)
+                if following < 0:
+                    break
+                self._note_field(top, buffer, position + 1, following)
+            else:
+                assert isinstance(top, _Items)
+                if not top.count:
+                    stack.pop()
+                    continue
+                if top.kinds == (STRING,):
+                    position = self._skip_strings(top, buffer, position)
+                    if not top.count:
+                        continue
+                    break
+                following = self._enter(buffer, position, top.kinds[top.count % len(top.kinds)])
+                if following < 0:
+                    break
+                top.count -= 1
+            self._values -= 1
+            position = following
+        # Lists that ended exactly with the buffer need no further byte to be left.
+        while stack and type(stack[-1]) is _Items and not stack[-1].count:
+            stack.pop()
+        if self._values < 0:
+            raise WireError("the message has more values than the limit allows")
+        return position
+
+    def _note_field(self, seen: set[int], buffer: bytes, position: int, following: int) -> None:
+        field = (buffer[position] << 8) | buffer[position + 1]
+        if field in seen:
+            raise WireError(f"field {field} stands twice in one struct")
+        seen.add(field)
+
+    def _skip_strings(self, items: _Items, buffer: bytes, position: int) -> int:
+        """The loop that result columns spend their time in."""
+        count = before = items.count
+        last = len(buffer) - 4
+        while count and position <= last:
+            length = _read_i32(buffer, position)[0]
+            if length < 0:
+                raise WireError(f"a string of {length} bytes")
+            position += 4 + length
+            count -= 1
+        items.count = count
+        self._values -= before - count
+        return position
+
+    def _enter(self, buffer: bytes, position: int, kind: int) -> int:
+        """Behind the value at `position`, or behind the head of a nested one (then on the stack); -1: bytes
+        missing.
+        """
+        width = WIDTHS[kind] if kind < len(WIDTHS) else -1
+        size = len(buffer)
+        if width > 0:
+            return position + width if position <= size else -1
+        if width < 0:
+            raise WireError(f"a value of type {kind}, which does not exist")
+        if kind == STRING:
+            if position + 4 > size:
+                return -1
+            return position + 4 + self._count(buffer, position)
+        if kind == STRUCT:
+            if position > size:
+                return -1
+            self._push(set())
+            return position
+        kinds_bytes = 2 if kind == MAP else 1
+        if position + kinds_bytes + 4 > size:
+            return -1
+        kinds = tuple(buffer[position : position + kinds_bytes])
+        count = self._count(buffer, position + kinds_bytes)
+        position += kinds_bytes + 4
+        if not count:
+            return position
+        widths = [WIDTHS[each] if each < len(WIDTHS) else -1 for each in kinds]
+        if min(widths) < 0:
+            raise WireError(f"items of type {min(kinds)}, which does not exist")
+        if min(widths) > 0:
+            return position + count * sum(widths)
+        self._push(_Items(count * kinds_bytes, kinds))
+        return position
+
+    def _count(self, buffer: bytes, position: int) -> int:
+        number: int = _read_i32(buffer, position)[0]
+        if not 0 <= number <= self._bytes_max:
+            raise WireError(f"a length of {number} is beyond the limit of {self._bytes_max} bytes")
+        return number
+
+    def _push(self, level: set[int] | _Items) -> None:
+        if len(self._stack) >= DEPTH_MAX:
+            raise WireError(f"a message nested deeper than {DEPTH_MAX}")
+        self._stack.append(level)
+
+
+def message_end(buffer: bytes, bytes_max: int) -> int | None:
+    """The length of the message that `buffer` begins with; None while it is not complete. Raises `WireError`."""
+    return MessageScanner(bytes_max).feed(buffer)

@@ -1,0 +1,347 @@
+"""Statements other than queries and DML: what they change, read from their first words.
+
+sqlglot turns many of these into an unparsed command, so each kind has a small reader of its own here. A reader
+returns None where the text is not as Spark's grammar has it; then every name of the text is guessed to be read and
+written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from sql.lineage import expression, guess, mention, parsed, without_rows
+from sql.scan import Cursor, skip_blank
+from sql.statement import Forwarded, Parts
+
+_Reader = Callable[[Cursor], Forwarded | None]
+
+_UNTOUCHED = Forwarded(touches_rows=False)
+
+
+def forwarded(text: str, keyword: str) -> Forwarded:
+    """What a statement that goes to Spark does; `keyword` is its first word, folded. Never raises."""
+    reader = _READERS.get(keyword)
+    if reader is None:
+        if keyword in _QUERIES:
+            return parsed(text, skip_blank(text))
+        return guess(text, f"unknown statement: {keyword[:40]}")
+    cursor = Cursor(text, skip_blank(text))
+    if cursor.accept(keyword.upper()) and (found := reader(cursor)) is not None:
+        if "${" in text and (found.touches_rows or found.creates_view):
+            return guess(text, "${ in the text")
+        return _one_statement(found, cursor)
+    return guess(text, f"unknown form of {keyword.upper()}")
+
+
+_QUERIES = frozenset({"select", "with", "from", "values", "table", "map", "reduce", "update", "delete", "merge"})
+
+
+def _one_statement(found: Forwarded, cursor: Cursor) -> Forwarded:
+    """`found`, unless a second statement follows: Spark refuses such a text, a script may hold it."""
+    if not found.exact or ";" not in cursor.text.rstrip("; \t\r\n"):
+        return found
+    while (piece := cursor.peek()) is not None:
+        cursor.take()
+        if piece.text == ";" and cursor.peek() is not None and not cursor.sees(";"):
+            return guess(cursor.text, "not one statement")
+    return found
+
+
+def _written(*names: Parts | None) -> Forwarded | None:
+    return None if None in names else Forwarded(writes=tuple(name for name in names if name is not None))
+
+
+def _name(cursor: Cursor) -> Parts | None:
+    """The dotted name that comes next; None if none does, or if IDENTIFIER(…) makes it up at run time."""
+    name = cursor.name()
+    return None if name is not None and name[-1].upper() == "IDENTIFIER" and cursor.sees("(") else name
+
+
+def _body(cursor: Cursor) -> Forwarded:
+    """The query somewhere after the head; an empty answer where there is none."""
+    start = cursor.find_query()
+    return Forwarded() if start is None else parsed(cursor.text, start)
+
+
+def _with_body(cursor: Cursor, name: Parts, **changes: object) -> Forwarded:
+    """What the query after the head reads, and `name` written."""
+    found = _body(cursor)
+    writes = (name, *(written for written in found.writes if written != name))
+    return replace(found, writes=writes, touches_rows=True, **changes)  # type: ignore[arg-type]
+
+
+# --- only looked at ----------------------------------------------------------------------------------
+
+
+def _explain(cursor: Cursor) -> Forwarded:
+    while cursor.accept_any("EXPLAIN", "EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL"):
+        pass
+    piece = cursor.peek()
+    if piece is None:
+        return _UNTOUCHED
+    if piece.text == "(" or piece.text.lower() in _QUERIES:
+        return without_rows(parsed(cursor.text, piece.start))
+    inner = forwarded(" " * piece.start + cursor.text[piece.start :], piece.text.lower())
+    return without_rows(inner)
+
+
+def _show_description(cursor: Cursor) -> Forwarded:
+    """DESCRIBE of a query reads no row but names relations; of anything else nothing at all."""
+    cursor.accept("QUERY")
+    if cursor.at_query() and not cursor.sees("TABLE"):
+        return without_rows(parsed(cursor.text, cursor.position))
+    return _UNTOUCHED
+
+
+def _nothing(cursor: Cursor) -> Forwarded:
+    """The rest is free text for Spark (SHOW, ADD JAR /path, GRANT …): no row is read or changed."""
+    while cursor.take() is not None:
+        pass
+    return _UNTOUCHED
+
+
+# --- the session -------------------------------------------------------------------------------------
+
+
+def _use(cursor: Cursor) -> Forwarded:
+    return replace(_nothing(cursor), changes_namespace=True)
+
+
+def _set(cursor: Cursor) -> Forwarded | None:
+    if cursor.accept("CATALOG"):
+        return _use(cursor)
+    if cursor.accept_any("VAR", "VARIABLE"):
+        return _assigned(cursor)
+    # The current catalog is this setting until it is chosen.
+    changes = "defaultcatalog" in cursor.text[cursor.position :].lower()
+    return replace(_nothing(cursor), changes_namespace=changes)
+
+
+def _reset(cursor: Cursor) -> Forwarded:
+    return replace(_nothing(cursor), changes_namespace=True)
+
+
+def _assigned(cursor: Cursor) -> Forwarded | None:
+    """SET VAR x = expression; DECLARE … DEFAULT expression: a scalar subquery reads rows."""
+    while (piece := cursor.peek()) is not None:
+        cursor.take()
+        if piece.text == "=" or (piece.kind == "word" and piece.text.upper() == "DEFAULT"):
+            if cursor.peek() is None:
+                return None
+            return expression(cursor.text, cursor.position)
+    return _UNTOUCHED
+
+
+def _cache(cursor: Cursor) -> Forwarded | None:
+    """CACHE TABLE x AS query makes a temporary view x; without a query it reads x."""
+    cursor.accept("LAZY")
+    if not cursor.accept("TABLE"):
+        return None
+    start = cursor.position
+    if (name := _name(cursor)) is None:
+        return None
+    if cursor.accept("OPTIONS"):
+        cursor.skip_brackets()
+    if cursor.sees("AS") or cursor.sees("(") or cursor.at_query():
+        cursor.accept("AS")
+        found = parsed(cursor.text, cursor.position)
+        return replace(found, creates_view=name, temporary=True, writes=(name, *found.writes), touches_rows=True)
+    return _reading(cursor.text, start)
+
+
+def _analyze(cursor: Cursor) -> Forwarded | None:
+    """Statistics are read off the rows; the rows stay as they are."""
+    if not cursor.accept("TABLE"):
+        return _nothing(cursor) if cursor.accept_any("TABLES") else None
+    found = _reading(cursor.text, cursor.position)
+    _nothing(cursor)
+    return found
+
+
+def _reading(text: str, start: int) -> Forwarded | None:
+    """One relation, named at `start`, is read."""
+    chain = mention(text, start)
+    return None if chain is None else Forwarded(reads=(chain,))
+
+
+# --- tables and views --------------------------------------------------------------------------------
+
+
+def _create(cursor: Cursor) -> Forwarded | None:
+    cursor.accept("OR", "REPLACE")
+    cursor.accept("GLOBAL")
+    temporary = cursor.accept_any("TEMPORARY", "TEMP") is not None
+    if cursor.accept("VIEW"):
+        return _create_view(cursor, temporary)
+    if cursor.accept("FUNCTION"):
+        return _create_function(cursor, temporary)
+    if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE", "ROLE"):
+        return _nothing(cursor)
+    if cursor.accept("EXTERNAL", "TABLE") or cursor.accept("TABLE"):
+        return _create_table(cursor)
+    return None
+
+
+def _create_table(cursor: Cursor) -> Forwarded | None:
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = _name(cursor)
+    if name is None:
+        return None
+    if cursor.accept("SHALLOW", "CLONE") or cursor.accept("DEEP", "CLONE") or cursor.accept("CLONE"):
+        source = _reading(cursor.text, cursor.position)
+        return None if source is None else replace(source, writes=(name,))
+    return _with_body(cursor, name)
+
+
+def _create_view(cursor: Cursor, temporary: bool) -> Forwarded | None:
+    """Its text is kept, not run; a view that is replaced may feed a materialized view, so it counts as written."""
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = _name(cursor)
+    return None if name is None else _with_body(cursor, name, creates_view=name, temporary=temporary)
+
+
+def _create_function(cursor: Cursor, temporary: bool) -> Forwarded | None:
+    """A SQL function's body may hold queries anywhere; another's (`AS 'class'`) none."""
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = _name(cursor)
+    if name is None:
+        return None
+    while cursor.peek() is not None and not cursor.sees("RETURN"):
+        if cursor.sees("("):
+            cursor.skip_brackets()
+        else:
+            cursor.take()
+    found = _UNTOUCHED
+    if cursor.accept("RETURN"):
+        found = (
+            parsed(cursor.text, cursor.position) if cursor.at_query() else expression(cursor.text, cursor.position)
+        )
+    return replace(found, creates_view=name, creates_function=True, temporary=temporary, touches_rows=False)
+
+
+def _replace_table(cursor: Cursor) -> Forwarded | None:
+    return _create_table(cursor) if cursor.accept("TABLE") else None
+
+
+def _alter(cursor: Cursor) -> Forwarded | None:
+    if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
+        return _nothing(cursor)
+    kind = cursor.accept_any("TABLE", "VIEW")
+    name = _name(cursor) if kind else None
+    if name is None:
+        return None
+    if kind == "VIEW" and (cursor.sees("AS") or cursor.at_query()):
+        return _with_body(cursor, name, creates_view=name)
+    if cursor.accept("RENAME", "TO") and (renamed := _name(cursor)) is not None:
+        # A bare new name stays in the database of the old one.
+        return _written(name, name[:-1] + renamed if len(renamed) == 1 else renamed)
+    return _written(name)
+
+
+def _drop(cursor: Cursor) -> Forwarded | None:
+    kind = cursor.accept_any("TABLE", "VIEW", "DATABASE", "SCHEMA", "NAMESPACE")
+    if kind is None:
+        cursor.accept_any("TEMPORARY", "TEMP")
+        return _nothing(cursor) if cursor.accept_any("FUNCTION", "VARIABLE", "VIEW") else None
+    cursor.accept("IF", "EXISTS")
+    name = _name(cursor)
+    if name is None:
+        return None
+    return Forwarded(writes=(name,), drops=name, drops_database=kind not in ("TABLE", "VIEW"))
+
+
+def _table_after(*words: str) -> _Reader:
+    """A reader for statements that change the table named after one of `words` (`""`: at once)."""
+
+    def reader(cursor: Cursor) -> Forwarded | None:
+        for word in words:
+            if not word or cursor.accept(*word.split()):
+                return _written(_name(cursor))
+        return None
+
+    return reader
+
+
+def _insert(cursor: Cursor) -> Forwarded | None:
+    """The head is read here, for sqlglot knows neither all of Spark's forms nor how to be quick with many VALUES."""
+    start = cursor.text.lower().index("insert", skip_blank(cursor.text))
+    overwrites = cursor.accept_any("INTO", "OVERWRITE") == "OVERWRITE"
+    if overwrites and (cursor.sees("DIRECTORY") or cursor.sees("LOCAL", "DIRECTORY")):
+        return replace(_body(cursor), writes=(), exact=False, reason="writes files: they may be a table's")
+    cursor.accept("TABLE")
+    if (name := _name(cursor)) is None:
+        return None
+    if cursor.sees("REPLACE") or cursor.peek() is None:
+        return parsed(cursor.text, start)
+    if cursor.accept("PARTITION"):
+        cursor.skip_brackets()
+    cursor.accept("IF", "NOT", "EXISTS")
+    cursor.accept("BY", "NAME")
+    if not cursor.brackets_hold_query():
+        cursor.skip_brackets()
+    if cursor.sees("VALUES") and _READING.isdisjoint(_WORD.findall(cursor.text[cursor.position :].lower())):
+        return Forwarded(writes=(name,))
+    if not (cursor.at_query() or cursor.sees("(")):
+        return parsed(cursor.text, start)
+    found = parsed(cursor.text, cursor.position)
+    return replace(found, writes=(name, *found.writes), touches_rows=True)
+
+
+_WORD = re.compile(r"\w+")
+_READING = frozenset({"select", "from", "table", "with", "map", "reduce"})
+"""Words without which no expression reads a relation."""
+
+
+def _load(cursor: Cursor) -> Forwarded | None:
+    if not cursor.accept("DATA"):
+        return None
+    while cursor.peek() is not None:
+        if cursor.accept("INTO", "TABLE"):
+            return _written(_name(cursor))
+        cursor.take()
+    return None
+
+
+def _run_time(cursor: Cursor) -> Forwarded:
+    """CALL, EXECUTE IMMEDIATE and scripts: no look at the text can tell what they do."""
+    return guess(cursor.text, "runs what is known only at run time")
+
+
+_READERS: dict[str, _Reader] = {
+    "explain": _explain,
+    "describe": _show_description,
+    "desc": _show_description,
+    "show": _nothing,
+    "use": _use,
+    "set": _set,
+    "reset": _reset,
+    "declare": _assigned,
+    "cache": _cache,
+    "uncache": _nothing,
+    "clear": _nothing,
+    "refresh": _nothing,
+    "analyze": _analyze,
+    "add": _nothing,
+    "list": _nothing,
+    "comment": _nothing,
+    "grant": _nothing,
+    "revoke": _nothing,
+    "insert": _insert,
+    "create": _create,
+    "replace": _replace_table,
+    "alter": _alter,
+    "drop": _drop,
+    "truncate": _table_after("TABLE"),
+    "msck": _table_after("REPAIR TABLE", "TABLE"),
+    "repair": _table_after("TABLE"),
+    "load": _load,
+    "copy": _table_after("INTO"),
+    "vacuum": _table_after(""),
+    "optimize": _table_after(""),
+    "restore": _table_after("TABLE", ""),
+    "call": _run_time,
+    "execute": _run_time,
+    "begin": _run_time,
+}

@@ -1,0 +1,405 @@
+"""Query -> the relations that it reads and writes, with the places where their names stand.
+
+sqlglot parses queries and DML; its tree is used to find names, never to print SQL. Whatever is in doubt is a guess:
+every dotted chain of identifiers in the text, inside strings too, so that a mention is never missed.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokenizer_core import Token, TokenType
+
+from sql.scan import Cursor, identifier, lexemes
+from sql.statement import Forwarded, Parts, Reference
+
+_SPARK = Dialect.get_or_raise("spark")
+# sqlglot warns each time it gives up on a text; here that is an ordinary outcome, reported as Forwarded.reason.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+PARSED_CHARACTERS_MAX = 200_000
+"""Longer texts are guessed: parsing takes 0.8 s per million characters, on the event loop."""
+_DEPTH_MAX = 100
+"""Brackets within brackets. The compiled parser overflows the C stack at tens of thousands: the process dies."""
+_OPEN_JOINS_MAX = 8
+"""Joins in a row without ON or USING. sqlglot tries each as nested: 18 take a second, each more doubles it."""
+
+# What Spark would read otherwise than sqlglot: ${…} is substituted before parsing, `--` goes on after a backslash at
+# the line's end, {{ and {# are no Jinja.
+_FOREIGN = re.compile(r"\$\{|--[^\n]*\\\n|\{[{%#]")
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What a definition reads. Not `exact`: a superset, and `reason` says why."""
+
+    reads: tuple[Reference, ...] = ()
+    calls: tuple[Parts, ...] = ()
+    exact: bool = True
+    reason: str = ""
+
+
+class Doubt(Exception):
+    """The text is not understood well enough to be exact."""
+
+
+def relations(query_text: str) -> Lineage:
+    """What a definition reads. Never raises."""
+    found = parsed(query_text)
+    if found.exact and found.writes:
+        found = guess(query_text, "not a query", writes=False)
+    return Lineage(found.reads, found.calls, found.exact, found.reason)
+
+
+def parsed(text: str, start: int = 0) -> Forwarded:
+    """The query or DML statement that begins at `start`. Never raises."""
+    try:
+        tree, calls = _parse(text, start)
+        return _describe(tree, calls, text)
+    except Doubt as doubt:
+        return guess(text, str(doubt))
+    except RecursionError:
+        return guess(text, "nested too deeply")
+    except Exception as error:  # the parser is not ours: whatever it raises must not stop a client's statement
+        return guess(
+            text, f"not parsed: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
+        )
+
+
+def expression(text: str, start: int) -> Forwarded:
+    """What the expression at `start` reads: the parser is shown SELECT in the place of the characters before it."""
+    if start < len("SELECT "):
+        return guess(text, "no place for a SELECT")
+    return parsed("SELECT".ljust(start) + text[start:])
+
+
+# --- guessing ----------------------------------------------------------------------------------------
+
+_READ_ONLY = frozenset(
+    {"select", "values", "table", "from", "with", "map", "reduce", "explain", "describe", "desc", "show"}
+)
+_CHANGING = frozenset({"insert", "merge", "update", "delete"})
+_PLAIN_CHAIN = re.compile(r"\w+(?:\s*\.\s*\w+)*")
+_QUOTED_CHAIN = re.compile(r"(?:\w+|`(?:[^`]|``)+`)(?:\s*\.\s*(?:\w+|`(?:[^`]|``)+`))+|`(?:[^`]|``)+`")
+
+
+def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
+    """Every chain of identifiers as read, and as written unless the statement can only read.
+
+    `writes` overrides that rule. USE anywhere, in a string too, may change the current database.
+    """
+    chains = tuple(_chains(text))
+    words = {part.lower() for chain in chains for part in chain.parts}
+    first = chains[0].parts[0].lower() if chains else ""
+    if writes is None:
+        writes = first not in _READ_ONLY or not words.isdisjoint(_CHANGING)
+    written = dict.fromkeys(chain.parts for chain in chains) if writes else {}
+    return Forwarded(
+        reads=chains,
+        writes=tuple(written),
+        calls=tuple(dict.fromkeys(chain.parts for chain in chains)),
+        changes_namespace="use" in words or {"set", "catalog"} <= words,
+        exact=False,
+        reason=reason,
+    )
+
+
+def _chains(text: str) -> Iterator[Reference]:
+    cursor = Cursor(text)
+    while (piece := cursor.peek()) is not None:
+        if piece.kind == "string":
+            yield from _chains_in_string(text, piece.start + 1, piece.end - 1)
+            cursor.take()
+        elif piece.kind == "symbol":
+            cursor.take()
+        elif (chain := _chain(cursor)).parts[0].isdecimal():
+            continue
+        else:
+            yield chain
+
+
+def mention(text: str, start: int) -> Reference | None:
+    """The name that stands at `start`; None if none does."""
+    cursor = Cursor(text, start)
+    piece = cursor.peek()
+    return None if piece is None or piece.kind not in ("word", "quoted") else _chain(cursor)
+
+
+def _chain(cursor: Cursor) -> Reference:
+    first = cursor.take()
+    assert first is not None
+    parts, end = [identifier(first)], first.end
+    while cursor.sees(".") and (after := cursor.peek(1)) is not None and after.kind in ("word", "quoted"):
+        cursor.accept(".")
+        cursor.take()
+        parts.append(identifier(after))
+        end = after.end
+    return Reference(tuple(parts), first.start, end)
+
+
+def _chains_in_string(text: str, start: int, end: int) -> Iterator[Reference]:
+    """Twice: with back quotes as Spark would read the string's text, and without, should a lone one mislead."""
+    for pattern in (_PLAIN_CHAIN, _QUOTED_CHAIN):
+        for found in pattern.finditer(text, start, end):
+            parts = tuple(identifier(piece) for piece in lexemes(found.group()) if piece.text != ".")
+            yield Reference(parts, *found.span())
+
+
+# --- parsing -----------------------------------------------------------------------------------------
+
+
+def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
+    if len(text) - start > PARSED_CHARACTERS_MAX:
+        raise Doubt(f"longer than {PARSED_CHARACTERS_MAX} characters")
+    if foreign := _FOREIGN.search(text, start):
+        raise Doubt(f"{foreign.group()[:2]} in the text")
+    # Blanks in place of what stands before `start`, so that all offsets are those of the whole text.
+    tokens = _SPARK.tokenize(" " * start + text[start:])
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    trees = _SPARK.parser().parse(list(_adapted(tokens)), text)
+    if len(trees) != 1 or trees[0] is None:
+        raise Doubt("not one statement")
+    return trees[0], _calls(tokens)
+
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE, TokenType.STRUCT})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END})
+_UNCONDITIONAL = frozenset({TokenType.CROSS, TokenType.NATURAL})
+_CONDITIONS = frozenset({TokenType.ON, TokenType.USING})
+_BEFORE_QUERY = frozenset(
+    {
+        TokenType.L_PAREN,
+        TokenType.UNION,
+        TokenType.EXCEPT,
+        TokenType.INTERSECT,
+        TokenType.ALL,
+        TokenType.DISTINCT,
+    }
+)
+_FUNCTION_NAMES = frozenset(_SPARK.parser_class.FUNC_TOKENS) | {TokenType.VAR, TokenType.IDENTIFIER}
+_RELATION_FUNCTIONS = frozenset({"TABLE", "STREAM"})
+"""f(TABLE(mv)) and STREAM(mv) name relations, where sqlglot sees functions of columns."""
+_WORD = re.compile(r"\w")
+_SELECT_ALL = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
+
+
+def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The tokens, TABLE t made readable for sqlglot (SELECT * FROM t); what is dangerous to parse raises Doubt."""
+    if [token.text.upper() for token in tokens[:4]] == ["MERGE", "WITH", "SCHEMA", "EVOLUTION"]:
+        tokens = [tokens[0], *tokens[4:]]
+    open_joins = [0]
+    previous: TokenType | None = None
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        if kind in _OPENING:
+            open_joins.append(0)
+            if len(open_joins) > _DEPTH_MAX:
+                raise Doubt("nested too deeply")
+            if kind is TokenType.L_PAREN and place and tokens[place - 1].text.upper() == "IDENTIFIER":
+                raise Doubt("IDENTIFIER(…) names something at run time")
+        elif kind in _CLOSING and len(open_joins) > 1:
+            open_joins.pop()
+        elif kind is TokenType.JOIN and previous not in _UNCONDITIONAL:
+            open_joins[-1] += 1
+            if open_joins[-1] > _OPEN_JOINS_MAX:
+                raise Doubt("many joins without a condition")
+        elif kind in _CONDITIONS and open_joins[-1]:
+            open_joins[-1] -= 1
+        elif kind is TokenType.TABLE and _begins_query(tokens, place):
+            yield from (
+                Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in _SELECT_ALL
+            )
+            continue
+        previous = kind
+        yield token
+
+
+def _begins_query(tokens: Sequence[Token], place: int) -> bool:
+    """Is the word TABLE at `place` the query TABLE t?"""
+    if place + 1 >= len(tokens):
+        return False
+    after = tokens[place + 1]
+    if after.token_type is TokenType.FROM or not (
+        after.token_type is TokenType.IDENTIFIER or _WORD.match(after.text)
+    ):
+        return False
+    before = tokens[place - 1].token_type if place else None
+    if before is TokenType.R_PAREN:  # after the CTEs
+        return tokens[0].token_type is TokenType.WITH
+    return before is None or before in _BEFORE_QUERY
+
+
+# --- what a tree says --------------------------------------------------------------------------------
+
+
+def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
+    for part in tree.find_all(exp.Command, exp.Directory, exp.Semicolon, exp.Anonymous):
+        if not isinstance(part, exp.Anonymous):
+            raise Doubt("holds a part that is not parsed")
+        if part.name.upper() in _RELATION_FUNCTIONS:
+            raise Doubt(f"{part.name} of a relation")
+    targets = _targets(tree)
+    reads: list[Reference] = []
+    for table in tree.find_all(exp.Table):
+        if any(table is target for target in targets):
+            continue
+        reference = _reference(table, text)
+        if reference is not None:
+            reads.append(reference)
+    reads.sort(key=lambda reference: reference.start)
+    return Forwarded(
+        reads=tuple(reads),
+        writes=tuple(dict.fromkeys(_named(target, text).parts for target in targets)),
+        calls=calls,
+        touches_rows=bool(targets) or not _is_empty(tree),
+    )
+
+
+def _targets(tree: exp.Expr) -> list[exp.Table]:
+    """The tables that DML changes; none for a query. Raises Doubt for any other statement."""
+    match tree:
+        case exp.Query() | exp.Values():
+            return []
+        case exp.Insert() | exp.Update() | exp.Delete() | exp.Merge():
+            return [_target(tree)]
+        case exp.MultitableInserts():
+            return [_target(insert) for insert in tree.expressions]
+    raise Doubt(f"read as {type(tree).__name__}")
+
+
+def _target(change: exp.Expr) -> exp.Table:
+    target = change.this
+    if isinstance(target, exp.Schema):  # a column list follows the name
+        target = target.this
+    if not isinstance(target, exp.Table):
+        raise Doubt(f"changes a {type(target).__name__}")
+    return target
+
+
+def _reference(table: exp.Table, text: str) -> Reference | None:
+    """The mention; None for a table function, a hint's argument or the name of a CTE."""
+    if isinstance(table.this, exp.Func):
+        return None
+    if not table.args.get("db") and _is_bound(table):
+        return None
+    return _named(table, text)
+
+
+def _named(table: exp.Table, text: str) -> Reference:
+    """The name with its place. Raises Doubt where the text at that place is not the name."""
+    parts: list[str] = []
+    start = end = -1
+    for part in table.parts:
+        first, last = part.meta.get("start"), part.meta.get("end")
+        if not isinstance(part, exp.Identifier) or first is None or last is None:
+            raise Doubt("a name without its place")
+        written = text[first : last + 1]
+        if written != part.name and written != "`" + part.name.replace("`", "``") + "`":
+            raise Doubt(f"a name that stands elsewhere: {part.name}")
+        parts.append(part.name)
+        start, end = (first if start < 0 else start), last + 1
+    if not parts:
+        raise Doubt("a relation without a name")
+    return Reference(tuple(parts), start, end, aliased=bool(table.args.get("alias")))
+
+
+def _is_bound(table: exp.Table) -> bool:
+    """Does the name mean a CTE here, or nothing (in a hint)?
+
+    A CTE's body sees the CTEs before it; its own name only if it is recursive: `WITH t AS (SELECT * FROM t)` reads
+    the table t.
+    """
+    name = table.name.lower()
+    child: exp.Expr = table
+    own: exp.CTE | None = None
+    while (parent := child.parent) is not None:
+        if isinstance(parent, exp.Hint):
+            return True
+        if isinstance(child, exp.CTE):
+            own = child
+        with_ = parent.args.get("with_")
+        if with_ is not None and _binds(with_, name, own if child is with_ else None):
+            return True
+        child = parent
+    return False
+
+
+def _binds(with_: exp.Expr, name: str, inside: exp.CTE | None) -> bool:
+    """Does this WITH give `name` a meaning, seen from the body of its CTE `inside` or from outside all of them?"""
+    for cte in with_.expressions:
+        if cte is inside:
+            return bool(with_.args.get("recursive")) and inside is not None and inside.alias.lower() == name
+        if cte.alias.lower() == name:
+            return True
+    return False
+
+
+def _calls(tokens: Sequence[Token]) -> tuple[Parts, ...]:
+    """The names that stand before a bracket: functions, built-in ones among them."""
+    calls: dict[Parts, None] = {}
+    for place, token in enumerate(tokens):
+        if token.token_type is not TokenType.L_PAREN or not place:
+            continue
+        place -= 1
+        if tokens[place].token_type not in _FUNCTION_NAMES:
+            continue
+        parts = [tokens[place].text]
+        while place >= 2 and tokens[place - 1].token_type is TokenType.DOT:
+            place -= 2
+            parts.append(tokens[place].text)
+        calls[tuple(reversed(parts))] = None
+    return tuple(calls)
+
+
+# --- probes ------------------------------------------------------------------------------------------
+
+
+def _is_empty(tree: exp.Expr) -> bool:
+    """Does a constant at the top leave no row of the query, whatever the tables hold (schema probes of BI tools)?"""
+    while isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query) and not tree.args.get("joins"):
+        if _is_zero(tree.args.get("limit")):
+            return True
+        tree = tree.this
+    if not isinstance(tree, exp.Query):
+        return False
+    if _is_zero(tree.args.get("limit")):
+        return True
+    where = tree.args.get("where")
+    if where is None:
+        return False
+    conjuncts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
+    if not any(_is_false(part) for part in conjuncts):
+        return False
+    # An aggregate answers one row all the same; what it shows must not come from a subquery beside FROM.
+    shown = [*tree.expressions, tree.args.get("having"), tree.args.get("qualify")]
+    return not any(part is not None and part.find(exp.Query) is not None for part in shown)
+
+
+def _is_zero(limit: exp.Expr | None) -> bool:
+    count = limit.args.get("expression") if isinstance(limit, exp.Limit) else None
+    return isinstance(count, exp.Literal) and not count.is_string and count.name == "0"
+
+
+def _is_false(condition: exp.Expr) -> bool:
+    while isinstance(condition, exp.Paren):
+        condition = condition.this
+    if isinstance(condition, exp.Boolean):
+        return condition.this is False
+    if not isinstance(condition, exp.EQ):
+        return False
+    left, right = condition.this, condition.expression
+    numbers = all(
+        isinstance(side, exp.Literal) and not side.is_string and side.name.isdecimal() for side in (left, right)
+    )
+    return numbers and int(left.name) != int(right.name)
+
+
+def without_rows(found: Forwarded) -> Forwarded:
+    """The same statement, only looked at: EXPLAIN and DESCRIBE run nothing and change nothing."""
+    return replace(found, writes=(), touches_rows=False, creates_view=None, drops=None, changes_namespace=False)

@@ -1,0 +1,126 @@
+"""The texts of a materialized view's life: its definition view, its storage table, its public view.
+
+Each function gives one statement for Spark, with names quoted and literals safe from variable substitution.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from sql.names import TableName, quote
+from sql.rewrite import safe_literal
+from sql.statement import Column
+
+VERSION_COLUMN = "freshgate_version"
+"""The storage table's partition column: which version a row belongs to."""
+
+StorageColumn = tuple[str, str, str | None]
+"""A column's name, its type as SQL, its comment."""
+
+
+def create_database(database: str) -> str:
+    return f"CREATE DATABASE IF NOT EXISTS {quote(database)}"
+
+
+def create_definition(definition: TableName, query: str, columns: Sequence[Column] = ()) -> str:
+    """The view that keeps the query; the query's text is the user's own and stays as it is."""
+    listed = ", ".join(quote(column.name) + _comment(column.comment) for column in columns)
+    return f"CREATE VIEW {definition.quoted}{f' ({listed})' if listed else ''} AS {query}"
+
+
+def create_storage(
+    storage: TableName,
+    columns: Sequence[StorageColumn],
+    properties: Mapping[str, str],
+    comment: str | None = None,
+) -> str:
+    """The managed table that holds the versions' rows, a partition a version."""
+    listed = "".join(f"{quote(name)} {kind}{_comment(text)}, " for name, kind, text in columns)
+    text = (
+        f"CREATE TABLE {storage.quoted} ({listed}{quote(VERSION_COLUMN)} BIGINT) USING parquet "
+        f"PARTITIONED BY ({quote(VERSION_COLUMN)}){_comment(comment)}"
+    )
+    return f"{text} TBLPROPERTIES ({_pairs(properties)})" if properties else text
+
+
+def create_public_view(
+    view: TableName, storage: TableName, columns: Sequence[str], version: int, comment: str | None = None
+) -> str:
+    """The view that users read, over one version. Column comments come from the storage table."""
+    return f"CREATE VIEW {view.quoted}{_comment(comment)} AS {_shown(storage, columns, version)}"
+
+
+def publish(view: TableName, storage: TableName, columns: Sequence[str], version: int) -> str:
+    """The one statement that switches readers to `version`. (CREATE OR REPLACE VIEW would lose the properties.)"""
+    return f"ALTER VIEW {view.quoted} AS {_shown(storage, columns, version)}"
+
+
+def _shown(storage: TableName, columns: Sequence[str], version: int) -> str:
+    return f"SELECT {', '.join(map(quote, columns))} FROM {storage.quoted} WHERE {VERSION_COLUMN} = {version}"
+
+
+_NAME = r"`(?:[^`]|``)*`"
+_SHOWN = re.compile(
+    rf"SELECT {_NAME}(?:, {_NAME})* FROM (?:({_NAME})\.)?({_NAME})\.({_NAME}) WHERE {VERSION_COLUMN} = (\d+)"
+)
+
+
+def read_published(view_text: str) -> tuple[TableName, int] | None:
+    """The storage table and the version that a public view's text shows; None if the text is not one of `publish`."""
+    found = _SHOWN.fullmatch(view_text.strip())
+    if found is None:
+        return None
+    *names, version = found.groups()
+    parts = tuple(name[1:-1].replace("``", "`").lower() for name in names if name is not None)
+    storage = TableName(parts[-2], parts[-1], parts[0]) if len(parts) == 3 else TableName(parts[0], parts[1])
+    return storage, int(version)
+
+
+def insert_version(storage: TableName, definition: TableName, version: int) -> str:
+    """The rows of a version. A number is never used twice, so its partition is empty before."""
+    return f"INSERT INTO {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}) SELECT * FROM {definition.quoted}"
+
+
+def drop_versions(storage: TableName, versions: Iterable[int]) -> str:
+    """Rows and files of at least one version; versions that are not there are passed over."""
+    partitions = ", ".join(f"PARTITION ({VERSION_COLUMN} = {version})" for version in versions)
+    if not partitions:
+        raise ValueError("no version to drop")
+    return f"ALTER TABLE {storage.quoted} DROP IF EXISTS {partitions}"
+
+
+def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:
+    """At least one property."""
+    if not properties:
+        raise ValueError("no property to set")
+    return f"ALTER TABLE {storage.quoted} SET TBLPROPERTIES ({_pairs(properties)})"
+
+
+def unset_properties(storage: TableName, keys: Iterable[str]) -> str:
+    """At least one key; those that are not there are passed over."""
+    listed = ", ".join(map(safe_literal, keys))
+    if not listed:
+        raise ValueError("no property to unset")
+    return f"ALTER TABLE {storage.quoted} UNSET TBLPROPERTIES IF EXISTS ({listed})"
+
+
+def refresh_listing(definition: TableName) -> str:
+    """Renews the session's file listings of all that the definition reads, through views and subqueries."""
+    return f"REFRESH TABLE {definition.quoted}"
+
+
+def drop_view(view: TableName) -> str:
+    return f"DROP VIEW IF EXISTS {view.quoted}"
+
+
+def drop_table(table: TableName) -> str:
+    return f"DROP TABLE IF EXISTS {table.quoted}"
+
+
+def _comment(text: str | None) -> str:
+    return "" if text is None else f" COMMENT {safe_literal(text)}"
+
+
+def _pairs(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{safe_literal(key)} = {safe_literal(value)}" for key, value in properties.items())

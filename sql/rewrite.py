@@ -1,0 +1,101 @@
+"""Text -> text: splicing, and the inline tables that are spliced in.
+
+A statement is never printed anew; what must change is replaced where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from sql.names import SESSION_CATALOG, quote
+from sql.statement import Forwarded, Reference
+
+Value = str | int | bool | None
+
+
+def splice(text: str, replacements: Sequence[tuple[int, int, str]]) -> str:
+    """`text` with each (start, end, new) put in place; the ranges must not overlap (ValueError)."""
+    pieces: list[str] = []
+    done = 0
+    for start, end, new in sorted(replacements, key=lambda item: item[:2]):
+        if not done <= start <= end <= len(text):
+            raise ValueError(f"the range {start}:{end} overlaps another or leaves the text")
+        pieces += text[done:start], new
+        done = end
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+def safe_literal(text: str) -> str:
+    """A string literal that Spark reads as `text`, also when it substitutes variables in the statement first.
+
+    Spark replaces ${name} everywhere in a text, literals included; the escape `\\{` is `{`, and is no variable.
+    """
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "$\\{")
+    return f"'{escaped}'"
+
+
+_CAST_TYPES = {
+    "STRING": "STRING",
+    "BIGINT": "BIGINT",
+    "INT": "INT",
+    "BOOLEAN": "BOOLEAN",
+    # The bare name means another type where spark.sql.timestampType says so.
+    "TIMESTAMP": "TIMESTAMP_LTZ",
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def inline_table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Value]]) -> str:
+    """A bracketed query that yields `rows`; a column is (name, STRING | BIGINT | INT | BOOLEAN | TIMESTAMP).
+
+    A TIMESTAMP's value is ISO 8601 text, in UTC unless it names an offset; the result does not depend on the
+    session's time zone. Raises ValueError for a value that is no timestamp, KeyError for another type.
+    """
+    names = [f"c{number}" for number in range(len(columns))]
+    shown = ", ".join(
+        f"CAST({short} AS {_CAST_TYPES[kind]}) AS {quote(name)}"
+        for short, (name, kind) in zip(names, columns, strict=True)
+    )
+    lines = [
+        "(" + ", ".join(_constant(value, kind) for value, (_, kind) in zip(row, columns, strict=True)) + ")"
+        for row in rows
+    ]
+    nothing = "" if lines else " WHERE FALSE"
+    values = ", ".join(lines or ["(" + ", ".join(["NULL"] * len(columns)) + ")"])
+    return f"(SELECT {shown} FROM VALUES {values} AS t({', '.join(names)}){nothing})"
+
+
+def _constant(value: Value, kind: str) -> str:
+    if value is None:
+        return "NULL"
+    if kind == "TIMESTAMP":
+        moment = datetime.fromisoformat(str(value))
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return f"timestamp_micros({(moment - _EPOCH) // timedelta(microseconds=1)})"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return safe_literal(value) if isinstance(value, str) else str(value)
+
+
+def replacement(reference: Reference, query: str, alias: str) -> tuple[int, int, str]:
+    """The splice that puts a bracketed query in a mention's place, under `alias` if the mention brings none."""
+    return reference.start, reference.end, query if reference.aliased else f"{query} AS {alias}"
+
+
+def information_schema_references(statement: Forwarded) -> tuple[tuple[Reference, str | None], ...]:
+    """The mentions of INFORMATION_SCHEMA.MATERIALIZED_VIEWS, each with the database that it is limited to, if any.
+
+    A pair of back quotes may hold several parts (`proj.ds`.INFORMATION_SCHEMA.X), as in BigQuery. None are found in a
+    statement that was only guessed: a mention may stand in a string there.
+    """
+    if not statement.exact:
+        return ()
+    found = []
+    for reference in statement.reads:
+        path = [step.lower() for part in reference.parts for step in part.split(".")]
+        if path[-2:] == ["information_schema", "materialized_views"]:
+            database = path[-3] if len(path) > 2 and path[-3:-2] != [SESSION_CATALOG] else None
+            found.append((reference, database))
+    return tuple(found)

@@ -1,0 +1,226 @@
+"""Spark's lexical rules: words, back quotes, strings, comments; and a cursor over them for small grammars.
+
+sqlglot's tokenizer is made for whole statements that it knows: it takes all that follows SHOW, CALL or EXECUTE as one
+string and joins `MSCK REPAIR` into one token. The heads of statements are read here instead, lazily, so that a long
+body costs nothing. Rules: Spark's SqlBaseLexer (nested comments; `--` goes on after a backslash at the line's end;
+raw strings; doubled quotes).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from sql.statement import Parts
+
+Kind = Literal["word", "quoted", "string", "symbol"]
+
+
+class Lexeme(NamedTuple):
+    """A piece of text with its character offsets, end exclusive; `text` is as written, quotes included."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+
+
+_LEXEME = re.compile(
+    r"""
+    (?P<string>[rR](?:'[^']*'|"[^"]*")
+      |'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'
+      |"[^"\\]*(?:(?:\\.|"")[^"\\]*)*")
+    |(?P<word>\w+)
+    |(?P<quoted>`[^`]*(?:``[^`]*)*`)
+    |(?P<symbol>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_BLANK = re.compile(r"(?:\s+|--(?:\\\n|[^\r\n])*)+")
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+def skip_blank(text: str, position: int = 0) -> int:
+    """The offset of the first character from `position` on that is neither space nor comment; hints are comments."""
+    while position < len(text):
+        if blank := _BLANK.match(text, position):
+            position = blank.end()
+        elif text.startswith("/*", position):
+            position = _comment_end(text, position)
+        else:
+            break
+    return position
+
+
+def _comment_end(text: str, position: int) -> int:
+    """Where the comment ends that begins at `position`: comments nest, an unclosed one takes the rest."""
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(text, position):
+        depth += 1 if edge.group() == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    return len(text)
+
+
+def lexemes(text: str, position: int = 0) -> Iterator[Lexeme]:
+    """The pieces of `text` from `position` on. Never fails: an unclosed quote comes as a symbol of its own."""
+    match_at = _LEXEME.match
+    position = skip_blank(text, position)
+    while found := match_at(text, position):
+        kind: Kind = found.lastgroup  # type: ignore[assignment]
+        yield Lexeme(kind, found.group(), position, found.end())
+        position = skip_blank(text, found.end())
+
+
+def identifier(lexeme: Lexeme) -> str:
+    """The name that a word or a back-quoted identifier stands for."""
+    return lexeme.text[1:-1].replace("``", "`") if lexeme.kind == "quoted" else lexeme.text
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))|(''|\"\")", re.DOTALL)
+_CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+def string_value(literal: str) -> str:
+    """The text that a string literal stands for, as Spark reads it by default (no escapedStringLiterals)."""
+    if literal[0] in "rR":
+        return literal[2:-1]
+
+    def unescape(found: re.Match[str]) -> str:
+        short, long, octal, character, doubled = found.groups()
+        if doubled:
+            return str(doubled[0]) if doubled[0] == literal[0] else str(doubled)
+        if code := short or long:
+            number = int(code, 16)
+            return chr(number) if number <= 0x10FFFF else "\ufffd"
+        return chr(int(octal, 8)) if octal else _CONTROLS.get(character, character)
+
+    return _ESCAPE.sub(unescape, literal[1:-1])
+
+
+class Cursor:
+    """A place in a text, moved forward by the words that a small grammar expects."""
+
+    def __init__(self, text: str, position: int = 0) -> None:
+        self.text = text
+        self._source = lexemes(text, position)
+        self._ahead: list[Lexeme] = []
+
+    def peek(self, distance: int = 0) -> Lexeme | None:
+        """The piece `distance` places ahead, or None at the end."""
+        while len(self._ahead) <= distance:
+            piece = next(self._source, None)
+            if piece is None:
+                return None
+            self._ahead.append(piece)
+        return self._ahead[distance]
+
+    def take(self) -> Lexeme | None:
+        """The next piece, consumed; None at the end."""
+        piece = self.peek()
+        if piece is not None:
+            del self._ahead[0]
+        return piece
+
+    @property
+    def position(self) -> int:
+        """The offset of the next piece; the text's length at the end."""
+        piece = self.peek()
+        return len(self.text) if piece is None else piece.start
+
+    def sees(self, *expected: str) -> bool:
+        """Do these words or symbols come next? Words in upper case; back-quoted names are no words."""
+        for distance, word in enumerate(expected):
+            piece = self.peek(distance)
+            if piece is None or piece.kind not in ("word", "symbol") or piece.text.upper() != word:
+                return False
+        return True
+
+    def accept(self, *expected: str) -> bool:
+        """Consume these words or symbols if all of them come next."""
+        if not self.sees(*expected):
+            return False
+        del self._ahead[: len(expected)]
+        return True
+
+    def accept_any(self, *expected: str) -> str | None:
+        """Consume one of these words and tell which; None if none comes next."""
+        return next((word for word in expected if self.accept(word)), None)
+
+    def name(self) -> Parts | None:
+        """Consume a dotted name; None, and nothing consumed, if no identifier comes next."""
+        piece = self.peek()
+        if piece is None or piece.kind not in ("word", "quoted"):
+            return None
+        parts: list[str] = []
+        while (piece := self.peek()) is not None and piece.kind in ("word", "quoted"):
+            parts.append(identifier(piece))
+            self.take()
+            if not self.accept("."):
+                break
+        return tuple(parts)
+
+    def string(self) -> str | None:
+        """Consume a string literal (adjacent ones are one, as in Spark); None if none comes next."""
+        values: list[str] = []
+        while (piece := self.peek()) is not None and piece.kind == "string":
+            values.append(string_value(piece.text))
+            self.take()
+        return "".join(values) if values else None
+
+    def skip_brackets(self) -> None:
+        """Consume the bracketed group that comes next, if one does, with all that it holds."""
+        depth = 0
+        while (piece := self.peek()) is not None:
+            if piece.text == "(":
+                depth += 1
+            elif depth == 0:
+                return
+            elif piece.text == ")":
+                depth -= 1
+            self.take()
+
+    def at_query(self) -> bool:
+        """Does a query begin here? (`WITH SERDEPROPERTIES` and `WITH SCHEMA BINDING` do not begin one.)"""
+        piece = self.peek()
+        if piece is None or piece.kind != "word":
+            return False
+        match piece.text.upper():
+            case "SELECT" | "FROM" | "VALUES" | "TABLE" | "MAP" | "REDUCE":
+                return True
+            case "WITH":
+                return self.peek(2) is not None and not self.sees("WITH", "SERDEPROPERTIES") and self._names_cte()
+        return False
+
+    def _names_cte(self) -> bool:
+        if self.sees("WITH", "RECURSIVE"):
+            return True
+        after = self.peek(2)
+        return after is not None and after.text.upper() in ("AS", "(", "MAX")
+
+    def find_query(self) -> int | None:
+        """Move to the first query that is not inside brackets and give its offset; None if there is none.
+
+        A query in brackets counts where AS stands before it, or where it begins with SELECT or WITH.
+        """
+        while (piece := self.peek()) is not None:
+            if self.at_query():
+                return piece.start
+            if self.accept("AS"):
+                if self.sees("(") or self.at_query():
+                    return self.position
+            elif piece.text != "(":
+                self.take()
+            elif self.brackets_hold_query():
+                return piece.start
+            else:
+                self.skip_brackets()
+        return None
+
+    def brackets_hold_query(self) -> bool:
+        """As in `CREATE TABLE t USING parquet (SELECT …)`, where AS is left out."""
+        depth = 0
+        while (piece := self.peek(depth)) is not None and piece.text == "(":
+            depth += 1
+        return piece is not None and piece.kind == "word" and piece.text.upper() in ("SELECT", "WITH")

@@ -1,0 +1,98 @@
+"""Real clients for the tests: PyHive, beeline, and the Hive JDBC driver that Spark ships, through JPype."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jpype
+import pyspark
+from pyhive import hive
+
+SPARK_HOME = Path(pyspark.__file__).parent
+DRIVER = "org.apache.hive.jdbc.HiveDriver"
+BEELINE_SECONDS = 180.0
+
+
+@contextlib.contextmanager
+def pyhive(host: str, port: int, user: str = "tester", **options: Any) -> Iterator[Any]:
+    """A PyHive cursor. Options are those of `hive.connect`, for example `auth="NOSASL"` or `configuration`."""
+    with contextlib.closing(hive.connect(host=host, port=port, username=user, **options)) as connection:
+        with contextlib.closing(connection.cursor()) as cursor:
+            yield cursor
+
+
+def rows(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
+    """Runs a statement on a PyHive cursor and fetches all it has."""
+    cursor.execute(sql)
+    return cursor.fetchall() if cursor.description else []
+
+
+def beeline(url: str, *statements: str, user: str = "tester", check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Runs the beeline of PySpark. Its standard output has rows as tab-separated lines below a line of names."""
+    command = [str(SPARK_HOME / "bin" / "beeline"), "-u", url, "-n", user, "--outputformat=tsv2"]
+    for statement in statements:
+        command += ["-e", statement]
+    environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME)}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=BEELINE_SECONDS, check=check, env=environment
+    )
+
+
+class Jdbc:
+    """One JDBC connection and statement, as BI tools use them."""
+
+    def __init__(self, url: str, user: str = "tester") -> None:
+        _start_jvm()
+        properties = jpype.java.util.Properties()
+        properties.setProperty("user", user)
+        properties.setProperty("password", "anonymous")
+        # Not through DriverManager: it looks for drivers with the caller's class loader, which Python has not.
+        self.connection = jpype.JClass(DRIVER)().connect(url, properties)
+        self.statement = self.connection.createStatement()
+
+    def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Column names and rows of a statement that has a result set; values as Python objects, decimals as texts."""
+        result = self.statement.executeQuery(sql)
+        try:
+            metadata = result.getMetaData()
+            columns = range(1, metadata.getColumnCount() + 1)
+            names = [str(metadata.getColumnLabel(index)) for index in columns]
+            found = []
+            while result.next():
+                found.append(tuple(_value(result.getObject(index)) for index in columns))
+            return names, found
+        finally:
+            result.close()
+
+    def execute(self, sql: str) -> bool:
+        """Runs any statement; whether it has a result set."""
+        return bool(self.statement.execute(sql))
+
+    def __enter__(self) -> Jdbc:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.statement.close()
+        self.connection.close()
+
+
+def _start_jvm() -> None:
+    # One JVM a process, and it cannot be started twice.
+    if not jpype.isJVMStarted():
+        jpype.startJVM("-Xmx512m", classpath=[str(SPARK_HOME / "jars" / "*")], convertStrings=True)
+
+
+def _value(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, jpype.java.lang.Boolean):
+        return bool(value)
+    if isinstance(value, jpype.java.lang.Number) and not isinstance(value, jpype.java.math.BigDecimal):
+        is_float = isinstance(value, jpype.java.lang.Double | jpype.java.lang.Float)
+        return float(value) if is_float else int(value)
+    return str(value)

@@ -1,0 +1,43 @@
+"""Fixtures that cost seconds, shared by the whole run: one Spark, and one gateway in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from processes import Engine, Gateway
+
+StartGateway = Callable[..., Gateway]
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A real embedded engine. All tests share its metastore: make names of your own, and drop them."""
+    running = Engine(tmp_path_factory.mktemp("engine"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def gateway(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway before the shared engine, for tests that do not change or stop it."""
+    log = tmp_path_factory.mktemp("gateway") / "gateway.log"
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def start_gateway(engine: Engine, tmp_path: Path) -> Iterator[StartGateway]:
+    """Starts further gateways before the shared engine: `start_gateway(**{"limits.connections": 2})`."""
+    started: list[Gateway] = []
+
+    def start(**settings: object) -> Gateway:
+        log = tmp_path / f"gateway-{len(started)}.log"
+        started.append(Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.stop()

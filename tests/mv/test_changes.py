@@ -1,0 +1,117 @@
+"""The ledger of noted writes, against a model that knows when each write really committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from gateway.mv.changes import Ledger, OpenWrites
+from gateway.mv.model import Version, Watermark
+from sql.names import TableName
+
+
+@dataclass(eq=False)
+class _Write:
+    number: int
+    ended: bool = False
+
+
+@dataclass(eq=False)
+class _Refresh:
+    """What a refresh saw when it began: the writes that had ended. Open ones may be missing from what it read."""
+
+    contained: frozenset[int]
+    contains: int
+    watermark: int
+    life: int
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Writes begin and end, refreshes begin and publish, the gateway crashes: nothing stale is ever taken for fresh."""
+
+    writes = Bundle("writes")
+    refreshes = Bundle("refreshes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger(0, 0, 0, 0, 0)
+        self.ended: set[int] = set()
+        self.lost: set[int] = set()
+        self.begun = 0
+        self.current = frozenset[int]()
+        self.life = 0
+
+    @rule(target=writes)
+    def begin(self) -> _Write:
+        self.begun += 1
+        self.ledger.begin(self.begun)
+        if self.ledger.looks_fresh_in_catalog:
+            self.ledger.stored_mark = self.ledger.events
+        return _Write(self.begun)
+
+    @rule(write=writes)
+    def end(self, write: _Write) -> None:
+        if write.number in self.lost:
+            return
+        self.ledger.end(write.number)
+        self.ended.add(write.number)
+
+    @rule(target=refreshes)
+    def start_refresh(self) -> _Refresh:
+        return _Refresh(frozenset(self.ended), self.ledger.events, self.ledger.watermark, self.life)
+
+    @rule(refresh=consumes(refreshes))
+    def publish(self, refresh: _Refresh) -> None:
+        if refresh.life != self.life or refresh.contains < self.ledger.contains:
+            return  # a crash ends refreshes, and they run one at a time: an older one never publishes over a newer
+        self.current = refresh.contained
+        self.ledger.contains = refresh.contains
+        self.ledger.stored_mark = self.ledger.events
+        self.ledger.stored_watermark = refresh.watermark
+
+    @rule()
+    def crash(self) -> None:
+        """Only what the catalog stores survives. Writes that were open may have committed at any time."""
+        self.life += 1
+        version = Version(1, 0, 0, Watermark(self.ledger.stored_watermark))
+        self.lost |= set(range(1, self.begun + 1)) - self.ended
+        self.ended |= self.lost
+        self.ledger = Ledger.of_stored(version, self.ledger.stored_mark)
+
+    @invariant()
+    def a_version_that_misses_an_ended_write_is_stale(self) -> None:
+        if self.ended - self.current:
+            assert self.ledger.stale
+
+    @invariant()
+    def the_catalog_never_looks_fresh_while_a_write_is_open(self) -> None:
+        if self.ledger.open:
+            assert not self.ledger.looks_fresh_in_catalog
+
+
+LedgerMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestLedger = LedgerMachine.TestCase
+
+
+def test_a_reader_during_an_open_write_needs_no_refresh() -> None:
+    """A long write must not make every read recompute: until it ends, what is published is right."""
+    ledger = Ledger(0, 0, 0, 0, 0)
+    ledger.begin(1)
+    assert not ledger.stale
+    ledger.end(1)
+    assert ledger.stale
+
+
+def test_open_writes_are_found_by_table_or_by_word() -> None:
+    writes = OpenWrites()
+    orders, other = TableName("sales", "orders"), TableName("sales", "other")
+    exact = writes.begin(frozenset({"insert", "orders"}), [orders])
+    vague = writes.begin(frozenset({"merge", "orders"}), None)
+    writes.begin(frozenset({"insert", "orders"}), [other])
+    assert writes.touching(frozenset({orders})) == [exact, vague]
+    writes.end(exact)
+    assert writes.touching(frozenset({orders})) == [vague]
+    assert writes.touching(frozenset()) == []

@@ -1,0 +1,181 @@
+"""Programs that tests start and stop: the embedded engine alone, and whole gateways."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parent.parent
+START_SECONDS = 120.0
+STOP_SECONDS = 40.0
+READY = "freshgate: listening on jdbc:hive2://"
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
+    """Waits for a condition, looking often; fails the test when it does not come."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:g} s for {what}")
+        pause.wait(0.02)
+
+
+def environment() -> dict[str, str]:
+    """The tests' environment, with this checkout importable in the children."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """All processes below one, living now."""
+    return psutil.Process(pid).children(recursive=True)
+
+
+def none_alive(processes: Iterable[psutil.Process]) -> bool:
+    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+
+
+@dataclass
+class Program:
+    """A child process whose standard output is read line by line, with a deadline."""
+
+    command: list[str]
+    stdin: int = subprocess.DEVNULL
+    stderr: Path | None = None
+    process: subprocess.Popen[str] = field(init=False)
+    _lines: queue.Queue[str] = field(init=False, default_factory=queue.Queue)
+
+    def __post_init__(self) -> None:
+        with open(self.stderr or os.devnull, "w", encoding="utf-8") as errors:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=self.stdin,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=environment(),
+                cwd=ROOT,
+            )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def line(self, seconds: float = START_SECONDS) -> str:
+        """The next line; "" when the output has ended. Fails the test when neither comes."""
+        try:
+            return self._lines.get(timeout=seconds)
+        except queue.Empty:
+            raise AssertionError(f"{self.command} printed nothing for {seconds:g} s") from None
+
+    def stop(self, sent: int = signal.SIGTERM) -> int:
+        """Sends a signal, waits for the end, and returns the exit code. Does nothing to a process that has ended."""
+        if self.process.poll() is None:
+            self.process.send_signal(sent)
+        try:
+            code = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        finally:
+            if self.process.stdin is not None:
+                self.process.stdin.close()
+        self._reader.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+class Engine:
+    """The embedded engine alone, as the gateway starts it."""
+
+    host = "127.0.0.1"
+
+    def __init__(self, data_dir: Path, **spark: str) -> None:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        self.data_dir = data_dir
+        command = [sys.executable, "-m", "gateway.spark.host"]
+        self.program = Program(command, subprocess.PIPE, data_dir / "host.stderr")
+        options = {
+            "data_dir": str(data_dir),
+            "master": "local[*]",
+            "driver_memory": "1g",
+            "parent": os.getpid(),
+            "spark": spark,
+        }
+        stdin = self.program.process.stdin
+        assert stdin is not None
+        stdin.write(json.dumps(options) + "\n")
+        stdin.flush()
+        self.report: dict[str, object] = json.loads(self.program.line() or "{}")
+
+    @property
+    def port(self) -> int:
+        port = self.report.get("port")
+        assert isinstance(port, int), self.report
+        return port
+
+    @property
+    def url(self) -> str:
+        return f"jdbc:hive2://{self.host}:{self.port}/default"
+
+    def stop(self) -> None:
+        """Closes standard input, which ends the engine."""
+        stdin = self.program.process.stdin
+        assert stdin is not None
+        stdin.close()
+        self.program.process.wait(STOP_SECONDS)
+        self.program.stop()
+
+
+class Gateway:
+    """A `freshgate serve` on a free port. Settings are those of `--set`."""
+
+    def __init__(self, log: Path, *, upstream: str | None = None, data_dir: Path | None = None, **settings: object):
+        self.log = log
+        command = [sys.executable, "-m", "gateway", "serve", "--port", "0"]
+        if upstream is not None:
+            command += ["--upstream", upstream]
+        if data_dir is not None:
+            command += ["--data-dir", str(data_dir)]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+        self.program = Program(command, stderr=log)
+        line = self.program.line()
+        if not line.startswith(READY):
+            code = self.program.stop()
+            raise AssertionError(f"the gateway did not start ({code}): {log.read_text(encoding='utf-8')}")
+        self.host, _, port = line.removeprefix(READY).strip().rpartition(":")
+        self.port = int(port)
+
+    @property
+    def pid(self) -> int:
+        return self.program.process.pid
+
+    @property
+    def url(self) -> str:
+        return f"jdbc:hive2://{self.host}:{self.port}/default"
+
+    def stop(self) -> int:
+        """Ends it as an operator would. Returns the exit code."""
+        return self.program.stop()
+
+    def kill(self) -> None:
+        """Ends it as a crash would."""
+        self.program.stop(signal.SIGKILL)

@@ -1,0 +1,244 @@
+"""The two peers of the gateway, over real sockets: a Spark that does as a test says, and a client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+from gateway.proxy.listener import Listener, ListenerSettings
+from gateway.proxy.upstream import Upstream, connect
+from gateway.service.decision import Answer, Decision, Forward, Login
+from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.frame import WireLimits, frame
+from gateway.wire.message import peek
+from gateway.wire.reply import error
+from gateway.wire.sasl import COMPLETE, START, PlainServer, negotiation, refusal
+from gateway.wire.scanner import MessageScanner
+
+BOTH = frozenset({PLAIN, NOSASL})
+LIMITS = WireLimits(login_seconds=10, buffer_bytes_max=256 * 1024)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Waits for a condition; the test's deadline bounds it."""
+    while not condition():  # noqa: ASYNC110 (what is waited for sets no event)
+        await asyncio.sleep(0.001)
+
+
+class Peer:
+    """One end of a connection, reading messages with or without frames."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, framed: bool) -> None:
+        self.reader, self.writer, self.framed = reader, writer, framed
+
+    def send(self, payload: bytes) -> None:
+        self.writer.write(frame(payload) if self.framed else payload)
+
+    async def message(self) -> bytes:
+        """The next whole message. Raises `IncompleteReadError` when the other side has closed."""
+        scanner, message = MessageScanner(1 << 31), b""
+        if self.framed:
+            while scanner.feed(piece := await self._frame()) is None:
+                message += piece
+            return message + piece
+        while True:
+            message += (byte := await self.reader.readexactly(1))
+            if scanner.feed(byte) is not None:
+                return message
+
+    async def _frame(self) -> bytes:
+        return await self.reader.readexactly(int.from_bytes(await self.reader.readexactly(4), "big"))
+
+    async def closed(self) -> bytes:
+        """What the other side still sends until it closes."""
+        rest = b""
+        with suppress(ConnectionError):
+            while data := await self.reader.read(1 << 16):
+                rest += data
+        return rest
+
+    def close(self) -> None:
+        self.writer.close()
+
+    def cut(self) -> None:
+        self.writer.transport.abort()
+
+    async def end(self) -> None:
+        """Closes at once and waits for it; the other side may have closed already."""
+        self.cut()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+Script = Callable[[Peer], Awaitable[None]]
+
+
+async def echo(peer: Peer) -> None:
+    """Answers every request with an error that repeats its length: enough to tell replies apart."""
+    while True:
+        request = await peer.message()
+        peer.send(echo_of(request))
+
+
+def echo_of(request: bytes) -> bytes:
+    head = peek(request)
+    return error(head.name, head.seqid, f"{len(request)} bytes", "HY000")
+
+
+@dataclass
+class Spark:
+    """Accepts logins, then runs `script` for each connection."""
+
+    mechanism: str = PLAIN
+    script: Script = echo
+    refuse_with: str | None = None
+    logins: list[Login] = field(default_factory=list)
+    peers: list[Peer] = field(default_factory=list)
+    closed: int = 0
+    before_answer: asyncio.Event | None = None
+    port: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = Peer(reader, writer, self.mechanism == PLAIN)
+        self.peers.append(peer)
+        try:
+            if self.mechanism == NOSASL or await self._login(peer):
+                await self.script(peer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.closed += 1
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _login(self, peer: Peer) -> bool:
+        server = PlainServer(10_000)
+        login = None
+        while login is None:
+            data = await peer.reader.read(1000)
+            if not data:
+                return False
+            login = server.receive(data)
+        self.logins.append(login)
+        if self.before_answer is not None:
+            await self.before_answer.wait()
+        peer.writer.write(negotiation(COMPLETE) if self.refuse_with is None else refusal(self.refuse_with))
+        return self.refuse_with is None
+
+    def connected(self) -> int:
+        return len(self.peers) - self.closed
+
+
+@dataclass
+class Service:
+    """A dispatcher that does as its `decide` says; by default it forwards everything."""
+
+    mechanism: str = PLAIN
+    decide: Callable[[bytes], Decision] = Forward
+    calls: list[str] = field(default_factory=list)
+    user: str = ""
+    client_lost_gate: asyncio.Event | None = None
+    reply_to_loss: bool = True
+
+    def login(self, login: Login) -> None:
+        self.calls.append("login")
+        self.user = login.user
+
+    def request(self, payload: bytes) -> Decision:
+        self.calls.append(peek(payload).name)
+        return self.decide(payload)
+
+    def upstream_login(self) -> Login:
+        self.calls.append("upstream_login")
+        return Login(self.user or "gateway", "x", self.mechanism)
+
+    def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
+        self.calls.append("upstream_lost")
+        if outstanding is None or not self.reply_to_loss:
+            return None
+        head = peek(outstanding)
+        return error(head.name, head.seqid, "Spark is gone", "08S01")
+
+    def client_lost(self) -> Awaitable[None] | None:
+        self.calls.append("client_lost")
+        return self._wait() if self.client_lost_gate is not None else None
+
+    async def _wait(self) -> None:
+        assert self.client_lost_gate is not None
+        await self.client_lost_gate.wait()
+        self.calls.append("client_lost done")
+
+
+@dataclass
+class Gateway:
+    """The listener between the peers, with everything a test looks at."""
+
+    listener: Listener
+    spark: Spark
+    services: list[Service]
+    limits: WireLimits
+    dialed: list[Peer] = field(default_factory=list)
+
+    @property
+    def service(self) -> Service:
+        return self.services[-1]
+
+    async def dial(self) -> Peer:
+        """A bare connection."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port, limit=1 << 16)
+        self.dialed.append(Peer(reader, writer, False))
+        return self.dialed[-1]
+
+    async def client(self, mechanism: str = PLAIN) -> Peer:
+        """A client that is logged in."""
+        peer = await self.dial()
+        if mechanism == PLAIN:
+            peer.writer.write(login_bytes())
+            assert await peer.reader.readexactly(5) == negotiation(COMPLETE)
+            peer.framed = True
+        return peer
+
+
+def login_bytes(user: str = "ada") -> bytes:
+    return negotiation(START, b"PLAIN") + negotiation(COMPLETE, f"\0{user}\0x".encode())
+
+
+@asynccontextmanager
+async def gateway(
+    spark: Spark | None = None,
+    service: Callable[[], Service] = Service,
+    limits: WireLimits = LIMITS,
+    transports: frozenset[str] = BOTH,
+) -> AsyncIterator[Gateway]:
+    spark = spark or Spark()
+    server = await asyncio.start_server(spark.serve, "127.0.0.1", 0)
+    spark.port = server.sockets[0].getsockname()[1]
+    services: list[Service] = []
+
+    def open_client() -> Service:
+        services.append(replace(service(), mechanism=spark.mechanism, calls=[]))
+        return services[-1]
+
+    async def connect_upstream(login: Login) -> Upstream:
+        return await connect("127.0.0.1", spark.port, login, limits)
+
+    listener = Listener(ListenerSettings(port=0, transports=transports, limits=limits), open_client, connect_upstream)
+    await listener.start()
+    gate = Gateway(listener, spark, services, limits)
+    try:
+        yield gate
+    finally:
+        await listener.close()
+        for peer in gate.dialed:
+            await peer.end()
+        server.close()
+        await until(lambda: spark.connected() == 0)
+        assert listener.clients == 0
+        for each in services:
+            assert each.calls.count("client_lost") == 1, each.calls
+
+
+__all__ = ["Answer", "Forward", "Gateway", "Peer", "Service", "Spark", "echo_of", "gateway", "login_bytes", "until"]

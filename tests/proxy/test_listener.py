@@ -1,0 +1,105 @@
+"""The port: who gets in, for how long, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from gateway.proxy.listener import Listener, ListenerSettings
+from gateway.service.decision import Answer
+from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.sasl import refusal
+from tests.proxy.peers import LIMITS, Service, Spark, echo_of, gateway, login_bytes, until
+from tests.wire import calls
+
+
+@pytest.mark.parametrize("sent", [0, 5, 11])
+async def test_a_login_that_takes_too_long_is_ended(sent: int) -> None:
+    async with gateway(limits=replace(LIMITS, login_seconds=0.05)) as gate:
+        peer = await gate.dial()
+        peer.writer.write(login_bytes()[:sent])
+        answer = await peer.closed()
+        assert answer == (refusal("No login within 0.05 seconds.") if sent else b"")
+
+
+async def test_without_sasl_half_a_request_is_no_login() -> None:
+    async with gateway(limits=replace(LIMITS, login_seconds=0.05)) as gate:
+        peer = await gate.dial()
+        peer.writer.write(calls.open_session()[:30])
+        assert await peer.closed() == b""
+
+
+async def test_a_client_that_is_logged_in_may_be_silent() -> None:
+    async with gateway(limits=replace(LIMITS, login_seconds=0.05)) as gate:
+        peer = await gate.client()
+        bare = await gate.client(NOSASL)
+        bare.send(calls.status())
+        await bare.message()
+        late = await gate.dial()
+        await late.closed()  # Its time began after the others', and is over.
+        for each in (peer, bare):
+            each.send(calls.status())
+            assert await each.message() == echo_of(calls.status())
+
+
+async def test_connections_are_limited_and_the_next_is_told() -> None:
+    async with gateway(limits=replace(LIMITS, connections_max=2)) as gate:
+        first, second = await gate.client(), await gate.client()
+        third = await gate.dial()
+        assert b"Too many connections" in await third.closed()
+        first.close()
+        await until(lambda: gate.listener.clients == 1)
+        fourth = await gate.client()
+        for each in (second, fourth):
+            each.send(calls.status())
+            assert await each.message() == echo_of(calls.status())
+
+
+async def test_a_transport_can_be_closed_to_clients() -> None:
+    async with gateway(transports=frozenset({PLAIN})) as gate:
+        peer = await gate.dial()
+        peer.writer.write(calls.open_session())
+        assert b"without auth=noSasl" in await peer.closed()
+        await gate.client()
+
+
+async def test_closing_ends_clients_and_waits_for_their_clean_up() -> None:
+    gone = asyncio.Event()
+    async with gateway(service=lambda: Service(client_lost_gate=gone)) as gate:
+        peers = [await gate.client(), await gate.client(), await gate.dial()]
+        await until(lambda: gate.listener.clients == 3)
+        closing = asyncio.ensure_future(gate.listener.close())
+        for peer in peers:
+            assert await peer.closed() == b""
+        await until(lambda: all("client_lost" in each.calls for each in gate.services))
+        assert not closing.done()
+        gone.set()
+        await closing
+        assert [each.calls[-1] for each in gate.services] == ["client_lost done"] * 2
+        with pytest.raises(ConnectionError):
+            await gate.dial()
+
+
+async def test_closing_does_not_wait_for_ever() -> None:
+    """A client that does not read what was written, and a clean-up that never ends."""
+    answer = calls.execute("x" * 20_000_000)
+    async with gateway(
+        service=lambda: Service(client_lost_gate=asyncio.Event(), decide=lambda _: Answer(answer))
+    ) as gate:
+        peer = await gate.client()
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        peer.send(calls.status())
+        relay = next(iter(gate.listener._relays))
+        await until(lambda: not relay._writable)
+        await gate.listener.close(grace_seconds=0.05)
+        assert gate.listener.clients == 0
+
+
+async def test_an_address_that_is_taken_is_an_error() -> None:
+    async with gateway(Spark()) as gate:
+        settings = ListenerSettings(port=gate.listener.port)
+        second = Listener(settings, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+        with pytest.raises(OSError, match="in use"):
+            await second.start()

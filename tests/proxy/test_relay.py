@@ -1,0 +1,556 @@
+"""One client's connection joined to Spark's: order, bytes, slowness, and every way of losing one end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gateway.service.decision import Answer, Decision, Forward
+from gateway.wire import reply as replies
+from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.frame import frame
+from gateway.wire.message import peek, reply_status, with_seqid
+from gateway.wire.rowset import Column, row_set
+from gateway.wire.sasl import COMPLETE, negotiation, refusal
+from tests.proxy.peers import LIMITS, Peer, Service, Spark, echo_of, gateway, login_bytes, until
+from tests.wire import calls
+
+MECHANISMS = pytest.mark.parametrize("client_mechanism", [PLAIN, NOSASL])
+UPSTREAMS = pytest.mark.parametrize("spark_mechanism", [PLAIN, NOSASL])
+
+
+def service(decide: Callable[[bytes], Decision]) -> Callable[[], Service]:
+    return lambda: Service(decide=decide)
+
+
+def message_of(reply: bytes) -> str | None:
+    return reply_status(reply).message
+
+
+# --- login -----------------------------------------------------------------------------------------------
+
+
+async def test_spark_decides_about_the_login_first() -> None:
+    spark = Spark(before_answer=asyncio.Event())
+    async with gateway(spark) as gate:
+        peer = await gate.dial()
+        peer.writer.write(login_bytes())
+        await until(lambda: spark.logins)
+        assert spark.logins[0].user == "ada"
+        assert not peer.reader._buffer  # type: ignore[attr-defined]
+        assert spark.before_answer is not None
+        spark.before_answer.set()
+        assert await peer.reader.readexactly(5) == negotiation(COMPLETE)
+        assert gate.service.calls == ["login", "upstream_login"]
+
+
+async def test_a_refused_login_gets_sparks_text_and_nothing_else_runs() -> None:
+    async with gateway(Spark(refuse_with="who is ada?")) as gate:
+        peer = await gate.dial()
+        peer.writer.write(login_bytes() + frame(calls.execute("drop table t")))
+        assert await peer.closed() == refusal("who is ada?")
+        await until(lambda: "client_lost" in gate.service.calls)
+        assert gate.service.calls == ["login", "upstream_login", "client_lost"]
+
+
+async def test_a_spark_that_is_not_there_is_named() -> None:
+    spark = Spark()
+    async with gateway(spark) as gate:
+        unused = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        spark.port = unused.sockets[0].getsockname()[1]
+        unused.close()
+        await unused.wait_closed()
+        peer = await gate.dial()
+        peer.writer.write(login_bytes())
+        answer = await peer.closed()
+        assert answer[:1] == b"\x03"
+        assert f"127.0.0.1:{spark.port}".encode() in answer
+
+
+async def test_a_spark_that_does_not_answer_the_login_is_given_up() -> None:
+    async with gateway(Spark(before_answer=asyncio.Event()), limits=replace(LIMITS, login_seconds=0.05)) as gate:
+        peer = await gate.dial()
+        peer.writer.write(login_bytes())
+        assert b"did not answer the login within 0.05 seconds" in await peer.closed()
+        assert gate.spark.before_answer is not None
+        gate.spark.before_answer.set()
+
+
+async def test_without_sasl_spark_is_asked_at_the_first_forward() -> None:
+    def decide(request: bytes) -> Decision:
+        return Answer(echo_of(request)) if peek(request).name == "GetInfo" else Forward(request)
+
+    async with gateway(service=service(decide)) as gate:
+        peer = await gate.client(NOSASL)
+        peer.send(calls.samples()[6])
+        await peer.message()
+        assert gate.spark.peers == []
+        peer.send(calls.open_session())
+        await peer.message()
+        assert gate.service.calls == ["login", "GetInfo", "OpenSession", "upstream_login"]
+
+
+async def test_requests_sent_ahead_of_the_login_wait_for_it() -> None:
+    async with gateway() as gate:
+        peer = await gate.dial()
+        peer.framed = True
+        peer.writer.write(login_bytes() + frame(calls.open_session()))
+        assert await peer.reader.readexactly(5) == negotiation(COMPLETE)
+        assert await peer.message() == echo_of(calls.open_session())
+
+
+# --- bytes and order -------------------------------------------------------------------------------------
+
+
+@MECHANISMS
+@UPSTREAMS
+async def test_bytes_pass_unchanged(client_mechanism: str, spark_mechanism: str) -> None:
+    page = replies.fetch(1, row_set([Column("a"), Column("b")], [("x" * 40_000, None)] * 100, 9))
+    seen: list[bytes] = []
+
+    async def script(peer: Peer) -> None:
+        while True:
+            seen.append(await peer.message())
+            peer.send(page if peek(seen[-1]).name == "FetchResults" else echo_of(seen[-1]))
+
+    async with gateway(Spark(spark_mechanism, script)) as gate:
+        peer = await gate.client(client_mechanism)
+        requests = [*calls.samples(), calls.execute("x" * 300_000), calls.fetch(), calls.status()]
+        for request in requests:
+            peer.send(request)
+            reply = page if peek(request).name == "FetchResults" else echo_of(request)
+            assert await peer.message() == reply
+        assert seen == requests
+
+
+@MECHANISMS
+@UPSTREAMS
+async def test_pipelined_requests_keep_their_order(client_mechanism: str, spark_mechanism: str) -> None:
+    """Answers, streamed, collected and awaited replies in turn, all sent in one go and cut anywhere."""
+
+    async def later(request: bytes) -> Forward:
+        await asyncio.sleep(0)
+        return Forward(request)
+
+    def decide(request: bytes) -> Decision:
+        kinds: list[Callable[[bytes], Decision]] = [
+            Forward,
+            lambda payload: Answer(echo_of(payload)),
+            lambda payload: Forward(payload, lambda reply: reply),
+            later,
+        ]
+        return kinds[peek(request).seqid % 4](request)
+
+    async with gateway(Spark(spark_mechanism), service(decide)) as gate:
+        peer = await gate.client(client_mechanism)
+        requests = [calls.execute(f"select {n}", seqid=n) for n in range(200)]
+        stream = b"".join(requests)
+        if client_mechanism == PLAIN:
+            stream = b"".join(frame(stream[at : at + 777]) for at in range(0, len(stream), 777))
+        for at in range(0, len(stream), 5_000):
+            peer.writer.write(stream[at : at + 5_000])
+        for n, request in enumerate(requests):
+            reply = await peer.message()
+            assert (peek(reply).seqid, reply) == (n, echo_of(request))
+
+
+async def test_a_collected_reply_is_changed() -> None:
+    def decide(request: bytes) -> Decision:
+        return Forward(request, lambda reply: with_seqid(reply, 99))
+
+    async with gateway(service=service(decide)) as gate:
+        peer = await gate.client()
+        peer.send(calls.status())
+        assert peek(await peer.message()).seqid == 99
+
+
+async def test_a_reply_over_several_frames_passes() -> None:
+    async def script(peer: Peer) -> None:
+        while True:
+            reply = echo_of(await peer.message())
+            for part in (reply[:10], reply[10:20], reply[20:]):
+                peer.send(part)
+                await peer.writer.drain()
+
+    async with gateway(Spark(script=script)) as gate:
+        peer = await gate.client()
+        for request in (calls.status(), calls.fetch()):
+            peer.send(request)
+            assert await peer.message() == echo_of(request)
+
+
+async def test_a_request_waits_for_the_decision_before_it() -> None:
+    gate_of_first = asyncio.Event()
+
+    async def wait(request: bytes) -> Answer:
+        await gate_of_first.wait()
+        return Answer(echo_of(request))
+
+    def decide(request: bytes) -> Decision:
+        return wait(request) if peek(request).name == "ExecuteStatement" else Answer(echo_of(request))
+
+    async with gateway(service=service(decide)) as gate:
+        peer = await gate.client()
+        peer.send(calls.execute("select 1"))
+        peer.send(calls.status())
+        await until(lambda: "ExecuteStatement" in gate.service.calls)
+        peer.send(calls.fetch())
+        other = await gate.client()
+        other.send(calls.status())
+        assert await other.message() == echo_of(calls.status()), "one client's wait is nobody else's"
+        assert "GetOperationStatus" not in gate.services[0].calls
+        gate_of_first.set()
+        names = [peek(await peer.message()).name for _ in range(3)]
+        assert names == ["ExecuteStatement", "GetOperationStatus", "FetchResults"]
+
+
+# --- slowness --------------------------------------------------------------------------------------------
+
+
+@MECHANISMS
+@UPSTREAMS
+async def test_a_slow_client_slows_spark(client_mechanism: str, spark_mechanism: str) -> None:
+    """Spark cannot send much more than the sockets and one buffer hold while the client does not read."""
+    row = "x" * 1_000_000
+    page = replies.fetch(1, row_set([Column("a")], [(row,)] * 60, 9))
+    sent = 0
+
+    async def script(peer: Peer) -> None:
+        nonlocal sent
+        await peer.message()
+        data = frame(page) if spark_mechanism == PLAIN else page
+        for at in range(0, len(data), 100_000):
+            peer.writer.write(data[at : at + 100_000])
+            await peer.writer.drain()
+            sent += 100_000
+
+    async with gateway(Spark(spark_mechanism, script)) as gate:
+        peer = await gate.client(client_mechanism)
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        peer.send(calls.fetch())
+        relay = next(iter(gate.listener._relays))
+        await until(lambda: relay._upstream is not None and relay._upstream._paused)
+        assert relay._transport is not None
+        held = relay._transport.get_write_buffer_size()
+        assert held <= gate.limits.buffer_bytes_max + 300_000
+        assert sent < 50_000_000
+        peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        received = 0
+        expected = len(page) + (4 if client_mechanism == PLAIN else 0)
+        while received < expected:
+            received += len(await peer.reader.read(1 << 20))
+            if client_mechanism == PLAIN and spark_mechanism == NOSASL and received >= len(page):
+                break
+        relay_upstream = relay._upstream
+        assert relay_upstream is None or not relay_upstream._paused
+
+
+async def test_a_client_that_sends_ahead_is_not_read_any_more() -> None:
+    gate_of_first = asyncio.Event()
+
+    async def wait(request: bytes) -> Answer:
+        await gate_of_first.wait()
+        return Answer(echo_of(request))
+
+    first = True
+
+    def decide(request: bytes) -> Decision:
+        nonlocal first
+        if first:
+            first = False
+            return wait(request)
+        return Answer(echo_of(request))
+
+    async with gateway(service=service(decide)) as gate:
+        peer = await gate.client()
+        requests = [calls.execute("x" * 20_000, seqid=n) for n in range(1_000)]
+        for request in requests:
+            peer.send(request)
+        relay = next(iter(gate.listener._relays))
+        await until(lambda: not relay._reading)
+        assert relay._queue_bytes <= gate.limits.buffer_bytes_max + 600_000
+        gate_of_first.set()
+        for request in requests:
+            assert await peer.message() == echo_of(request)
+        assert relay._reading
+
+
+async def test_a_client_that_reads_no_answers_gets_no_more() -> None:
+    answer = replies.fetch(1, row_set([Column("a")], [("x" * 100_000,)], 9))
+    async with gateway(service=service(lambda _: Answer(answer))) as gate:
+        peer = await gate.client()
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for seqid in range(500):
+            peer.send(calls.fetch(seqid))
+        relay = next(iter(gate.listener._relays))
+        await until(lambda: not relay._writable and not relay._reading)
+        assert relay._transport is not None
+        assert relay._transport.get_write_buffer_size() <= gate.limits.buffer_bytes_max + len(answer) + 4
+        peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for _ in range(500):
+            assert await peer.message() == answer
+
+
+# --- losing the client -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sent", [0, 3, 12, len(login_bytes())])
+async def test_a_client_goes_during_the_login(sent: int) -> None:
+    spark = Spark(before_answer=asyncio.Event())
+    async with gateway(spark) as gate:
+        peer = await gate.dial()
+        peer.writer.write(login_bytes()[:sent])
+        await until(lambda: gate.listener.clients == 1)
+        if sent == len(login_bytes()):
+            await until(lambda: spark.logins)
+        peer.close()
+        await until(lambda: gate.listener.clients == 0)
+        assert len(gate.services) == (sent == len(login_bytes()))
+        assert spark.before_answer is not None
+        spark.before_answer.set()
+
+
+@MECHANISMS
+@pytest.mark.parametrize("how", ["close", "cut"])
+@pytest.mark.parametrize("phase", ["idle", "outstanding", "streaming", "half a request"])
+async def test_a_client_goes(client_mechanism: str, how: str, phase: str) -> None:
+    """Whatever was going on: the dispatcher hears of it once, and only then Spark's connection is closed."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.message()
+            if phase == "streaming":
+                peer.writer.write((1_000_000).to_bytes(4, "big") + replies.closed("FetchResults", 7)[:20])
+            elif phase != "outstanding":
+                peer.send(echo_of(request))
+
+    gone = asyncio.Event()
+    async with gateway(Spark(script=script), lambda: Service(client_lost_gate=gone)) as gate:
+        peer = await gate.client(client_mechanism)
+        peer.send(calls.fetch())
+        await until(lambda: "FetchResults" in gate.service.calls)
+        if phase == "streaming":
+            await peer.reader.readexactly(20)
+        elif phase != "outstanding":
+            await peer.message()
+        if phase == "half a request":
+            peer.writer.write((b"\0\0\0\x60" if client_mechanism == PLAIN else b"") + calls.status()[:50])
+            await peer.writer.drain()
+        getattr(peer, how)()
+        await until(lambda: "client_lost" in gate.service.calls)
+        assert gate.spark.connected() == 1, "Spark's end stays until the dispatcher is done"
+        gone.set()
+        await until(lambda: gate.spark.connected() == 0)
+        assert gate.service.calls[-1] == "client_lost done"
+
+
+async def test_a_decision_is_cancelled_when_its_client_goes() -> None:
+    seen: list[str] = []
+
+    async def wait(request: bytes) -> Answer:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+        return Answer(request)
+
+    async with gateway(service=service(wait)) as gate:
+        peer = await gate.client()
+        peer.send(calls.status())
+        await until(lambda: "GetOperationStatus" in gate.service.calls)
+        peer.close()
+        await until(lambda: gate.listener.clients == 0)
+        assert seen == ["cancelled"]
+
+
+# --- losing Spark ----------------------------------------------------------------------------------------
+
+
+@MECHANISMS
+async def test_spark_lost_before_a_reply_gives_an_error_and_the_next_request_connects_again(
+    client_mechanism: str,
+) -> None:
+    lose = True
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.message()
+            if lose:
+                peer.cut()
+                return
+            peer.send(echo_of(request))
+
+    async with gateway(Spark(script=script)) as gate:
+        peer = await gate.client(client_mechanism)
+        peer.send(calls.execute("select 1"))
+        assert message_of(await peer.message()) == "Spark is gone"
+        lose = False
+        peer.send(calls.status())
+        assert await peer.message() == echo_of(calls.status())
+        assert gate.service.calls.count("upstream_login") == 2
+
+
+async def test_spark_lost_while_idle_is_noticed_and_the_next_request_connects_again() -> None:
+    async with gateway() as gate:
+        peer = await gate.client()
+        gate.spark.peers[0].cut()
+        await until(lambda: "upstream_lost" in gate.service.calls)
+        peer.send(calls.status())
+        assert await peer.message() == echo_of(calls.status())
+        assert len(gate.spark.peers) == 2
+
+
+async def test_spark_that_does_not_come_back_gives_an_error() -> None:
+    async with gateway() as gate:
+        peer = await gate.client()
+        gate.spark.refuse_with = "not any more"
+        gate.spark.peers[0].cut()
+        await until(lambda: "upstream_lost" in gate.service.calls)
+        for _ in range(2):
+            peer.send(calls.status())
+            assert message_of(await peer.message()) == "Spark is gone"
+        gate.spark.refuse_with = None
+        peer.send(calls.status())
+        assert await peer.message() == echo_of(calls.status())
+
+
+@MECHANISMS
+@UPSTREAMS
+@pytest.mark.parametrize("part", [1, 30, 70])
+async def test_spark_lost_in_the_middle_of_a_reply_closes_the_client(
+    client_mechanism: str, spark_mechanism: str, part: int
+) -> None:
+    reply = frame(echo_of(calls.status())) if spark_mechanism == PLAIN else echo_of(calls.status())
+
+    async def script(peer: Peer) -> None:
+        await peer.message()
+        peer.writer.write(reply[:part])
+        await peer.writer.drain()
+        peer.close()
+
+    async with gateway(Spark(spark_mechanism, script)) as gate:
+        peer = await gate.client(client_mechanism)
+        peer.send(calls.status())
+        rest = await peer.closed()
+        if client_mechanism == spark_mechanism:
+            assert rest == reply[:part], "no error is put behind half a reply"
+
+
+async def test_spark_lost_in_the_middle_of_a_collected_reply_gives_an_error() -> None:
+    async def script(peer: Peer) -> None:
+        peer.writer.write(frame(echo_of(await peer.message()))[:40])
+        await peer.writer.drain()
+        peer.close()
+
+    async with gateway(Spark(script=script), service(lambda request: Forward(request, lambda reply: reply))) as gate:
+        peer = await gate.client()
+        peer.send(calls.status())
+        assert message_of(await peer.message()) == "Spark is gone"
+
+
+async def test_no_answer_to_a_loss_closes_the_client() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.message()
+
+    async with gateway(Spark(script=script), lambda: Service(reply_to_loss=False)) as gate:
+        peer = await gate.client()
+        peer.send(calls.status())
+        assert await peer.closed() == b""
+
+
+async def test_spark_that_speaks_unasked_is_cut_off() -> None:
+    async def script(peer: Peer) -> None:
+        peer.send(echo_of(await peer.message()))
+        await peer.message()
+        await peer.closed()
+
+    def decide(request: bytes) -> Decision:
+        return Forward(request) if peek(request).name == "OpenSession" else Answer(echo_of(request))
+
+    async with gateway(Spark(script=script), service(decide)) as gate:
+        peer = await gate.client()
+        for request in (calls.open_session(), calls.status()):
+            peer.send(request)
+            assert await peer.message() == echo_of(request)
+        gate.spark.peers[0].send(b"unasked")
+        await until(lambda: "upstream_lost" in gate.service.calls)
+        peer.send(calls.status())
+        assert await peer.message() == echo_of(calls.status())
+
+
+async def test_a_reply_too_long_to_collect_is_an_error_not_a_flood() -> None:
+    page = replies.fetch(1, row_set([Column("a")], [("x" * 10_000,)] * 10, 9))
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.message()
+            peer.send(page)
+
+    limits = replace(LIMITS, reply_bytes_max=50_000)
+    decide = service(lambda request: Forward(request, lambda reply: reply))
+    async with gateway(Spark(script=script), decide, limits) as gate:
+        peer = await gate.client()
+        peer.send(calls.fetch())
+        assert message_of(await peer.message()) == "Spark is gone"
+
+
+# --- our own faults and other people's -------------------------------------------------------------------
+
+
+async def test_a_fault_of_the_service_is_an_exception_for_one_request() -> None:
+    async def fail_later(request: bytes) -> Answer:
+        raise RuntimeError("a fault made for this test")
+
+    async def cancelled(request: bytes) -> Answer:
+        raise asyncio.CancelledError
+
+    def fail_in_reply(reply: bytes) -> bytes:
+        raise RuntimeError("a fault made for this test")
+
+    def decide(request: bytes) -> Decision:
+        match peek(request).name:
+            case "GetInfo":
+                raise RuntimeError("a fault made for this test")
+            case "FetchResults":
+                return fail_later(request)
+            case "GetTables":
+                return cancelled(request)
+            case "OpenSession":
+                return Forward(request, fail_in_reply)
+        return Forward(request)
+
+    async with gateway(service=service(decide)) as gate:
+        peer = await gate.client()
+        for request in (calls.samples()[6], calls.fetch(), calls.samples()[7], calls.open_session()):
+            peer.send(request)
+            reply = await peer.message()
+            assert peek(reply)[:2] == (peek(request).name, 3)
+            assert "its log says why" in (message_of(reply) or "")
+        peer.send(calls.status())
+        assert await peer.message() == echo_of(calls.status())
+
+
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"\0" * 20, os.urandom(50) + b"\xff"])
+async def test_strangers_are_closed(data: bytes) -> None:
+    async with gateway() as gate:
+        peer = await gate.dial()
+        peer.writer.write(b"\x02" + data if data[0] in (1, 0x80) else data)
+        await peer.closed()
+        await until(lambda: gate.listener.clients == 0)
+        assert gate.services == []
+
+
+async def test_garbage_after_the_login_closes_the_client_only() -> None:
+    async with gateway() as gate:
+        other = await gate.client()
+        peer = await gate.client()
+        peer.writer.write(frame(b"garbage"))
+        await peer.closed()
+        await until(lambda: gate.spark.connected() == 1)
+        other.send(calls.status())
+        assert await other.message() == echo_of(calls.status())

@@ -1,0 +1,121 @@
+"""The default configuration file is exactly what the code prints, and means what the code's defaults mean."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gateway import config
+from gateway.config import Address, ConfigError, Settings
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_file_is_what_the_code_prints() -> None:
+    # `freshgate config > conf/freshgate.toml` renews the file.
+    assert (ROOT / "conf" / "freshgate.toml").read_text(encoding="utf-8") == config.reference()
+
+
+def test_file_as_it_is_changes_nothing() -> None:
+    assert config.load(ROOT / "conf" / "freshgate.toml") == Settings()
+
+
+def test_file_with_every_default_spelled_out_changes_nothing(tmp_path: Path) -> None:
+    spelled, count = re.subn(r"^# (?=[a-z_]+ = )", "", config.reference(), flags=re.MULTILINE)
+    assert count == len(config.SETTINGS) - 1  # all but the free table of Spark's settings
+    path = tmp_path / "all.toml"
+    path.write_text(spelled, encoding="utf-8")
+    assert config.load(path) == Settings()
+
+
+def test_every_setting_has_a_reason() -> None:
+    for setting in config.SETTINGS.values():
+        assert setting.why.endswith("."), setting.name
+
+
+def test_command_line_wins_over_file(tmp_path: Path) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text('data_dir = "here"\n[listen]\nport = 7\ntransports = ["sasl"]\n', encoding="utf-8")
+    settings = config.load(path, ["listen.port=0", "listen.port=8", "limits.login_seconds=2"])
+    assert (settings.data_dir, settings.listen.port, settings.listen.transports) == ("here", 8, ("sasl",))
+    assert settings.limits.login_seconds == 2.0
+
+
+def test_list_on_the_command_line() -> None:
+    assert config.load(None, ["listen.transports=nosasl"]).listen.transports == ("nosasl",)
+    assert config.load(None, ["listen.transports=nosasl, sasl"]).listen.transports == ("nosasl", "sasl")
+
+
+def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "spark.toml"
+    path.write_text(
+        '[engine.spark]\n"sql.shuffle.partitions" = 64\nsql.ansi.enabled = false\nexecutor.memory = "1g"\n',
+        encoding="utf-8",
+    )
+    spark = config.load(path, ["engine.spark.executor.memory=2g", "engine.spark.x=a=b"]).engine.spark
+    assert spark == {
+        "spark.sql.shuffle.partitions": "64",
+        "spark.sql.ansi.enabled": "false",
+        "spark.executor.memory": "2g",
+        "spark.x": "a=b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("listen.prot=1", "Did you mean 'listen.port'?"),
+        ("zzz=1", "`freshgate config` lists the settings"),
+        ("listen.port=http", "'listen.port' must be a whole number"),
+        ("listen.port=70000", "must be between 0 and 65535"),
+        ("listen.transports=", "must name at least one of sasl, nosasl"),
+        ("listen.transports=http", "must name at least one of sasl, nosasl"),
+        ("upstream.address=spark", "'spark' is not an address"),
+        ("upstream.address=spark:0", "is not an address"),
+        ("storage.database=a.b", "must be a plain name"),
+        ("log.level=LOUD", "must be one of DEBUG"),
+        ("limits.login_seconds=soon", "must be a number"),
+        ("limits.connections=0", "must be at least 1"),
+        ("limits.login_seconds=nan", "must be at least"),
+        ("limits.login_seconds=inf", "must be at least"),
+        ("listen.port", "write name=value"),
+        ("engine.spark=1", "there is no setting 'engine.spark'"),
+    ],
+)
+def test_wrong_settings_are_refused_with_their_name(override: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=r"--set") as refusal:
+        config.load(None, [override])
+    assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("listen = 3", "there is no setting 'listen'"),
+        ("[listen]\nport = true", "'listen.port' must be a whole number"),
+        ("[listen]\ntransports = [1]", "must be a list of texts"),
+        ("data_dir = 5", "'data_dir' must be a text"),
+        ("[engine.spark]\nx = [1]", "'engine.spark.x' must be a text, a number or true/false"),
+        ("port : 3", "is not a TOML file"),
+    ],
+)
+def test_wrong_files_are_refused_with_their_path(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as refusal:
+        config.load(path)
+    assert said in str(refusal.value)
+    assert str(path) in str(refusal.value)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml: No such file"):
+        config.load(tmp_path / "none.toml")
+
+
+def test_addresses() -> None:
+    assert Address.parse("spark.example:10000") == Address("spark.example", 10000)
+    assert Address.parse("[::1]:10000") == Address("::1", 10000)
+    assert str(Address("::1", 10000)) == "[::1]:10000"
