@@ -67,15 +67,11 @@ class Server:
         self._janitor = Janitor(metastore, self._catalog.lock_of, settings.versions.retention)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
         self._executor = Executor(self._catalog, self._relations, self._refreshes, self._janitor)
-        creation = Creation(
-            self._catalog, self._relations, metastore, self._refreshes, self._executor, self._janitor
-        )
+        creation = Creation(self._catalog, self._relations, metastore, self._refreshes, self._executor, self._janitor)
         commands = Commands(self._catalog, creation, self._executor)
         router = Router(self._catalog, self._relations, self._executor, self._janitor, commands)
         transport = settings.upstream.transport
-        service = Service(
-            self._catalog, router, SideConnections(engine, transport), mechanism=MECHANISMS[transport]
-        )
+        service = Service(self._catalog, router, SideConnections(engine, transport), mechanism=MECHANISMS[transport])
         self._listener = self._listen(partial(Dispatch, service))
 
     def _pool(self, size: int) -> SessionPool:

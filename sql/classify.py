@@ -10,7 +10,10 @@ from sql.statement import Glance, Statement
 
 _WORD = re.compile(r"\w+")
 _HEAD = re.compile(r"[\s(]*(\w+)")
-_BACK_QUOTED = re.compile(r"'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"|`((?:[^`]|``)+)`", re.DOTALL)
+# An unclosed quote takes the rest: to try again from each quote after it would take quadratic time.
+_BACK_QUOTED = re.compile(
+    r"""'(?:[^'\\]|\\.)*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|`((?:[^`]|``)*+)(?:`|\Z)""", re.DOTALL
+)
 _SECOND_WORD = {
     "create": "materialized",
     "drop": "materialized",

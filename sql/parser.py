@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sql.scan import Cursor, Lexeme, identifier, lexemes, skip_blank
+from sql.scan import QUOTES, Cursor, Lexeme, identifier, lexemes, skip_blank
 from sql.statement import (
     Column,
     Command,
@@ -191,7 +191,7 @@ def _query(grammar: _Grammar) -> str:
             semicolon = semicolon or piece
         elif semicolon is not None:
             raise SyntaxProblem("expected the end of the statement after the semicolon", piece.start)
-        elif piece.kind == "symbol" and piece.text in "'\"`":
+        elif piece.kind == "symbol" and piece.text in QUOTES:
             raise SyntaxProblem(f"the quote {piece.text} is not closed", piece.start)
         else:
             end = piece.end

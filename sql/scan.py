@@ -17,6 +17,9 @@ from sql.statement import Parts
 Kind = Literal["word", "quoted", "string", "symbol"]
 
 
+QUOTES = "'\"`"
+
+
 class Lexeme(NamedTuple):
     """A piece of text with its character offsets, end exclusive; `text` is as written, quotes included."""
 
@@ -37,6 +40,7 @@ _LEXEME = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_PLAIN = re.compile(r"(?P<word>\w+)|(?P<symbol>.)", re.DOTALL)
 _BLANK = re.compile(r"(?:\s+|--(?:\\\n|[^\r\n])*)+")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
@@ -64,11 +68,16 @@ def _comment_end(text: str, position: int) -> int:
 
 
 def lexemes(text: str, position: int = 0) -> Iterator[Lexeme]:
-    """The pieces of `text` from `position` on. Never fails: an unclosed quote comes as a symbol of its own."""
+    """The pieces of `text` from `position` on. Never fails: an unclosed quote is a symbol, and so is any after it.
+
+    (Spark refuses such a text. To look for the end of each quote again would take quadratic time.)
+    """
     match_at = _LEXEME.match
     position = skip_blank(text, position)
     while found := match_at(text, position):
         kind: Kind = found.lastgroup  # type: ignore[assignment]
+        if kind == "symbol" and found.group() in QUOTES:
+            match_at = _PLAIN.match
         yield Lexeme(kind, found.group(), position, found.end())
         position = skip_blank(text, found.end())
 

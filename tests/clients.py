@@ -21,9 +21,9 @@ BEELINE_SECONDS = 180.0
 @contextlib.contextmanager
 def pyhive(host: str, port: int, user: str = "tester", **options: Any) -> Iterator[Any]:
     """A PyHive cursor. Options are those of `hive.connect`, for example `auth="NOSASL"` or `configuration`."""
-    with contextlib.closing(hive.connect(host=host, port=port, username=user, **options)) as connection:
-        with contextlib.closing(connection.cursor()) as cursor:
-            yield cursor
+    connection = hive.connect(host=host, port=port, username=user, **options)
+    with contextlib.closing(connection), contextlib.closing(connection.cursor()) as cursor:
+        yield cursor
 
 
 def rows(cursor: Any, sql: str) -> list[tuple[Any, ...]]:

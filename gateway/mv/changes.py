@@ -111,4 +111,3 @@ def _touches(write: Write, tables: frozenset[TableName], words: frozenset[str]) 
     if write.tables is not None:
         return not tables.isdisjoint(write.tables)
     return not words.isdisjoint(write.words)
-

@@ -219,7 +219,9 @@ class Creation:
             entry.ledger.watermark, {base: self._catalog.entry(base).view.current.number for base in view.views}
         )
         columns = await self._metastore.columns(view.definition)
-        await self._metastore.run(maintenance.create_storage(view.storage, columns, stored.write_view(view), view.comment))
+        await self._metastore.run(
+            maintenance.create_storage(view.storage, columns, stored.write_view(view), view.comment)
+        )
         report(f"Building materialized view {view.name}")
         async with self._sessions.session() as session:
             await self._executor.first_write(view, session)

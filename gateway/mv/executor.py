@@ -194,7 +194,9 @@ class Executor:
         version = Version(plan.version, started_at, self._now_ms(), watermark, plan.method)
         async with entry.lock:
             mark, reserved = entry.ledger.events, plan.version + VERSIONS_RESERVED
-            bases = stored.write_bases(view) if view.tables != entry.view.tables or view.views != entry.view.views else {}
+            bases = (
+                stored.write_bases(view) if view.tables != entry.view.tables or view.views != entry.view.views else {}
+            )
             properties = {**bases, **stored.write_version(version, mark, reserved)}
             await session.run(maintenance.set_properties(view.storage, properties))
             try:

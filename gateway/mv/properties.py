@@ -97,7 +97,9 @@ def read_name(properties: Mapping[str, str]) -> TableName:
     return _read_name(_required(properties, "view"))
 
 
-def read_view(properties: Mapping[str, str], storage: TableName, definition: TableName, current: int) -> MaterializedView:
+def read_view(
+    properties: Mapping[str, str], storage: TableName, definition: TableName, current: int
+) -> MaterializedView:
     """The view whose public view shows version `current`.
 
     Raises UnreadableProperties where a property is missing or the format is a later one.

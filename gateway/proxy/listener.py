@@ -39,6 +39,8 @@ class Listener:
         open_client: Callable[[], Dispatcher],
         connect_upstream: ConnectUpstream,
     ) -> None:
+        self.port = settings.port
+        """The port in use; after `start` the one that the system chose, if 0 was asked for."""
         self._settings = settings
         self._open_client = open_client
         self._connect_upstream = connect_upstream
@@ -46,12 +48,6 @@ class Listener:
         self._relays: set[Relay] = set()
         self._empty = asyncio.Event()
         self._empty.set()
-
-    @property
-    def port(self) -> int:
-        """The port in use; with port 0 the system chose it."""
-        assert self._server is not None, "not started"
-        return int(self._server.sockets[0].getsockname()[1])
 
     @property
     def clients(self) -> int:
@@ -62,6 +58,7 @@ class Listener:
         """Raises `OSError` when the address cannot be had."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._accept, self._settings.host, self._settings.port)
+        self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def close(self, grace_seconds: float = 10.0) -> None:
         """Accepts no more, closes every client, and waits for their clean-up at most `grace_seconds`."""

@@ -79,7 +79,9 @@ class Dispatch:
             return Forward(payload)
         session = self._sessions.find(handle, self._login.user)
         if session is None:
-            return self._refuse(head, f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed.")
+            return self._refuse(
+                head, f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed."
+            )
         return self._session_request(session, head, payload)
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
@@ -221,9 +223,7 @@ class Dispatch:
         self._outstanding = route
         if route.text is not None:
             payload = message.with_statement(payload, route.text)
-        return Forward(
-            self._at_spark(session, payload), lambda answer: self._started(session, call, route, answer)
-        )
+        return Forward(self._at_spark(session, payload), lambda answer: self._started(session, call, route, answer))
 
     def _started(self, session: Session, call: ExecuteCall, route: Route, answer: bytes) -> bytes:
         """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
@@ -291,7 +291,9 @@ class Dispatch:
         if handle is None:
             route.route.abandon()
             status = message.reply_status(answer)
-            raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
+            raise FreshgateError(
+                status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000"
+            )
         return Forwarded(handle, [route.route.on_end], [route.route.on_close])
 
     # --- operations --------------------------------------------------------------------------------
@@ -358,7 +360,9 @@ class Dispatch:
             case _:
                 return Answer(reply.exception(head.name, head.seqid, f"Invalid method name: '{head.name}'"))
 
-    async def _own_status(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Forward | Answer:
+    async def _own_status(
+        self, session: Session, operation: Operation, head: Head, payload: bytes
+    ) -> Forward | Answer:
         if not operation.settled:
             await operation.hold()
         if operation.continued is not None:
@@ -412,4 +416,3 @@ def _lost() -> UpstreamLost:
         "Spark went away, and with it this session's temporary views, settings and running statements. "
         "Run the statement again: a new session is opened for it."
     )
-

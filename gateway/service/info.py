@@ -71,9 +71,7 @@ def freshness(catalog: Catalog, view: MaterializedView) -> Freshness:
     return Freshness.STALE if catalog.is_stale(view.id) else Freshness.FRESH
 
 
-def information_schema(
-    catalog: Catalog, database: str | None
-) -> list[tuple[str | int | bool | None, ...]]:
+def information_schema(catalog: Catalog, database: str | None) -> list[tuple[str | int | bool | None, ...]]:
     """Rows of INFORMATION_SCHEMA.MATERIALIZED_VIEWS, times as ISO texts in UTC."""
     return [
         (

@@ -25,7 +25,7 @@ from sql import rewrite
 from sql.classify import classify, glance
 from sql.names import Namespace, TableName
 from sql.parser import SyntaxProblem
-from sql.statement import Forwarded, Glance, Parts, Reference
+from sql.statement import Forwarded, Glance, Parts
 
 READING = frozenset(
     "select values table show describe desc explain set reset list help cache uncache refresh clear analyze use".split()
@@ -139,7 +139,7 @@ class Router:
         namespace = await session.resolve_namespace()
         if not self._catalog.idle:
             await self._relations.learn(namespace.database, look.words)
-        sources = await self._sources(session, namespace, statement.reads)
+        sources = await self._sources(session, namespace, statement)
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
         self._refuse_protected(statement, targets)
         route = Route(text=self._with_information_schema(text, statement))
@@ -190,17 +190,21 @@ class Router:
 
     # --- what the statement mentions ---------------------------------------------------------------
 
-    async def _sources(self, session: Session, namespace: Namespace, references: Iterable[Reference]) -> Sources:
-        """What the references read in the end. A temporary view hides a table; both count, it may be gone by now."""
+    async def _sources(self, session: Session, namespace: Namespace, statement: Forwarded) -> Sources:
+        """What the statement reads in the end. A temporary view hides a table; both count, it may be gone by now."""
         found = Sources()
-        for parts in {reference.parts for reference in references}:
-            folded = tuple(part.lower() for part in parts)
-            if len(folded) == 1:
-                found |= session.temporary.get(folded[0], Sources())
-            elif folded[-2] == GLOBAL_TEMPORARY:
-                found |= self._global_temporary.get(folded[-1], Sources())
+        for parts in {reference.parts for reference in statement.reads}:
+            found |= self._temporary_sources(session, parts)
             found |= await self._relations.sources(TableName.resolve(parts, namespace))
+        for parts in statement.calls:
+            found |= self._temporary_sources(session, parts)
         return found
+
+    def _temporary_sources(self, session: Session, parts: Parts) -> Sources:
+        name = parts[-1].lower()
+        if len(parts) == 1:
+            return session.temporary.get(name, Sources())
+        return self._global_temporary.get(name, Sources()) if parts[-2].lower() == GLOBAL_TEMPORARY else Sources()
 
     def _open_write(self, statement: Forwarded, look: Glance, targets: list[TableName]) -> Write | None:
         if not targets:

@@ -156,5 +156,3 @@ class Sessions:
         if operation is None or operation.handle != handle:
             return None
         return session, operation
-
-

@@ -30,6 +30,7 @@ END_SECONDS = 10.0  # for the small calls that cancel and close: nobody should w
 REPLY_BYTES_MAX = 256 * 1024 * 1024  # our own results are small; a length beyond is no sane reply
 LOGIN_BYTES_MAX = 16 * 1024
 READ_BYTES = 65536
+LATE_JOB_SECONDS = 1.0  # see Session._abandon
 PAGE_ROWS = 1000
 POLL_SECONDS_MAX = 0.5
 
@@ -300,11 +301,17 @@ class Session:
                 await self.close_operation(handle)
 
     async def _abandon(self, started: asyncio.Task[Handle]) -> None:
-        """Cancels and frees a statement whose caller has gone, once it has a handle."""
+        """Cancels and frees a statement whose caller has gone, once it has a handle.
+
+        Spark cancels the jobs that it has at that moment. A statement that is still being planned submits its first
+        one afterwards, and nobody waits for it or ends it. Closing the operation cancels its jobs once more, so that
+        is done a little later.
+        """
         with contextlib.suppress(StatementFailed, UpstreamLost, TimeoutError):
             async with asyncio.timeout(END_SECONDS):
                 handle = await started
                 await self.cancel(handle)
+                await asyncio.sleep(LATE_JOB_SECONDS)
                 await self.close_operation(handle)
 
 

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 JAVA_LEAST = 17
-STOP_SECONDS = 30.0
+STOP_SECONDS = 20.0
 BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_SECONDS = 60.0  # an engine that ran this long counts as healthy: the next restart is at once again
 

@@ -32,7 +32,7 @@ from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
 LOCK_WAIT_SECONDS = 30.0  # a JVM whose gateway was killed ends by itself well within this
-JVM_END_SECONDS = 20.0
+JVM_END_SECONDS = 10.0  # Spark's orderly end takes less than one; with tasks that do not heed, it never comes
 EXIT_FAILED = 1
 EXIT_JVM_DIED = 3
 

@@ -32,21 +32,27 @@ class Peer:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, framed: bool) -> None:
         self.reader, self.writer, self.framed = reader, writer, framed
+        self._ahead = b""
 
     def send(self, payload: bytes) -> None:
         self.writer.write(frame(payload) if self.framed else payload)
 
     async def message(self) -> bytes:
         """The next whole message. Raises `IncompleteReadError` when the other side has closed."""
-        scanner, message = MessageScanner(1 << 31), b""
+        scanner, message = MessageScanner(1 << 31), bytearray()
         if self.framed:
             while scanner.feed(piece := await self._frame()) is None:
                 message += piece
-            return message + piece
+            return bytes(message + piece)
         while True:
-            message += (byte := await self.reader.readexactly(1))
-            if scanner.feed(byte) is not None:
-                return message
+            piece = self._ahead or await self.reader.read(1 << 20)
+            if not piece:
+                raise asyncio.IncompleteReadError(bytes(message), None)
+            end = scanner.feed(piece)
+            message += piece[:end]
+            self._ahead = piece[end:] if end is not None else b""
+            if end is not None:
+                return bytes(message)
 
     async def _frame(self) -> bytes:
         return await self.reader.readexactly(int.from_bytes(await self.reader.readexactly(4), "big"))
@@ -185,6 +191,10 @@ class Gateway:
     @property
     def service(self) -> Service:
         return self.services[-1]
+
+    def has(self, call: str) -> bool:
+        """The service of some client was called so."""
+        return any(call in each.calls for each in self.services)
 
     async def dial(self) -> Peer:
         """A bare connection."""

@@ -53,7 +53,7 @@ async def test_a_refused_login_gets_sparks_text_and_nothing_else_runs() -> None:
         peer = await gate.dial()
         peer.writer.write(login_bytes() + frame(calls.execute("drop table t")))
         assert await peer.closed() == refusal("who is ada?")
-        await until(lambda: "client_lost" in gate.service.calls)
+        await until(lambda: gate.has("client_lost"))
         assert gate.service.calls == ["login", "upstream_login", "client_lost"]
 
 
@@ -197,7 +197,7 @@ async def test_a_request_waits_for_the_decision_before_it() -> None:
         peer = await gate.client()
         peer.send(calls.execute("select 1"))
         peer.send(calls.status())
-        await until(lambda: "ExecuteStatement" in gate.service.calls)
+        await until(lambda: gate.has("ExecuteStatement"))
         peer.send(calls.fetch())
         other = await gate.client()
         other.send(calls.status())
@@ -239,14 +239,7 @@ async def test_a_slow_client_slows_spark(client_mechanism: str, spark_mechanism:
         assert held <= gate.limits.buffer_bytes_max + 300_000
         assert sent < 50_000_000
         peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
-        received = 0
-        expected = len(page) + (4 if client_mechanism == PLAIN else 0)
-        while received < expected:
-            received += len(await peer.reader.read(1 << 20))
-            if client_mechanism == PLAIN and spark_mechanism == NOSASL and received >= len(page):
-                break
-        relay_upstream = relay._upstream
-        assert relay_upstream is None or not relay_upstream._paused
+        assert await peer.message() == page
 
 
 async def test_a_client_that_sends_ahead_is_not_read_any_more() -> None:
@@ -332,7 +325,7 @@ async def test_a_client_goes(client_mechanism: str, how: str, phase: str) -> Non
     async with gateway(Spark(script=script), lambda: Service(client_lost_gate=gone)) as gate:
         peer = await gate.client(client_mechanism)
         peer.send(calls.fetch())
-        await until(lambda: "FetchResults" in gate.service.calls)
+        await until(lambda: gate.has("FetchResults"))
         if phase == "streaming":
             await peer.reader.readexactly(20)
         elif phase != "outstanding":
@@ -341,7 +334,7 @@ async def test_a_client_goes(client_mechanism: str, how: str, phase: str) -> Non
             peer.writer.write((b"\0\0\0\x60" if client_mechanism == PLAIN else b"") + calls.status()[:50])
             await peer.writer.drain()
         getattr(peer, how)()
-        await until(lambda: "client_lost" in gate.service.calls)
+        await until(lambda: gate.has("client_lost"))
         assert gate.spark.connected() == 1, "Spark's end stays until the dispatcher is done"
         gone.set()
         await until(lambda: gate.spark.connected() == 0)
@@ -362,7 +355,7 @@ async def test_a_decision_is_cancelled_when_its_client_goes() -> None:
     async with gateway(service=service(wait)) as gate:
         peer = await gate.client()
         peer.send(calls.status())
-        await until(lambda: "GetOperationStatus" in gate.service.calls)
+        await until(lambda: gate.has("GetOperationStatus"))
         peer.close()
         await until(lambda: gate.listener.clients == 0)
         assert seen == ["cancelled"]
@@ -399,7 +392,7 @@ async def test_spark_lost_while_idle_is_noticed_and_the_next_request_connects_ag
     async with gateway() as gate:
         peer = await gate.client()
         gate.spark.peers[0].cut()
-        await until(lambda: "upstream_lost" in gate.service.calls)
+        await until(lambda: gate.has("upstream_lost"))
         peer.send(calls.status())
         assert await peer.message() == echo_of(calls.status())
         assert len(gate.spark.peers) == 2
@@ -410,7 +403,7 @@ async def test_spark_that_does_not_come_back_gives_an_error() -> None:
         peer = await gate.client()
         gate.spark.refuse_with = "not any more"
         gate.spark.peers[0].cut()
-        await until(lambda: "upstream_lost" in gate.service.calls)
+        await until(lambda: gate.has("upstream_lost"))
         for _ in range(2):
             peer.send(calls.status())
             assert message_of(await peer.message()) == "Spark is gone"
@@ -478,7 +471,7 @@ async def test_spark_that_speaks_unasked_is_cut_off() -> None:
             peer.send(request)
             assert await peer.message() == echo_of(request)
         gate.spark.peers[0].send(b"unasked")
-        await until(lambda: "upstream_lost" in gate.service.calls)
+        await until(lambda: gate.has("upstream_lost"))
         peer.send(calls.status())
         assert await peer.message() == echo_of(calls.status())
 

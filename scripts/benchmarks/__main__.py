@@ -1,0 +1,104 @@
+"""The command line of scripts/bench."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from benchmarks import classification, fetch, latency, views
+from benchmarks.figures import Figure, table
+from benchmarks.stand import Stand
+
+Measure = Callable[[Stand], Iterator[Figure]]
+
+MEASURES: Mapping[str, Measure] = {
+    "latency-empty": latency.without_views,
+    "fetch-jdbc": fetch.through_jdbc,
+    "fetch-pyhive": fetch.through_pyhive,
+    "memory": fetch.memory,
+    "refresh": views.refreshes,
+    "fresh-read": views.fresh_reads,
+    "latency-views": latency.with_views,
+    "stale-readers": views.stale_readers,
+}
+"""In this order: the first needs an empty catalog, and the later ones make views."""
+CLASSIFICATION = "classification"
+
+
+def main() -> int:
+    """Prints the table and writes the JSON file. The exit code says nothing about targets."""
+    options = _parser().parse_args()
+    wanted = options.only or [*MEASURES, CLASSIFICATION]
+    figures = list(_measured(options, wanted))
+    print(table(figures))
+    missed = sum(figure.met is False for figure in figures)
+    print(f"\n{sum(figure.met is True for figure in figures)} targets met, {missed} missed.")
+    if options.json is not None:
+        options.json.write_text(json.dumps(_report(options, figures), indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="The gateway against a direct connection.")
+    names = [*MEASURES, CLASSIFICATION]
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of {', '.join(names)}")
+    parser.add_argument("--runs", type=_positive, metavar="N", help="pairs of runs; each measure has its own default")
+    parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor; default 0.1")
+    parser.add_argument("--rows", type=_positive, default=1_000_000, help="rows of a large result; default 1000000")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def _measured(options: argparse.Namespace, wanted: list[str]) -> Iterator[Figure]:
+    with_server = [name for name in MEASURES if name in wanted]
+    if with_server:
+        with (
+            tempfile.TemporaryDirectory(prefix="freshgate-bench-") as directory,
+            Stand(Path(directory), scale=options.scale, rows=options.rows, runs=options.runs) as stand,
+        ):
+            for name in with_server:
+                yield from _told(name, MEASURES[name](stand))
+    if CLASSIFICATION in wanted:
+        yield from _told(CLASSIFICATION, classification.figures())
+
+
+def _told(name: str, figures: Iterator[Figure]) -> Iterator[Figure]:
+    """Passes the figures on; says on standard error what goes on, as the whole takes long."""
+    print(f"bench: {name}", file=sys.stderr, flush=True)
+    for figure in figures:
+        print(f"bench:   {figure.subject}: {figure.value:.4g} {figure.unit}", file=sys.stderr, flush=True)
+        yield figure
+
+
+def _report(options: argparse.Namespace, figures: list[Figure]) -> dict[str, object]:
+    return {
+        "scale": options.scale,
+        "rows": options.rows,
+        "machine": {
+            "system": platform.platform(),
+            "processors": os.cpu_count(),
+            "python": platform.python_version(),
+            "pyspark": importlib.metadata.version("pyspark"),
+            "freshgate": importlib.metadata.version("freshgate"),
+        },
+        "figures": [{**dataclasses.asdict(figure), "met": figure.met} for figure in figures],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

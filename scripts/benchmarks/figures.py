@@ -1,0 +1,129 @@
+"""What was measured, and how two ways are measured in turn."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+Work = Callable[[], object]
+
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6}
+"""How many of the unit a second has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row of the table. `value` is what `limit` is held against: a ratio, a count, a size."""
+
+    measure: str
+    subject: str
+    value: float
+    unit: str
+    limit: float | None = None
+    direct: str = ""
+    gateway: str = ""
+    runs: int = 1
+    spread: tuple[float, float] | None = None
+    """Of a ratio: the quartiles of the pairs' own ratios. A wide spread means a noisy machine."""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None where there is none."""
+        return None if self.limit is None else self.value <= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Seconds of each run, the n-th direct one and the n-th one through the gateway side by side."""
+
+    direct: Sequence[float]
+    gateway: Sequence[float]
+
+    def ratio(self, measure: str, subject: str, limit: float | None, unit: str = "ms") -> Figure:
+        """The ratio of the medians; the medians are shown in `unit`."""
+        direct, gateway = statistics.median(self.direct), statistics.median(self.gateway)
+        pairs = [mine / theirs for theirs, mine in zip(self.direct, self.gateway, strict=True)]
+        quartiles = statistics.quantiles(pairs, n=4, method="inclusive") if len(pairs) > 1 else [pairs[0]] * 3
+        return Figure(
+            measure,
+            subject,
+            gateway / direct,
+            "ratio",
+            limit,
+            shown(direct, unit),
+            shown(gateway, unit),
+            len(pairs),
+            (quartiles[0], quartiles[2]),
+        )
+
+
+def in_turn(direct: Work, gateway: Work, runs: int, *, before: Work | None = None, warm_up: int = 1) -> Turns:
+    """Runs both ways one after the other, `runs` times, each second pair in the other order.
+
+    `before` runs ahead of every run, and is not timed. Each way runs `warm_up` times first without being counted.
+    """
+    seconds: dict[Work, list[float]] = {direct: [], gateway: []}
+    for number in range(-warm_up, runs):
+        order = (direct, gateway) if number % 2 == 0 else (gateway, direct)
+        for work in order:
+            if before is not None:
+                before()
+            taken = timed(work)
+            if number >= 0:
+                seconds[work].append(taken)
+    return Turns(seconds[direct], seconds[gateway])
+
+
+def timed(work: Work) -> float:
+    """Seconds that the work takes. The client's own garbage collection is kept out of it."""
+    gc.collect()
+    gc.disable()
+    try:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+    finally:
+        gc.enable()
+
+
+def shown(seconds: float, unit: str) -> str:
+    return (
+        f"{seconds * UNITS[unit]:.3g} {unit}"
+        if seconds * UNITS[unit] < 100
+        else f"{seconds * UNITS[unit]:.0f} {unit}"
+    )
+
+
+HEADINGS = ("measure", "subject", "direct", "gateway", "result", "pairs' quartiles", "runs", "target", "")
+
+
+def table(figures: Iterable[Figure]) -> str:
+    """The figures as a Markdown table, columns aligned."""
+    rows = [HEADINGS, *(_row(figure) for figure in figures)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    value = f"{figure.value:.3f}" if figure.unit == "ratio" else f"{figure.value:.4g} {figure.unit}".rstrip()
+    spread = "" if figure.spread is None else "{:.3f} .. {:.3f}".format(*figure.spread)
+    target = "" if figure.limit is None else f"<= {figure.limit:g}"
+    verdict = {None: "", True: "met", False: "MISSED"}[figure.met]
+    return (
+        figure.measure,
+        figure.subject,
+        figure.direct,
+        figure.gateway,
+        value,
+        spread,
+        str(figure.runs),
+        target,
+        verdict,
+    )

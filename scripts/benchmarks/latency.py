@@ -1,0 +1,49 @@
+"""Short queries: what one statement costs when it reads next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from clients import Jdbc, rows
+
+from benchmarks.figures import Figure, in_turn
+from benchmarks.stand import Stand
+
+LIMIT = 1.05
+RUNS = 200
+WARM_UP = 20
+TABLE = "bench_small"
+QUERIES = {"SELECT 1": "SELECT 1 AS one", "10 rows of a table": f"SELECT * FROM {TABLE} WHERE n < 10"}
+
+
+def without_views(stand: Stand) -> Iterator[Figure]:
+    """Short queries while there is no materialized view. Must be measured before any is made."""
+    yield from _figures(stand, "no views")
+
+
+def with_views(stand: Stand) -> Iterator[Figure]:
+    """Short queries that mention none of the materialized views there are."""
+    count = len(stand.views())
+    yield from _figures(stand, f"{count} views")
+
+
+def _figures(stand: Stand, catalog: str) -> Iterator[Figure]:
+    stand.query(f"CREATE TABLE IF NOT EXISTS {TABLE} USING parquet AS SELECT id AS n, id * 2 AS m FROM range(100)")
+    runs = stand.runs(RUNS)
+    for subject, query in QUERIES.items():
+        direct, through = (_by_pyhive(cursor, query) for cursor in stand.cursors())
+        turns = in_turn(direct, through, runs, warm_up=min(runs, WARM_UP))
+        yield turns.ratio("latency", f"{subject}, PyHive, {catalog}", LIMIT)
+        with stand.jdbc() as connections:
+            direct, through = (_by_jdbc(connection, query) for connection in connections)
+            turns = in_turn(direct, through, runs, warm_up=min(runs, WARM_UP))
+        yield turns.ratio("latency", f"{subject}, JDBC, {catalog}", LIMIT)
+
+
+def _by_pyhive(cursor: Any, query: str) -> Callable[[], object]:
+    return lambda: rows(cursor, query)
+
+
+def _by_jdbc(connection: Jdbc, query: str) -> Callable[[], object]:
+    return lambda: connection.query(query)

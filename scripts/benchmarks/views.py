@@ -1,0 +1,114 @@
+"""Materialized views: reading a fresh one, refreshing one, and many readers of a stale one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+from clients import pyhive, rows
+
+from benchmarks import tpch
+from benchmarks.figures import Figure, in_turn, shown
+from benchmarks.stand import Stand
+
+READ_LIMIT = 1.05
+READ_RUNS = 60
+REFRESH_LIMIT = 1.10
+REFRESH_RUNS = 9
+READERS = 100
+READERS_RUNS = 3
+STORAGE = "freshgate_storage"
+COPY = "bench_copy"
+
+
+def fresh_reads(stand: Stand) -> Iterator[Figure]:
+    """A fresh view, read by its name through the gateway, against its storage's rows of that version, read directly."""
+    stand.views()
+    queries = {
+        "pricing": "SELECT * FROM {}",
+        "order_revenue": "SELECT * FROM {} ORDER BY revenue DESC LIMIT 10",
+        "wide": "SELECT l_shipmode, count(*), sum(l_extendedprice) FROM {} GROUP BY l_shipmode",
+    }
+    near, far = stand.cursors()
+    for name, query in queries.items():
+        view = f"{tpch.DATABASE}.{name}"
+        stored = _stored(stand, view)
+        direct, through = (_reader(cursor, query.format(text)) for cursor, text in ((near, stored), (far, view)))
+        runs = stand.runs(READ_RUNS)
+        yield in_turn(direct, through, runs, warm_up=min(5, runs)).ratio("fresh read", name, READ_LIMIT)
+
+
+def _stored(stand: Stand, view: str) -> str:
+    """A subquery that reads what the view shows, from the storage table itself."""
+    id_begins = view.replace(".", "__") + "__"
+    tables = [row[1] for row in stand.query(f"SHOW TABLES IN {STORAGE}", direct=True)]
+    (table,) = (name for name in tables if name.startswith(id_begins) and not name.endswith("__definition"))
+    columns = [row[0] for row in stand.query(f"DESCRIBE {view}", direct=True)]
+    return f"(SELECT {', '.join(columns)} FROM {STORAGE}.{table} WHERE freshgate_version = {stand.version(view)})"
+
+
+def _reader(cursor: Any, query: str) -> Any:
+    return lambda: rows(cursor, query)
+
+
+def refreshes(stand: Stand) -> Iterator[Figure]:
+    """REFRESH through the gateway, against CREATE TABLE ... AS the same query directly."""
+    for view in stand.views():
+        name = view.rpartition(".")[2]
+        near, far = stand.cursors()
+        copied = f"{tpch.DATABASE}.{COPY}"
+        direct = _reader(near, f"CREATE TABLE {copied} USING parquet AS {tpch.QUERIES[name]}")
+        through = _reader(far, f"REFRESH MATERIALIZED VIEW {view}")
+        first, runs = stand.version(view), stand.runs(REFRESH_RUNS)
+        turns = in_turn(direct, through, runs, before=_reader(near, f"DROP TABLE IF EXISTS {copied}"), warm_up=2)
+        stand.query(f"DROP TABLE {copied}", direct=True)
+        if stand.version(view) != first + runs + 2:
+            raise SystemExit(
+                f"bench: {runs + 2} refreshes of {view} went from version {first} to {stand.version(view)}."
+            )
+        yield turns.ratio("refresh", f"{name}, TPC-H scale {stand.scale:g}", REFRESH_LIMIT)
+
+
+def stale_readers(stand: Stand) -> Iterator[Figure]:
+    """Many clients read one stale view at one moment: how many versions that makes, and how long the last one waits."""
+    stand.views()
+    view = f"{tpch.DATABASE}.pricing"
+    made: list[int] = []
+    waited: list[float] = []
+    with ExitStack() as stack:
+        cursors = [stack.enter_context(pyhive(stand.gateway.host, stand.gateway.port)) for _ in range(READERS)]
+        for _ in range(stand.runs(READERS_RUNS)):
+            stand.query(f"INSERT INTO {tpch.DATABASE}.lineitem SELECT * FROM {tpch.DATABASE}.lineitem LIMIT 1")
+            before = stand.version(view)
+            waited.append(_read_at_once(cursors, f"SELECT sum(items) FROM {view}"))
+            made.append(stand.version(view) - before)
+    yield Figure(
+        "stale readers",
+        f"recomputes for {READERS} readers at once",
+        max(made),
+        "",
+        1,
+        gateway=f"{shown(max(waited), 's')} to the last answer",
+        runs=len(made),
+    )
+
+
+def _read_at_once(cursors: list[Any], query: str) -> float:
+    """Seconds until the last reader has its answer. All must have the same."""
+    barrier = threading.Barrier(len(cursors))
+
+    def read(cursor: Any) -> tuple[Any, float]:
+        barrier.wait()
+        (row,) = rows(cursor, query)
+        return row, time.perf_counter()
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(len(cursors)) as pool:
+        answers = list(pool.map(read, cursors))
+    if len({row for row, _ in answers}) != 1:
+        raise SystemExit("bench: readers of one view got different answers.")
+    return max(ended for _, ended in answers) - began

@@ -1,0 +1,55 @@
+"""Databases of tests' own, each with a PyHive cursor through the gateway."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from clients import pyhive, rows
+from processes import Gateway
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database, and a cursor that is in it."""
+
+    name: str
+    gateway: Gateway
+    cursor: Any
+
+    def run(self, *statements: str) -> None:
+        for statement in statements:
+            rows(self.cursor, statement)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows in an order that does not depend on Spark's."""
+        return sorted(rows(self.cursor, sql), key=repr)
+
+    def version(self, view: str) -> int:
+        """The current version of a materialized view of this database."""
+        for row in rows(self.cursor, f"SHOW MATERIALIZED VIEWS IN {self.name} LIKE '{view}'"):
+            return int(row[3])
+        raise AssertionError(f"no materialized view {view}")
+
+    def freshness(self, view: str) -> str:
+        for row in rows(self.cursor, f"SHOW MATERIALIZED VIEWS IN {self.name} LIKE '{view}'"):
+            return str(row[2])
+        raise AssertionError(f"no materialized view {view}")
+
+    def drop(self) -> None:
+        for row in rows(self.cursor, f"SHOW MATERIALIZED VIEWS IN {self.name}"):
+            self.run(f"DROP MATERIALIZED VIEW {self.name}.{row[1]}")
+        self.run("USE default", f"DROP DATABASE {self.name} CASCADE")
+
+
+def make_database(gateway: Gateway, prefix: str = "t") -> Iterator[Database]:
+    name = f"{prefix}{next(_numbers)}"
+    with pyhive(gateway.host, gateway.port) as cursor:
+        database = Database(name, gateway, cursor)
+        database.run(f"CREATE DATABASE {name}", f"USE {name}")
+        yield database
+        database.drop()

@@ -1,0 +1,128 @@
+"""Readers and refreshes at one time: one recompute for all, no reader broken, none waiting for what it did not ask."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from threading import Barrier
+from typing import Any
+
+import pytest
+from clients import pyhive, rows
+from databases import Database
+from processes import wait_until
+
+READERS = 40
+
+
+def test_many_stale_readers_cause_one_recompute(database: Database) -> None:
+    database.run("CREATE TABLE t (a INT) USING parquet", "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t")
+    before = database.version("m")
+    database.run("INSERT INTO t VALUES (1)")
+    barrier = Barrier(READERS)
+
+    def read(cursor: Any) -> list[tuple[Any, ...]]:
+        barrier.wait(60)
+        return rows(cursor, f"SELECT n FROM {database.name}.m")
+
+    with ExitStack() as stack, ThreadPoolExecutor(READERS) as pool:
+        cursors = [stack.enter_context(pyhive(database.gateway.host, database.gateway.port)) for _ in range(READERS)]
+        assert list(pool.map(read, cursors)) == [[(1,)]] * READERS
+    assert database.version("m") == before + 1
+
+
+def test_a_reader_keeps_its_version_while_it_is_replaced(database: Database, start_gateway: Any) -> None:
+    """Rows are fetched page by page while refreshes go on and old versions are dropped as soon as they may be."""
+    gateway = start_gateway(**{"versions.retention": 0})
+    count = 20_000
+    with pyhive(gateway.host, gateway.port, database=database.name) as writer:
+        rows(writer, f"CREATE TABLE t USING parquet AS SELECT id, 0 AS round FROM range({count})")
+        rows(writer, "CREATE MATERIALIZED VIEW m AS SELECT id, round FROM t")
+        with pyhive(
+            gateway.host,
+            gateway.port,
+            database=database.name,
+            configuration={"set:hiveconf:spark.sql.thriftServer.incrementalCollect": "true"},
+        ) as reader:
+            reader.arraysize = 1_000
+            reader.execute("SELECT id, round FROM m")
+            seen = [reader.fetchone()]
+            for number in (1, 2, 3):
+                rows(writer, f"INSERT OVERWRITE t SELECT id, {number} FROM range({count})")
+                assert rows(writer, "SELECT DISTINCT round FROM m") == [(number,)]
+                seen += reader.fetchmany(3_000)
+            seen += reader.fetchall()
+        assert sorted(row[0] for row in seen) == list(range(count))
+        assert {row[1] for row in seen} == {0}
+        (storage,) = [
+            row[1]
+            for row in rows(writer, f"SHOW TABLES IN freshgate_storage LIKE '{database.name}__m*'")
+            if not row[1].endswith("__definition")
+        ]
+        wait_until(
+            lambda: len(rows(writer, f"SHOW PARTITIONS freshgate_storage.{storage}")) == 1,
+            what="the old versions to be dropped",
+        )
+        rows(writer, "DROP MATERIALIZED VIEW m")
+
+
+def test_a_reader_of_another_view_does_not_wait(database: Database) -> None:
+    """While one view's refresh runs for long, other views and other tables answer."""
+    slow = "SELECT count(reflect('java.lang.Thread', 'sleep', bigint(a))) AS n FROM t"
+    database.run(
+        "CREATE TABLE t (a BIGINT) USING parquet",
+        "CREATE TABLE u (a INT) USING parquet",
+        f"CREATE MATERIALIZED VIEW slow AS {slow}",
+        "CREATE MATERIALIZED VIEW quick AS SELECT count(*) AS n FROM u",
+        "INSERT INTO t VALUES (8000)",
+        "INSERT INTO u VALUES (1)",
+    )
+    with (
+        pyhive(database.gateway.host, database.gateway.port, database=database.name) as waiting,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        read = pool.submit(rows, waiting, "SELECT n FROM slow")
+        assert database.rows("SELECT n FROM quick") == [(1,)]
+        assert database.rows("SELECT a FROM u") == [(1,)]
+        assert not read.done()
+        assert read.result(60) == [(1,)]
+
+
+def test_handles_work_for_their_user_only(database: Database) -> None:
+    with (
+        pyhive(database.gateway.host, database.gateway.port, user="alice") as alice,
+        pyhive(database.gateway.host, database.gateway.port, user="mallory") as mallory,
+    ):
+        alice.execute("SELECT 42 AS secret")
+        mallory.execute("SELECT 1 AS own")
+        own, mallory._operationHandle = mallory._operationHandle, alice._operationHandle
+        with pytest.raises(Exception, match="Invalid OperationHandle"):
+            mallory.fetchall()
+        mallory._operationHandle = own
+        session, mallory._connection._sessionHandle = (
+            mallory._connection._sessionHandle,
+            alice._connection._sessionHandle,
+        )
+        with pytest.raises(Exception, match="Invalid SessionHandle"):
+            mallory.execute("SELECT current_user()")
+        mallory._connection._sessionHandle = session
+        assert alice.fetchall() == [(42,)]
+
+
+def test_two_creations_of_one_name(database: Database) -> None:
+    """One wins, the other is refused, and the view works."""
+    database.run("CREATE TABLE t (a INT) USING parquet", "INSERT INTO t VALUES (1)")
+
+    def create(number: int) -> str:
+        with pyhive(database.gateway.host, database.gateway.port, database=database.name) as cursor:
+            try:
+                rows(cursor, f"CREATE MATERIALIZED VIEW m AS SELECT a, {number} AS number FROM t")
+            except Exception as error:
+                return str(error)
+            return ""
+
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = sorted(pool.map(create, range(3)))
+    assert outcomes[0] == ""
+    assert all("42P07" in outcome for outcome in outcomes[1:])
+    assert len(database.rows("SELECT * FROM m")) == 1

@@ -1,0 +1,193 @@
+"""What crashes leave: nothing of a view is lost, nothing half-built is shown, nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from clients import pyhive, rows
+from databases import Database
+from processes import Gateway, wait_until
+
+SLOW = "SELECT sum(a) AS s, count(reflect('java.lang.Thread', 'sleep', bigint(a))) AS n FROM t"
+
+
+def _storage_tables(cursor: Any, database: str) -> list[str]:
+    return [row[1] for row in rows(cursor, f"SHOW TABLES IN freshgate_storage LIKE '{database}__*'")]
+
+
+def _said(gateway: Gateway, text: str) -> bool:
+    return text in gateway.log.read_text(encoding="utf-8")
+
+
+def test_kill_during_a_refresh(database: Database, direct: Any, start_gateway: Any) -> None:
+    """The published version and the stale mark survive; the half-written version goes."""
+    gateway: Gateway = start_gateway(**{"versions.retention": 0})
+    with pyhive(gateway.host, gateway.port, database=database.name) as cursor, ThreadPoolExecutor(1) as pool:
+        rows(cursor, "CREATE TABLE t (a INT) USING parquet")
+        rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
+        rows(cursor, "INSERT INTO t VALUES (3000)")
+        reading = pool.submit(rows, cursor, "SELECT s, n FROM m")
+        wait_until(lambda: _said(gateway, "Refreshing"), what="the refresh to begin")
+        gateway.kill()
+        assert reading.exception(30) is not None
+    assert rows(direct, f"SELECT s, n FROM {database.name}.m") == [(None, 0)]
+    again: Gateway = start_gateway(**{"versions.retention": 0})
+    with pyhive(again.host, again.port, database=database.name) as cursor:
+        (row,) = rows(cursor, "SHOW MATERIALIZED VIEWS LIKE 'm'")
+        assert row[2:4] == ("STALE", 1)
+        assert rows(cursor, "SELECT s, n FROM m") == [(3000, 1)]
+        (storage,) = [name for name in _storage_tables(direct, database.name) if not name.endswith("__definition")]
+        current = rows(cursor, "SHOW MATERIALIZED VIEWS LIKE 'm'")[0][3]
+        wait_until(
+            lambda: (
+                rows(direct, f"SHOW PARTITIONS freshgate_storage.{storage}") == [(f"freshgate_version={current}",)]
+            ),
+            what="other versions to be dropped",
+        )
+        rows(cursor, "DROP MATERIALIZED VIEW m")
+
+
+def test_kill_during_a_creation(database: Database, direct: Any, start_gateway: Any) -> None:
+    gateway: Gateway = start_gateway()
+    with pyhive(gateway.host, gateway.port, database=database.name) as cursor, ThreadPoolExecutor(1) as pool:
+        rows(cursor, "CREATE TABLE t (a INT) USING parquet")
+        rows(cursor, "INSERT INTO t VALUES (5000)")
+        creating = pool.submit(rows, cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
+        wait_until(lambda: len(_storage_tables(direct, database.name)) == 2, what="the storage table")
+        gateway.kill()
+        assert creating.exception(30) is not None
+    again: Gateway = start_gateway(**{"versions.retention": 0})
+    wait_until(lambda: _storage_tables(direct, database.name) == [], what="the leftovers to be dropped")
+    with pyhive(again.host, again.port, database=database.name) as cursor:
+        assert rows(cursor, "SHOW MATERIALIZED VIEWS") == []
+        rows(cursor, "INSERT OVERWRITE t VALUES (1)")
+        rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
+        assert rows(cursor, "SELECT s FROM m") == [(1,)]
+        rows(cursor, "DROP MATERIALIZED VIEW m")
+
+
+def test_a_mark_survives_a_kill_right_after_the_write(database: Database, start_gateway: Any) -> None:
+    gateway: Gateway = start_gateway()
+    with pyhive(gateway.host, gateway.port, database=database.name) as cursor:
+        rows(cursor, "CREATE TABLE t (a INT) USING parquet")
+        rows(cursor, "CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
+        rows(cursor, "CREATE MATERIALIZED VIEW above AS SELECT a FROM m")
+        rows(cursor, "INSERT INTO t VALUES (1)")
+        gateway.kill()
+    again: Gateway = start_gateway()
+    with pyhive(again.host, again.port, database=database.name) as cursor:
+        assert {row[1]: row[2] for row in rows(cursor, "SHOW MATERIALIZED VIEWS")} == {"m": "STALE", "above": "STALE"}
+        assert rows(cursor, "SELECT a FROM above") == [(1,)]
+        rows(cursor, "DROP MATERIALIZED VIEW above")
+        rows(cursor, "DROP MATERIALIZED VIEW m")
+
+
+def test_a_stopped_gateway_stops_its_refresh(database: Database, direct: Any, start_gateway: Any) -> None:
+    """SIGTERM: clients hear of it, the refresh is cancelled at Spark, the exit code is 0."""
+    gateway: Gateway = start_gateway()
+    with pyhive(gateway.host, gateway.port, database=database.name) as cursor, ThreadPoolExecutor(1) as pool:
+        rows(cursor, "CREATE TABLE t (a INT) USING parquet")
+        rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
+        rows(cursor, "INSERT INTO t VALUES (60000)")
+        reading = pool.submit(rows, cursor, "SELECT s FROM m")
+        wait_until(lambda: _said(gateway, "Refreshing"), what="the refresh to begin")
+        assert gateway.stop() == 0
+        assert reading.exception(30) is not None
+    again: Gateway = start_gateway()
+    with pyhive(again.host, again.port, database=database.name) as cursor:
+        rows(cursor, "INSERT OVERWRITE t VALUES (1)")
+        assert rows(cursor, "SELECT s FROM m") == [(1,)]
+        rows(cursor, "DROP MATERIALIZED VIEW m")
+
+
+class _Embedded:
+    """A gateway with an engine of its own, that tests may kill."""
+
+    def __init__(self, directory: Path) -> None:
+        self.gateway = Gateway(directory / "gateway.log", data_dir=directory / "data")
+
+    def java(self) -> psutil.Process:
+        (java,) = [p for p in psutil.Process(self.gateway.pid).children(recursive=True) if p.name() == "java"]
+        return java
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Embedded]:
+    running = _Embedded(tmp_path_factory.mktemp("embedded"))
+    yield running
+    running.gateway.stop()
+
+
+def _rows_in_the_end(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
+    """The rows once Spark runs again."""
+    found: list[list[tuple[Any, ...]]] = []
+
+    def answered() -> bool:
+        try:
+            found.append(rows(cursor, sql))
+        except Exception as error:
+            assert "08S01" in str(error), error
+            return False
+        return True
+
+    wait_until(answered, 90, what="Spark to run again")
+    return found[-1]
+
+
+def test_spark_dies_and_comes_again(embedded: _Embedded) -> None:
+    """A waiting statement gets a clear error; later statements of the same connection work in a new session."""
+    host, port = embedded.gateway.host, embedded.gateway.port
+    with pyhive(host, port) as cursor, ThreadPoolExecutor(1) as pool:
+        rows(cursor, "CREATE TABLE t (a INT) USING parquet")
+        rows(cursor, "INSERT INTO t VALUES (1)")
+        rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
+        rows(cursor, "CREATE TEMPORARY VIEW gone AS SELECT 1 AS a")
+        running = pool.submit(rows, cursor, "SELECT reflect('java.lang.Thread', 'sleep', 60000L)")
+        wait_until(running.running, what="the statement to run")
+        os.kill(embedded.java().pid, signal.SIGKILL)
+        error = running.exception(60)
+        assert error is not None
+        assert "08S01" in str(error)
+        assert "temporary views" in str(error)
+        assert _rows_in_the_end(cursor, "SELECT s FROM m") == [(1,)]
+        rows(cursor, "INSERT INTO t VALUES (2)")
+        assert rows(cursor, "SELECT s FROM m") == [(3,)]
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            rows(cursor, "SELECT * FROM gone")
+
+
+def test_spark_dies_while_nobody_asks(embedded: _Embedded) -> None:
+    """The session's settings are gone, which must not go unnoticed: the next statement fails once with the news."""
+    with pyhive(embedded.gateway.host, embedded.gateway.port) as cursor:
+        rows(cursor, "SET spark.sql.session.timeZone=Asia/Tokyo")
+        old = embedded.java()
+        old.kill()
+        old.wait(30)
+        with pytest.raises(Exception, match="08S01"):
+            rows(cursor, "SELECT current_timezone()")
+        assert _rows_in_the_end(cursor, "SELECT 1") == [(1,)]
+
+
+def test_spark_dies_during_a_refresh(embedded: _Embedded) -> None:
+    with pyhive(embedded.gateway.host, embedded.gateway.port) as cursor, ThreadPoolExecutor(1) as pool:
+        rows(cursor, "CREATE TABLE IF NOT EXISTS t (a INT) USING parquet")
+        rows(cursor, f"CREATE MATERIALIZED VIEW IF NOT EXISTS m AS {SLOW}")
+        rows(cursor, "INSERT OVERWRITE t VALUES (4000)")
+        begun = embedded.gateway.log.read_text(encoding="utf-8").count("Refreshing")
+        reading = pool.submit(rows, cursor, "SELECT s FROM m")
+        wait_until(
+            lambda: embedded.gateway.log.read_text(encoding="utf-8").count("Refreshing") > begun,
+            what="the refresh to begin",
+        )
+        os.kill(embedded.java().pid, signal.SIGKILL)
+        assert "08S01" in str(reading.exception(60))
+        assert _rows_in_the_end(cursor, "SELECT s FROM m") == [(4000,)]
+        rows(cursor, "DROP MATERIALIZED VIEW m")
+        rows(cursor, "DROP TABLE t")

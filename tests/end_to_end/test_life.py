@@ -1,0 +1,132 @@
+"""The whole life of a materialized view through each client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from clients import Jdbc, beeline, pyhive, rows
+from databases import Database
+from processes import Gateway
+
+Life = Callable[..., list[list[list[str]]]]
+"""Runs statements in one session; for each the rows as texts."""
+
+
+def _through_beeline(gateway: Gateway, *statements: str) -> list[list[list[str]]]:
+    # A line between the answers tells them apart; tsv2 has a line of column names before the rows.
+    marked = [part for statement in statements for part in (statement, "SELECT '--end--' AS mark")]
+    output = beeline(f"jdbc:hive2://{gateway.host}:{gateway.port}/default", *marked).stdout
+    answers = output.replace("\r", "").split("mark\n--end--\n")
+    return [_lines(answer)[1:] for answer in answers[: len(statements)]]
+
+
+def _lines(answer: str) -> list[list[str]]:
+    """The lines of an answer; those of beeline's prompt left out."""
+    return [line.split("\t") for line in answer.splitlines() if line.strip(" .>")]
+
+
+def _through_jdbc(gateway: Gateway, *statements: str) -> list[list[list[str]]]:
+    with Jdbc(f"jdbc:hive2://{gateway.host}:{gateway.port}/default") as jdbc:
+        return [_texts(jdbc.query(statement)[1]) for statement in statements]
+
+
+def _through_pyhive(gateway: Gateway, *statements: str) -> list[list[list[str]]]:
+    with pyhive(gateway.host, gateway.port) as cursor:
+        return [_texts(rows(cursor, statement)) for statement in statements]
+
+
+def _through_pyhive_nosasl(gateway: Gateway, *statements: str) -> list[list[list[str]]]:
+    with pyhive(gateway.host, gateway.port, auth="NOSASL") as cursor:
+        return [_texts(rows(cursor, statement)) for statement in statements]
+
+
+def _texts(found: list[tuple[object, ...]]) -> list[list[str]]:
+    return [["NULL" if value is None else str(value) for value in row] for row in found]
+
+
+@pytest.mark.parametrize(
+    "life", [_through_beeline, _through_jdbc, _through_pyhive, _through_pyhive_nosasl], ids=lambda each: each.__name__
+)
+def test_the_life_of_a_view(database: Database, life: Life) -> None:
+    orders, totals = f"{database.name}.orders", f"{database.name}.daily_totals"
+    answers = life(
+        database.gateway,
+        f"CREATE TABLE {orders} (day STRING, amount DECIMAL(10,2)) USING parquet",
+        f"INSERT INTO {orders} VALUES ('mon', 10), ('mon', 5), ('tue', 1)",
+        f"CREATE MATERIALIZED VIEW {totals} COMMENT 'per day' AS "
+        f"SELECT day, sum(amount) AS total, count(*) AS n FROM {orders} GROUP BY day",
+        f"SELECT day, total, n FROM {totals} ORDER BY day",
+        f"SHOW MATERIALIZED VIEWS IN {database.name}",
+        f"INSERT INTO {orders} VALUES ('tue', 41.5)",
+        f"SELECT table_name, is_stale FROM {database.name}.INFORMATION_SCHEMA.MATERIALIZED_VIEWS",
+        f"SELECT day, total, n FROM {totals} ORDER BY day",
+        f"SELECT is_stale FROM {database.name}.INFORMATION_SCHEMA.MATERIALIZED_VIEWS",
+        f"REFRESH MATERIALIZED VIEW {totals}",
+        f"CALL BQ.REFRESH_MATERIALIZED_VIEW('project.{totals}')",
+        f"SHOW MATERIALIZED VIEWS IN {database.name} LIKE 'daily*'",
+        f"DROP MATERIALIZED VIEW {totals}",
+        f"SHOW MATERIALIZED VIEWS IN {database.name}",
+    )
+    assert answers[3] == [["mon", "15.00", "2"], ["tue", "1.00", "1"]]
+    assert answers[4][0][:4] == [database.name, "daily_totals", "FRESH", "1"]
+    assert answers[4][0][7:] == [orders, "per day"]
+    assert [[name, stale.lower()] for name, stale in answers[6]] == [["daily_totals", "true"]]
+    assert answers[7] == [["mon", "15.00", "2"], ["tue", "42.50", "2"]]
+    assert answers[8][0][0].lower() == "false"
+    assert answers[11][0][2:4] == ["FRESH", "4"]
+    assert answers[13] == []
+
+
+def test_a_dropped_view_leaves_nothing_behind(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE MATERIALIZED VIEW m AS SELECT a FROM t",
+        "DROP MATERIALIZED VIEW m",
+    )
+    assert database.rows("SHOW TABLES IN freshgate_storage LIKE '" + database.name + "*'") == []
+    assert [row[1] for row in database.rows(f"SHOW TABLES IN {database.name}")] == ["t"]
+
+
+def test_create_variants(database: Database) -> None:
+    database.run("CREATE TABLE t (a INT, b STRING) USING parquet", "INSERT INTO t VALUES (1, 'x'), (2, NULL)")
+    database.run("CREATE MATERIALIZED VIEW m (k COMMENT 'the key', v) AS SELECT a, b FROM t")
+    assert database.rows("SELECT k, v FROM m") == [(1, "x"), (2, None)]
+    described = {row[0]: row[2] for row in rows(database.cursor, "DESCRIBE m")}
+    assert described == {"k": "the key", "v": None}
+    database.run("CREATE MATERIALIZED VIEW IF NOT EXISTS m AS SELECT 5 AS five FROM t")
+    assert database.rows("SELECT k FROM m") == [(1,), (2,)]
+    database.run("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT count(*), max(a) + 1 FROM t")
+    assert database.rows("SELECT * FROM m") == [(2, 3)]
+    database.run("INSERT INTO t VALUES (9, 'z')")
+    assert database.rows("SELECT * FROM m") == [(3, 10)]
+    database.run("DROP MATERIALIZED VIEW IF EXISTS m", "DROP MATERIALIZED VIEW IF EXISTS m")
+
+
+def test_a_definition_keeps_the_settings_it_was_created_with(database: Database) -> None:
+    """ANSI mode, time zone and current database at creation hold when anybody's read refreshes later."""
+    database.run(
+        "CREATE TABLE t (s STRING) USING parquet",
+        "INSERT INTO t VALUES ('x')",
+        "SET spark.sql.ansi.enabled=false",
+        "SET spark.sql.session.timeZone=Asia/Tokyo",
+        "CREATE MATERIALIZED VIEW m AS "
+        "SELECT CAST(s AS INT) AS i, CAST(timestamp'2020-01-01 00:00:00 UTC' AS STRING) AS at FROM t",
+    )
+    with pyhive(database.gateway.host, database.gateway.port) as other:
+        rows(other, f"INSERT INTO {database.name}.t VALUES ('7')")
+        found = rows(other, f"SELECT * FROM {database.name}.m")
+    assert sorted(found, key=repr) == [(7, "2020-01-01 09:00:00"), (None, "2020-01-01 09:00:00")]
+
+
+def test_odd_names_and_texts(database: Database) -> None:
+    database.run(
+        "CREATE TABLE `select` (`a b` INT, `c``d` STRING, `é` STRING) USING parquet",
+        "INSERT INTO `select` VALUES (1, 'it''s', '${x}'), (2, 'b\\\\s', 'ü')",
+        "CREATE MATERIALIZED VIEW `order` COMMENT 'it\\'s ${odd}' AS "
+        "SELECT `a b`, `c``d`, `é`, '${no:such}' AS `$` FROM `select`",
+    )
+    expected = database.rows("SELECT `a b`, `c``d`, `é`, '${no:such}' FROM `select`")
+    assert database.rows("SELECT * FROM `order`") == expected
+    database.run("INSERT INTO `select` VALUES (3, NULL, '')")
+    assert len(database.rows(f"SELECT * FROM `{database.name}`.`order`")) == 3

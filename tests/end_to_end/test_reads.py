@@ -1,0 +1,153 @@
+"""Every way in which a statement can mention a materialized view makes a stale one fresh first."""
+
+from __future__ import annotations
+
+import pytest
+from clients import Jdbc, pyhive, rows
+from databases import Database
+
+
+@pytest.fixture(scope="module")
+def view(shared: Database) -> Database:
+    """A materialized view `m` over `t`, with what else reads can go through."""
+    shared.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE TABLE other (a INT) USING parquet",
+        "INSERT INTO other VALUES (1)",
+        "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t",
+        "CREATE MATERIALIZED VIEW above AS SELECT n + 1 AS n FROM m",
+        "CREATE VIEW plain AS SELECT n FROM m",
+        "CREATE VIEW deep AS SELECT n FROM plain",
+        "CREATE TEMPORARY VIEW temporary AS SELECT n FROM deep",
+        "CREATE VIEW over_t AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW through_view AS SELECT count(*) AS n FROM over_t",
+    )
+    return shared
+
+
+READS = [
+    "SELECT n FROM m",
+    "select N from M",
+    "SELECT m.n FROM {db}.m",
+    "SELECT `n` FROM `{db}`.`m`",
+    "SELECT n FROM spark_catalog.{db}.m",
+    "/* a comment -- with */ SELECT n -- FROM x\nFROM /* m */ m",
+    "SELECT x.n FROM other JOIN m x ON true",
+    "SELECT n FROM other, m",
+    "SELECT (SELECT n FROM m)",
+    "SELECT n FROM (SELECT * FROM m) q",
+    "WITH q AS (SELECT n FROM m) SELECT n FROM q",
+    "WITH m AS (SELECT n FROM m) SELECT n FROM m",
+    "SELECT max(n) FROM (SELECT n FROM m UNION ALL SELECT n FROM m)",
+    "SELECT n FROM m INTERSECT SELECT n FROM m",
+    "FROM m SELECT n",
+    "TABLE m",
+    "SELECT n FROM m WHERE n IN (SELECT n FROM m)",
+    "SELECT n FROM m LATERAL VIEW explode(array(1)) AS e",
+    "FROM m |> SELECT n",
+    "SELECT n - 1 FROM above",
+    "SELECT n FROM plain",
+    "SELECT n FROM deep",
+    "SELECT n FROM temporary",
+    "SELECT n FROM through_view",
+    "EXECUTE IMMEDIATE 'SELECT n FROM m'",
+    "SELECT n FROM m TABLESAMPLE (100 PERCENT)",
+    "SELECT n FROM m LIMIT 10",
+    "SELECT * FROM (VALUES (1)) AS v(x), LATERAL (SELECT n FROM m) AS l(n) ORDER BY 1 -- lateral",
+]
+
+
+@pytest.mark.parametrize("sql", READS)
+def test_a_read_is_fresh(view: Database, sql: str) -> None:
+    view.run("INSERT INTO t VALUES (1)")
+    expected = view.rows("SELECT count(*) FROM t")[0][0]
+    assert rows(view.cursor, sql.format(db=view.name))[0][-1] == expected
+
+
+def test_rows_that_are_written_from_a_view_are_fresh(view: Database) -> None:
+    for statement in (
+        "CREATE TABLE made USING parquet AS SELECT n FROM m",
+        "INSERT OVERWRITE made SELECT n FROM m",
+        "INSERT OVERWRITE made TABLE m",
+    ):
+        view.run("INSERT INTO t VALUES (1)", statement)
+        assert view.rows("SELECT n FROM made") == view.rows("SELECT count(*) FROM t")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "EXPLAIN SELECT n FROM m",
+        "DESCRIBE m",
+        "DESCRIBE QUERY SELECT n FROM m",
+        "SHOW COLUMNS IN m",
+        "SELECT n FROM m WHERE 1=0",
+        "SELECT n FROM m LIMIT 0",
+        "CREATE OR REPLACE TEMPORARY VIEW unread AS SELECT n FROM m",
+    ],
+)
+def test_a_probe_refreshes_nothing(view: Database, sql: str) -> None:
+    view.run("INSERT INTO t VALUES (1)")
+    before = view.version("m")
+    view.run(sql)
+    assert view.version("m") == before
+    assert view.freshness("m") == "STALE"
+
+
+def test_a_fresh_view_is_not_refreshed(view: Database) -> None:
+    view.run("SELECT n FROM above")
+    before = view.version("m"), view.version("above")
+    view.run("SELECT n FROM above", "SELECT n FROM m", "INSERT INTO other VALUES (1)", "SELECT n FROM m")
+    assert (view.version("m"), view.version("above")) == before
+
+
+def test_a_view_made_elsewhere_is_seen_through(view: Database, start_gateway: object) -> None:
+    """Made straight on Spark after the gateway knew the database; its list of views is read again when old."""
+    gateway = start_gateway(**{"views.scan_interval": 0})  # type: ignore[operator]
+    with pyhive(gateway.host, gateway.port) as cursor:
+        rows(cursor, f"USE {view.name}")
+        rows(cursor, "SELECT n FROM m")
+        view.run("CREATE OR REPLACE VIEW elsewhere AS SELECT n FROM m")
+        rows(cursor, "INSERT INTO t VALUES (1)")
+        assert rows(cursor, "SELECT n FROM elsewhere") == rows(cursor, "SELECT count(*) FROM t")
+
+
+def test_an_asynchronous_read_waits_for_the_refresh(view: Database) -> None:
+    """JDBC polls: it must see RUNNING until the refreshed rows are there, and metadata with the right columns."""
+    with Jdbc(f"jdbc:hive2://{view.gateway.host}:{view.gateway.port}/{view.name}") as jdbc:
+        view.run("INSERT INTO t VALUES (1)")
+        names, found = jdbc.query("SELECT n, 'x' AS label FROM m")
+    assert names == ["n", "label"]
+    assert found == [(view.rows("SELECT count(*) FROM t")[0][0], "x")]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT table_name FROM INFORMATION_SCHEMA.MATERIALIZED_VIEWS "
+        "WHERE table_schema = '{db}' AND table_name = 'm'",
+        "SELECT m.table_name FROM `project.{db}`.INFORMATION_SCHEMA.MATERIALIZED_VIEWS m WHERE m.table_name = 'm'",
+        "SELECT MATERIALIZED_VIEWS.table_name FROM {db}.information_schema.materialized_views WHERE table_name = 'm'",
+        "SELECT v.table_name FROM `{db}`.INFORMATION_SCHEMA.MATERIALIZED_VIEWS AS v "
+        "JOIN (SELECT 'm' AS table_name) w ON v.table_name = w.table_name",
+        "WITH i AS (SELECT * FROM {db}.INFORMATION_SCHEMA.MATERIALIZED_VIEWS) "
+        "SELECT table_name FROM i WHERE table_name = 'm'",
+    ],
+)
+def test_information_schema_is_a_table(view: Database, sql: str) -> None:
+    assert view.rows(sql.format(db=view.name)) == [("m",)]
+
+
+def test_information_schema_has_bigquery_columns(view: Database) -> None:
+    view.run(f"SELECT * FROM {view.name}.INFORMATION_SCHEMA.MATERIALIZED_VIEWS")
+    assert [column[0] for column in view.cursor.description] == [
+        "table_catalog",
+        "table_schema",
+        "table_name",
+        "last_refresh_time",
+        "refresh_watermark",
+        "enable_refresh",
+        "refresh_interval_minutes",
+        "last_modified_time",
+        "is_stale",
+    ]

@@ -1,0 +1,202 @@
+"""Every statement that changes what a materialized view reads makes it stale; the next read is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from clients import Jdbc, pyhive, rows
+from databases import Database
+from pyhive import hive
+
+QUERY = "SELECT count(*) AS n, sum(a) AS s FROM t"
+
+
+@pytest.fixture(scope="module")
+def view(shared: Database) -> Database:
+    shared.run(
+        "CREATE TABLE t (a INT, p STRING) USING parquet PARTITIONED BY (p)",
+        "INSERT INTO t VALUES (1, 'x'), (2, 'y')",
+        "CREATE TABLE source (a INT, p STRING) USING parquet",
+        "INSERT INTO source VALUES (5, 'z')",
+        "CREATE TABLE bystander (a INT) USING parquet",
+        f"CREATE MATERIALIZED VIEW m AS {QUERY}",
+    )
+    return shared
+
+
+WRITES = [
+    "INSERT INTO t VALUES (3, 'x')",
+    "INSERT INTO TABLE {db}.t SELECT * FROM source",
+    "insert into `t` (p, a) values ('q', 9)",
+    "INSERT OVERWRITE t PARTITION (p = 'x') SELECT 7",
+    "INSERT OVERWRITE TABLE t VALUES (1, 'x'), (2, 'y'), (4, 'w')",
+    "WITH q AS (SELECT 6 AS a, 'v' AS p) INSERT INTO t SELECT * FROM q",
+    "FROM source INSERT INTO t SELECT a, p INSERT INTO bystander SELECT a",
+    "ALTER TABLE t DROP PARTITION (p = 'y')",
+    "TRUNCATE TABLE t PARTITION (p = 'x')",
+    "EXECUTE IMMEDIATE 'INSERT INTO t VALUES (11, ''e'')'",
+    "BEGIN INSERT INTO t VALUES (12, 'f'); END",
+    "TRUNCATE TABLE t",
+    "INSERT INTO t TABLE source",
+    "-- a comment; with a semicolon\nINSERT /* m */ INTO t VALUES (1, 'x')",
+]
+
+
+@pytest.mark.parametrize("sql", WRITES)
+def test_a_write_is_noticed(view: Database, sql: str) -> None:
+    view.run("SELECT * FROM m")
+    assert view.freshness("m") == "FRESH"
+    view.run(sql.format(db=view.name))
+    assert view.freshness("m") == "STALE"
+    assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
+
+
+def test_load_data_is_noticed(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("1\n2\n")
+    database.run(
+        "CREATE TABLE t (a INT) USING hive",
+        "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t",
+        f"LOAD DATA LOCAL INPATH '{tmp_path / 'rows.txt'}' INTO TABLE t",
+    )
+    assert database.rows("SELECT n FROM m") == [(2,)]
+
+
+def test_partitions_that_appear_are_noticed(database: Database, tmp_path: Path) -> None:
+    """ADD PARTITION with files in it, and MSCK REPAIR of files that somebody laid down."""
+    location = tmp_path / "t"
+    database.run(
+        f"CREATE TABLE t (a INT, p INT) USING csv PARTITIONED BY (p) LOCATION '{location}'",
+        "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t",
+    )
+    (location / "p=1").mkdir(parents=True)
+    (location / "p=1" / "a.csv").write_text("7\n8\n")
+    database.run("ALTER TABLE t ADD PARTITION (p = 1)")
+    assert database.rows("SELECT n FROM m") == [(2,)]
+    (location / "p=2").mkdir()
+    (location / "p=2" / "a.csv").write_text("9\n")
+    database.run("MSCK REPAIR TABLE t")
+    assert database.rows("SELECT n FROM m") == [(3,)]
+
+
+def test_a_replaced_table_is_noticed(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "INSERT INTO t VALUES (1)",
+        "CREATE MATERIALIZED VIEW m AS SELECT a FROM t",
+        "DROP TABLE t",
+        "CREATE TABLE t USING parquet AS SELECT 5 AS a UNION ALL SELECT 6",
+    )
+    assert database.rows("SELECT a FROM m") == [(5,), (6,)]
+    database.run("ALTER TABLE t RENAME TO old", "CREATE TABLE t (a INT) USING parquet")
+    assert database.rows("SELECT a FROM m") == []
+
+
+def test_a_replaced_spark_view_is_noticed(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE TABLE u (a INT) USING parquet",
+        "INSERT INTO u VALUES (1)",
+        "CREATE VIEW v AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW m AS SELECT a FROM v",
+        "CREATE OR REPLACE VIEW v AS SELECT a FROM u",
+    )
+    assert database.rows("SELECT a FROM m") == [(1,)]
+    database.run("INSERT INTO u VALUES (2)")
+    assert database.rows("SELECT a FROM m") == [(1,), (2,)]
+    database.run("ALTER VIEW v AS SELECT a + 10 AS a FROM u")
+    assert database.rows("SELECT a FROM m") == [(11,), (12,)]
+
+
+def test_a_base_table_that_is_gone_leaves_the_rows(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "INSERT INTO t VALUES (1)",
+        "CREATE MATERIALIZED VIEW m AS SELECT a FROM t",
+        "DROP TABLE t",
+    )
+    assert database.rows("SELECT a FROM m") == [(1,)]
+    with pytest.raises(Exception, match=r"TABLE_OR_VIEW_NOT_FOUND.*42P01"):
+        database.run("REFRESH MATERIALIZED VIEW m")
+
+
+def test_a_failing_refresh_tells_why_and_is_tried_again(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a STRING) USING parquet",
+        "INSERT INTO t VALUES ('1')",
+        "CREATE MATERIALIZED VIEW m AS SELECT CAST(a AS INT) AS a FROM t",
+        "INSERT INTO t VALUES ('x')",
+    )
+    for _ in range(2):
+        with pytest.raises(
+            Exception, match=r"materialized view .*\.m failed; version 1 stays(.|\n)*CAST_INVALID_INPUT"
+        ):
+            database.run("SELECT a FROM m")
+    assert database.version("m") == 1
+    database.run("INSERT OVERWRITE t VALUES ('3')")
+    assert database.rows("SELECT a FROM m") == [(3,)]
+
+
+def test_an_asynchronous_write_is_noticed_when_it_has_ended(view: Database) -> None:
+    with Jdbc(f"jdbc:hive2://{view.gateway.host}:{view.gateway.port}/{view.name}") as jdbc:
+        for _ in range(3):
+            jdbc.execute("INSERT INTO t VALUES (21, 'j')")
+            assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
+
+
+def test_a_failed_write_does_no_harm(view: Database) -> None:
+    with pytest.raises(Exception, match="nothing_there"):
+        view.run("INSERT INTO t SELECT a, p FROM nothing_there")
+    assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
+
+
+def test_a_write_of_a_client_that_vanished_is_noticed(view: Database) -> None:
+    """The client goes without closing anything; its statement may have committed."""
+    connection = hive.connect(view.gateway.host, view.gateway.port, username="tester", database=view.name)
+    connection.cursor().execute("INSERT INTO t VALUES (31, 'k')", async_=True)
+    connection._transport.close()
+    assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
+
+
+PROTECTED = [
+    "INSERT INTO m VALUES (1, 2)",
+    "INSERT OVERWRITE {db}.m VALUES (1, 2)",
+    "DELETE FROM m",
+    "UPDATE m SET n = 1",
+    "MERGE INTO m USING source ON m.n = source.a WHEN MATCHED THEN DELETE",
+    "TRUNCATE TABLE m",
+    "ALTER VIEW m AS SELECT 1 AS n, 2 AS s",
+    "ALTER TABLE m ADD COLUMN x INT",
+    "CREATE OR REPLACE VIEW m AS SELECT 1 AS n",
+    "DROP VIEW m",
+    "DROP TABLE m",
+    "DROP DATABASE {db} CASCADE",
+    "FROM source INSERT INTO m SELECT a, a",
+    "DROP DATABASE freshgate_storage CASCADE",
+]
+
+
+@pytest.mark.parametrize("sql", PROTECTED)
+def test_a_view_cannot_be_written(view: Database, sql: str) -> None:
+    with pytest.raises(Exception, match="42809"):
+        view.run(sql.format(db=view.name))
+    assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
+
+
+def test_the_storage_cannot_be_written(view: Database) -> None:
+    (storage,) = [
+        row[1]
+        for row in view.rows("SHOW TABLES IN freshgate_storage")
+        if row[1].startswith(f"{view.name}__m__") and not row[1].endswith("definition")
+    ]
+    for sql in (
+        "INSERT INTO freshgate_storage.{} VALUES (1, 2, 1)",
+        "DROP TABLE freshgate_storage.{}",
+        "TRUNCATE TABLE freshgate_storage.{}",
+    ):
+        with pytest.raises(Exception, match="42809"):
+            view.run(sql.format(storage))
+    view.run("USE freshgate_storage")
+    with pytest.raises(Exception, match="42809"):
+        view.run(f"INSERT INTO {storage} VALUES (1, 2, 1)")
+    view.run(f"USE {view.name}")

@@ -1,0 +1,273 @@
+"""The gateway's own HiveServer2 client, against a real Spark Thrift server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from processes import Engine
+
+from gateway.config import Address
+from gateway.errors import StatementFailed, UpstreamLost
+from gateway.spark.client import Connection, Rows, Session, SessionPool
+from gateway.wire.frame import frame
+from gateway.wire.message import Handle
+from gateway.wire.sasl import COMPLETE, negotiation
+
+ENDLESS = "SELECT count(*) FROM range(100000000000000)"
+DEADLINE_SECONDS = 60.0
+
+
+class FixedEngine:
+    """An engine whose address the test sets."""
+
+    def __init__(self, address: Address) -> None:
+        self.current = address
+
+    async def address(self) -> Address:
+        return self.current
+
+
+def at(engine: Engine) -> Address:
+    return Address(engine.host, engine.port)
+
+
+@contextlib.asynccontextmanager
+async def session_at(engine: Engine, **configuration: str) -> AsyncIterator[Session]:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        connection = await Connection.open(at(engine), "tester")
+        try:
+            session = await connection.open_session(configuration, "default")
+            yield session
+            await session.close()
+        finally:
+            await connection.close()
+
+
+def test_values_and_nulls(engine: Engine) -> None:
+    async def check() -> None:
+        async with session_at(engine) as session:
+            result = await session.run(
+                "SELECT 1 AS a, CAST(2 AS BIGINT) AS b, CAST(3 AS SMALLINT) AS c, CAST(4 AS TINYINT) AS d, 'é' AS e, "
+                "TRUE AS f, 1.5D AS g, CAST('ab' AS BINARY) AS h, CAST(2.5 AS DECIMAL(5,2)) AS i, "
+                "DATE'2013-01-01' AS j, array(1, 2) AS k, NULL AS l, CAST(NULL AS INT) AS m"
+            )
+        assert result.columns == tuple("abcdefghijklm")
+        assert result.rows == [(1, 2, 3, 4, "é", True, 1.5, b"ab", "2.50", "2013-01-01", "[1,2]", None, None)]
+
+    asyncio.run(check())
+
+
+def test_many_pages_and_a_statement_without_rows(engine: Engine) -> None:
+    async def check() -> None:
+        async with session_at(engine) as session:
+            result = await session.run("SELECT id, IF(id % 3 = 0, NULL, id) AS n FROM range(2500)")
+            assert result.rows == [(i, None if i % 3 == 0 else i) for i in range(2500)]
+            assert (await session.run("CREATE OR REPLACE TEMPORARY VIEW pages AS SELECT 1 AS a")).rows == []
+            assert await session.run("SELECT * FROM pages WHERE a = 2") == Rows(("a",), [])
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("sql", "sqlstate", "said"),
+    [
+        ("SELECT * FROM no_such_table", "42P01", "[TABLE_OR_VIEW_NOT_FOUND] The table or view `no_such_table`"),
+        ("SELEC 1", "42601", "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'"),
+        ("SELECT CAST('a' AS INT)", "22018", "[CAST_INVALID_INPUT] The value 'a'"),
+        ("SELECT raise_error('boom') FROM range(3)", "P0001", "[USER_RAISED_EXCEPTION] boom"),
+    ],
+)
+def test_errors_are_sparks_own_without_stack(engine: Engine, sql: str, sqlstate: str, said: str) -> None:
+    async def check() -> None:
+        async with session_at(engine) as session:
+            with pytest.raises(StatementFailed) as failed:
+                await session.run(sql)
+            assert (await session.run("SELECT 1")).rows == [(1,)]
+        assert failed.value.sqlstate == sqlstate
+        assert said in str(failed.value)
+        assert str(failed.value).count("[") <= 2
+        assert "\tat " not in str(failed.value)
+
+    asyncio.run(check())
+
+
+def test_configuration_and_database_of_a_session(engine: Engine) -> None:
+    async def check() -> None:
+        async with session_at(engine, **{"spark.sql.shuffle.partitions": "3"}) as session:
+            assert (await session.run("SET spark.sql.shuffle.partitions")).rows[0][1] == "3"
+            assert (await session.run("SELECT current_database()")).rows == [("default",)]
+        connection = await Connection.open(at(engine), "tester")
+        with pytest.raises(StatementFailed, match="SCHEMA_NOT_FOUND"):
+            await connection.open_session({}, "no_such_database")
+        await connection.close()
+
+    asyncio.run(check())
+
+
+def test_session_opened_elsewhere(engine: Engine) -> None:
+    async def check() -> None:
+        async with session_at(engine) as session:
+            await session.run("CREATE TEMPORARY VIEW mine AS SELECT 7 AS a")
+            side = await session.connection.sibling()
+            assert (await side.session(session.handle).run("SELECT * FROM mine")).rows == [(7,)]
+            await side.close()
+            assert (await session.run("SELECT * FROM mine")).rows == [(7,)]
+
+    asyncio.run(check())
+
+
+async def _started(session: Session) -> tuple[asyncio.Task[Rows], Handle]:
+    handles: asyncio.Future[Handle] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(session.run(ENDLESS, on_handle=handles.set_result))
+    return task, await handles
+
+
+def test_cancellation_ends_sparks_work(engine: Engine) -> None:
+    async def check() -> None:
+        async with session_at(engine) as session:
+            task, handle = await _started(session)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            # The operation is closed: Spark does not know its handle any more.
+            with pytest.raises(StatementFailed, match="Invalid OperationHandle"):
+                await session.wait(handle)
+            # Two endless jobs would hold all cores, and this one would never get its turn.
+            assert (await session.run("SELECT count(*) FROM range(1000)")).rows == [(1000,)]
+
+    asyncio.run(check())
+
+
+def test_cancellation_before_the_handle_is_known(engine: Engine) -> None:
+    async def check() -> None:
+        async with session_at(engine) as session:
+            for _ in range(2):
+                task = asyncio.create_task(session.run(ENDLESS))
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            assert (await session.run("SELECT count(*) FROM range(1000)")).rows == [(1000,)]
+
+    asyncio.run(check())
+
+
+def test_cancel_from_outside_is_an_error_for_the_one_who_waits(engine: Engine) -> None:
+    async def check() -> None:
+        async with session_at(engine) as session:
+            task, handle = await _started(session)
+            await session.cancel(handle)
+            with pytest.raises(StatementFailed, match="canceled") as failed:
+                await task
+            assert failed.value.sqlstate == "HY008"
+
+    asyncio.run(check())
+
+
+def test_no_server(engine: Engine) -> None:
+    async def check() -> None:
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        server.close()
+        await server.wait_closed()
+        with pytest.raises(UpstreamLost, match=f"127.0.0.1:{port}"):
+            await Connection.open(Address("127.0.0.1", port), "tester")
+
+    asyncio.run(check())
+
+
+@contextlib.asynccontextmanager
+async def relay(engine: Engine) -> AsyncIterator[tuple[Address, list[asyncio.StreamWriter]]]:
+    """A port that passes everything on to the engine until its writers are closed."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream_reader, upstream_writer = await asyncio.open_connection(engine.host, engine.port)
+        writers.extend((writer, upstream_writer))
+        await asyncio.gather(pump(reader, upstream_writer), pump(upstream_reader, writer))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        yield Address("127.0.0.1", server.sockets[0].getsockname()[1]), writers
+    finally:
+        server.close()
+        for writer in writers:
+            writer.close()
+
+
+def test_connection_lost_while_a_statement_runs(engine: Engine) -> None:
+    async def check() -> None:
+        async with asyncio.timeout(DEADLINE_SECONDS), relay(engine) as (address, writers):
+            connection = await Connection.open(address, "tester")
+            session = await connection.open_session()
+            task, _ = await _started(session)
+            for writer in writers:
+                writer.close()
+            with pytest.raises(UpstreamLost):
+                await task
+            assert not connection.alive
+            with pytest.raises(UpstreamLost):
+                await session.run("SELECT 1")
+            await connection.close()
+
+    asyncio.run(check())
+
+
+def test_garbage_from_the_server() -> None:
+    async def check(answer: bytes) -> None:
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1000)
+            writer.write(negotiation(COMPLETE))
+            await reader.read(1000)
+            writer.write(answer)
+            writer.close()
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        connection = await Connection.open(Address("127.0.0.1", server.sockets[0].getsockname()[1]), "tester")
+        with pytest.raises(UpstreamLost):
+            await connection.open_session()
+        await connection.close()
+        server.close()
+
+    for answer in (b"", b"HTTP/1.1 400 no\r\n\r\n", b"\xff\xff\xff\xff", frame(b"\x80\x01\x00\x02"), frame(b"junk")):
+        asyncio.run(check(answer))
+
+
+def test_pool_lends_bounded_and_reopens(engine: Engine) -> None:
+    async def check() -> None:
+        async with asyncio.timeout(DEADLINE_SECONDS), relay(engine) as (address, writers):
+            source = FixedEngine(address)
+            pool = SessionPool(source, "service", 1, {"spark.sql.shuffle.partitions": "5"})
+            async with pool.session() as first:
+                assert (await first.run("SET spark.sql.shuffle.partitions")).rows[0][1] == "5"
+                assert (await first.run("SELECT current_user()")).rows == [("service",)]
+                waiting = asyncio.create_task(_same_session(pool))
+                await asyncio.sleep(0)
+                assert not waiting.done()
+            assert await waiting is first
+            for writer in writers:
+                writer.close()
+            source.current = at(engine)
+            with contextlib.suppress(UpstreamLost):
+                # The loss may not be known yet; whoever meets it gets the error, and the next one a new session.
+                await _same_session(pool)
+            assert await _same_session(pool) is not first
+            await pool.close()
+            with pytest.raises(UpstreamLost):
+                await _same_session(pool)
+
+    asyncio.run(check())
+
+
+async def _same_session(pool: SessionPool) -> Session:
+    async with pool.session() as session:
+        assert (await session.run("SELECT 1")).rows == [(1,)]
+        return session

@@ -1,0 +1,150 @@
+"""The embedded engine's process: it never outlives its parent, and comes back when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from processes import START_SECONDS, Engine, Program, descendants, none_alive
+
+from gateway import config
+from gateway.config import Address, Settings
+from gateway.errors import UpstreamLost
+from gateway.spark.client import Connection
+from gateway.spark.engine import EmbeddedEngine, EngineFailed, ExternalEngine, find_java
+
+PARENT = """
+import asyncio, sys
+from gateway import config
+from gateway.spark.engine import EmbeddedEngine
+
+async def main():
+    engine = EmbeddedEngine(config.load(None, ["data_dir=" + sys.argv[1]]))
+    print((await engine.start()).port, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def one(address: Address) -> object:
+    """What Spark answers to SELECT 1 there."""
+    connection = await Connection.open(address, "tester")
+    try:
+        session = await connection.open_session()
+        return (await session.run("SELECT 1")).rows[0][0]
+    finally:
+        await connection.close()
+
+
+def settings(data_dir: Path) -> Settings:
+    return config.load(None, [f"data_dir={data_dir}", "engine.driver_memory=1g"])
+
+
+def test_life_of_an_engine(tmp_path: Path) -> None:
+    """Starts in a directory with a space; comes back at another address after a kill; a stop leaves no process."""
+
+    async def check() -> None:
+        engine = EmbeddedEngine(settings(tmp_path / "data dir"))
+        first = await engine.start()
+        try:
+            assert first == await engine.address()
+            assert await one(first) == 1
+            before = descendants(os.getpid())
+            assert len(before) >= 2
+            assert engine.pid is not None
+            java = [process for process in before if process.name() == "java"]
+            java[0].kill()
+            async with asyncio.timeout(START_SECONDS):
+                while await engine.address() == first:
+                    await asyncio.sleep(0.05)
+            assert await one(await engine.address()) == 1
+            after = descendants(os.getpid())
+        finally:
+            await engine.stop()
+        assert none_alive(before)
+        assert none_alive(after)
+        assert (tmp_path / "data dir" / "warehouse").exists() or (tmp_path / "data dir" / "derby").exists()
+
+    asyncio.run(check())
+
+
+def test_dies_with_its_parent_and_frees_the_directory(tmp_path: Path) -> None:
+    parent = Program([sys.executable, "-c", PARENT, str(tmp_path)], stderr=tmp_path / "parent.log")
+    assert parent.line().strip().isdigit(), (tmp_path / "parent.log").read_text(encoding="utf-8")
+    below = descendants(parent.process.pid)
+    assert "java" in {process.name() for process in below}
+    parent.stop(signal.SIGKILL)
+    # The next one does not trip over the JVM that is still about to end.
+    again = Engine(tmp_path)
+    assert asyncio.run(one(Address(again.host, again.port))) == 1
+    assert none_alive(below)
+    again.stop()
+
+
+def test_second_gateway_in_one_directory_is_refused(engine: Engine) -> None:
+    async def check() -> None:
+        second = EmbeddedEngine(settings(engine.data_dir))
+        with pytest.raises(EngineFailed, match=r"in use by another gateway \(process \d+\).*--data-dir"):
+            await second.start()
+        assert second.pid is None
+
+    # The lock names this process as the owner of the shared engine, and so would the second one: a third has to ask.
+    (engine.data_dir / "lock").write_text(str(os.getppid()), encoding="ascii")
+    asyncio.run(check())
+
+
+def test_listens_on_loopback_only(engine: Engine) -> None:
+    (java,) = [process for process in descendants(engine.program.process.pid) if process.name() == "java"]
+    listening = {
+        connection.laddr.ip
+        for connection in java.net_connections(kind="tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
+def test_wrong_spark_setting_is_explained(tmp_path: Path) -> None:
+    async def check() -> None:
+        engine = EmbeddedEngine(config.load(None, [f"data_dir={tmp_path}", "engine.master=nonsense"]))
+        with pytest.raises(EngineFailed, match="nonsense"):
+            await engine.start()
+        assert engine.pid is None
+
+    before = set(descendants(os.getpid()))
+    asyncio.run(check())
+    assert none_alive(set(descendants(os.getpid())) - before)
+
+
+def test_java_that_is_missing_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EngineFailed, match="No Java found in JAVA_HOME"):
+        find_java()
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n", encoding="utf-8")
+    java.chmod(0o755)
+    with pytest.raises(EngineFailed, match="older than Java 17"):
+        find_java()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21\"' >&2\n", encoding="utf-8")
+    assert find_java() == java
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineFailed, match="No Java found in PATH"):
+        find_java()
+
+
+def test_external_engine_has_the_address_it_was_given() -> None:
+    async def check() -> None:
+        engine = ExternalEngine(Address("127.0.0.1", 1))
+        assert await engine.start() == Address("127.0.0.1", 1) == await engine.address()
+        with pytest.raises(UpstreamLost):
+            await one(await engine.address())
+        await engine.stop()
+
+    asyncio.run(check())

@@ -1,0 +1,139 @@
+"""Calls as bytes, and Spark's errors made readable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from TCLIService import ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TApplicationException, TMessageType
+from thrift.transport.TTransport import TMemoryBuffer
+
+from gateway.errors import StatementFailed, UpstreamLost
+from gateway.spark import protocol
+from gateway.wire.message import Handle
+
+MISSING = (
+    "org.apache.hive.service.cli.HiveSQLException: Error running query: [TABLE_OR_VIEW_NOT_FOUND] "
+    "org.apache.spark.sql.AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] The table or view `nope` cannot be found. "
+    "Verify the spelling.\nTo tolerate the error on drop use DROP VIEW IF EXISTS. SQLSTATE: 42P01; line 1 pos 14;\n"
+    "'Project [*]\n+- 'UnresolvedRelation [nope]\n\n\tat org.apache.spark.sql.X.y(X.scala:1)\n"
+    "Caused by: Z: q\n\tat a.b"
+)
+
+
+def test_spark_error_keeps_reason_and_advice_only() -> None:
+    error = protocol.failure(MISSING, "42P01")
+    assert str(error) == (
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `nope` cannot be found. Verify the spelling.\n"
+        "To tolerate the error on drop use DROP VIEW IF EXISTS. SQLSTATE: 42P01; line 1 pos 14"
+    )
+    assert error.sqlstate == "42P01"
+
+
+def test_sqlstate_comes_from_the_text_when_spark_sends_none() -> None:
+    assert protocol.failure(MISSING).sqlstate == "42P01"
+    assert protocol.failure("something odd").sqlstate == "HY000"
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (None, "Spark gave no reason."),
+        ("", "Spark gave no reason."),
+        ("Invalid OperationHandle: OperationHandle [x]", "Invalid OperationHandle: OperationHandle [x]"),
+        ("Error running query: java.lang.IllegalStateException: gone\n\tat a.b(C.java:1)", "gone"),
+        ("a.b.OuterException: c.d.InnerError: both\nCaused by: x", "both"),
+        (
+            "[PARSE_SYNTAX_ERROR] org.apache.spark.sql.catalyst.parser.ParseException: \n[PARSE_SYNTAX_ERROR] Syntax "
+            "error at or near 'selec'. SQLSTATE: 42601 (line 1, pos 0)\n\n== SQL ==\nselec 1\n^^^",
+            "[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 (line 1, pos 0)",
+        ),
+    ],
+)
+def test_messages(sent: str | None, kept: str) -> None:
+    assert str(protocol.failure(sent)) == kept
+
+
+@given(st.text(max_size=300))
+def test_any_message_becomes_an_error(text: str) -> None:
+    error = protocol.failure(text)
+    assert len(str(error)) <= max(len(text), 30)
+    assert len(error.sqlstate) == 5
+
+
+def test_long_message_is_shortened() -> None:
+    assert len(str(protocol.failure("x" * 9000))) < 2100
+
+
+def _column(kind: str, values: list[Any], nulls: bytes) -> Any:
+    thrift = {"stringVal": ttypes.TStringColumn, "i64Val": ttypes.TI64Column}[kind]
+    return ttypes.TColumn(**{kind: thrift(values, nulls)})
+
+
+def _bitmap(flags: list[bool]) -> bytes:
+    size = (len(flags) + 7) // 8
+    return sum(1 << index for index, flag in enumerate(flags) if flag).to_bytes(size, "little")
+
+
+@given(st.lists(st.tuples(st.one_of(st.none(), st.text(max_size=3)), st.one_of(st.none(), st.integers(-9, 9)))))
+def test_rows_of_columns_with_nulls(rows: list[tuple[str | None, int | None]]) -> None:
+    texts = _column("stringVal", [text or "" for text, _ in rows], _bitmap([text is None for text, _ in rows]))
+    numbers = _column("i64Val", [number or 0 for _, number in rows], _bitmap([number is None for _, number in rows]))
+    assert protocol.rows_of(ttypes.TRowSet(0, [], [texts, numbers])) == rows
+
+
+def test_short_bitmap_means_no_nulls() -> None:
+    assert protocol.rows_of(ttypes.TRowSet(0, [], [_column("i64Val", [1, 2], b"")])) == [(1,), (2,)]
+    assert protocol.rows_of(ttypes.TRowSet(0, [], [_column("i64Val", list(range(9)), b"\x01")]))[8] == (8,)
+
+
+def _reply(name: str, response: Any, kind: int = TMessageType.REPLY) -> bytes:
+    buffer = TMemoryBuffer()
+    thrift = TBinaryProtocol(buffer, strictRead=True, strictWrite=True)
+    thrift.writeMessageBegin(name, kind, 1)
+    response.write(thrift)
+    payload: bytes = buffer.getvalue()
+    return payload
+
+
+def _closed(status: Any) -> Any:
+    return protocol.TCLIService.CloseSession_result(ttypes.TCloseSessionResp(status))
+
+
+def test_reply_with_an_error_status_raises() -> None:
+    status = ttypes.TStatus(ttypes.TStatusCode.ERROR_STATUS, sqlState="42601", errorMessage="no")
+    with pytest.raises(StatementFailed, match="no") as refusal:
+        protocol.decode("CloseSession", _reply("CloseSession", _closed(status)))
+    assert refusal.value.sqlstate == "42601"
+
+
+def test_application_exception_raises() -> None:
+    problem = TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name: 'X'")
+    with pytest.raises(StatementFailed, match="Invalid method name"):
+        protocol.decode("X", _reply("X", problem, TMessageType.EXCEPTION))
+
+
+@given(st.binary(max_size=60))
+def test_garbage_is_a_lost_server(payload: bytes) -> None:
+    with pytest.raises((UpstreamLost, StatementFailed)):
+        protocol.decode("CloseSession", payload)
+
+
+def test_cut_or_foreign_replies_are_a_lost_server() -> None:
+    whole = _reply("CloseSession", _closed(ttypes.TStatus(ttypes.TStatusCode.SUCCESS_STATUS)))
+    assert protocol.decode("CloseSession", whole).status.statusCode == ttypes.TStatusCode.SUCCESS_STATUS
+    for end in range(len(whole)):
+        with pytest.raises(UpstreamLost):
+            protocol.decode("CloseSession", whole[:end])
+    with pytest.raises(UpstreamLost, match="answered CloseSession to OpenSession"):
+        protocol.decode("OpenSession", _reply("CloseSession", protocol.TCLIService.OpenSession_result()))
+
+
+def test_handles_there_and_back() -> None:
+    handle = Handle(b"g" * 16, b"s" * 16)
+    assert protocol.handle_of(protocol.session_handle(handle)) == handle
+    assert protocol.handle_of(protocol.operation_handle(handle)) == handle

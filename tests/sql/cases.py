@@ -1,0 +1,18 @@
+"""Reads the .sql case files: a statement that ends with a semicolon, then a line `--> expected`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def load(name: str) -> list[tuple[str, str]]:
+    """The (statement, expected) pairs of a file beside this one."""
+    pairs: list[tuple[str, str]] = []
+    lines: list[str] = []
+    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
+        if line.startswith("-->"):
+            pairs.append(("\n".join(lines).removesuffix(";"), line[3:].strip()))
+            lines = []
+        elif lines or (line and not line.startswith("-- ")):
+            lines.append(line)
+    return pairs

@@ -1,0 +1,238 @@
+-- Statements for Spark and what is read from them: a statement, a semicolon at the line's end, one line `--> expected`.
+-- reads: names, `+` for an alias | writes: … | view: … | temp | function | drops: … | database | probe | use | guess
+SELECT * FROM a.b;
+--> reads: a.b
+SELECT * FROM a AS x, `my db`.`c``d`, LATERAL (SELECT * FROM e) y;
+--> reads: a+ my db.c`d e
+SELECT (SELECT max(x) FROM b) FROM a WHERE EXISTS (SELECT 1 FROM c) AND x IN (TABLE d);
+--> reads: b a c d
+SELECT * FROM a UNION ALL (SELECT * FROM b) EXCEPT TABLE c;
+--> reads: a b c
+WITH t AS (SELECT * FROM t) SELECT * FROM t;
+--> reads: t
+WITH a AS (SELECT 1 AS x), b AS (SELECT * FROM a) SELECT * FROM b JOIN c USING (x);
+--> reads: c
+WITH a AS (SELECT * FROM b), b AS (SELECT 1) SELECT * FROM a, b;
+--> reads: b
+WITH a AS (WITH b AS (SELECT * FROM c) SELECT * FROM b) SELECT * FROM a, b;
+--> reads: c b
+WITH A AS (SELECT 1) SELECT * FROM a, db.a;
+--> reads: db.a
+WITH t AS (SELECT 1) SELECT * FROM (WITH u AS (SELECT * FROM t) SELECT * FROM u) JOIN u;
+--> reads: u
+WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t JOIN s) SELECT * FROM t;
+--> reads: s
+TABLE mv;
+--> reads: mv
+WITH c AS (TABLE mv) TABLE c;
+--> reads: mv
+FROM mv SELECT a LIMIT 5;
+--> reads: mv
+FROM mv |> WHERE x > 1 |> JOIN b USING (x) |> SELECT x;
+--> reads: mv b
+SELECT * FROM mv VERSION AS OF 3 x;
+--> reads: mv+
+SELECT * FROM mv PIVOT (sum(x) FOR y IN (1, 2));
+--> reads: mv
+SELECT * FROM mv TABLESAMPLE (10 PERCENT) WHERE x = 1;
+--> reads: mv
+SELECT * FROM mv LATERAL VIEW explode(x) t AS y;
+--> reads: mv
+SELECT /*+ BROADCAST(mv) */ * FROM a /* mv */ JOIN b ON a.x = b.x -- mv;
+--> reads: a b
+SELECT a AS table FROM t WHERE from_unixtime(x) > trim(BOTH FROM y);
+--> reads: t
+SELECT 'FROM mv' FROM t WHERE x = "mv";
+--> reads: t
+SELECT r'\' FROM t WHERE x = '\'' AND y = 'it''s';
+--> reads: t
+SELECT * FROM range(10);
+-->
+VALUES (1), (2);
+-->
+(SELECT * FROM a) ORDER BY 1;
+--> reads: a
+SELECT * FROM IDENTIFIER('db.mv');
+--> reads: … db.mv … | guess
+SELECT * FROM f(TABLE(mv));
+--> reads: … mv … | guess
+SELECT * FROM ${t};
+--> reads: … t … | guess
+SELECT * FROM a JOIN b JOIN c JOIN d JOIN e JOIN f JOIN g JOIN h JOIN i JOIN j JOIN mv;
+--> reads: … mv … | guess
+SELECT * FROM a WHERE 1=0;
+--> reads: a | probe
+SELECT * FROM (SELECT * FROM a WHERE x = 1) t WHERE 1 = 2 AND y = 3;
+--> reads: a | probe
+SELECT * FROM a WHERE (false);
+--> reads: a | probe
+WITH c AS (SELECT * FROM a) SELECT * FROM c LIMIT 0;
+--> reads: a | probe
+SELECT * FROM a UNION SELECT * FROM b LIMIT 0;
+--> reads: a b | probe
+SELECT * FROM a WHERE 1=0 UNION ALL SELECT * FROM b;
+--> reads: a b
+SELECT * FROM (SELECT * FROM a LIMIT 0) JOIN b;
+--> reads: a b
+SELECT * FROM a WHERE 1=0 OR x = 1;
+--> reads: a
+SELECT * FROM a WHERE 1=1 LIMIT 10;
+--> reads: a
+SELECT (SELECT max(x) FROM mv), count(*) FROM a WHERE 1=0;
+--> reads: mv a
+EXPLAIN EXTENDED SELECT * FROM a;
+--> reads: a | probe
+EXPLAIN INSERT INTO t SELECT * FROM a;
+--> reads: a | probe
+EXPLAIN DROP TABLE t;
+--> probe
+DESCRIBE QUERY SELECT * FROM a;
+--> reads: a | probe
+DESC EXTENDED db.t;
+--> probe
+DESCRIBE TABLE t;
+--> probe
+SHOW TABLES IN db LIKE 'mv*';
+--> probe
+SHOW CREATE TABLE t;
+--> probe
+INSERT INTO t SELECT * FROM s;
+--> reads: s | writes: t
+INSERT OVERWRITE TABLE db.t PARTITION (d = 1) IF NOT EXISTS SELECT * FROM s;
+--> reads: s | writes: db.t
+INSERT INTO t (a, b) VALUES (1, 'select');
+--> writes: t
+INSERT INTO t VALUES (1, 'x'), (2, 'mv');
+--> writes: t
+INSERT INTO t (SELECT * FROM s);
+--> reads: s | writes: t
+INSERT INTO t TABLE s;
+--> reads: s | writes: t
+INSERT INTO t FROM s SELECT a;
+--> reads: s | writes: t
+INSERT INTO t REPLACE WHERE a = 1 SELECT * FROM s;
+--> reads: s | writes: t
+INSERT INTO t BY NAME SELECT 1 AS a;
+--> writes: t
+INSERT INTO t WITH c AS (SELECT * FROM s) SELECT * FROM c;
+--> reads: s | writes: t
+WITH c AS (SELECT * FROM s) INSERT INTO t SELECT * FROM c;
+--> reads: s | writes: t
+FROM s JOIN z ON s.x = z.x INSERT INTO a SELECT x INSERT OVERWRITE TABLE b PARTITION (d = 1) SELECT y WHERE y > 1;
+--> reads: s z | writes: a b
+INSERT OVERWRITE LOCAL DIRECTORY '/tmp/x' USING parquet SELECT * FROM s;
+--> reads: s | guess
+INSERT INTO IDENTIFIER('t') SELECT 1;
+--> reads: … t … | writes: … t … | guess
+UPDATE db.t AS x SET a = (SELECT max(b) FROM s) WHERE a = 1;
+--> reads: s | writes: db.t
+DELETE FROM t WHERE a IN (SELECT b FROM s);
+--> reads: s | writes: t
+MERGE INTO t x USING (SELECT * FROM s) y ON x.a = y.a WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *;
+--> reads: s | writes: t
+MERGE WITH SCHEMA EVOLUTION INTO t USING s ON t.a = s.a WHEN MATCHED THEN UPDATE SET a = 1;
+--> reads: s | writes: t
+LOAD DATA LOCAL INPATH '/x' OVERWRITE INTO TABLE db.t PARTITION (a = 1);
+--> writes: db.t
+TRUNCATE TABLE t PARTITION (a = 1);
+--> writes: t
+MSCK REPAIR TABLE t SYNC PARTITIONS;
+--> writes: t
+REPAIR TABLE t;
+--> writes: t
+COPY INTO t FROM '/x' FILEFORMAT = CSV;
+--> writes: t
+VACUUM db.t RETAIN 1 HOURS;
+--> writes: db.t
+OPTIMIZE t ZORDER BY (a);
+--> writes: t
+RESTORE TABLE t TO VERSION AS OF 1;
+--> writes: t
+CREATE TABLE t USING parquet PARTITIONED BY (d) COMMENT 'AS SELECT' AS SELECT * FROM s;
+--> reads: s | writes: t
+CREATE TABLE t STORED AS PARQUET TBLPROPERTIES ('a' = 'b') AS WITH c AS (SELECT * FROM s) SELECT * FROM c;
+--> reads: s | writes: t
+CREATE OR REPLACE TABLE t USING delta (SELECT * FROM s);
+--> reads: s | writes: t
+REPLACE TABLE t AS SELECT * FROM s;
+--> reads: s | writes: t
+CREATE EXTERNAL TABLE t (a INT) ROW FORMAT SERDE 'x' WITH SERDEPROPERTIES ('a' = 'b') STORED AS TEXTFILE LOCATION '/x';
+--> writes: t
+CREATE TABLE IF NOT EXISTS t LIKE s;
+--> writes: t
+ALTER TABLE db.t RENAME TO u;
+--> writes: db.t db.u
+ALTER TABLE t RENAME TO db.u;
+--> writes: t db.u
+ALTER TABLE t PARTITION (a = 1) RENAME TO PARTITION (a = 2);
+--> writes: t
+ALTER TABLE t ADD COLUMNS (a INT);
+--> writes: t
+ALTER DATABASE d SET DBPROPERTIES ('a' = 'b');
+--> probe
+ALTER VIEW v RENAME TO w;
+--> writes: v w
+ALTER VIEW v AS SELECT * FROM s;
+--> reads: s | writes: v | view: v
+CREATE OR REPLACE GLOBAL TEMPORARY VIEW v (a COMMENT 'as', b) AS SELECT * FROM s;
+--> reads: s | writes: v | view: v | temp
+CREATE VIEW IF NOT EXISTS db.v COMMENT 'x' TBLPROPERTIES ('a' = 'b') WITH SCHEMA BINDING AS FROM s SELECT a;
+--> reads: s | writes: db.v | view: db.v
+CREATE TEMP VIEW v USING parquet OPTIONS (path '/x');
+--> writes: v | view: v | temp
+CREATE TEMPORARY FUNCTION f(x INT) RETURNS TABLE (a INT) RETURN SELECT * FROM s;
+--> reads: s | view: f | temp | function | probe
+CREATE FUNCTION f(x INT) RETURNS INT RETURN x + (SELECT max(a) FROM s);
+--> reads: s | view: f | function | probe
+CREATE FUNCTION f AS 'com.example.F' USING JAR '/x.jar';
+--> view: f | function | probe
+CREATE DATABASE d;
+--> probe
+DROP TABLE IF EXISTS db.t PURGE;
+--> writes: db.t | drops: db.t
+DROP VIEW v;
+--> writes: v | drops: v
+DROP DATABASE d CASCADE;
+--> writes: d | drops: d | database
+DROP FUNCTION f;
+--> probe
+CACHE LAZY TABLE x OPTIONS ('storageLevel' 'DISK_ONLY') AS SELECT * FROM s;
+--> reads: s | writes: x | view: x | temp
+CACHE TABLE db.x;
+--> reads: db.x
+UNCACHE TABLE x;
+--> probe
+REFRESH TABLE x;
+--> probe
+REFRESH materialized;
+--> probe
+ANALYZE TABLE db.t COMPUTE STATISTICS;
+--> reads: db.t
+USE db;
+--> probe | use
+USE CATALOG c;
+--> probe | use
+SET CATALOG c;
+--> probe | use
+SET spark.sql.shuffle.partitions=1;
+--> probe
+SET spark.sql.defaultCatalog=x;
+--> probe | use
+SET VAR x = (SELECT max(a) FROM mv);
+--> reads: mv
+DECLARE VARIABLE x INT DEFAULT (SELECT max(a) FROM mv);
+--> reads: mv
+ADD JAR /tmp/it's.jar;
+--> probe
+CALL cat.system.rollback('db.mv');
+--> reads: … db.mv … | writes: … db.mv … | guess
+EXECUTE IMMEDIATE 'USE db';
+--> reads: … db … | writes: … db … | use | guess
+BEGIN SELECT * FROM mv; END;
+--> reads: … mv … | writes: … mv … | guess
+SELECT * FROM a; DROP TABLE mv;
+--> reads: … mv … | guess
+DROP TABLE a; DROP TABLE mv;
+--> reads: … mv … | writes: … mv … | guess
+FROBNICATE db.mv;
+--> reads: … db.mv … | writes: … db.mv … | guess

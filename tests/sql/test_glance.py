@@ -1,0 +1,59 @@
+"""The cheap look: the first word, and a set of words that misses none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql.classify import glance
+from sql.names import quote
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword"),
+    [
+        ("SELECT 1", "select"),
+        ("  ((select 1))", "select"),
+        ("-- a\n/* b /* c */ */ ( -- d\n With x", "with"),
+        ("/*+ hint */ SELECT", "select"),
+        ("-- only a comment", ""),
+        ("/* open", ""),
+        ("/", ""),
+        ("-1", ""),
+        ("", ""),
+        ("`select` 1", ""),
+    ],
+)
+def test_keyword(text: str, keyword: str) -> None:
+    assert glance(text).keyword == keyword
+
+
+@given(
+    st.text(st.characters(blacklist_categories=["Cs"]), min_size=1),
+    st.sampled_from(["", "x", "`", "it's `", "-- `\n"]),
+)
+def test_every_quoted_name_is_in_words(name: str, before: str) -> None:
+    if before.endswith(("`", "`\n")) and "`" in name:
+        return  # a lone back quote before a doubled one: Spark itself cannot read such a text
+    words = glance(f"SELECT {before} {quote(name)} FROM t").words
+    assert name.lower() in words
+
+
+def test_dotted_names_are_split() -> None:
+    words = glance("SELECT * FROM `Proj-x.Ds`.MV, été.t1").words
+    assert {"proj-x.ds", "proj-x", "ds", "mv", "été", "t1"} <= words
+
+
+@pytest.mark.parametrize(
+    ("text", "maybe"),
+    [
+        ("CREATE MATERIALIZED VIEW x AS SELECT 1", True),
+        ("call `bq`.`refresh_materialized_view`('x')", True),
+        ("CREATE TABLE materialized (a INT)", True),
+        ("SELECT * FROM materialized", False),
+        ("CREATE TABLE t (a INT)", False),
+    ],
+)
+def test_maybe_command(text: str, maybe: bool) -> None:
+    assert glance(text).maybe_command is maybe

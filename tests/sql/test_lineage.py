@@ -1,0 +1,160 @@
+"""What statements for Spark read and write: the cases of forwarded.sql, and properties."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sql.classify import classify
+from sql.lineage import PARSED_CHARACTERS_MAX, relations
+from sql.names import quote
+from sql.parser import SyntaxProblem
+from sql.scan import Cursor
+from sql.statement import Forwarded, Reference
+from tests.sql.cases import load
+
+
+def forwarded(text: str) -> Forwarded:
+    found = classify(text)
+    assert isinstance(found, Forwarded)
+    return found
+
+
+def read_back(text: str, reference: Reference) -> tuple[str, ...] | None:
+    """The name that stands at the place a reference tells."""
+    return Cursor(text[reference.start : reference.end]).name()
+
+
+def facts(found: Forwarded) -> dict[str, str]:
+    """The same words as in the case file."""
+    reads = " ".join(".".join(read.parts) + "+" * read.aliased for read in found.reads)
+    writes = " ".join(".".join(parts) for parts in found.writes)
+    said = {
+        "reads": reads,
+        "writes": writes,
+        "view": ".".join(found.creates_view or ()),
+        "drops": ".".join(found.drops or ()),
+    }
+    flags = {
+        "temp": found.temporary,
+        "function": found.creates_function,
+        "database": found.drops_database,
+        "probe": not found.touches_rows,
+        "use": found.changes_namespace,
+        "guess": not found.exact,
+    }
+    return {key: text for key, text in said.items() if text} | {flag: "" for flag, is_set in flags.items() if is_set}
+
+
+def agrees(expected: str, actual: str) -> bool:
+    """`… x …` stands for any list that holds x."""
+    if not expected.startswith("…"):
+        return expected == actual
+    return expected.strip("… ") in actual.split()
+
+
+@pytest.mark.parametrize(("text", "expected"), load("forwarded.sql"))
+def test_case(text: str, expected: str) -> None:
+    found = forwarded(text)
+    wanted = dict(part.strip().partition(":")[::2] for part in expected.split("|") if part.strip())
+    actual = facts(found)
+    assert actual.keys() == wanted.keys(), found
+    for key, value in wanted.items():
+        assert agrees(value.strip(), actual[key]), (key, actual[key])
+    assert bool(found.reason) is not found.exact
+    for reference in found.reads:
+        assert read_back(text, reference) == reference.parts
+
+
+identifiers = st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1, max_size=8)
+
+
+@given(st.lists(identifiers, min_size=1, max_size=3), st.text("é😀 \n", max_size=4), st.booleans())
+def test_any_back_quoted_name_is_found_where_it_stands(parts: list[str], space: str, aliased: bool) -> None:
+    name = ".".join(map(quote, parts))
+    text = f"SELECT '{space}' FROM {name}{' AS x' if aliased else ''} WHERE 1 = 1"
+    if "${" in text:
+        return
+    (reference,) = forwarded(text).reads
+    assert reference.parts == tuple(parts)
+    assert text[reference.start : reference.end] == name
+    assert reference.aliased is aliased
+
+
+WORDS = """SELECT FROM WITH a AS ( ) , . ; mv JOIN ON INSERT INTO TABLE VALUES CREATE VIEW DROP ALTER EXPLAIN CACHE
+' ` " -- /* */ LIMIT 0 1 = WHERE UNION ${x} MATERIALIZED REFRESH SHOW VIEWS CALL SET VAR USE RETURN FUNCTION LATERAL
+[ ] |>"""
+words = st.sampled_from([*WORDS.split(), "\n"])
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.lists(words, max_size=25).map(" ".join)))
+def test_no_text_is_too_odd(text: str) -> None:
+    with suppress(SyntaxProblem):
+        found = classify(text)
+        for reference in found.reads if isinstance(found, Forwarded) else ():
+            assert 0 <= reference.start < reference.end <= len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT mv.a[0] FROM db.mv WHERE WHERE",
+        "EXECUTE IMMEDIATE 'select * from db.mv'",
+        "EXECUTE IMMEDIATE 'select * from `db`.`mv`'",
+        'EXECUTE IMMEDIATE "it`s from db . mv"',
+        "SELECT * FROM a ` JOIN db.mv",
+        "SELECT ' FROM db.mv",
+        "SELECT 1 -- \\\n ' \nFROM db.mv",
+        "SELECT {# FROM db.mv",
+        "SELECT " + "(" * 500 + "SELECT 1 FROM db.mv" + ")" * 500,
+        "SELECT * FROM " + "(SELECT * FROM " * 30_000 + "db.mv" + ")" * 30_000,
+        "SELECT " + "NOT " * 40_000 + "a FROM db.mv",
+        "SELECT " + "FROM " * 30_000 + "db.mv",
+        "SELECT * FROM a " + "STRAIGHT_JOIN b " * 40 + ", db.mv",
+        "SELECT '" + "x" * PARSED_CHARACTERS_MAX + "' FROM db.mv",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_guess_misses_no_name(text: str) -> None:
+    found = forwarded(text)
+    assert not found.exact
+    assert ("db", "mv") in {tuple(reference.parts) for reference in found.reads}
+
+
+@pytest.mark.parametrize(
+    "join", ["JOIN b ", "LEFT JOIN b ", "JOIN LATERAL (SELECT 1) b ", ", LATERAL (SELECT 1) b JOIN c "]
+)
+def test_joins_without_a_condition_take_no_exponential_time(join: str) -> None:
+    text = "SELECT * FROM a " + join * 40
+    started = time.perf_counter()
+    found = forwarded(text)
+    assert time.perf_counter() - started < 2
+    assert ("a",) in {reference.parts for reference in found.reads}
+
+
+def test_a_long_insert_of_values_is_exact() -> None:
+    text = "INSERT INTO db.t VALUES " + ", ".join("(1, 'it''s; mv')" for _ in range(30_000))
+    assert forwarded(text) == Forwarded(writes=(("db", "t"),))
+
+
+def test_calls_name_the_functions() -> None:
+    assert ("db", "f") in forwarded("SELECT db.f(1), g(2) FROM a").calls
+    assert ("g",) in forwarded("SELECT * FROM g(2)").calls
+
+
+def test_a_definition_reads_its_base_tables() -> None:
+    found = relations("WITH t AS (SELECT * FROM a) SELECT * FROM t JOIN db.b USING (x)")
+    assert found.exact
+    assert [reference.parts for reference in found.reads] == [("a",), ("db", "b")]
+
+
+@pytest.mark.parametrize("text", ["SELECT ((( FROM mv", "INSERT INTO mv SELECT 1", ""])
+def test_a_definition_that_is_no_query_is_not_exact(text: str) -> None:
+    found = relations(text)
+    assert not found.exact
+    assert found.reason

@@ -1,0 +1,96 @@
+"""The texts of a view's life. (That Spark takes them is shown end to end.)"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql import maintenance
+from sql.classify import classify
+from sql.names import TableName
+from sql.statement import Column, Forwarded
+
+VIEW = TableName("sales", "daily totals")
+STORAGE = TableName("freshgate_storage", "sales__daily__0a1b2c3d")
+DEFINITION = TableName("freshgate_storage", "sales__daily__0a1b2c3d__definition")
+
+folded = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=8).filter(
+    lambda name: name == name.lower()
+)
+
+
+@given(folded, folded, folded, st.lists(folded, min_size=1, max_size=4), st.integers(0, 2**62))
+def test_what_is_published_reads_back(
+    catalog: str, database: str, table: str, columns: list[str], version: int
+) -> None:
+    storage = TableName(database, table, catalog)
+    text = maintenance.publish(VIEW, storage, columns, version)
+    query = text.removeprefix(f"ALTER VIEW {VIEW.quoted} AS ")
+    assert maintenance.read_published(query) == (storage, version)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "SELECT `a` FROM `s`.`t` WHERE freshgate_version = 1 OR 1 = 1",
+        "SELECT `a` FROM `s`.`t` WHERE freshgate_version = x",
+        "SELECT `a`, 1 FROM `s`.`t` WHERE freshgate_version = 1",
+        "SELECT `a` FROM `t` WHERE freshgate_version = 1",
+    ],
+)
+def test_another_view_is_not_read_as_published(text: str) -> None:
+    assert maintenance.read_published(text) is None
+
+
+def test_definition() -> None:
+    text = maintenance.create_definition(DEFINITION, "SELECT ${x} FROM t", [Column("a`b", "it's"), Column("c")])
+    assert text == f"CREATE VIEW {DEFINITION.quoted} (`a``b` COMMENT 'it\\'s', `c`) AS SELECT ${{x}} FROM t"
+    assert maintenance.create_definition(DEFINITION, "SELECT 1") == f"CREATE VIEW {DEFINITION.quoted} AS SELECT 1"
+
+
+def test_storage() -> None:
+    text = maintenance.create_storage(
+        STORAGE, [("a b", "array<int>", "x"), ("c", "string", None)], {"k": "${v}"}, "note"
+    )
+    assert text == (
+        f"CREATE TABLE {STORAGE.quoted} (`a b` array<int> COMMENT 'x', `c` string, `freshgate_version` BIGINT) "
+        "USING parquet PARTITIONED BY (`freshgate_version`) COMMENT 'note' TBLPROPERTIES ('k' = '$\\{v}')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reads", "writes"),
+    [
+        (maintenance.insert_version(STORAGE, DEFINITION, 9), DEFINITION, STORAGE),
+        (maintenance.create_public_view(VIEW, STORAGE, ["a"], 1, "c"), STORAGE, VIEW),
+        (maintenance.publish(VIEW, STORAGE, ["a"], 1), STORAGE, VIEW),
+        (maintenance.drop_versions(STORAGE, [1, 2]), None, STORAGE),
+        (maintenance.set_properties(STORAGE, {"a": "b"}), None, STORAGE),
+        (maintenance.unset_properties(STORAGE, ["a"]), None, STORAGE),
+        (maintenance.drop_view(VIEW), None, VIEW),
+        (maintenance.drop_table(STORAGE), None, STORAGE),
+        (maintenance.refresh_listing(DEFINITION), None, None),
+    ],
+)
+def test_each_text_does_what_its_name_says(text: str, reads: TableName | None, writes: TableName | None) -> None:
+    found = classify(text)
+    assert isinstance(found, Forwarded)
+    assert found.exact
+    assert [read.parts for read in found.reads] == ([(reads.database, reads.table)] if reads else [])
+    assert found.writes == (((writes.database, writes.table),) if writes else ())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: maintenance.drop_versions(STORAGE, []),
+        lambda: maintenance.set_properties(STORAGE, {}),
+        lambda: maintenance.unset_properties(STORAGE, []),
+    ],
+)
+def test_nothing_to_do_is_a_mistake_of_the_caller(call: object) -> None:
+    assert callable(call)
+    with pytest.raises(ValueError, match="no "):
+        call()

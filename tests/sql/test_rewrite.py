@@ -1,0 +1,90 @@
+"""Splicing, inline tables, and the mentions of INFORMATION_SCHEMA.MATERIALIZED_VIEWS."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql.classify import classify
+from sql.rewrite import information_schema_references, inline_table, replacement, splice
+from sql.statement import Forwarded
+
+
+@given(st.text(), st.data())
+def test_splice_changes_only_the_ranges(text: str, data: st.DataObject) -> None:
+    edges = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    ranges = list(zip(edges[::2], edges[1::2], strict=False))
+    marked = splice(text, [(start, end, f"<{text[start:end]}>") for start, end in reversed(ranges)])
+    assert len(marked) == len(text) + 2 * len(ranges)
+    assert splice(text, [(start, end, text[start:end]) for start, end in ranges]) == text
+    assert splice(text, []) == text
+
+
+@pytest.mark.parametrize("ranges", [[(0, 2, ""), (1, 3, "")], [(2, 1, "")], [(0, 9, "")], [(-1, 1, "")]])
+def test_splice_refuses_ranges_that_overlap_or_leave_the_text(ranges: list[tuple[int, int, str]]) -> None:
+    with pytest.raises(ValueError, match="overlaps"):
+        splice("abcd", ranges)
+
+
+def test_inline_table() -> None:
+    text = inline_table(
+        [("a b", "STRING"), ("n", "BIGINT"), ("t", "TIMESTAMP"), ("f", "BOOLEAN")],
+        [("it's ${x}\\", 2**40, "2026-11-21T02:01:32.5+01:00", True), (None, None, None, None)],
+    )
+    assert text == (
+        "(SELECT CAST(c0 AS STRING) AS `a b`, CAST(c1 AS BIGINT) AS `n`, CAST(c2 AS TIMESTAMP_LTZ) AS `t`, "
+        "CAST(c3 AS BOOLEAN) AS `f` FROM VALUES ('it\\'s $\\{x}\\\\', 1099511627776, "
+        "timestamp_micros(1795222892500000), TRUE), (NULL, NULL, NULL, NULL) AS t(c0, c1, c2, c3))"
+    )
+
+
+def test_inline_table_without_rows() -> None:
+    text = inline_table([("a", "STRING")], [])
+    assert text == "(SELECT CAST(c0 AS STRING) AS `a` FROM VALUES (NULL) AS t(c0) WHERE FALSE)"
+
+
+@given(
+    st.lists(st.tuples(st.text(st.characters(blacklist_categories=["Cs"])), st.none() | st.integers()), max_size=4)
+)
+def test_an_inline_table_reads_no_relation(rows: list[tuple[str, int | None]]) -> None:
+    text = f"SELECT * FROM {inline_table([('a', 'STRING'), ('n', 'BIGINT')], rows)} AS x JOIN db.t"
+    found = classify(text)
+    assert isinstance(found, Forwarded)
+    assert [reference.parts for reference in found.reads if found.exact] in ([("db", "t")], [])
+    assert found.exact or "{" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "database"),
+    [
+        ("INFORMATION_SCHEMA.MATERIALIZED_VIEWS", None),
+        ("Db.information_schema.Materialized_Views", "db"),
+        ("cat.db.INFORMATION_SCHEMA.MATERIALIZED_VIEWS", "db"),
+        ("`proj.ds`.INFORMATION_SCHEMA.MATERIALIZED_VIEWS", "ds"),
+        ("`proj-x.ds.INFORMATION_SCHEMA.MATERIALIZED_VIEWS`", "ds"),
+        ("spark_catalog.INFORMATION_SCHEMA.MATERIALIZED_VIEWS", None),
+    ],
+)
+def test_information_schema(name: str, database: str | None) -> None:
+    text = f"SELECT * FROM {name} JOIN {name} AS m USING (table_name) WHERE x = '{name}'"
+    found = classify(text)
+    assert isinstance(found, Forwarded)
+    mentions = information_schema_references(found)
+    assert [filter_ for _, filter_ in mentions] == [database, database]
+    spliced = splice(text, [replacement(reference, "(Q)", "MATERIALIZED_VIEWS") for reference, _ in mentions])
+    assert spliced == f"SELECT * FROM (Q) AS MATERIALIZED_VIEWS JOIN (Q) AS m USING (table_name) WHERE x = '{name}'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM db.MATERIALIZED_VIEWS",
+        "SELECT 'INFORMATION_SCHEMA.MATERIALIZED_VIEWS'",
+        "EXECUTE IMMEDIATE 'SELECT * FROM INFORMATION_SCHEMA.MATERIALIZED_VIEWS'",
+    ],
+)
+def test_what_is_no_mention(text: str) -> None:
+    found = classify(text)
+    assert isinstance(found, Forwarded)
+    assert information_schema_references(found) == ()

@@ -1,0 +1,181 @@
+"""The layers and sizes that the design promises, held by reading the source."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("gateway", "sql")
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 700
+
+# What each layer may import besides itself. gateway.errors and gateway.config are open to all of gateway but wire.
+ALLOWED = {
+    "sql": set[str](),
+    "gateway.wire": set[str](),
+    "gateway.config": set[str](),
+    "gateway.errors": set[str](),
+    "gateway.mv": {"sql"},
+    "gateway.service": {"sql", "gateway.mv", "gateway.wire"},
+    "gateway.proxy": {"gateway.service", "gateway.wire"},
+    "gateway.spark": {"sql", "gateway.mv", "gateway.wire", "gateway"},
+    "gateway": set[str](),
+}
+LEAVES = {"gateway.config", "gateway.errors"}
+# The command line and what it builds join all layers; nothing imports them but each other.
+COMPOSITION = {"gateway.__main__", "gateway.server"}
+NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager"}
+
+
+def _modules(root: Path = ROOT) -> dict[str, Path]:
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = _modules()
+
+
+def layer_of(module: str) -> str:
+    """`gateway.mv` for `gateway.mv.catalog`; `sql` for `sql.names`; the module itself for those beside the layers."""
+    parts = module.split(".")
+    if parts[0] == "sql":
+        return "sql"
+    return ".".join(parts[:2])
+
+
+def imports_of(source: str, module: str, known: set[str]) -> set[str]:
+    """Our modules that a module imports, anywhere in it: in functions and under TYPE_CHECKING too."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: relative import in line {node.lineno}"
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                found.add(name if name in known else node.module or "")
+    return {name for name in found if name.split(".")[0] in PACKAGES}
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    known = set(MODULES)
+    return {name: imports_of(path.read_text(encoding="utf-8"), name, known) for name, path in MODULES.items()}
+
+
+def violations(imports: dict[str, set[str]]) -> Iterator[str]:
+    """Imports against the direction of the layers."""
+    for module, targets in imports.items():
+        if module in COMPOSITION:
+            continue
+        layer = layer_of(module)
+        allowed = ALLOWED[layer] | {layer}
+        if layer.startswith("gateway.") and layer not in {"gateway.wire", "gateway.config", "gateway.errors"}:
+            allowed |= LEAVES
+        for target in sorted(targets):
+            if target in COMPOSITION or layer_of(target) not in allowed:
+                yield f"{module} imports {target}"
+
+
+def test_imports_follow_the_layers() -> None:
+    assert list(violations(graph())) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("sql.names", "import gateway.errors"),
+        ("gateway.wire.frame", "from gateway.errors import FreshgateError"),
+        ("gateway.mv.catalog", "def f():\n    from gateway.service import session"),
+        ("gateway.mv.catalog", "if TYPE_CHECKING:\n    from gateway.spark.client import Connection"),
+        ("gateway.service.session", "from gateway.spark import client"),
+        ("gateway.proxy.relay", "from gateway.mv.catalog import Catalog"),
+        ("gateway.mv.catalog", "from gateway.wire.message import Handle"),
+        ("gateway.mv.catalog", "import gateway.server"),
+    ],
+)
+def test_a_wrong_import_is_found(module: str, source: str) -> None:
+    assert list(violations({module: imports_of(source, module, set(MODULES))}))
+
+
+def test_no_import_cycle() -> None:
+    edges, done = graph(), set[str]()
+
+    def visit(module: str, way: tuple[str, ...]) -> None:
+        assert module not in way, f"import cycle: {' -> '.join((*way, module))}"
+        if module not in done:
+            for target in sorted(edges.get(module, ())):
+                if target != module:
+                    visit(target, (*way, module))
+            done.add(module)
+
+    for module in edges:
+        visit(module, ())
+
+
+def test_every_module_is_used() -> None:
+    used = set().union(*graph().values())
+    # These are started by name.
+    started = {"gateway.__main__", "gateway.spark.host"}
+    assert [name for name in MODULES if name not in used | started and not _is_package(name)] == []
+
+
+def _is_package(name: str) -> bool:
+    return MODULES[name].name == "__init__.py"
+
+
+def test_no_import_inside_a_function() -> None:
+    found = []
+    for name, path in MODULES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                inside = [node for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)]
+                found += [f"{name}:{node.lineno}" for node in inside]
+    assert found == []
+
+
+def test_sizes() -> None:
+    found = []
+    for name, path in MODULES.items():
+        text = path.read_text(encoding="utf-8")
+        if (lines := text.count("\n")) > MODULE_LINES_MAX:
+            found.append(f"{name} has {lines} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LINES_MAX:
+                    found.append(f"{name}.{node.name} has {length} lines")
+    assert found == []
+
+
+def test_names() -> None:
+    # A script run from inside a folder would import our file instead of the standard library's.
+    taken = sys.stdlib_module_names | NAMES_THAT_SAY_NOTHING
+    assert [name for name in MODULES if name.split(".")[-1] in taken - {"__main__"}] == []
+
+
+def test_depth() -> None:
+    assert [name for name in MODULES if name.count(".") > 2] == []
+
+
+def test_nothing_left_to_do() -> None:
+    # Written apart, so that this file does not hold the words itself.
+    words = ("TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error", "XX" + "X")
+    sources = [path for folder in (*PACKAGES, "tests", "scripts") for path in (ROOT / folder).rglob("*")]
+    found = []
+    for path in sources:
+        if path.is_file() and path.suffix in {".py", ".sql", ""}:
+            text = path.read_text(encoding="utf-8")
+            found += [f"{path.relative_to(ROOT)}: {word}" for word in words if word in text]
+    assert found == []
