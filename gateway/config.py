@@ -133,9 +133,7 @@ class Engine:
     master: str = _setting(
         "local[*]", "Spark master: local[*] is this machine; spark://..., yarn and k8s://... name a cluster.", _filled
     )
-    driver_memory: str = _setting(
-        "2g", "Java heap of the driver, which is all of Spark with a local master.", _filled
-    )
+    driver_memory: str = _setting("2g", "Java heap of the driver, which is all of Spark with a local master.", _filled)
     start_timeout: float = _setting(
         120.0, "Seconds to wait for Spark to start. A cluster may queue the application.", _at_least(1)
     )
@@ -157,9 +155,7 @@ class Storage:
     database: str = _setting(
         "freshgate_storage",
         "Database of the storage tables. One of its own, so that they do not clutter the users' databases.",
-        lambda value: (
-            None if value.isidentifier() and value.isascii() else "must be a plain name: letters, digits, _"
-        ),
+        lambda value: None if value.isidentifier() and value.isascii() else "must be a plain name: letters, digits, _",
     )
 
 

@@ -215,9 +215,7 @@ def _create_function(cursor: Cursor, temporary: bool) -> Forwarded | None:
             cursor.take()
     found = _UNTOUCHED
     if cursor.accept("RETURN"):
-        found = (
-            parsed(cursor.text, cursor.position) if cursor.at_query() else expression(cursor.text, cursor.position)
-        )
+        found = parsed(cursor.text, cursor.position) if cursor.at_query() else expression(cursor.text, cursor.position)
     return replace(found, creates_view=name, creates_function=True, temporary=temporary, touches_rows=False)
 
 

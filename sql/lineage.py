@@ -224,9 +224,7 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
         elif kind in _CONDITIONS and open_joins[-1]:
             open_joins[-1] -= 1
         elif kind is TokenType.TABLE and _begins_query(tokens, place):
-            yield from (
-                Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in _SELECT_ALL
-            )
+            yield from (Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in _SELECT_ALL)
             continue
         previous = kind
         yield token
@@ -237,9 +235,7 @@ def _begins_query(tokens: Sequence[Token], place: int) -> bool:
     if place + 1 >= len(tokens):
         return False
     after = tokens[place + 1]
-    if after.token_type is TokenType.FROM or not (
-        after.token_type is TokenType.IDENTIFIER or _WORD.match(after.text)
-    ):
+    if after.token_type is TokenType.FROM or not (after.token_type is TokenType.IDENTIFIER or _WORD.match(after.text)):
         return False
     before = tokens[place - 1].token_type if place else None
     if before is TokenType.R_PAREN:  # after the CTEs

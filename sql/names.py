@@ -16,11 +16,6 @@ def quote(identifier: str) -> str:
     return "`" + identifier.replace("`", "``") + "`"
 
 
-def literal(text: str) -> str:
-    """A Spark SQL string literal that reads back as `text`, with and without spark.sql.parser.escapedStringLiterals."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class Namespace:
     """What an unqualified name of a session resolves against."""

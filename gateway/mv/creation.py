@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -121,7 +122,7 @@ class Creation:
             if statement.if_not_exists or statement.or_replace:
                 return statement.or_replace
             raise NameTaken(
-                f"The materialized view {name} exists already. Drop it first, or use CREATE OR REPLACE or IF NOT EXISTS."
+                f"The materialized view {name} exists already. Drop it first, or use OR REPLACE or IF NOT EXISTS."
             )
         relation = await self._metastore.relation(name)
         if relation is not None:
@@ -272,9 +273,7 @@ class Creation:
                 sqlstate="42809",
             )
         if not if_exists:
-            raise NoSuchView(
-                f"There is no materialized view {name}. SHOW MATERIALIZED VIEWS IN {name.database} lists those there are."
-            )
+            raise NoSuchView(f"There is no materialized view {name}. See SHOW MATERIALIZED VIEWS IN {name.database}.")
 
 
 def _new_id(name: TableName) -> str:
@@ -289,7 +288,7 @@ def _check_column(view: TableName, column: str, type_sql: str) -> None:
             f"The materialized view {view} cannot have a column {VERSION_COLUMN}: its storage uses that name. "
             f"Give the column another alias."
         )
-    if "void" in type_sql.lower().replace("<", " ").replace(">", " ").replace(":", " ").replace(",", " ").split():
+    if "void" in re.findall(r"\w+", type_sql.lower()):
         raise DefinitionRefused(
             f"The column {column} of materialized view {view} has the type {type_sql}: a NULL without a type cannot be "
             f"stored. Give it one, for example CAST(NULL AS STRING) AS {column}."

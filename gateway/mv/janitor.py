@@ -112,9 +112,7 @@ class Janitor:
         return max(0.05, min(waiting) - self._clock()) if waiting else None
 
     def _held(self, retired: _Retired) -> bool:
-        return any(
-            read.sequence < retired.sequence and retired.view_id in read.views for read in self._reads.values()
-        )
+        return any(read.sequence < retired.sequence and retired.view_id in read.views for read in self._reads.values())
 
     async def sweep(self) -> None:
         """Drops everything that is due now."""

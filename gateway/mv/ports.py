@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -55,7 +55,7 @@ class Relation:
     name: TableName
     kind: RelationKind
     view_text: str = ""
-    namespace: Namespace = Namespace()
+    namespace: Namespace = field(default_factory=Namespace)
     """Against what the view's text resolves unqualified names."""
 
 

@@ -171,8 +171,6 @@ class Relay(asyncio.Protocol):
         upstream = await self._connect_upstream(dispatcher.upstream_login())
         upstream.attach(self)
         self._upstream = upstream
-        if not self._writable:
-            upstream.pause()
         return upstream
 
     def _login_late(self) -> None:
@@ -191,7 +189,7 @@ class Relay(asyncio.Protocol):
         if self._login_timer is not None:
             # Without SASL the first whole request is the login.
             self._stop_login_timer()
-        if self._is_free() and not self._queue:
+        if self._is_free():  # Then nothing is queued: whatever sets free drains the queue.
             self._decide(request)
             return
         self._queue.append(request)

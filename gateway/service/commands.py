@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gateway.errors import NoSuchView
 from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Creation, Creator
 from gateway.mv.executor import Executor, Report
-from gateway.errors import NoSuchView
 from gateway.service import info
 from gateway.service.operation import NO_ROWS, Result
 from gateway.service.session import Session
@@ -49,7 +49,5 @@ class Commands:
     def _view_id(self, name: TableName) -> str:
         view = self._catalog.named(name)
         if view is None:
-            raise NoSuchView(
-                f"There is no materialized view {name}. SHOW MATERIALIZED VIEWS IN {name.database} lists those there are."
-            )
+            raise NoSuchView(f"There is no materialized view {name}. See SHOW MATERIALIZED VIEWS IN {name.database}.")
         return view.id

@@ -25,12 +25,19 @@ ANONYMOUS = "anonymous"
 """Name and password of clients that give none, as Hive's drivers have it."""
 CLOSE_SECONDS = 10.0
 """For telling Spark that a lost client's sessions are over."""
-OPERATION_REQUESTS = frozenset(
-    {"GetOperationStatus", "CancelOperation", "CloseOperation", "GetResultSetMetadata", "FetchResults", "GetQueryId"}
-)
+OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATION_METHODS)
 METADATA_REQUESTS = frozenset(
-    "GetTypeInfo GetCatalogs GetSchemas GetTables GetTableTypes GetColumns GetFunctions GetPrimaryKeys"
-    " GetCrossReference".split()
+    [
+        "GetTypeInfo",
+        "GetCatalogs",
+        "GetSchemas",
+        "GetTables",
+        "GetTableTypes",
+        "GetColumns",
+        "GetFunctions",
+        "GetPrimaryKeys",
+        "GetCrossReference",
+    ]
 )
 
 
@@ -69,19 +76,17 @@ class Dispatch:
 
     def request(self, payload: bytes) -> Decision:
         head = message.peek(payload)
-        if head.name in OPERATION_REQUESTS:
-            return self._operation_request(head, payload)
         if head.name == "OpenSession":
             return self._open_session(payload)
-        handle = message.session_handle(payload)
+        handle = message.request_handle(payload)
         if handle is None:
             # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.
             return Forward(payload)
+        if head.name in OPERATION_REQUESTS:
+            return self._operation_request(handle, head, payload)
         session = self._sessions.find(handle, self._login.user)
         if session is None:
-            return self._refuse(
-                head, f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed."
-            )
+            return self._refuse(head, f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed.")
         return self._session_request(session, head, payload)
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
@@ -291,15 +296,12 @@ class Dispatch:
         if handle is None:
             route.route.abandon()
             status = message.reply_status(answer)
-            raise FreshgateError(
-                status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000"
-            )
+            raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
         return Forwarded(handle, [route.route.on_end], [route.route.on_close])
 
     # --- operations --------------------------------------------------------------------------------
 
-    def _operation_request(self, head: Head, payload: bytes) -> Decision:
-        handle = message.request_handle(payload)
+    def _operation_request(self, handle: Handle, head: Head, payload: bytes) -> Decision:
         found = self._sessions.find_operation(handle, self._login.user)
         if found is None:
             return self._refuse(head, f"Invalid OperationHandle: it is not {self._login.user}'s, or is closed.")
@@ -360,9 +362,7 @@ class Dispatch:
             case _:
                 return Answer(reply.exception(head.name, head.seqid, f"Invalid method name: '{head.name}'"))
 
-    async def _own_status(
-        self, session: Session, operation: Operation, head: Head, payload: bytes
-    ) -> Forward | Answer:
+    async def _own_status(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Forward | Answer:
         if not operation.settled:
             await operation.hold()
         if operation.continued is not None:

@@ -161,9 +161,7 @@ class Operation:
 
     def status(self, seqid: int) -> bytes:
         if self.error is not None:
-            return reply.operation_status(
-                seqid, self.state, self.error.sqlstate, str(self.error), has_result_set=True
-            )
+            return reply.operation_status(seqid, self.state, self.error.sqlstate, str(self.error), has_result_set=True)
         return reply.operation_status(seqid, self.state, has_result_set=True)
 
     def metadata(self, seqid: int) -> bytes:

@@ -28,7 +28,25 @@ from sql.parser import SyntaxProblem
 from sql.statement import Forwarded, Glance, Parts
 
 READING = frozenset(
-    "select values table show describe desc explain set reset list help cache uncache refresh clear analyze use".split()
+    [
+        "select",
+        "values",
+        "table",
+        "show",
+        "describe",
+        "desc",
+        "explain",
+        "set",
+        "reset",
+        "list",
+        "help",
+        "cache",
+        "uncache",
+        "refresh",
+        "clear",
+        "analyze",
+        "use",
+    ]
 )
 """First words of statements that never change a table; `with`, `from` and `map` may lead to an INSERT or MERGE."""
 WRITING_WORDS = frozenset({"insert", "merge", "update", "delete", "into"})

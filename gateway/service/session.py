@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from gateway.errors import UpstreamLost
 from gateway.mv.ports import SqlSession

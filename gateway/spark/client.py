@@ -12,7 +12,6 @@ import itertools
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol, Self
 
 from TCLIService import ttypes

@@ -187,8 +187,7 @@ class EmbeddedEngine:
         if not line:
             code = await child.wait()
             raise EngineFailed(
-                f"The engine ended with code {code} while starting; see engine.out and engine.log in "
-                f"{self._data_dir}."
+                f"The engine ended with code {code} while starting; see engine.out and engine.log in {self._data_dir}."
             )
         report = json.loads(line)
         if "error" in report:

@@ -117,9 +117,7 @@ def test_reads_equal_their_query(story: Story, picked: list[str], above: str, st
     )
     views = {f"m{number}": query for number, query in enumerate(picked)}
     first = next(iter(views))
-    views["top"] = (
-        above.format(f"({views[first]}) below") if " a " not in above else above.format(f"({views[first]})")
-    )
+    views["top"] = above.format(f"({views[first]}) below") if " a " not in above else above.format(f"({views[first]})")
     try:
         story.run(
             *(

@@ -46,9 +46,7 @@ def test_kill_during_a_refresh(database: Database, direct: Any, start_gateway: A
         (storage,) = [name for name in _storage_tables(direct, database.name) if not name.endswith("__definition")]
         current = rows(cursor, "SHOW MATERIALIZED VIEWS LIKE 'm'")[0][3]
         wait_until(
-            lambda: (
-                rows(direct, f"SHOW PARTITIONS freshgate_storage.{storage}") == [(f"freshgate_version={current}",)]
-            ),
+            lambda: rows(direct, f"SHOW PARTITIONS freshgate_storage.{storage}") == [(f"freshgate_version={current}",)],
             what="other versions to be dropped",
         )
         rows(cursor, "DROP MATERIALIZED VIEW m")

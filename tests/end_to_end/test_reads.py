@@ -124,8 +124,7 @@ def test_an_asynchronous_read_waits_for_the_refresh(view: Database) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT table_name FROM INFORMATION_SCHEMA.MATERIALIZED_VIEWS "
-        "WHERE table_schema = '{db}' AND table_name = 'm'",
+        "SELECT table_name FROM INFORMATION_SCHEMA.MATERIALIZED_VIEWS WHERE table_schema = '{db}' AND table_name = 'm'",
         "SELECT m.table_name FROM `project.{db}`.INFORMATION_SCHEMA.MATERIALIZED_VIEWS m WHERE m.table_name = 'm'",
         "SELECT MATERIALIZED_VIEWS.table_name FROM {db}.information_schema.materialized_views WHERE table_name = 'm'",
         "SELECT v.table_name FROM `{db}`.INFORMATION_SCHEMA.MATERIALIZED_VIEWS AS v "

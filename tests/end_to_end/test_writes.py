@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clients import Jdbc, pyhive, rows
+from clients import Jdbc
 from databases import Database
 from pyhive import hive
 

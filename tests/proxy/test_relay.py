@@ -368,7 +368,7 @@ async def test_a_decision_is_cancelled_when_its_client_goes() -> None:
 async def test_spark_lost_before_a_reply_gives_an_error_and_the_next_request_connects_again(
     client_mechanism: str,
 ) -> None:
-    lose = True
+    lose = False
 
     async def script(peer: Peer) -> None:
         while True:
@@ -380,6 +380,9 @@ async def test_spark_lost_before_a_reply_gives_an_error_and_the_next_request_con
 
     async with gateway(Spark(script=script)) as gate:
         peer = await gate.client(client_mechanism)
+        peer.send(calls.open_session())
+        assert await peer.message() == echo_of(calls.open_session())
+        lose = True
         peer.send(calls.execute("select 1"))
         assert message_of(await peer.message()) == "Spark is gone"
         lose = False

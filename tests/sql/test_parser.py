@@ -59,7 +59,7 @@ texts = st.text(st.characters(blacklist_categories=["Cs"]), max_size=12)
     st.booleans(),
     st.sampled_from(["", "\n", " -- note\n", "/* a /* b */ */"]),
 )
-def test_what_is_written_is_read(  # noqa: PLR0917  (hypothesis passes by position)
+def test_what_is_written_is_read(
     name: tuple[str, ...],
     columns: tuple[Column, ...],
     comment: str | None,

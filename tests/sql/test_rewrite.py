@@ -44,9 +44,7 @@ def test_inline_table_without_rows() -> None:
     assert text == "(SELECT CAST(c0 AS STRING) AS `a` FROM VALUES (NULL) AS t(c0) WHERE FALSE)"
 
 
-@given(
-    st.lists(st.tuples(st.text(st.characters(blacklist_categories=["Cs"])), st.none() | st.integers()), max_size=4)
-)
+@given(st.lists(st.tuples(st.text(st.characters(blacklist_categories=["Cs"])), st.none() | st.integers()), max_size=4))
 def test_an_inline_table_reads_no_relation(rows: list[tuple[str, int | None]]) -> None:
     text = f"SELECT * FROM {inline_table([('a', 'STRING'), ('n', 'BIGINT')], rows)} AS x JOIN db.t"
     found = classify(text)

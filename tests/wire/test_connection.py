@@ -84,6 +84,17 @@ def test_what_is_sent_ahead_of_the_login_is_bounded() -> None:
         connection.receive(b"x")
 
 
+@pytest.mark.parametrize("mechanism", [PLAIN, NOSASL])
+def test_a_request_inside_a_longer_one_is_not_taken_for_one(mechanism: str) -> None:
+    """A statement may hold the bytes of the request before it, cut so that they come alone."""
+    inner = calls.status()
+    outer = messages_head_of_statement(calls.execute("select 1"))[:-4] + len(inner).to_bytes(4, "big")
+    connection = logged_in() if mechanism == PLAIN else ClientConnection(BOTH, LIMITS)
+    wrap = frame if mechanism == PLAIN else bytes
+    assert connection.receive(wrap(inner))[-1] == inner
+    assert received(connection, [wrap(outer), wrap(inner), wrap(b"\0\0")]) == [outer + inner + b"\0\0"]
+
+
 def test_frames_without_content_are_no_requests() -> None:
     connection = logged_in()
     assert connection.receive(frame(b"")) == []
