@@ -316,6 +316,8 @@ class Dispatch:
         self, session: Session, operation: Forwarded, known_as: Handle, head: Head, payload: bytes
     ) -> Decision:
         """A request about one of Spark's operations; the client knows it under `known_as`."""
+        if operation.lost:
+            return self._lost_request(session, known_as, head)
         if head.name == "GetOperationStatus":
             if operation.final_status is not None:
                 return Answer(message.with_seqid(operation.final_status, head.seqid))
@@ -323,6 +325,14 @@ class Dispatch:
         if head.name == "CloseOperation":
             return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))
         return Forward(payload)
+
+    def _lost_request(self, session: Session, known_as: Handle, head: Head) -> Answer:
+        """The operation went with Spark. Closing it works: clients close the old one before they run the next."""
+        if head.name == "CloseOperation":
+            self._sessions.remove_operation(session, known_as)
+            return Answer(reply.closed(head.name, head.seqid))
+        session.told_lost = True
+        return Answer(self._error(head, _lost()))
 
     def _closed(self, session: Session, operation: Forwarded, known_as: Handle, answer: bytes) -> bytes:
         operation.close()

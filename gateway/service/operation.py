@@ -57,6 +57,8 @@ class Forwarded:
     """Called once when no row can be fetched any more."""
     final_status: bytes | None = None
     """The GetOperationStatus reply of the finished operation; answers all later ones."""
+    lost: bool = False
+    """Spark went away with it."""
 
     def end(self, *, succeeded: bool) -> None:
         actions, self.on_end = self.on_end, []

@@ -99,6 +99,11 @@ def _first_namespace(call: OpenCall) -> Namespace | None:
     return Namespace(call.configuration.get(DATABASE_KEY, "default").lower(), SESSION_CATALOG)
 
 
+def at_spark(operation: Operation | Forwarded) -> Forwarded | None:
+    """The operation at Spark, where there is one."""
+    return operation if isinstance(operation, Forwarded) else operation.continued
+
+
 class Sessions:
     """Every open session and operation, by handle: a handle works from any connection, but only for its user."""
 
@@ -115,22 +120,20 @@ class Sessions:
     def remove(self, session: Session) -> None:
         """The session is over: nothing of it runs at Spark any more."""
         self._sessions.pop(session.handle.guid, None)
-        self._close_operations(session)
+        for guid, operation in session.operations.items():
+            self._owners.pop(guid, None)
+            if (forwarded := at_spark(operation)) is not None:
+                forwarded.close()
+        session.operations.clear()
 
     def lose(self, session: Session) -> None:
         """Spark went away, with everything in the session. The gateway's own operations go on."""
         session.lost = True
         session.temporary.clear()
-        self._close_operations(session)
-
-    def _close_operations(self, session: Session) -> None:
-        for guid, operation in list(session.operations.items()):
-            forwarded = operation if isinstance(operation, Forwarded) else operation.continued
-            if forwarded is not None:
+        for operation in session.operations.values():
+            if (forwarded := at_spark(operation)) is not None:
+                forwarded.lost = True
                 forwarded.close()
-            if forwarded is not None or session.handle.guid not in self._sessions:
-                del session.operations[guid]
-                self._owners.pop(guid, None)
 
     def find(self, handle: Handle | None, user: str) -> Session | None:
         session = self._sessions.get(handle.guid) if handle else None

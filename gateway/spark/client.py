@@ -218,6 +218,8 @@ class Session:
                 on_handle(handle)
             outcome = await self.wait(handle)
             if outcome.error is not None:
+                if outcome.state != State.ERROR_STATE:
+                    await asyncio.sleep(LATE_JOB_SECONDS)  # canceled by somebody else; see _abandon
                 raise outcome.error
             result = await self._fetch(handle)
         except asyncio.CancelledError:

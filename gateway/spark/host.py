@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -243,7 +244,9 @@ def explain(error: BaseException) -> str:
             cause = cause.getCause()
         return str(cause.toString()).strip()
     if isinstance(error, PySparkRuntimeError) and error.getCondition() == "JAVA_GATEWAY_EXITED":
-        return "Java ended before Spark was up. Spark needs Java 17 or newer (JAVA_HOME or PATH)."
+        printed = Path("engine.out").read_text(encoding="utf-8", errors="replace")
+        reasons = re.findall(r"(?:Error|Exception): (.+)", printed)
+        return f"Java ended before Spark was up. {reasons[0] if reasons else 'See engine.out.'}"
     return str(error).strip() or type(error).__name__
 
 

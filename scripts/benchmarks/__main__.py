@@ -37,13 +37,22 @@ def main() -> int:
     """Prints the table and writes the JSON file. The exit code says nothing about targets."""
     options = _parser().parse_args()
     wanted = options.only or [*MEASURES, CLASSIFICATION]
-    figures = list(_measured(options, wanted))
+    figures: list[Figure] = []
+    try:
+        for figure in _measured(options, wanted):
+            figures.append(figure)
+    finally:
+        # A measure that fails must not take those with it that took an hour before.
+        _publish(options, figures)
+    return 0
+
+
+def _publish(options: argparse.Namespace, figures: list[Figure]) -> None:
     print(table(figures))
-    missed = sum(figure.met is False for figure in figures)
-    print(f"\n{sum(figure.met is True for figure in figures)} targets met, {missed} missed.")
+    verdicts = [figure.met for figure in figures]
+    print(f"\n{verdicts.count(True)} targets met, {verdicts.count(False)} missed.")
     if options.json is not None:
         options.json.write_text(json.dumps(_report(options, figures), indent=2) + "\n", encoding="utf-8")
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

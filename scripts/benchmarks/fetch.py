@@ -31,8 +31,8 @@ while (result.next()) {
 }
 return rows;
 """
-"""Runs inside the Java machine: a loop in Python would add its own microseconds to each of the driver's calls, on both
-sides alike, and so hide a part of the gateway's cost. Spark ships the compiler that it needs (Janino)."""
+"""Runs inside the Java machine: a loop in Python would add microseconds of its own to each of the driver's calls, on
+both sides alike, and so hide a part of the gateway's cost. Spark ships the compiler that it needs (Janino)."""
 
 
 def through_jdbc(stand: Stand) -> Iterator[Figure]:

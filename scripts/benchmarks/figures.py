@@ -90,11 +90,9 @@ def timed(work: Work) -> float:
 
 
 def shown(seconds: float, unit: str) -> str:
-    return (
-        f"{seconds * UNITS[unit]:.3g} {unit}"
-        if seconds * UNITS[unit] < 100
-        else f"{seconds * UNITS[unit]:.0f} {unit}"
-    )
+    """Three digits, or as many as the number has before the point."""
+    value = seconds * UNITS[unit]
+    return f"{value:.3g} {unit}" if value < 100 else f"{value:.0f} {unit}"
 
 
 HEADINGS = ("measure", "subject", "direct", "gateway", "result", "pairs' quartiles", "runs", "target", "")
@@ -103,12 +101,9 @@ HEADINGS = ("measure", "subject", "direct", "gateway", "result", "pairs' quartil
 def table(figures: Iterable[Figure]) -> str:
     """The figures as a Markdown table, columns aligned."""
     rows = [HEADINGS, *(_row(figure) for figure in figures)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
-    ]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, tuple("-" * width for width in widths))
+    return "\n".join(f"| {' | '.join(map(str.ljust, row, widths))} |" for row in rows)
 
 
 def _row(figure: Figure) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from gateway.wire.message import Handle
 from gateway.wire.sasl import COMPLETE, negotiation
 
 ENDLESS = "SELECT count(*) FROM range(100000000000000)"
+NAP = "SELECT java_method('java.lang.Thread', 'sleep', 5000L)"  # leaves no endless job behind when nobody cancels
 DEADLINE_SECONDS = 60.0
 
 
@@ -119,9 +120,9 @@ def test_session_opened_elsewhere(engine: Engine) -> None:
     asyncio.run(check())
 
 
-async def _started(session: Session) -> tuple[asyncio.Task[Rows], Handle]:
+async def _started(session: Session, sql: str = ENDLESS) -> tuple[asyncio.Task[Rows], Handle]:
     handles: asyncio.Future[Handle] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(session.run(ENDLESS, on_handle=handles.set_result))
+    task = asyncio.create_task(session.run(sql, on_handle=handles.set_result))
     return task, await handles
 
 
@@ -163,6 +164,7 @@ def test_cancel_from_outside_is_an_error_for_the_one_who_waits(engine: Engine) -
             with pytest.raises(StatementFailed, match="canceled") as failed:
                 await task
             assert failed.value.sqlstate == "HY008"
+            assert (await session.run("SELECT count(*) FROM range(1000)")).rows == [(1000,)]
 
     asyncio.run(check())
 
@@ -208,7 +210,7 @@ def test_connection_lost_while_a_statement_runs(engine: Engine) -> None:
         async with asyncio.timeout(DEADLINE_SECONDS), relay(engine) as (address, writers):
             connection = await Connection.open(address, "tester")
             session = await connection.open_session()
-            task, _ = await _started(session)
+            task, _ = await _started(session, NAP)
             for writer in writers:
                 writer.close()
             with pytest.raises(UpstreamLost):
