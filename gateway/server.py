@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog import Catalog, Leftover
 from gateway.mv.creation import Creation
 from gateway.mv.executor import Executor
-from gateway.mv.janitor import Janitor
+from gateway.mv.janitor import LATE_SECONDS, Janitor
 from gateway.mv.relations import Relations
 from gateway.proxy import upstream
 from gateway.proxy.listener import Listener, ListenerSettings
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 METASTORE_SESSIONS = 8
 """Sessions for short metastore statements, apart from those that refreshes occupy for minutes."""
 LISTING_CACHE = "spark.sql.filesourceTableRelationCacheSize"
+SCHEDULER_POOL = "spark.sql.thriftserver.scheduler.pool"
+"""Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
 RETRY_SECONDS = 1.0
 MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL}
 
@@ -60,11 +63,11 @@ class Server:
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
         self._engine = engine
-        self._refreshes = self._pool(settings.refresh.max_concurrent)
-        self._short = self._pool(METASTORE_SESSIONS)
+        self._refreshes = self._pool(settings.refresh.max_concurrent, {SCHEDULER_POOL: "freshgate"})
+        self._short = self._pool(METASTORE_SESSIONS, {})
         metastore = SparkMetastore(self._short)
         self._catalog = Catalog(metastore, settings.storage.database, METASTORE_SESSIONS)
-        self._janitor = Janitor(metastore, self._catalog.lock_of, settings.versions.retention)
+        self._janitor = Janitor(metastore, self._catalog.lock_of, self._catalog.kept, settings.versions.retention)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
         self._executor = Executor(self._catalog, self._relations, self._refreshes, self._janitor)
         creation = Creation(self._catalog, self._relations, metastore, self._refreshes, self._executor, self._janitor)
@@ -74,12 +77,13 @@ class Server:
         service = Service(self._catalog, router, SideConnections(engine, transport), mechanism=MECHANISMS[transport])
         self._listener = self._listen(partial(Dispatch, service))
 
-    def _pool(self, size: int) -> SessionPool:
+    def _pool(self, size: int, configuration: Mapping[str, str]) -> SessionPool:
         upstream_settings = self._settings.upstream
         return SessionPool(
             self._engine,
             upstream_settings.user,
             size,
+            configuration,
             password=upstream_settings.password,
             transport=upstream_settings.transport,
         )
@@ -110,6 +114,9 @@ class Server:
         leftovers = await self._load()
         for leftover in leftovers:
             self._janitor.retire(leftover.storage.table, leftover)
+        for view in self._catalog.views():
+            late = Leftover(view.storage, view.definition, frozenset())
+            self._janitor.retire(view.id, late, later_seconds=LATE_SECONDS)
         self._janitor.start()
         await self._listener.start()
         log.info("%d materialized views, %d leftovers to drop", len(self._catalog), len(leftovers))

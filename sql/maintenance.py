@@ -45,10 +45,16 @@ def create_storage(
 
 
 def create_public_view(
-    view: TableName, storage: TableName, columns: Sequence[str], version: int, comment: str | None = None
+    view: TableName,
+    storage: TableName,
+    columns: Sequence[str],
+    version: int,
+    comment: str | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> str:
     """The view that users read, over one version. Column comments come from the storage table."""
-    return f"CREATE VIEW {view.quoted}{_comment(comment)} AS {_shown(storage, columns, version)}"
+    listed = f" TBLPROPERTIES ({_pairs(properties)})" if properties else ""
+    return f"CREATE VIEW {view.quoted}{_comment(comment)}{listed} AS {_shown(storage, columns, version)}"
 
 
 def publish(view: TableName, storage: TableName, columns: Sequence[str], version: int) -> str:
@@ -95,6 +101,11 @@ def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:
     if not properties:
         raise ValueError("no property to set")
     return f"ALTER TABLE {storage.quoted} SET TBLPROPERTIES ({_pairs(properties)})"
+
+
+def set_view_properties(view: TableName, properties: Mapping[str, str], comment: str | None) -> str:
+    """Properties and comment of the public view; the metastore keeps the comment as one of them."""
+    return f"ALTER VIEW {view.quoted} SET TBLPROPERTIES ({_pairs({**properties, 'comment': comment or ''})})"
 
 
 def unset_properties(storage: TableName, keys: Iterable[str]) -> str:

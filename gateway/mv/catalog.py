@@ -33,6 +33,8 @@ class Entry:
     ledger: Ledger
     visible: bool = True
     """False while CREATE builds it: writes are noted already, no statement finds it by name."""
+    writing: int | None = None
+    """The version that a refresh is writing now."""
     uncertain: bool = False
     """The connection broke while a version was published: only the metastore knows which one is current."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -97,6 +99,13 @@ class Catalog:
         """Held over changes of the view's stored properties; a dropped view has none that matter."""
         entry = self._entries.get(view_id)
         return entry.lock if entry else asyncio.Lock()
+
+    def kept(self, view_id: str) -> frozenset[int] | None:
+        """The versions that are current or being written; None for a view that is not in the catalog."""
+        entry = self._entries.get(view_id)
+        if entry is None or entry.uncertain:
+            return None
+        return frozenset({entry.view.current.number, entry.writing or entry.view.current.number})
 
     def find(self, view_id: str) -> Entry | None:
         return self._entries.get(view_id)

@@ -236,14 +236,19 @@ class Creation:
         """The commit point: one metastore call that creates the public view, or turns the replaced one."""
         view = entry.view
         if self._catalog.named(view.name) is None:
-            text = maintenance.create_public_view(view.name, view.storage, view.columns, 1, view.comment)
+            text = maintenance.create_public_view(
+                view.name, view.storage, view.columns, 1, view.comment, view.properties
+            )
         else:
             text = maintenance.publish(view.name, view.storage, view.columns, 1)
         try:
             await creator.session.run(text)
         except (UpstreamLost, asyncio.CancelledError) as error:
             raise _Unsettled(error) from error
-        await self._replaced(self._catalog.show(entry))
+        replaced = self._catalog.show(entry)
+        if replaced is not None:
+            await creator.session.run(maintenance.set_view_properties(view.name, view.properties, view.comment))
+        await self._replaced(replaced)
 
     async def _replaced(self, entry: Entry | None) -> None:
         """The view of that name before, if any, is nobody's now; its readers keep it until they are done."""

@@ -161,18 +161,21 @@ class Executor:
         plan = plan_refresh(view, self._next_version(view), reason, renew_listing=self.renew_listing)
         self._tell(view, f"Refreshing materialized view {view.name} ({plan.method}: {reason})")
         began = time.monotonic()
+        entry.writing = plan.version
         try:
             async with self._sessions.session() as session:
                 await self._execute(entry, plan, session)
         except UpstreamLost:
-            self._discard(plan)
+            self._discard(entry, plan)
             raise
         except FreshgateError as error:
-            self._discard(plan)
+            self._discard(entry, plan)
             raise _failure(view, error) from error
         except asyncio.CancelledError:
-            self._discard(plan)
+            self._discard(entry, plan)
             raise
+        finally:
+            entry.writing = None
         self._tell(view, f"Refreshed materialized view {view.name} in {time.monotonic() - began:.2f} s")
         log.info("refreshed %s: version %d, %s, %s", view.name, plan.version, plan.method, reason)
 
@@ -230,8 +233,13 @@ class Executor:
         self._next_versions[view.id] = number + 1
         return number
 
-    def _discard(self, plan: RefreshPlan) -> None:
-        """The rows that a failed refresh may have written are nobody's: the janitor drops them."""
+    def _discard(self, entry: Entry, plan: RefreshPlan) -> None:
+        """The rows that a failed refresh may have written are nobody's: the janitor drops them.
+
+        Unless they may have been published: then they are a stray if they were not, once that is known.
+        """
+        if entry.uncertain:
+            return
         view = plan.view
         self._janitor.retire(view.id, Leftover(view.storage, view.definition, frozenset({plan.version})))
 

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 30.0
 """After a failed drop: Spark may be starting anew."""
+LATE_SECONDS = 600.0
+"""After a start: a refresh of the killed gateway before it may still run at Spark and write its rows late."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,11 +51,13 @@ class Janitor:
         self,
         metastore: Metastore,
         lock_of: Callable[[str], AbstractAsyncContextManager[object]],
+        kept: Callable[[str], frozenset[int] | None],
         retention_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metastore = metastore
         self._lock_of = lock_of
+        self._kept = kept
         self._retention = retention_seconds
         self._clock = clock
         self._sequence = count(1)
@@ -71,9 +75,9 @@ class Janitor:
         if self._reads.pop(read.sequence, None) and self._retired:
             self._wake.set()
 
-    def retire(self, view_id: str, leftover: Leftover) -> None:
+    def retire(self, view_id: str, leftover: Leftover, *, later_seconds: float = 0.0) -> None:
         """From now on no read begins to use this."""
-        due = self._clock() + self._retention
+        due = self._clock() + self._retention + later_seconds
         self._retired.append(_Retired(view_id, leftover, next(self._sequence), due))
         self._wake.set()
 
@@ -135,11 +139,24 @@ class Janitor:
             return
         if leftover.storage.table not in await self._metastore.tables(leftover.storage.database):
             return
-        present = leftover.versions & await self._metastore.versions(leftover.storage)
-        if present:
-            await self._metastore.run(maintenance.drop_versions(leftover.storage, sorted(present)))
+        present = await self._metastore.versions(leftover.storage)
+        kept = self._kept(retired.view_id)
+        unneeded = present & leftover.versions - (kept or frozenset())
+        if kept is not None:
+            unneeded |= self._strays(retired, present - kept)
+        if unneeded:
+            await self._metastore.run(maintenance.drop_versions(leftover.storage, sorted(unneeded)))
         async with self._lock_of(retired.view_id):
             found = await self._metastore.properties(leftover.storage)
             keys = [key for number in leftover.versions for key in stored.version_keys(found, number)]
             if keys:
                 await self._metastore.run(maintenance.unset_properties(leftover.storage, keys))
+
+    def _strays(self, retired: _Retired, unknown: frozenset[int]) -> frozenset[int]:
+        """Versions that nobody knows: a refresh whose gateway was killed may end at Spark long after."""
+        waiting = (
+            each.leftover.versions
+            for each in self._retired
+            if each is not retired and each.view_id == retired.view_id and each.leftover.versions is not None
+        )
+        return unknown.difference(*waiting)

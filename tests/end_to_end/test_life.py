@@ -96,7 +96,12 @@ def test_create_variants(database: Database) -> None:
     assert described == {"k": "the key", "v": None}
     database.run("CREATE MATERIALIZED VIEW IF NOT EXISTS m AS SELECT 5 AS five FROM t")
     assert database.rows("SELECT k FROM m") == [(1,), (2,)]
-    database.run("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT count(*), max(a) + 1 FROM t")
+    database.run(
+        "CREATE OR REPLACE MATERIALIZED VIEW m COMMENT 'two numbers' TBLPROPERTIES ('team' = 'sales') "
+        "AS SELECT count(*), max(a) + 1 FROM t"
+    )
+    shown = dict(database.rows("SHOW TBLPROPERTIES m"))
+    assert (shown["team"], shown["comment"]) == ("sales", "two numbers")
     assert database.rows("SELECT * FROM m") == [(2, 3)]
     database.run("INSERT INTO t VALUES (9, 'z')")
     assert database.rows("SELECT * FROM m") == [(3, 10)]
