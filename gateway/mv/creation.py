@@ -159,7 +159,11 @@ class Creation:
         self, statement: CreateMaterializedView, name: TableName, storage: TableName, creator: Creator
     ) -> MaterializedView:
         definition = definition_of(storage)
-        sources = await self._relations.sources_of(definition_reads(statement.query, creator.namespace))
+        # As Spark has stored it: with ${variables} substituted, and the namespace that it will resolve names against.
+        stored_view = await self._metastore.relation(definition)
+        if stored_view is None:
+            raise DefinitionRefused(f"The definition of materialized view {name} was dropped while it was created.")
+        sources = await self._relations.sources_of(definition_reads(stored_view.view_text, stored_view.namespace))
         self._check_sources(name, sources)
         columns = await self._metastore.columns(definition)
         for column, type_sql, _ in columns:
@@ -170,8 +174,8 @@ class Creation:
             name=name,
             storage=storage,
             definition=definition,
-            query=statement.query,
-            namespace=creator.namespace,
+            query=stored_view.view_text,
+            namespace=stored_view.namespace,
             columns=tuple(column for column, _, _ in columns),
             owner=creator.user,
             created_at=now,

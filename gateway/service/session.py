@@ -56,9 +56,9 @@ class Session:
         return (await self.side()).session(self.upstream_handle)
 
     async def side(self) -> SideConnection:
-        """The session's second connection to Spark, opened when first needed."""
+        """The session's second connection to Spark, opened when first needed and again when it broke."""
         async with self._side_lock:
-            if self._side is None:
+            if self._side is None or not self._side.alive:
                 self._side = await self._upstream.connect(self._login)
             return self._side
 

@@ -16,6 +16,11 @@ from gateway.wire.sasl import Login
 class SideConnection(Protocol):
     """One connection of the gateway's own to Spark."""
 
+    @property
+    def alive(self) -> bool:
+        """False when it broke or Spark has closed it."""
+        ...
+
     async def forward(self, payload: bytes) -> bytes:
         """Sends one request message, returns the reply message. Raises UpstreamLost."""
         ...
