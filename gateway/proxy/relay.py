@@ -21,6 +21,7 @@ from gateway.service.decision import Answer, Dispatcher, Forward, Login
 from gateway.wire.connection import PLAIN, ClientConnection
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.message import peek
+from gateway.wire.repeat import Repeat
 from gateway.wire.reply import exception
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,8 @@ class Relay(asyncio.Protocol):
         self._queue_bytes = 0
         self._reading = True
         self._writable = True
+        self._repeat: Repeat | None = None  # The last answer, where it may be given again while
+        self._repeat_while: Callable[[], bool] = bool  # this is true.
         self._ended: asyncio.Task[None] | None = None
 
     # --- the client's end --------------------------------------------------------------------------------
@@ -71,6 +74,12 @@ class Relay(asyncio.Protocol):
         self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_late)
 
     def data_received(self, data: bytes) -> None:
+        if self._repeat is not None:
+            answer = self._repeat.answer(data)
+            if answer is not None and self._repeat_while() and self._transport is not None:
+                self._transport.write(answer)
+                return
+            self._repeat = None
         if self._is_closing():
             return
         try:
@@ -91,6 +100,7 @@ class Relay(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._writable = False
+        self._repeat = None
         if self._upstream is not None:
             self._upstream.pause()
 
@@ -104,6 +114,7 @@ class Relay(asyncio.Protocol):
         if self._login_timer is not None:
             self._login_timer.cancel()
         self._queue.clear()
+        self._repeat = None
         self._ended = self._loop.create_task(self._end())
 
     def close(self) -> None:
@@ -244,6 +255,9 @@ class Relay(asyncio.Protocol):
     def _act(self, request: bytes, action: Forward | Answer) -> None:
         if isinstance(action, Answer):
             self._answer(action.payload)
+            if action.repeat_while is not None and self._writable and not self._queue and self._wire.at_border:
+                self._repeat = Repeat(request, action.payload, framed=self._wire.framed)
+                self._repeat_while = action.repeat_while
             return
         self._request, self._forward, self._streamed = request, action, False
         if self._upstream is not None:
@@ -348,6 +362,7 @@ class Relay(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     def _close(self, last_words: bytes = b"") -> None:
+        self._repeat = None
         if self._transport is None or self._transport.is_closing():
             return
         if last_words:

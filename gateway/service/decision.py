@@ -26,9 +26,14 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The reply, without asking Spark."""
+    """The reply, without asking Spark.
+
+    With `repeat_while` it answers the same request again and again, sequence ids aside and without asking the
+    dispatcher, as long as nothing else comes from the client and `repeat_while()` is true.
+    """
 
     payload: bytes
+    repeat_while: Callable[[], bool] | None = None
 
 
 Decision = Forward | Answer | Awaitable[Forward | Answer]

@@ -320,7 +320,8 @@ class Dispatch:
             return self._lost_request(session, known_as, head)
         if head.name == "GetOperationStatus":
             if operation.final_status is not None:
-                return Answer(message.with_seqid(operation.final_status, head.seqid))
+                # The Hive 2.3 driver asks once per row.
+                return Answer(message.with_seqid(operation.final_status, head.seqid), operation.is_open)
             return Forward(payload, lambda answer: _status_seen(operation, answer))
         if head.name == "CloseOperation":
             return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))

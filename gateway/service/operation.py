@@ -59,6 +59,10 @@ class Forwarded:
     """The GetOperationStatus reply of the finished operation; answers all later ones."""
     lost: bool = False
     """Spark went away with it."""
+    closed: bool = False
+
+    def is_open(self) -> bool:
+        return not self.closed
 
     def end(self, *, succeeded: bool) -> None:
         actions, self.on_end = self.on_end, []
@@ -67,6 +71,7 @@ class Forwarded:
 
     def close(self) -> None:
         """The client is done with it. Unless its end was seen it may have failed or not."""
+        self.closed = True
         self.end(succeeded=False)
         actions, self.on_close = self.on_close, []
         for action in actions:

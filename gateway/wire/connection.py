@@ -60,6 +60,15 @@ class ClientConnection:
         """The login is accepted."""
         return self._ready
 
+    @property
+    def at_border(self) -> bool:
+        """Nothing of a request has come that is not complete."""
+        return self._ready and not self._held and self._requests.at_border and self._frame_at_border
+
+    @property
+    def _frame_at_border(self) -> bool:
+        return self._frames is None or self._frames.at_border
+
     def receive(self, data: bytes) -> list[Event]:
         """What is complete with these bytes, in order."""
         if self._ready:
@@ -152,6 +161,10 @@ class _RequestReader:
 
     def _new_scanner(self) -> MessageScanner:
         return MessageScanner(self._limits.request_bytes_max, self._limits.values_max)
+
+    @property
+    def at_border(self) -> bool:
+        return not self._parts
 
     def is_alike(self, payload: bytes) -> bool:
         """The payload is the last request again, but for its sequence id, and so one whole request as that

@@ -13,7 +13,7 @@ from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire import reply as replies
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import frame
-from gateway.wire.message import peek, reply_status, with_seqid
+from gateway.wire.message import operation_state, peek, reply_status, with_seqid
 from gateway.wire.rowset import Column, row_set
 from gateway.wire.sasl import COMPLETE, negotiation, refusal
 from tests.proxy.peers import LIMITS, Peer, Service, Spark, echo_of, gateway, login_bytes, until
@@ -125,6 +125,55 @@ async def test_bytes_pass_unchanged(client_mechanism: str, spark_mechanism: str)
             reply = page if peek(request).name == "FetchResults" else echo_of(request)
             assert await peer.message() == reply
         assert seen == requests
+
+
+@MECHANISMS
+async def test_an_answer_repeats_until_something_else_comes(client_mechanism: str) -> None:
+    """The dispatcher is asked once for a run of equal requests, again after another one, and when told so."""
+    asked: list[int] = []
+    valid = True
+
+    def decide(request: bytes) -> Decision:
+        seqid = peek(request).seqid
+        asked.append(seqid)
+        answer = with_seqid(replies.operation_status(0, len(asked)), seqid)
+        return Answer(answer, lambda: valid) if peek(request).name == "GetOperationStatus" else Forward(request)
+
+    async def state_of(peer: Peer, seqid: int) -> int | None:
+        peer.send(calls.status(seqid))
+        reply = await peer.message()
+        assert peek(reply).seqid == seqid
+        return operation_state(reply)
+
+    async with gateway(service=service(decide)) as gate:
+        peer = await gate.client(client_mechanism)
+        assert [await state_of(peer, seqid) for seqid in (1, 2, 3)] == [1, 1, 1]
+        peer.send(calls.fetch(4))
+        await peer.message()
+        assert [await state_of(peer, seqid) for seqid in (5, 6)] == [3, 3]
+        valid = False
+        assert [await state_of(peer, seqid) for seqid in (7, 8)] == [4, 5]
+        assert asked == [1, 4, 5, 7, 8]
+
+
+@MECHANISMS
+async def test_a_repeated_request_in_pieces_is_answered(client_mechanism: str) -> None:
+    def decide(request: bytes) -> Decision:
+        return Answer(with_seqid(replies.operation_status(0, 2), peek(request).seqid), lambda: True)
+
+    async with gateway(service=service(decide)) as gate:
+        peer = await gate.client(client_mechanism)
+        peer.send(calls.status(1))
+        await peer.message()
+        whole = frame(calls.status(2)) if peer.framed else calls.status(2)
+        for byte in whole * 2:
+            peer.writer.write(bytes([byte]))
+            await peer.writer.drain()
+        assert [peek(await peer.message()).seqid for _ in range(2)] == [2, 2]
+        peer.writer.write(whole + whole + whole[:10])
+        assert [peek(await peer.message()).seqid for _ in range(2)] == [2, 2]
+        peer.writer.write(whole[10:])
+        assert peek(await peer.message()).seqid == 2
 
 
 @MECHANISMS

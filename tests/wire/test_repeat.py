@@ -1,0 +1,41 @@
+"""A repeated request is answered as a slow look at it would, and nothing else is."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.wire import reply, request
+from gateway.wire.frame import frame
+from gateway.wire.message import Handle, with_seqid
+from gateway.wire.repeat import Repeat
+
+REQUEST = request.operation_status(Handle(b"g" * 16, b"s" * 16))
+REPLY = reply.operation_status(0, 2)
+seqids = st.integers(-(2**31), 2**31 - 1)
+
+
+@given(st.booleans(), seqids, seqids)
+def test_the_same_request_gets_the_same_reply(framed: bool, first: int, later: int) -> None:
+    on_wire = frame if framed else bytes
+    repeat = Repeat(with_seqid(REQUEST, first), with_seqid(REPLY, first), framed=framed)
+    assert repeat.answer(on_wire(with_seqid(REQUEST, later))) == on_wire(with_seqid(REPLY, later))
+
+
+@given(st.booleans(), st.integers(0, len(REQUEST) + 3), st.integers(1, 255))
+def test_any_other_byte_is_another_request(framed: bool, place: int, flipped: int) -> None:
+    data = bytearray(frame(REQUEST) if framed else REQUEST)
+    place %= len(data)
+    data[place] ^= flipped
+    answer = Repeat(REQUEST, REPLY, framed=framed).answer(bytes(data))
+    start = (4 if framed else 0) + 8 + len("GetOperationStatus")
+    assert (answer is not None) == (start <= place < start + 4)
+
+
+@given(st.booleans(), st.integers(0, 3), st.binary(max_size=3))
+def test_parts_and_pairs_are_left_to_the_reader(framed: bool, cut: int, more: bytes) -> None:
+    whole = frame(REQUEST) if framed else REQUEST
+    data = whole[: len(whole) - cut] + more
+    if data != whole:
+        assert Repeat(REQUEST, REPLY, framed=framed).answer(data) is None
+    assert Repeat(REQUEST, REPLY, framed=framed).answer(whole + whole) is None
