@@ -115,6 +115,10 @@ class Catalog:
         ids = {view_id for table in tables for view_id in self._dependents.get(table, ())}
         return [self._entries[view_id] for view_id in sorted(ids)]
 
+    def tables(self) -> list[TableName]:
+        """Every base table."""
+        return list(self._dependents)
+
     def tables_in(self, database: str) -> frozenset[TableName]:
         """The base tables that lie in a database."""
         return frozenset(table for table in self._dependents if table.database == database)

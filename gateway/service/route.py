@@ -7,6 +7,7 @@ it reads and writes decides whether views are made fresh first, whether a write 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +27,8 @@ from sql.classify import classify, glance
 from sql.names import Namespace, TableName
 from sql.parser import SyntaxProblem
 from sql.statement import Forwarded, Glance, Parts
+
+log = logging.getLogger(__name__)
 
 READING = frozenset(
     [
@@ -121,7 +124,7 @@ class Router:
         writes = _may_write(look)
         if writes and not RELATION_WORDS.isdisjoint(look.words):
             return None
-        if not self._catalog.idle and self._of_interest(session, look, writes):
+        if not self._catalog.idle and (self._of_interest(session, look, writes) or (writes and _composed(look, text))):
             return None
         route = Route()
         if writes:
@@ -161,6 +164,10 @@ class Router:
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
         self._refuse_protected(statement, targets)
         route = Route(text=self._with_information_schema(text, statement))
+        if not statement.exact:
+            log.info("statement not understood (%s), so every name in it counts: %.200s", statement.reason, text)
+        if not statement.exact and targets and _composed(look, text):
+            targets += self._catalog.tables()
         write = self._open_write(statement, look, targets)
         if write is not None:
             self._note(route, write)
@@ -321,6 +328,11 @@ def _may_write(look: Glance) -> bool:
 
 def _may_change_namespace(look: Glance) -> bool:
     return "use" in look.words or (look.keyword == "set" and "catalog" in look.words)
+
+
+def _composed(look: Glance, text: str) -> bool:
+    """A table's name may be put together when the statement runs, so that what it writes does not stand in it."""
+    return look.keyword == "execute" or "identifier" in look.words or "${" in text
 
 
 def _forget_namespace(session: Session, _: bool) -> None:

@@ -21,6 +21,7 @@ def view(shared: Database) -> Database:
         "INSERT INTO source VALUES (5, 'z')",
         "CREATE TABLE bystander (a INT) USING parquet",
         f"CREATE MATERIALIZED VIEW m AS {QUERY}",
+        "SET hidden=t",
     )
     return shared
 
@@ -39,6 +40,8 @@ WRITES = [
     "BEGIN INSERT INTO t VALUES (12, 'f'); END",
     "TRUNCATE TABLE t",
     "INSERT INTO t TABLE source",
+    "INSERT INTO IDENTIFIER('t' || '') VALUES (13, 'g')",
+    "INSERT INTO ${{hidden}} VALUES (14, 'h')",
     "-- a comment; with a semicolon\nINSERT /* m */ INTO t VALUES (1, 'x')",
 ]
 
