@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +37,8 @@ CLASSIFICATION = "classification"
 def main() -> int:
     """Prints the table and writes the JSON file. The exit code says nothing about targets."""
     options = _parser().parse_args()
+    # Without this a SIGTERM would leave Spark and the gateway running.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     wanted = options.only or [*MEASURES, CLASSIFICATION]
     figures: list[Figure] = []
     try:
