@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from py4j.java_gateway import JavaObject
+from py4j.java_gateway import JavaGateway, JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
@@ -183,6 +183,7 @@ def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]
     gateway = launch_gateway(conf, popen_kwargs={"pass_fds": (lock,)})
     jvm.append(gateway.proc)
     threading.Thread(target=_end_with_jvm, args=(gateway.proc,), daemon=True).start()
+    let_sessions_close(gateway)
     system = gateway.jvm.java.lang.System
     for key, value in SERVER_SETTINGS.items():
         system.setProperty(key, value)
@@ -196,6 +197,35 @@ def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]
     port = _port_of(server)
     with socket.create_connection((LOOPBACK, port), timeout=10):
         return port
+
+
+_NO_HIVE_FUNCTIONS = """
+    java.lang.reflect.Field state =
+        Class.forName("org.apache.hadoop.hive.ql.metadata.Hive").getDeclaredField("didRegisterAllFuncs");
+    state.setAccessible(true);
+    ((java.util.concurrent.atomic.AtomicInteger) state.get(null)).set(2);
+"""
+
+
+def let_sessions_close(gateway: JavaGateway) -> None:
+    """Keeps CloseSession from hanging.
+
+    Closing a session makes Hive's client register Hive's own functions, once for the process. That fails, because Spark
+    ships without hive-llap-common (SPARK-51041), and leaves the registration marked as under way: each later close
+    that comes there waits for its end for ever. Spark uses none of those functions, so they are marked as registered
+    (2 in Hive 2.3.10's Hive.registerAllFunctionsOnce). py4j turns the marker, a Java number, into a Python one, so
+    the script runs inside Java, by the compiler that Spark brings.
+    """
+    script = gateway.jvm.org.codehaus.janino.ScriptEvaluator()
+    thrown = gateway.new_array(gateway.jvm.java.lang.Class, 1)
+    thrown[0] = gateway.jvm.java.lang.Class.forName("java.lang.Exception")
+    script.setThrownExceptions(thrown)
+    try:
+        script.cook(_NO_HIVE_FUNCTIONS)
+        script.evaluate(gateway.new_array(gateway.jvm.java.lang.Object, 0))
+    except Py4JJavaError as error:
+        # Another Spark may have another Hive, without this marker: better a session that may hang than no engine.
+        print(f"CloseSession is left as it is: {explain(error)}", flush=True)
 
 
 # A shell that is set up for some other Spark must not send ours to the wrong jars, port or interface.
