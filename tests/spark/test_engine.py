@@ -6,10 +6,12 @@ import asyncio
 import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
+from clients import pyhive, rows
 from processes import Engine, Program, descendants, none_alive, wait_until
 
 from gateway import config
@@ -150,3 +152,14 @@ def test_external_engine_has_the_address_it_was_given() -> None:
         await engine.stop()
 
     asyncio.run(check())
+
+
+def test_many_sessions_close(engine: Engine) -> None:
+    """Spark alone would leave some of them waiting for ever (see `host.let_sessions_close`)."""
+
+    def visit(_: int) -> list[tuple[int]]:
+        with pyhive(engine.host, engine.port) as cursor:
+            return rows(cursor, "SELECT 1")
+
+    with ThreadPoolExecutor(50) as pool:
+        assert list(pool.map(visit, range(50), timeout=120)) == [[(1,)]] * 50
