@@ -89,12 +89,13 @@ async def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     engine = _engine(settings)
+    server = Server(settings, engine)
+    server.bind()
     stopped = asyncio.create_task(stopping.wait())
     try:
-        if not await _unless(stopped, engine.start()):
-            return
-        server = Server(settings, engine)
         try:
+            if not await _unless(stopped, engine.start()):
+                return
             if await _unless(stopped, server.start()):
                 address = Address(settings.listen.host, server.port)
                 print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)

@@ -75,6 +75,12 @@ def _filled(value: Any) -> str | None:
     return None if value else "must not be empty"
 
 
+def _storage_database(value: Any) -> str | None:
+    # The metastore folds names: one with capitals would be taken for another database after a restart.
+    plain = value.isidentifier() and value.isascii() and value == value.lower() and value != "default"
+    return None if plain else "must be small letters, digits and _, and not the default database"
+
+
 def _address_or_empty(value: Any) -> str | None:
     if value:
         try:
@@ -155,7 +161,13 @@ class Storage:
     database: str = _setting(
         "freshgate_storage",
         "Database of the storage tables. One of its own, so that they do not clutter the users' databases.",
-        lambda value: None if value.isidentifier() and value.isascii() else "must be a plain name: letters, digits, _",
+        _storage_database,
+    )
+    definition_characters: int = _setting(
+        32000,
+        "Longest definition. Spark keeps it in the metastore, and the embedded Derby stores 32,700 characters; raise "
+        "it for a metastore on MySQL or PostgreSQL.",
+        _at_least(100),
     )
 
 
@@ -199,7 +211,7 @@ class Limits:
         2000, "Client connections at one time; the embedded Spark has as many threads for them.", _at_least(1)
     )
     request_bytes: int = _setting(
-        67108864, "Longest request of a client: 64 MiB, far above any statement text.", _at_least(4096)
+        16777216, "Longest request of a client: 16 MiB, far above any statement text.", _at_least(4096)
     )
     login_seconds: float = _setting(
         30.0,

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 METASTORE_SESSIONS = 8
 """Sessions for short metastore statements, apart from those that refreshes occupy for minutes."""
-LISTING_CACHE = "spark.sql.filesourceTableRelationCacheSize"
+LISTING_CACHES = ("spark.sql.filesourceTableRelationCacheSize", "spark.sql.hive.filesourcePartitionFileCacheSize")
 SCHEDULER_POOL = "spark.sql.thriftserver.scheduler.pool"
 """Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
 RETRY_SECONDS = 1.0
@@ -70,7 +70,15 @@ class Server:
         self._janitor = Janitor(metastore, self._catalog.lock_of, self._catalog.kept, settings.versions.retention)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
         self._executor = Executor(self._catalog, self._relations, self._refreshes, self._janitor)
-        creation = Creation(self._catalog, self._relations, metastore, self._refreshes, self._executor, self._janitor)
+        creation = Creation(
+            self._catalog,
+            self._relations,
+            metastore,
+            self._refreshes,
+            self._executor,
+            self._janitor,
+            settings.storage.definition_characters,
+        )
         commands = Commands(self._catalog, creation, self._executor)
         router = Router(self._catalog, self._relations, self._executor, self._janitor, commands)
         transport = settings.upstream.transport
@@ -109,14 +117,18 @@ class Server:
     def port(self) -> int:
         return self._listener.port
 
+    def bind(self) -> None:
+        """Takes the port, before Spark is started for half a minute. Raises OSError for a taken one."""
+        self._listener.bind()
+
     async def start(self) -> None:
-        """Reads the catalog, cleans up after a crash, listens. Raises FreshgateError, or OSError for a taken port."""
+        """Reads the catalog, cleans up after a crash, listens. Raises FreshgateError."""
         leftovers = await self._load()
         for leftover in leftovers:
             self._janitor.retire(leftover.storage.table, leftover)
         for view in self._catalog.views():
-            late = Leftover(view.storage, view.definition, frozenset())
-            self._janitor.retire(view.id, late, later_seconds=LATE_SECONDS)
+            strays = Leftover(view.storage, view.definition, frozenset())
+            self._janitor.retire(view.id, strays, later_seconds=LATE_SECONDS)
         self._janitor.start()
         await self._listener.start()
         log.info("%d materialized views, %d leftovers to drop", len(self._catalog), len(leftovers))
@@ -124,6 +136,7 @@ class Server:
     async def _load(self) -> list[Leftover]:
         """Waits for a Thrift server that is not up yet, as long as the engine may take to start."""
         deadline = asyncio.get_running_loop().time() + self._settings.engine.start_timeout
+        told = False
         while True:
             try:
                 self._executor.renew_listing = await self._caches_listings()
@@ -131,20 +144,22 @@ class Server:
             except UpstreamLost as error:
                 if asyncio.get_running_loop().time() > deadline:
                     raise
-                log.warning("waiting for Spark: %s", error)
+                if not told:
+                    told = True
+                    log.warning("waiting for Spark: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _caches_listings(self) -> bool:
         """Whether Spark's sessions keep file listings of their own, so that a refresh must renew them first."""
         try:
             async with self._short.session() as session:
-                answer = await session.run(f"SET {LISTING_CACHE}")
+                sizes = [(await session.run(f"SET {name}")).rows[0][1] for name in LISTING_CACHES]
         except UpstreamLost:
             raise
         except FreshgateError as error:
-            log.warning("cannot ask for %s: %s", LISTING_CACHE, error)
+            log.warning("cannot ask for the sizes of Spark's listing caches: %s", error)
             return True
-        return str(answer.rows[0][1]) != "0"
+        return any(str(size) != "0" for size in sizes)
 
     async def stop(self) -> None:
         """Closes clients, stops refreshes, frees what they had at Spark."""

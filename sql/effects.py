@@ -267,7 +267,7 @@ def _insert(cursor: Cursor) -> Forwarded | None:
     start = cursor.text.lower().index("insert", skip_blank(cursor.text))
     overwrites = cursor.accept_any("INTO", "OVERWRITE") == "OVERWRITE"
     if overwrites and (cursor.sees("DIRECTORY") or cursor.sees("LOCAL", "DIRECTORY")):
-        return replace(_body(cursor), writes=(), exact=False, reason="writes files: they may be a table's")
+        return replace(_body(cursor), writes=(), writes_files=True)
     cursor.accept("TABLE")
     if (name := _name(cursor)) is None:
         return None

@@ -265,7 +265,8 @@ def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
         reads=tuple(reads),
         writes=tuple(dict.fromkeys(_named(target, text).parts for target in targets)),
         calls=calls,
-        touches_rows=bool(targets) or not _is_empty(tree),
+        # What follows a pipe may bring rows again.
+        touches_rows=bool(targets) or "|>" in text or not _is_empty(tree),
     )
 
 

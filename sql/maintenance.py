@@ -15,9 +15,6 @@ from sql.statement import Column
 VERSION_COLUMN = "freshgate_version"
 """The storage table's partition column: which version a row belongs to."""
 
-StorageColumn = tuple[str, str, str | None]
-"""A column's name, its type as SQL, its comment."""
-
 
 def create_database(database: str) -> str:
     return f"CREATE DATABASE IF NOT EXISTS {quote(database)}"
@@ -30,18 +27,17 @@ def create_definition(definition: TableName, query: str, columns: Sequence[Colum
 
 
 def create_storage(
-    storage: TableName,
-    columns: Sequence[StorageColumn],
-    properties: Mapping[str, str],
-    comment: str | None = None,
+    storage: TableName, definition: TableName, properties: Mapping[str, str], comment: str | None = None
 ) -> str:
-    """The managed table that holds the versions' rows, a partition a version."""
-    listed = "".join(f"{quote(name)} {kind}{_comment(text)}, " for name, kind, text in columns)
-    text = (
-        f"CREATE TABLE {storage.quoted} ({listed}{quote(VERSION_COLUMN)} BIGINT) USING parquet "
-        f"PARTITIONED BY ({quote(VERSION_COLUMN)}){_comment(comment)}"
+    """The managed table that holds the versions' rows, a partition a version; no row yet.
+
+    Made from the definition itself: no text that Spark prints of a type names every type so that it can be read back.
+    """
+    return (
+        f"CREATE TABLE {storage.quoted} USING parquet PARTITIONED BY ({quote(VERSION_COLUMN)}){_comment(comment)} "
+        f"TBLPROPERTIES ({_pairs(properties)}) "
+        f"AS SELECT *, CAST(0 AS BIGINT) AS {quote(VERSION_COLUMN)} FROM {definition.quoted} LIMIT 0"
     )
-    return f"{text} TBLPROPERTIES ({_pairs(properties)})" if properties else text
 
 
 def create_public_view(
@@ -106,6 +102,11 @@ def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:
 def set_view_properties(view: TableName, properties: Mapping[str, str], comment: str | None) -> str:
     """Properties and comment of the public view; the metastore keeps the comment as one of them."""
     return f"ALTER VIEW {view.quoted} SET TBLPROPERTIES ({_pairs({**properties, 'comment': comment or ''})})"
+
+
+def unset_view_properties(view: TableName, keys: Iterable[str]) -> str:
+    """At least one key."""
+    return f"ALTER VIEW {view.quoted} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(safe_literal, keys))})"
 
 
 def unset_properties(storage: TableName, keys: Iterable[str]) -> str:

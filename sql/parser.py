@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sql.names import SESSION_CATALOG
 from sql.scan import QUOTES, Cursor, Lexeme, identifier, lexemes, skip_blank
 from sql.statement import (
     Column,
@@ -232,7 +233,10 @@ def _call(grammar: _Grammar) -> Command:
 def _show(grammar: _Grammar) -> Command:
     database = None
     if grammar.accept_any("IN", "FROM"):
-        database = grammar.expect_name("a database", before=("LIKE",))[-1]
+        name = grammar.expect_name("a database", before=("LIKE",))
+        if len(name) > 1 and (len(name) > 2 or name[0].lower() != SESSION_CATALOG):
+            raise grammar.problem("a database of Spark's own catalog")
+        database = name[-1]
     liked = grammar.accept("LIKE")
     pattern = grammar.string()
     if liked and pattern is None:

@@ -5,6 +5,7 @@ A statement is never printed anew; what must change is replaced where it stands.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -79,9 +80,18 @@ def _constant(value: Value, kind: str) -> str:
     return safe_literal(value) if isinstance(value, str) else str(value)
 
 
-def replacement(reference: Reference, query: str, alias: str) -> tuple[int, int, str]:
-    """The splice that puts a bracketed query in a mention's place, under `alias` if the mention brings none."""
-    return reference.start, reference.end, query if reference.aliased else f"{query} AS {alias}"
+_TABLE_STATEMENT = re.compile(r"\btable\s+\Z", re.IGNORECASE)
+
+
+def replacement(text: str, reference: Reference, query: str, alias: str) -> tuple[int, int, str]:
+    """The splice that puts a bracketed query in a mention's place, under `alias` if the mention brings none.
+
+    `TABLE name` takes no bracketed query, so its TABLE becomes a SELECT.
+    """
+    named = query if reference.aliased else f"{query} AS {alias}"
+    if (found := _TABLE_STATEMENT.search(text, 0, reference.start)) is not None:
+        return found.start(), reference.end, f"SELECT * FROM {named}"
+    return reference.start, reference.end, named
 
 
 def information_schema_references(statement: Forwarded) -> tuple[tuple[Reference, str | None], ...]:
@@ -96,6 +106,11 @@ def information_schema_references(statement: Forwarded) -> tuple[tuple[Reference
     for reference in statement.reads:
         path = [step.lower() for part in reference.parts for step in part.split(".")]
         if path[-2:] == ["information_schema", "materialized_views"]:
-            database = path[-3] if len(path) > 2 and path[-3:-2] != [SESSION_CATALOG] else None
+            database = path[-3] if len(path) > 2 and not _is_everywhere(path[-3]) else None
             found.append((reference, database))
     return tuple(found)
+
+
+def _is_everywhere(qualifier: str) -> bool:
+    """Spark's own catalog, and BigQuery's regions, limit to no database."""
+    return qualifier == SESSION_CATALOG or qualifier.startswith("region-")

@@ -1,10 +1,8 @@
-"""What a statement's text can be: a value per kind. `classify` makes them, `service.dispatch` acts on them."""
+"""What a statement's text can be: a value per kind. `classify` makes them, `service.route` acts on them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-from sql.names import TableName  # noqa: F401  (named in docstrings)
 
 Parts = tuple[str, ...]
 """A name as it stands in the text, one string per dotted part, back quotes removed, case kept."""
@@ -97,6 +95,8 @@ class Forwarded:
     """`creates_view` names a SQL function: found in the `calls`, not the `reads`, of the statements that use it."""
     calls: tuple[Parts, ...] = ()
     """Names that stand before a bracket, built-in functions among them: a SQL function may hold a query."""
+    writes_files: bool = False
+    """INSERT OVERWRITE DIRECTORY: the files may be those of any table."""
     touches_rows: bool = True
     """False where no row is read or changed: EXPLAIN, DESCRIBE, SHOW, and schema probes (WHERE 1=0, LIMIT 0)."""
     changes_namespace: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -33,6 +33,8 @@ class Entry:
     ledger: Ledger
     visible: bool = True
     """False while CREATE builds it: writes are noted already, no statement finds it by name."""
+    recorded: bool = True
+    """The catalog's properties exist, so marks can be stored."""
     writing: int | None = None
     """The version that a refresh is writing now."""
     uncertain: bool = False
@@ -61,7 +63,8 @@ class Catalog:
         self._entries: dict[str, Entry] = {}
         self._by_name: dict[TableName, Entry] = {}
         self._dependents: dict[TableName, frozenset[str]] = {}
-        self._name_locks: dict[TableName, asyncio.Lock] = {}
+        self._name_locks: dict[TableName, tuple[asyncio.Lock, int]] = {}
+        """With how many hold a lock or wait for it."""
         self.storage_database = storage_database
         self.writes = OpenWrites()
         self.view_words: frozenset[str] = frozenset()
@@ -169,14 +172,27 @@ class Catalog:
             raise
 
     def end_write(self, write: Write) -> None:
-        """Notes that a write has ended, however it did."""
+        """Notes that a write has ended."""
         self.writes.end(write)
-        for entry in self._entries.values() if write.tables is None else self.dependents(write.tables):
+        for entry in self._entries.values():
             entry.ledger.end(write.number)
+
+    def suspect_write(self, write: Write) -> Write:
+        """Notes that a write was cancelled or lost: it counts as ended, and as another one that is still open.
+
+        Spark may commit what it was told to cancel some seconds later. The mark is stored already, and stays.
+        """
+        late = self.writes.begin(write.words, write.tables)
+        for entry in self._entries.values():
+            if write.number in entry.ledger.open:
+                entry.ledger.end(write.number)
+                entry.ledger.begin(late.number)
+        self.writes.end(write)
+        return late
 
     async def _store_mark(self, entry: Entry) -> None:
         async with entry.lock:
-            if not entry.visible or not entry.ledger.looks_fresh_in_catalog:
+            if not entry.recorded or not entry.ledger.looks_fresh_in_catalog:
                 return
             mark = entry.ledger.events
             await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_mark(mark)))
@@ -187,15 +203,21 @@ class Catalog:
     @asynccontextmanager
     async def name_lock(self, name: TableName) -> AsyncIterator[None]:
         """One CREATE or DROP of a name at a time."""
-        lock = self._name_locks.setdefault(name, asyncio.Lock())
-        async with lock:
-            yield
-        if not lock.locked() and self._name_locks.get(name) is lock:
-            del self._name_locks[name]
+        lock, users = self._name_locks.get(name, (asyncio.Lock(), 0))
+        self._name_locks[name] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._name_locks[name]
+            if users == 1:
+                del self._name_locks[name]
+            else:
+                self._name_locks[name] = lock, users - 1
 
     def reserve(self, view: MaterializedView) -> Entry:
         """A view that CREATE is building: from now on writes are noted for it. Open ones count as begun."""
-        entry = Entry(view, Ledger(0, 0, 0, 0, 0), visible=False)
+        entry = Entry(view, Ledger(0, 0, 0, 0, 0), visible=False, recorded=False)
         for write in self.writes.touching(view.tables):
             entry.ledger.begin(write.number)
         self._entries[view.id] = entry
@@ -270,20 +292,38 @@ class Catalog:
             return None
         definition = definition_of(storage)
         try:
-            version = await self._published(stored.read_name(found), storage)
+            name = stored.read_name(found)
+            version = await self.published(name, storage)
             if version is None:
-                return Leftover(storage, definition, None)
+                return await self._without_view(name, storage, stored.was_published(found))
             view = stored.read_view(found, storage, definition, version)
         except stored.UnreadableProperties as error:
-            log.error("a materialized view is left out: %s", error)
+            # One damaged table must not keep the other views from being served.
+            log.error("the materialized view of %s is left out: %s", storage, error)
             return None
         entry = Entry(view, Ledger.of_stored(view.current, view.mark))
         self._entries[view.id] = entry
         self._by_name[view.name] = entry
-        old = (await self._metastore.versions(storage) | stored.versions(found)) - {version}
-        return Leftover(storage, definition, old) if old else None
+        # Rows of versions that have no properties are found when the janitor comes by: a listing less for each view.
+        return Leftover(storage, definition, stored.versions(found) - {version})
 
-    async def _published(self, name: TableName, storage: TableName) -> int | None:
+    async def _without_view(self, name: TableName, storage: TableName, was_published: bool) -> Leftover | None:
+        """A storage table that its view does not show: what a broken CREATE, DROP or REPLACE left, or damage."""
+        relation = await self._metastore.relation(name)
+        replaced = relation is not None and maintenance.read_published(relation.view_text) is not None
+        if was_published and not replaced:
+            log.error(
+                "the materialized view %s is damaged: its view was dropped or replaced outside the gateway. Its rows "
+                "and definition are kept in %s; drop %s and %s straight on Spark, then create it again",
+                name,
+                storage.database,
+                storage,
+                definition_of(storage),
+            )
+            return None
+        return Leftover(storage, definition_of(storage), None)
+
+    async def published(self, name: TableName, storage: TableName) -> int | None:
         """The version that the public view shows, None where it shows another storage or is gone."""
         relation = await self._metastore.relation(name)
         published = maintenance.read_published(relation.view_text) if relation else None
@@ -291,34 +331,16 @@ class Catalog:
             return None
         return published[1]
 
-    async def adopt(self, storage: TableName, retire: Callable[[str, Leftover], None]) -> Entry | None:
-        """Enters a view whose CREATE broke off, if its public view came to be, otherwise retires what there is.
+    async def settle(self, entry: Entry) -> int | None:
+        """Asks the metastore which version is current, after a connection broke while one was published.
 
-        Returns the entry that it replaces.
+        Returns the version that was current before, where another is now.
         """
-        before = dict(self._by_name)
-        leftover = None
-        if storage.table in await self._metastore.tables(storage.database):
-            leftover = await self._load_one(storage)
-        elif definition_of(storage).table in await self._metastore.tables(storage.database):
-            leftover = Leftover(storage, definition_of(storage), None)
-        if leftover is not None:
-            retire(storage.table, leftover)
-        self._index()
-        entry = self._entries.get(storage.table)
-        replaced = before.get(entry.view.name) if entry else None
-        if replaced is None or replaced is entry:
-            return None
-        del self._entries[replaced.view.id]
-        self._index()
-        return replaced
-
-    async def settle(self, entry: Entry) -> None:
-        """Asks the metastore which version is current, after a connection broke while one was published."""
         async with entry.lock:
             if not entry.uncertain:
-                return
-            version = await self._published(entry.view.name, entry.view.storage)
+                return None
+            before = entry.view.current.number
+            version = await self.published(entry.view.name, entry.view.storage)
             found = await self._metastore.properties(entry.view.storage)
             if version is None:
                 raise NoSuchView(
@@ -331,9 +353,10 @@ class Catalog:
             # What the settled version contains in memory's numbering is not known any more: only what is stored.
             entry.ledger.contains = min(entry.ledger.events, entry.view.current.watermark.events)
             entry.uncertain = False
+            return before if version != before else None
 
 
-def published(entry: Entry, version: Version, contains: int, mark: int, reserved: int) -> MaterializedView:
+def enter(entry: Entry, version: Version, contains: int, mark: int, reserved: int) -> MaterializedView:
     """Enters in the ledger that `version` is current; returns the view that has it."""
     ledger = entry.ledger
     ledger.contains = contains

@@ -12,13 +12,13 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
-from gateway.errors import DefinitionRefused, FreshgateError, NameTaken, NoSuchView, UpstreamLost
+from gateway.errors import DefinitionRefused, FreshgateError, NameTaken, NoSuchView, StatementFailed, UpstreamLost
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry, Leftover, definition_of, published
-from gateway.mv.executor import VERSIONS_RESERVED, Executor, Report, definition_reads
+from gateway.mv.catalog import Catalog, Entry, Leftover, definition_of, enter
+from gateway.mv.executor import VERSIONS_RESERVED, Executor, Report, definition_reads, in_words_of
 from gateway.mv.janitor import Janitor
 from gateway.mv.model import MaterializedView, Version, Watermark
 from gateway.mv.ports import Metastore, RelationKind, Sessions, SqlSession
@@ -55,6 +55,7 @@ class Creation:
         sessions: Sessions,
         executor: Executor,
         janitor: Janitor,
+        definition_characters_max: int,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
@@ -63,6 +64,7 @@ class Creation:
         self._sessions = sessions
         self._executor = executor
         self._janitor = janitor
+        self._definition_characters_max = definition_characters_max
         self._now_ms = now_ms
         self._settling: set[asyncio.Task[None]] = set()
 
@@ -76,33 +78,38 @@ class Creation:
             if not await self._may_create(statement, name):
                 return
             storage = TableName(self._catalog.storage_database, _new_id(name))
-            definition = definition_of(storage)
+            entry = None
             try:
                 await self._metastore.run(maintenance.create_database(storage.database))
-                await self._create_definition(statement, definition, creator)
-                view = await self._describe(statement, name, storage, creator)
-                await self._build(view, creator, report)
-            except _Unsettled as unsettled:
-                self._settling.add(task := asyncio.create_task(self._settle(storage)))
-                task.add_done_callback(self._settling.discard)
-                raise unsettled.cause from None
+                await self._create_definition(statement, name, definition_of(storage), creator)
+                entry = self._catalog.reserve(await self._describe(statement, name, storage, creator))
+                await self._fill(entry, report)
             except BaseException:
-                await self._janitor.drop_now(storage.table, Leftover(storage, definition, None))
+                await self._abandon(storage, entry)
                 raise
+            await _unbroken(self._publish(entry, creator))
 
     async def drop(self, name: TableName, *, if_exists: bool, session: SqlSession) -> None:
         """Drops the public view in the caller's session, so that Spark checks his rights; then the rest."""
         async with self._catalog.name_lock(name):
             view = self._catalog.named(name)
             if view is None:
-                await self._refuse_drop(name, if_exists)
-                return
-            entry = self._catalog.entry(view.id)
+                error = await self.no_such_view(name)
+                if if_exists and error.sqlstate == NoSuchView.sqlstate:
+                    return
+                raise error
             await self._executor.stop(view.id)
-            await session.run(maintenance.drop_view(name))
-            self._catalog.remove(entry)
-            self._relations.forget_sources()
-            await self._janitor.drop_now(view.id, Leftover(view.storage, view.definition, None))
+            await _unbroken(self._drop(self._catalog.entry(view.id), session))
+
+    async def _drop(self, entry: Entry, session: SqlSession) -> None:
+        view = entry.view
+        # First this: a storage without a view is then a leftover, not a view that somebody damaged.
+        async with entry.lock:
+            await self._metastore.run(maintenance.unset_properties(view.storage, stored.published_keys()))
+        await session.run(maintenance.drop_view(view.name))
+        self._catalog.remove(entry)
+        self._relations.forget_sources()
+        await self._janitor.drop_now(view.id, Leftover(view.storage, view.definition, None))
 
     # --- creating ----------------------------------------------------------------------------------
 
@@ -124,6 +131,12 @@ class Creation:
             raise NameTaken(
                 f"The materialized view {name} exists already. Drop it first, or use OR REPLACE or IF NOT EXISTS."
             )
+        if re.fullmatch(r"\w+", name.table, re.ASCII) is None:
+            raise DefinitionRefused(
+                f"{name.table} cannot be the name of a materialized view: Spark's metastore takes letters of the "
+                f"English alphabet, digits and _. Choose another name.",
+                sqlstate="42602",
+            )
         relation = await self._metastore.relation(name)
         if relation is not None:
             kind = "table" if relation.kind is RelationKind.TABLE else "view"
@@ -137,15 +150,27 @@ class Creation:
         return True
 
     async def _create_definition(
-        self, statement: CreateMaterializedView, definition: TableName, creator: Creator
+        self, statement: CreateMaterializedView, name: TableName, definition: TableName, creator: Creator
     ) -> None:
+        if len(statement.query) > self._definition_characters_max:
+            raise DefinitionRefused(
+                f"The definition of materialized view {name} has {len(statement.query)} characters, more than the "
+                f"{self._definition_characters_max} that the metastore takes. Move parts of it into views, or raise "
+                f"storage.definition_characters if the metastore's database stores longer texts.",
+                sqlstate="54001",
+            )
         text = maintenance.create_definition(definition, statement.query, statement.columns)
         try:
-            await creator.session.run(text)
-        except FreshgateError as error:
-            if ALIASES not in str(error) and "CREATE_PERMANENT_VIEW_WITHOUT_ALIAS" not in str(error):
-                raise
-            await self._with_generated_aliases(text, creator.session)
+            try:
+                await creator.session.run(text)
+            except StatementFailed as error:
+                if ALIASES not in str(error) and "CREATE_PERMANENT_VIEW_WITHOUT_ALIAS" not in str(error):
+                    raise
+                await self._with_generated_aliases(text, creator.session)
+        except StatementFailed as error:
+            prefix = len(text) - len(statement.query)
+            said = in_words_of(name, definition, _moved(str(error), prefix))
+            raise StatementFailed(said, sqlstate=error.sqlstate) from error
 
     async def _with_generated_aliases(self, text: str, session: SqlSession) -> None:
         """Spark refuses expressions without an alias in permanent views, but not under this setting."""
@@ -165,9 +190,8 @@ class Creation:
             raise DefinitionRefused(f"The definition of materialized view {name} was dropped while it was created.")
         sources = await self._relations.sources_of(definition_reads(stored_view.view_text, stored_view.namespace))
         self._check_sources(name, sources)
-        columns = await self._metastore.columns(definition)
-        for column, type_sql, _ in columns:
-            _check_column(name, column, type_sql)
+        for column, type_json in stored_view.columns:
+            _check_column(name, column, type_json)
         now = self._now_ms()
         return MaterializedView(
             id=storage.table,
@@ -176,7 +200,7 @@ class Creation:
             definition=definition,
             query=stored_view.view_text,
             namespace=stored_view.namespace,
-            columns=tuple(column for column, _, _ in columns),
+            columns=tuple(column for column, _ in stored_view.columns),
             owner=creator.user,
             created_at=now,
             tables=sources.tables,
@@ -203,16 +227,11 @@ class Creation:
                     sqlstate="42P19",
                 )
 
-    async def _build(self, view: MaterializedView, creator: Creator, report: Report) -> None:
-        """Rows, properties, public view; writes to the base tables are noted from before the rows are read."""
-        entry = self._catalog.reserve(view)
-        try:
-            await self._fill(entry, report)
-            await self._publish(entry, creator)
-        except BaseException:
-            if not entry.visible:
-                self._catalog.remove(entry)
-            raise
+    async def _abandon(self, storage: TableName, entry: Entry | None) -> None:
+        """Nothing of a view that was not published is left."""
+        if entry is not None:
+            self._catalog.remove(entry)
+        await self._janitor.drop_now(storage.table, Leftover(storage, definition_of(storage), None))
 
     async def _fill(self, entry: Entry, report: Report) -> None:
         for base in sorted(entry.view.views):
@@ -223,9 +242,8 @@ class Creation:
         watermark = Watermark(
             entry.ledger.watermark, {base: self._catalog.entry(base).view.current.number for base in view.views}
         )
-        columns = await self._metastore.columns(view.definition)
         await self._metastore.run(
-            maintenance.create_storage(view.storage, columns, stored.write_view(view), view.comment)
+            maintenance.create_storage(view.storage, view.definition, stored.write_view(view), view.comment)
         )
         report(f"Building materialized view {view.name}")
         async with self._sessions.session() as session:
@@ -233,56 +251,89 @@ class Creation:
         version = Version(1, started_at, self._now_ms(), watermark)
         async with entry.lock:
             mark = entry.ledger.events
-            self._catalog.replace(entry, published(entry, version, contains, mark, view.versions_reserved))
+            self._catalog.replace(entry, enter(entry, version, contains, mark, view.versions_reserved))
             await self._metastore.run(maintenance.set_properties(view.storage, stored.write_view(entry.view)))
+            entry.recorded = True
 
     async def _publish(self, entry: Entry, creator: Creator) -> None:
-        """The commit point: one metastore call that creates the public view, or turns the replaced one."""
+        """The commit point: one metastore call that creates the public view, or turns the one that is replaced."""
         view = entry.view
-        if self._catalog.named(view.name) is None:
-            text = maintenance.create_public_view(
-                view.name, view.storage, view.columns, 1, view.comment, view.properties
-            )
-        else:
-            text = maintenance.publish(view.name, view.storage, view.columns, 1)
+        old = self._catalog.named(view.name)
         try:
-            await creator.session.run(text)
-        except (UpstreamLost, asyncio.CancelledError) as error:
-            raise _Unsettled(error) from error
-        replaced = self._catalog.show(entry)
-        if replaced is not None:
+            if old is None:
+                await creator.session.run(
+                    maintenance.create_public_view(
+                        view.name, view.storage, view.columns, 1, view.comment, view.properties
+                    )
+                )
+                self._show(entry)
+            else:
+                await self._publish_over(self._catalog.entry(old.id), entry, creator)
+        except UpstreamLost:
+            # It may have come to be. Until the metastore tells, the view stays reserved and writes are noted for it.
+            self._settling.add(task := asyncio.create_task(self._settle(entry)))
+            task.add_done_callback(self._settling.discard)
+            raise
+        except BaseException:
+            await self._abandon(view.storage, entry)
+            raise
+        try:
+            async with entry.lock:
+                await self._metastore.run(maintenance.set_properties(view.storage, stored.write_published()))
+        except FreshgateError as error:
+            log.warning("%s is published, but not marked so: %s", view.name, error)
+
+    async def _publish_over(self, old: Entry, entry: Entry, creator: Creator) -> None:
+        view = entry.view
+        # A refresh of the old view that is about to publish must find that it is nobody's any more.
+        async with old.lock:
+            await creator.session.run(maintenance.publish(view.name, view.storage, view.columns, 1))
+            self._show(entry)
+        await self._executor.stop(old.view.id)
+        gone = old.view.properties.keys() - view.properties.keys()
+        try:
+            if gone:
+                await creator.session.run(maintenance.unset_view_properties(view.name, sorted(gone)))
             await creator.session.run(maintenance.set_view_properties(view.name, view.properties, view.comment))
-        await self._replaced(replaced)
+        except FreshgateError as error:
+            log.warning("%s is replaced, but has its old properties: %s", view.name, error)
 
-    async def _replaced(self, entry: Entry | None) -> None:
-        """The view of that name before, if any, is nobody's now; its readers keep it until they are done."""
+    def _show(self, entry: Entry) -> None:
+        """The view exists now. The one that it replaces is nobody's; its readers keep it until they are done."""
+        old = self._catalog.show(entry)
         self._relations.forget_sources()
-        if entry is not None:
-            await self._executor.stop(entry.view.id)
-            self._janitor.retire(entry.view.id, Leftover(entry.view.storage, entry.view.definition, None))
+        if old is not None:
+            self._janitor.retire(old.view.id, Leftover(old.view.storage, old.view.definition, None))
 
-    async def _settle(self, storage: TableName) -> None:
+    async def _settle(self, entry: Entry) -> None:
         """After a lost connection: asks the metastore, until it answers, whether the public view came to be."""
+        view = entry.view
         while True:
             try:
-                await self._replaced(await self._catalog.adopt(storage, self._janitor.retire))
+                if await self._catalog.published(view.name, view.storage) is None:
+                    await self._abandon(view.storage, entry)
+                else:
+                    self._show(entry)
                 return
             except FreshgateError as error:
-                log.warning("cannot tell yet whether %s was published: %s", storage, error)
+                log.warning("cannot tell yet whether %s was published: %s", view.name, error)
                 await asyncio.sleep(SETTLE_PAUSE_SECONDS)
 
     # --- dropping ----------------------------------------------------------------------------------
 
-    async def _refuse_drop(self, name: TableName, if_exists: bool) -> None:
+    async def no_such_view(self, name: TableName) -> NoSuchView:
+        """The error that says what stands in the place of a materialized view, or that nothing does."""
         relation = await self._metastore.relation(name)
         if relation is not None:
             kind = "TABLE" if relation.kind is RelationKind.TABLE else "VIEW"
-            raise NoSuchView(
-                f"{name} is not a materialized view. Use DROP {kind} {name}.",
+            return NoSuchView(
+                f"{name} is not a materialized view but a {kind}. Use the statement for that, as DROP {kind} {name}.",
                 sqlstate="42809",
             )
-        if not if_exists:
-            raise NoSuchView(f"There is no materialized view {name}. See SHOW MATERIALIZED VIEWS IN {name.database}.")
+        return NoSuchView(f"There is no materialized view {name}. See SHOW MATERIALIZED VIEWS IN {name.database}.")
+
+    async def has_database(self, name: str) -> bool:
+        return name in await self._metastore.databases()
 
 
 def _new_id(name: TableName) -> str:
@@ -291,22 +342,33 @@ def _new_id(name: TableName) -> str:
     return f"{plain[:100]}__{secrets.token_hex(4)}"
 
 
-def _check_column(view: TableName, column: str, type_sql: str) -> None:
+def _check_column(view: TableName, column: str, type_json: str) -> None:
     if column.lower() == VERSION_COLUMN:
         raise DefinitionRefused(
             f"The materialized view {view} cannot have a column {VERSION_COLUMN}: its storage uses that name. "
             f"Give the column another alias."
         )
-    if "void" in re.findall(r"\w+", type_sql.lower()):
+    if '"name": "void"' in type_json:
         raise DefinitionRefused(
-            f"The column {column} of materialized view {view} has the type {type_sql}: a NULL without a type cannot be "
-            f"stored. Give it one, for example CAST(NULL AS STRING) AS {column}."
+            f"The column {column} of materialized view {view} has a NULL without a type (void); that cannot be stored. "
+            f"Give it one, as in CAST(NULL AS STRING) AS {column}."
         )
 
 
-class _Unsettled(Exception):
-    """The connection broke, or the wait was cancelled, while the public view was made: it may exist."""
+def _moved(message: str, prefix: int) -> str:
+    """Spark's message with places in the first line counted from where the user's own text begins."""
+    return re.sub(
+        r"(line 1,? pos )(\d+)",
+        lambda found: f"{found[1]}{max(0, int(found[2]) - prefix)}",
+        message,
+    )
 
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
+
+async def _unbroken(work: Coroutine[None, None, None]) -> None:
+    """Does work of a few short metastore calls to its end, even where the waiting client has gone or cancels."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 
 from gateway.errors import FreshgateError, RefreshFailed, UpstreamLost
@@ -77,8 +78,9 @@ class Executor:
         """
         entry = self._catalog.entry(view_id)
         needed = entry.ledger.ended
+        await self._make_bases_fresh(entry.view.views, report)
+        # Only now: a refresh that began before the bases were fresh may have read them stale.
         arrived = next(self._sequence)
-        await self._make_bases_fresh(entry, report)
         bases = {base: self._current(base) for base in entry.view.views}
         while not self._suffices(entry, needed, bases):
             if await self._take_part(entry, arrived, "a base table changed", report):
@@ -87,13 +89,13 @@ class Executor:
     async def refresh(self, view_id: str, report: Report) -> None:
         """Recomputes the view, stale or not: returns when a refresh that began after this call is published."""
         entry = self._catalog.entry(view_id)
+        await self._make_bases_fresh(entry.view.views, report)
         arrived = next(self._sequence)
-        await self._make_bases_fresh(entry, report)
         while not await self._take_part(entry, arrived, "REFRESH was asked for", report):
             pass
 
-    async def _make_bases_fresh(self, entry: Entry, report: Report) -> None:
-        for base in sorted(entry.view.views):
+    async def _make_bases_fresh(self, views: frozenset[str], report: Report) -> None:
+        for base in sorted(views):
             if self._catalog.find(base) and self._catalog.is_stale(base):
                 await self.make_fresh(base, report)
 
@@ -125,9 +127,10 @@ class Executor:
         except asyncio.CancelledError:
             if not running.task.cancelled():
                 raise
-            raise RefreshFailed(
-                f"The refresh of materialized view {entry.view.name} was stopped; the view may have been dropped."
-            ) from None
+            # Those who waited for it have gone, or the view was dropped.
+            if self._catalog.find(entry.view.id) is not entry:
+                raise _stopped(entry.view) from None
+            return False
         finally:
             running.waiters -= 1
             if running.waiters == 0 and not running.task.done():
@@ -155,16 +158,19 @@ class Executor:
     # --- one refresh -------------------------------------------------------------------------------
 
     async def _refresh(self, entry: Entry, reason: str) -> None:
-        if entry.uncertain:
-            await self._catalog.settle(entry)
+        if entry.uncertain and (before := await self._catalog.settle(entry)) is not None:
+            self._retire(entry.view, before)
         view = entry.view
         plan = plan_refresh(view, self._next_version(view), reason, renew_listing=self.renew_listing)
         self._tell(view, f"Refreshing materialized view {view.name} ({plan.method}: {reason})")
         began = time.monotonic()
         entry.writing = plan.version
         try:
+            present = await self._with_present_bases(entry)
+            # Not while a session is held: refreshes below need sessions, too.
+            await self._make_bases_fresh(present.views, partial(self._tell, view))
             async with self._sessions.session() as session:
-                await self._execute(entry, plan, session)
+                await self._execute(entry, present, plan, session)
         except UpstreamLost:
             self._discard(entry, plan)
             raise
@@ -187,21 +193,22 @@ class Executor:
         for step in plan.write:
             await session.run(step.sql)
 
-    async def _execute(self, entry: Entry, plan: RefreshPlan, session: SqlSession) -> None:
+    async def _execute(self, entry: Entry, view: MaterializedView, plan: RefreshPlan, session: SqlSession) -> None:
         self.recomputes += 1
-        view = await self._with_present_bases(entry)
         started_at, contains = self._now_ms(), entry.ledger.events
         watermark = Watermark(entry.ledger.watermark, {base: self._current(base) for base in view.views})
         for step in plan.write:
             await session.run(step.sql)
         version = Version(plan.version, started_at, self._now_ms(), watermark, plan.method)
         async with entry.lock:
+            if self._catalog.find(view.id) is not entry:
+                raise _stopped(view)
             mark, reserved = entry.ledger.events, plan.version + VERSIONS_RESERVED
-            bases = (
-                stored.write_bases(view) if view.tables != entry.view.tables or view.views != entry.view.views else {}
-            )
-            properties = {**bases, **stored.write_version(version, mark, reserved)}
+            properties = {**stored.write_bases(view), **stored.write_version(version, mark, reserved)}
             await session.run(maintenance.set_properties(view.storage, properties))
+            # From here on this version may be the current one in the catalog, whatever we hear of the next call.
+            entry.ledger.stored_mark = mark
+            entry.ledger.stored_watermark = max(entry.ledger.stored_watermark, watermark.events)
             try:
                 await session.run(plan.publish.sql)
             except (UpstreamLost, asyncio.CancelledError):
@@ -209,21 +216,27 @@ class Executor:
                 raise
             old = entry.view.current.number
             self._catalog.replace(entry, view)
-            entry.view = catalog_module.published(entry, version, contains, mark, reserved)
-        self._janitor.retire(view.id, Leftover(view.storage, view.definition, frozenset({old})))
+            entry.view = catalog_module.enter(entry, version, contains, mark, reserved)
+        self._retire(view, old)
 
     async def _with_present_bases(self, entry: Entry) -> MaterializedView:
         """The view with what its definition reads today: a Spark view on the way may have been replaced.
 
-        Known before anything is read, so that a write to a new base table is noted from now on.
+        Until it is published the catalog has what it read before as well: a failure forgets nothing. It is known
+        before anything is read, so that a write to a new base table is noted from now on.
         """
         view = entry.view
         sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
-        if sources.tables == view.tables and sources.views == view.views:
-            return view
-        changed = replace(view, tables=sources.tables, views=sources.views)
-        self._catalog.replace(entry, changed)
-        return changed
+        for base in sources.views:
+            if view.id in self._catalog.reads(base):
+                raise RefreshFailed(
+                    f"The definition of materialized view {view.name} has come to read {view.name} itself, through a "
+                    f"view that was replaced. Change that view.",
+                    sqlstate="42P19",
+                )
+        both = replace(view, tables=view.tables | sources.tables, views=view.views | sources.views)
+        self._catalog.replace(entry, both)
+        return replace(view, tables=sources.tables, views=sources.views)
 
     def _next_version(self, view: MaterializedView) -> int:
         """A number that was never used: after a start the reserved ones are skipped, a failed refresh uses one up."""
@@ -240,8 +253,10 @@ class Executor:
         """
         if entry.uncertain:
             return
-        view = plan.view
-        self._janitor.retire(view.id, Leftover(view.storage, view.definition, frozenset({plan.version})))
+        self._retire(plan.view, plan.version)
+
+    def _retire(self, view: MaterializedView, version: int) -> None:
+        self._janitor.retire(view.id, Leftover(view.storage, view.definition, frozenset({version})))
 
     def _tell(self, view: MaterializedView, line: str) -> None:
         running = self._running.get(view.id)
@@ -249,9 +264,21 @@ class Executor:
             report(line)
 
 
+def in_words_of(view: TableName, definition: TableName, message: str) -> str:
+    """Spark's message with the view's name for that of its definition, which no user has ever seen."""
+    return message.replace(definition.quoted, view.quoted).replace(str(definition), str(view))
+
+
 def definition_reads(query: str, namespace: Namespace) -> list[TableName]:
     """The relations that a definition's text names."""
     return [TableName.resolve(reference.parts, namespace) for reference in lineage.relations(query).reads]
+
+
+def _stopped(view: MaterializedView) -> RefreshFailed:
+    return RefreshFailed(
+        f"The refresh of materialized view {view.name} was stopped, because the view was dropped or replaced. "
+        f"Run the statement again."
+    )
 
 
 def _failure(view: MaterializedView, error: FreshgateError) -> RefreshFailed:
@@ -260,5 +287,5 @@ def _failure(view: MaterializedView, error: FreshgateError) -> RefreshFailed:
         f"The refresh of materialized view {view.name} failed; version {view.current.number} stays published. "
         f"Mend the cause and run REFRESH MATERIALIZED VIEW {view.name}, or read again.",
         sqlstate=error.sqlstate,
-        cause=str(error),
+        cause=in_words_of(view.name, view.definition, str(error)),
     )

@@ -57,6 +57,8 @@ class Relation:
     view_text: str = ""
     namespace: Namespace = field(default_factory=Namespace)
     """Against what the view's text resolves unqualified names."""
+    columns: tuple[tuple[str, str], ...] = ()
+    """Name of each column and its type as Spark's JSON."""
 
 
 class Metastore(Protocol):
@@ -64,10 +66,6 @@ class Metastore(Protocol):
 
     async def relation(self, name: TableName) -> Relation | None:
         """The table or view of that name, None where there is none."""
-        ...
-
-    async def columns(self, name: TableName) -> tuple[tuple[str, str, str | None], ...]:
-        """Name, type as DDL and comment of each column."""
         ...
 
     async def databases(self) -> frozenset[str]: ...

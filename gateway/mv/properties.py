@@ -1,8 +1,10 @@
 """A materialized view as the table properties of its storage table, and back.
 
-Every property's name begins with `freshgate.`. A value longer than VALUE_CHARACTERS_MAX is cut into pieces: the name
-itself then holds `+<number of pieces>` and `<name>.0`, `<name>.1`, … hold them. The count makes pieces that a longer,
-earlier value left behind harmless.
+Every property's name begins with `freshgate.`. Numbers stand as they are, texts as `x` and the hexadecimal digits of
+their UTF-8: Spark shows a property whose value matches `spark.redaction.regex` (url, token, password, …) as
+`*********(redacted)`, and a view's name or query may well hold such a word. A value longer than VALUE_CHARACTERS_MAX is
+cut into pieces: the name itself then holds `+<number of pieces>` and `<name>.0`, `<name>.1`, … hold them. The count
+makes pieces that a longer, earlier value left behind harmless.
 """
 
 from __future__ import annotations
@@ -20,6 +22,12 @@ FORMAT = 1
 VALUE_CHARACTERS_MAX = 3_900
 """Below the 4,000 characters of PARAM_VALUE in metastore schemas before Hive 3."""
 
+_TEXT_MARK = "x"
+_PIECES_MARK = "+"
+_WAY_OUT = (
+    "Stop the gateway, drop the storage table and the view straight on Spark, then create the materialized view again."
+)
+_PUBLISHED = PREFIX + "published"
 _VERSION = PREFIX + "version."
 
 
@@ -33,15 +41,15 @@ def write_view(view: MaterializedView) -> dict[str, str]:
     """All properties of a new view."""
     return {
         PREFIX + "format": str(FORMAT),
-        PREFIX + "id": view.id,
-        PREFIX + "view": _name(view.name),
-        PREFIX + "owner": view.owner,
+        **_text("id", view.id),
+        **_text("view", _name(view.name)),
+        **_text("owner", view.owner),
         PREFIX + "created_at": str(view.created_at),
-        **_chunked(PREFIX + "query", view.query),
-        PREFIX + "namespace": json.dumps([view.namespace.catalog, view.namespace.database], ensure_ascii=False),
-        **_chunked(PREFIX + "columns", json.dumps(view.columns, ensure_ascii=False)),
-        **_chunked(PREFIX + "properties", json.dumps(dict(view.properties), ensure_ascii=False)),
-        **_chunked(PREFIX + "comment", json.dumps(view.comment, ensure_ascii=False)),
+        **_text("query", view.query),
+        **_text("namespace", json.dumps([view.namespace.catalog, view.namespace.database])),
+        **_text("columns", json.dumps(view.columns)),
+        **_text("properties", json.dumps(dict(view.properties))),
+        **_text("comment", json.dumps(view.comment)),
         **write_bases(view),
         **write_version(view.current, view.mark, view.versions_reserved),
     }
@@ -50,8 +58,8 @@ def write_view(view: MaterializedView) -> dict[str, str]:
 def write_bases(view: MaterializedView) -> dict[str, str]:
     """What the definition reads; written again when a Spark view on the way has changed."""
     return {
-        **_chunked(PREFIX + "tables", json.dumps(sorted(_name(table) for table in view.tables), ensure_ascii=False)),
-        **_chunked(PREFIX + "views", json.dumps(sorted(view.views))),
+        **_text("tables", json.dumps(sorted(_name(table) for table in view.tables))),
+        **_text("views", json.dumps(sorted(view.views))),
     }
 
 
@@ -65,7 +73,7 @@ def write_version(version: Version, mark: int, reserved: int) -> dict[str, str]:
         "views": dict(version.watermark.views),
     }
     return {
-        **_chunked(f"{_VERSION}{version.number}", json.dumps(record, sort_keys=True)),
+        **_text(f"version.{version.number}", json.dumps(record, sort_keys=True)),
         **write_mark(mark),
         PREFIX + "versions_reserved": str(reserved),
     }
@@ -86,6 +94,19 @@ def versions(properties: Mapping[str, str]) -> frozenset[int]:
     """The versions that have properties."""
     numbers = (name[len(_VERSION) :].split(".")[0] for name in properties if name.startswith(_VERSION))
     return frozenset(int(number) for number in numbers if number.isdigit())
+
+
+def write_published() -> dict[str, str]:
+    """What tells a view that was there, and is not any more, from one whose CREATE broke off."""
+    return {_PUBLISHED: "1"}
+
+
+def was_published(properties: Mapping[str, str]) -> bool:
+    return _PUBLISHED in properties
+
+
+def published_keys() -> tuple[str, ...]:
+    return (_PUBLISHED,)
 
 
 def is_ours(properties: Mapping[str, str]) -> bool:
@@ -129,10 +150,7 @@ def read_view(
             versions_reserved=int(_required(properties, "versions_reserved")),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise UnreadableProperties(
-            f"The table properties of {storage} are damaged ({error}). "
-            f"Drop the table and create the materialized view again."
-        ) from error
+        raise UnreadableProperties(f"The table properties of {storage} are damaged ({error}). {_WAY_OUT}") from error
 
 
 def _read_version(properties: Mapping[str, str], number: int) -> Version:
@@ -147,7 +165,7 @@ def _read_version(properties: Mapping[str, str], number: int) -> Version:
 
 
 def _name(name: TableName) -> str:
-    return json.dumps([name.catalog, name.database, name.table], ensure_ascii=False)
+    return json.dumps([name.catalog, name.database, name.table])
 
 
 def _read_name(text: str) -> TableName:
@@ -155,22 +173,25 @@ def _read_name(text: str) -> TableName:
     return TableName(database, table, catalog)
 
 
-def _chunked(name: str, value: str) -> dict[str, str]:
-    if len(value) <= VALUE_CHARACTERS_MAX:
-        return {name: value}
-    starts = range(0, len(value), VALUE_CHARACTERS_MAX)
-    pieces = {f"{name}.{index}": value[start : start + VALUE_CHARACTERS_MAX] for index, start in enumerate(starts)}
-    return {name: f"+{len(pieces)}", **pieces}
+def _text(name: str, value: str) -> dict[str, str]:
+    """The property, or properties, that hold a text."""
+    key, encoded = PREFIX + name, _TEXT_MARK + value.encode("utf-8").hex()
+    if len(encoded) <= VALUE_CHARACTERS_MAX:
+        return {key: encoded}
+    starts = range(0, len(encoded), VALUE_CHARACTERS_MAX)
+    pieces = {f"{key}.{index}": encoded[start : start + VALUE_CHARACTERS_MAX] for index, start in enumerate(starts)}
+    return {key: f"{_PIECES_MARK}{len(pieces)}", **pieces}
 
 
 def _required(properties: Mapping[str, str], name: str) -> str:
+    """Raises UnreadableProperties for a property that is missing or damaged."""
     key = PREFIX + name
     try:
         value = properties[key]
-        if not value.startswith("+"):
-            return value
-        return "".join(properties[f"{key}.{index}"] for index in range(int(value[1:])))
+        if value.startswith(_PIECES_MARK):
+            value = "".join(properties[f"{key}.{index}"] for index in range(int(value[1:])))
+        return bytes.fromhex(value[1:]).decode("utf-8") if value.startswith(_TEXT_MARK) else str(int(value))
     except KeyError as missing:
-        raise UnreadableProperties(
-            f"The catalog property {missing} is missing. Drop the storage table and create the materialized view again."
-        ) from missing
+        raise UnreadableProperties(f"The catalog property {missing} is missing. {_WAY_OUT}") from missing
+    except ValueError as error:
+        raise UnreadableProperties(f"The catalog property {key} is damaged ({error}). {_WAY_OUT}") from error

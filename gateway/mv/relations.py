@@ -71,7 +71,7 @@ class Relations:
             return False
         for name in (current, *(words & self._names)):
             database = self._databases.get(name)
-            if database is None or database.listed_at < oldest:
+            if name and (database is None or database.listed_at < oldest):
                 return False
         return True
 
@@ -85,7 +85,7 @@ class Relations:
         oldest = self._clock() - self._interval
         for name in (current, *(words & self._names)):
             database = self._databases.get(name)
-            if database is None or database.listed_at < oldest:
+            if name and (database is None or database.listed_at < oldest):
                 await self._shared(name, partial(self._list_views, name))
 
     def forget(self, database: str) -> None:
@@ -99,6 +99,7 @@ class Relations:
 
     def forget_sources(self) -> None:
         """What a name stands for has changed: a materialized view was created or dropped, or a Spark view was."""
+        self._forgotten += 1
         for known in self._databases.values():
             known.sources.clear()
 
@@ -107,10 +108,13 @@ class Relations:
         return await self._sources(name, frozenset())
 
     async def sources_of(self, names: Iterable[TableName]) -> Sources:
-        found = Sources()
+        tables: set[TableName] = set()
+        views: set[str] = set()
         for name in names:
-            found |= await self.sources(name)
-        return found
+            found = await self.sources(name)
+            tables |= found.tables
+            views |= found.views
+        return Sources(frozenset(tables), frozenset(views))
 
     async def _sources(self, name: TableName, above: frozenset[TableName]) -> Sources:
         view = self._catalog.named(name)
@@ -118,13 +122,22 @@ class Relations:
             return Sources(views=frozenset({view.id}))
         if name.catalog != SESSION_CATALOG or name in above:
             return Sources(frozenset({name}))
-        await self.learn(name.database, frozenset())
+        await self.learn("", frozenset())
+        await self.learn(self._known_name(name.database), frozenset())
         database = self._databases.get(name.database)
         if database is None or name.table not in database.views:
             return Sources(frozenset({name}))
-        if name.table not in database.sources:
-            database.sources[name.table] = await self._read_view(name, above | {name})
-        return database.sources[name.table]
+        known = database.sources.get(name.table)
+        if known is None:
+            asked_after = self._forgotten
+            known = await self._read_view(name, above | {name})
+            if asked_after == self._forgotten:
+                database.sources[name.table] = known
+        return known
+
+    def _known_name(self, database: str) -> str:
+        """The database, or "" where there is none: not every dotted pair of words names a table."""
+        return database if database in self._names else ""
 
     async def _read_view(self, name: TableName, above: frozenset[TableName]) -> Sources:
         relation = await self._metastore.relation(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
@@ -44,6 +45,7 @@ class Listener:
         self._settings = settings
         self._open_client = open_client
         self._connect_upstream = connect_upstream
+        self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._relays: set[Relay] = set()
         self._empty = asyncio.Event()
@@ -54,16 +56,32 @@ class Listener:
         """Connections at this moment, those being cleaned up included."""
         return len(self._relays)
 
+    def bind(self) -> None:
+        """Takes the address; clients are refused until `start`. Raises `OSError` when it cannot be had."""
+        host, port = self._settings.host, self._settings.port
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        self._socket = socket.socket(family, kind)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind(address)
+        except OSError:
+            self._socket.close()
+            raise
+
     async def start(self) -> None:
         """Raises `OSError` when the address cannot be had."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._accept, self._settings.host, self._settings.port)
+        if self._socket is None:
+            self.bind()
+        assert self._socket is not None
+        self._server = await asyncio.get_running_loop().create_server(self._accept, sock=self._socket)
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def close(self, grace_seconds: float = 10.0) -> None:
         """Accepts no more, closes every client, and waits for their clean-up at most `grace_seconds`."""
         if self._server is not None:
             self._server.close()
+        elif self._socket is not None:
+            self._socket.close()
         # Each step is for those that the one before could not end: clients that read nothing, then clean-ups
         # that hang.
         steps = ((Relay.close, grace_seconds), (Relay.abort, _CUT_SECONDS), (Relay.give_up, _CUT_SECONDS))

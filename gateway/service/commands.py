@@ -9,7 +9,7 @@ from gateway.mv.executor import Executor, Report
 from gateway.service import info
 from gateway.service.operation import NO_ROWS, Result
 from gateway.service.session import Session
-from sql.names import TableName
+from sql.names import Namespace, TableName
 from sql.statement import (
     Command,
     CreateMaterializedView,
@@ -40,14 +40,17 @@ class Commands:
                 return NO_ROWS
             case RefreshMaterializedView():
                 name = TableName.resolve(command.name, await session.resolve_namespace())
-                await self._executor.refresh(self._view_id(name), report)
+                view = self._catalog.named(name)
+                if view is None:
+                    raise await self._creation.no_such_view(name)
+                await self._executor.refresh(view.id, report)
                 return NO_ROWS
             case ShowMaterializedViews():
-                database = command.database or (await session.resolve_namespace()).database
-                return info.show(self._catalog, database.lower(), command.pattern)
+                return await self._show(command, await session.resolve_namespace())
 
-    def _view_id(self, name: TableName) -> str:
-        view = self._catalog.named(name)
-        if view is None:
-            raise NoSuchView(f"There is no materialized view {name}. See SHOW MATERIALIZED VIEWS IN {name.database}.")
-        return view.id
+    async def _show(self, command: ShowMaterializedViews, namespace: Namespace) -> Result:
+        database = (command.database or namespace.database).lower()
+        result = info.show(self._catalog, database, command.pattern)
+        if not result.rows and not await self._creation.has_database(database):
+            raise NoSuchView(f"There is no database {database}. SHOW DATABASES lists those there are.", "42704")
+        return result

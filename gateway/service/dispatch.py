@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog import Catalog
 from gateway.service.decision import Answer, Decision, Forward
-from gateway.service.operation import TERMINAL_STATES, Forwarded, Operation, new_handle
+from gateway.service.operation import (
+    FETCH_LOG,
+    TERMINAL_STATES,
+    End,
+    ForwardedOperation,
+    Operation,
+    new_handle,
+    timed_out,
+)
 from gateway.service.route import Own, Route, Router, Waiting
 from gateway.service.session import Session, Sessions
-from gateway.service.upstream import Upstream
+from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
 from gateway.wire.message import ExecuteCall, Handle, Head
 from gateway.wire.sasl import Login
@@ -62,6 +71,9 @@ class Dispatch:
         self._mine: list[Session] = []
         """Sessions that were opened on this connection."""
         self._login = Login("", "", NOSASL)
+        self._users: set[str] = set()
+        """Without SASL each session of a connection may be another user's."""
+        self._tasks: set[asyncio.Task[None]] = set()
         self._outstanding: Route | None = None
         """Of the statement that was forwarded and not answered yet."""
 
@@ -69,6 +81,8 @@ class Dispatch:
 
     def login(self, login: Login) -> None:
         self._login = login
+        if login.mechanism != NOSASL:
+            self._users.add(login.user)
 
     def upstream_login(self) -> Login:
         """The client's own name and password. Spark takes no empty password, so it gets the one drivers send then."""
@@ -84,7 +98,7 @@ class Dispatch:
             return Forward(payload)
         if head.name in OPERATION_REQUESTS:
             return self._operation_request(handle, head, payload)
-        session = self._sessions.find(handle, self._login.user)
+        session = self._sessions.find(handle, self._users)
         if session is None:
             return self._refuse(head, f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed.")
         return self._session_request(session, head, payload)
@@ -128,6 +142,7 @@ class Dispatch:
         call = message.open_session(payload)
         if self._login.mechanism == NOSASL:
             self._login = Login(call.username or ANONYMOUS, call.password or "", NOSASL)
+            self._users.add(self._login.user)
 
         def on_reply(answer: bytes) -> bytes:
             found = message.opened(answer)
@@ -200,7 +215,7 @@ class Dispatch:
         """Notes the operation that a metadata call has begun."""
         handle = message.execute_handle(answer)
         if handle is not None:
-            self._sessions.add_operation(session, handle, Forwarded(handle))
+            self._sessions.add_operation(session, handle, ForwardedOperation(handle))
         return answer
 
     # --- statements --------------------------------------------------------------------------------
@@ -234,13 +249,13 @@ class Dispatch:
         """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
         self._outstanding = None
         handle = message.execute_handle(answer)
-        operation = Forwarded(handle or Handle(b"", b""), [route.on_end], [route.on_close])
         if handle is None:
-            operation.close()
+            route.abandon(End.FAILED)
             return answer
+        operation = _watched(handle, route)
         self._sessions.add_operation(session, handle, operation)
         if not call.run_async:
-            operation.end(succeeded=True)
+            operation.end(End.SUCCEEDED)
         return answer
 
     async def _after_refresh(
@@ -248,14 +263,16 @@ class Dispatch:
     ) -> Forward | Answer:
         """A synchronous client waits for its reply; there is nothing to send it before."""
         try:
-            await route.wait(log.info)
-        except FreshgateError as error:
-            route.route.abandon()
-            return Answer(self._error(head, error))
+            async with asyncio.timeout(call.query_timeout_seconds or None):
+                await route.wait(log.debug)
+        except (FreshgateError, TimeoutError) as error:
+            route.then.abandon(End.FAILED)
+            late = timed_out(call.query_timeout_seconds)
+            return Answer(self._error(head, error if isinstance(error, FreshgateError) else late))
         except asyncio.CancelledError:
-            route.route.abandon()
+            route.then.abandon(End.FAILED)
             raise
-        return self._forward(session, call, payload, route.route)
+        return self._forward(session, call, payload, route.then)
 
     async def _own_operation(
         self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Own | Waiting
@@ -263,9 +280,9 @@ class Dispatch:
         operation = Operation(new_handle(), session.protocol)
         self._sessions.add_operation(session, operation.handle, operation)
         if isinstance(route, Own):
-            operation.start(route.work(operation.report))
+            operation.start(route.work(operation.report), call.query_timeout_seconds)
         else:
-            operation.start(self._continue(session, call, payload, route, operation))
+            operation.start(self._continue(session, payload, route, operation), call.query_timeout_seconds)
         if not call.run_async:
             await operation.settle()
             if operation.error is not None:
@@ -274,46 +291,66 @@ class Dispatch:
         return Answer(reply.execute_ok(head.seqid, operation.handle))
 
     async def _continue(
-        self, session: Session, call: ExecuteCall, payload: bytes, route: Waiting, operation: Operation
-    ) -> Forwarded:
+        self, session: Session, payload: bytes, route: Waiting, operation: Operation
+    ) -> ForwardedOperation:
         """Waits for the refresh, then starts the client's own request over the session's side connection."""
         try:
             await route.wait(operation.report)
             side = await session.side()
         except BaseException:
-            route.route.abandon()
+            route.then.abandon(End.FAILED)
             raise
-        if route.route.text is not None:
-            payload = message.with_statement(payload, route.route.text)
+        if route.then.text is not None:
+            payload = message.with_statement(payload, route.then.text)
         started = asyncio.ensure_future(side.forward(message.with_handle(payload, session.upstream_handle)))
         try:
             answer = await asyncio.shield(started)
+        except asyncio.CancelledError:
+            self._keep(self._stop_started(side, started, route.then))
+            raise
         except BaseException:
-            route.route.abandon()
-            started.add_done_callback(lambda done: done.cancelled() or done.exception())
+            route.then.abandon()
             raise
         handle = message.execute_handle(answer)
         if handle is None:
-            route.route.abandon()
+            route.then.abandon(End.FAILED)
             status = message.reply_status(answer)
             raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return Forwarded(handle, [route.route.on_end], [route.route.on_close])
+        return _watched(handle, route.then)
+
+    async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
+        """The client has gone while its statement was being started at Spark: it is ended there as well."""
+        try:
+            handle = message.execute_handle(await started)
+            if handle is not None:
+                await side.forward(request.cancel_operation(handle))
+                await side.forward(request.close_operation(handle))
+        except FreshgateError as error:
+            log.info("a statement could not be cancelled: %s", error)
+        finally:
+            route.abandon()
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        """Does the work in the background; the loop itself holds tasks only weakly."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # --- operations --------------------------------------------------------------------------------
 
     def _operation_request(self, handle: Handle, head: Head, payload: bytes) -> Decision:
-        found = self._sessions.find_operation(handle, self._login.user)
+        found = self._sessions.find_operation(handle, self._users)
         if found is None:
             return self._refuse(head, f"Invalid OperationHandle: it is not {self._login.user}'s, or is closed.")
         session, operation = found
-        if isinstance(operation, Forwarded):
+        if isinstance(operation, ForwardedOperation):
             return self._forwarded_request(session, operation, operation.handle, head, payload)
         if operation.continued is not None:
             return self._continued_request(session, operation, operation.continued, head, payload)
         return self._own_request(session, operation, head, payload)
 
     def _forwarded_request(
-        self, session: Session, operation: Forwarded, known_as: Handle, head: Head, payload: bytes
+        self, session: Session, operation: ForwardedOperation, known_as: Handle, head: Head, payload: bytes
     ) -> Decision:
         """A request about one of Spark's operations; the client knows it under `known_as`."""
         if operation.lost:
@@ -325,6 +362,8 @@ class Dispatch:
             return Forward(payload, lambda answer: _status_seen(operation, answer))
         if head.name == "CloseOperation":
             return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))
+        if head.name == "FetchResults" and operation.on_end:
+            return Forward(payload, lambda answer: _fetched(operation, payload, answer))
         return Forward(payload)
 
     def _lost_request(self, session: Session, known_as: Handle, head: Head) -> Answer:
@@ -335,22 +374,22 @@ class Dispatch:
         session.told_lost = True
         return Answer(self._error(head, _lost()))
 
-    def _closed(self, session: Session, operation: Forwarded, known_as: Handle, answer: bytes) -> bytes:
+    def _closed(self, session: Session, operation: ForwardedOperation, known_as: Handle, answer: bytes) -> bytes:
         operation.close()
         self._sessions.remove_operation(session, known_as)
         return answer
 
     def _continued_request(
-        self, session: Session, operation: Operation, continued: Forwarded, head: Head, payload: bytes
+        self, session: Session, operation: Operation, continued: ForwardedOperation, head: Head, payload: bytes
     ) -> Decision:
-        if head.name == "FetchResults" and operation.has_log and message.fetch_call(payload).fetch_type == 1:
+        if head.name == "FetchResults" and operation.has_log and message.fetch_call(payload).fetch_type == FETCH_LOG:
             return Answer(operation.fetch(head.seqid, message.fetch_call(payload)))
         payload = message.with_handle(payload, continued.handle)
         if head.name == "GetResultSetMetadata" and continued.final_status is None:
             return self._metadata_when_finished(session, continued, payload)
         return self._forwarded_request(session, continued, operation.handle, head, payload)
 
-    async def _metadata_when_finished(self, session: Session, continued: Forwarded, payload: bytes) -> Forward:
+    async def _metadata_when_finished(self, session: Session, continued: ForwardedOperation, payload: bytes) -> Forward:
         """Asked before the end, Spark answers one wrong column, and goes on answering it after the end."""
         status = request.operation_status(continued.handle)
         side = await session.side()
@@ -410,12 +449,28 @@ class Dispatch:
         return reply.error(head.name, head.seqid, str(error), error.sqlstate)
 
 
-def _status_seen(operation: Forwarded, answer: bytes) -> bytes:
+def _status_seen(operation: ForwardedOperation, answer: bytes) -> bytes:
     state = message.operation_state(answer)
     if state in TERMINAL_STATES:
         operation.final_status = answer
-        operation.end(succeeded=state == 2)
+        operation.end(_ENDS.get(state, End.UNKNOWN))
     return answer
+
+
+def _fetched(operation: ForwardedOperation, payload: bytes, answer: bytes) -> bytes:
+    """Rows are given out only of what has succeeded: a client that asks for no status is noticed by this."""
+    is_log = message.fetch_call(payload).fetch_type == FETCH_LOG
+    if not is_log and message.reply_status(answer).code != message.STATUS_ERROR:
+        operation.end(End.SUCCEEDED)
+    return answer
+
+
+def _watched(handle: Handle, route: Route) -> ForwardedOperation:
+    return ForwardedOperation(handle, [route.on_end] if route.ends else [], [route.on_close] if route.closes else [])
+
+
+_ENDS = {2: End.SUCCEEDED, 5: End.FAILED}
+"""FINISHED and ERROR; a cancelled or timed-out statement may still commit."""
 
 
 async def _decided(decision: Decision) -> Forward | Answer:

@@ -7,12 +7,21 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from gateway.errors import FreshgateError
 from gateway.wire import reply
 from gateway.wire.message import FetchCall, Handle
 from gateway.wire.rowset import Column, Value, row_set
+
+
+class End(Enum):
+    """What is known of how a statement ended at Spark."""
+
+    SUCCEEDED = 1
+    FAILED = 2
+    UNKNOWN = 3
+    """Cancelled, closed while it ran, or lost: it may have succeeded, or still do so some seconds later."""
 
 
 class OperationState(IntEnum):
@@ -22,6 +31,7 @@ class OperationState(IntEnum):
     FINISHED = 2
     CANCELED = 3
     ERROR = 5
+    TIMEDOUT = 8
 
 
 TERMINAL_STATES = frozenset({2, 3, 4, 5, 8})
@@ -47,12 +57,12 @@ NO_ROWS = Result((Column("Result"),))
 
 
 @dataclass(slots=True, eq=False)
-class Forwarded:
+class ForwardedOperation:
     """An operation of Spark's, and what the gateway does when it ends or is closed."""
 
     handle: Handle
-    on_end: list[Callable[[bool], None]] = field(default_factory=list)
-    """Called once with whether it succeeded, as soon as that is known."""
+    on_end: list[Callable[[End], None]] = field(default_factory=list)
+    """Called once, as soon as its end is known."""
     on_close: list[Callable[[], None]] = field(default_factory=list)
     """Called once when no row can be fetched any more."""
     final_status: bytes | None = None
@@ -64,18 +74,24 @@ class Forwarded:
     def is_open(self) -> bool:
         return not self.closed
 
-    def end(self, *, succeeded: bool) -> None:
+    def end(self, end: End) -> None:
         actions, self.on_end = self.on_end, []
         for action in actions:
-            action(succeeded)
+            action(end)
 
     def close(self) -> None:
-        """The client is done with it. Unless its end was seen it may have failed or not."""
+        """The client is done with it."""
         self.closed = True
-        self.end(succeeded=False)
+        self.end(End.UNKNOWN)
         actions, self.on_close = self.on_close, []
         for action in actions:
             action()
+
+
+def timed_out(seconds: int) -> FreshgateError:
+    return FreshgateError(
+        f"The statement's time limit of {seconds} s is over. Raise it, or refresh the view beforehand.", "HYT00"
+    )
 
 
 def new_handle() -> Handle:
@@ -92,7 +108,7 @@ class Operation:
         self.handle = handle
         self.state = OperationState.RUNNING
         self.error: FreshgateError | None = None
-        self.continued: Forwarded | None = None
+        self.continued: ForwardedOperation | None = None
         self._protocol = protocol
         self._result = NO_ROWS
         self._position = 0
@@ -116,19 +132,24 @@ class Operation:
         """Adds a line to the operation's log, which beeline and DBeaver show while they wait."""
         self._log.append(line)
 
-    def start(self, work: Awaitable[Result | Forwarded]) -> None:
-        self._task = asyncio.ensure_future(self._run(work))
+    def start(self, work: Awaitable[Result | ForwardedOperation], timeout_seconds: int = 0) -> None:
+        """Does the work in a task of its own, for at most `timeout_seconds` where that is not 0."""
+        self._task = asyncio.ensure_future(self._run(work, timeout_seconds))
 
-    async def _run(self, work: Awaitable[Result | Forwarded]) -> None:
+    async def _run(self, work: Awaitable[Result | ForwardedOperation], timeout_seconds: int) -> None:
         try:
-            outcome = await work
-            if isinstance(outcome, Forwarded):
+            async with asyncio.timeout(timeout_seconds or None):
+                outcome = await work
+            if isinstance(outcome, ForwardedOperation):
                 self.continued = outcome
             else:
                 self._result = outcome
                 self.state = OperationState.FINISHED
         except FreshgateError as error:
             self._fail(error)
+        except TimeoutError:
+            self.error = timed_out(timeout_seconds)
+            self.state = OperationState.TIMEDOUT
         except asyncio.CancelledError:
             self.state = OperationState.CANCELED
         except Exception as error:

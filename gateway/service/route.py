@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,10 +18,10 @@ from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Write
 from gateway.mv.executor import BaseTableMissing, Executor, Report
 from gateway.mv.janitor import Janitor, Read
-from gateway.mv.relations import Relations, Sources
+from gateway.mv.relations import Relations
 from gateway.service import info
 from gateway.service.commands import Commands
-from gateway.service.operation import Result
+from gateway.service.operation import End, Result
 from gateway.service.session import Session
 from sql import rewrite
 from sql.classify import classify, glance
@@ -30,6 +31,8 @@ from sql.statement import Forwarded, Glance, Parts
 
 log = logging.getLogger(__name__)
 
+LATE_COMMIT_SECONDS = 30.0
+"""How long a cancelled statement may still commit. Spark has been seen to take two seconds."""
 READING = frozenset(
     [
         "select",
@@ -67,30 +70,30 @@ class Route:
     """
 
     text: str | None = None
-    ends: list[Callable[[bool], None]] = field(default_factory=list)
+    ends: list[Callable[[End], None]] = field(default_factory=list)
     closes: list[Callable[[], None]] = field(default_factory=list)
 
-    def on_end(self, succeeded: bool) -> None:
+    def on_end(self, end: End) -> None:
         actions, self.ends = self.ends, []
         for action in actions:
-            action(succeeded)
+            action(end)
 
     def on_close(self) -> None:
         actions, self.closes = self.closes, []
         for action in actions:
             action()
 
-    def abandon(self) -> None:
-        """The statement does not go to Spark, or nobody knows what became of it."""
-        self.on_end(False)
+    def abandon(self, end: End = End.UNKNOWN) -> None:
+        """Nobody will hear more of the statement. FAILED: it never went to Spark."""
+        self.on_end(end)
         self.on_close()
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """To Spark once `wait` has returned: it makes stale views fresh."""
+    """To Spark, by the route `then`, once `wait` has returned: it makes stale views fresh."""
 
-    route: Route
+    then: Route
     wait: Callable[[Report], Awaitable[None]]
 
 
@@ -112,7 +115,7 @@ class Router:
         self._executor = executor
         self._janitor = janitor
         self._commands = commands
-        self._global_temporary: dict[str, Sources] = {}
+        self._global_temporary: dict[str, frozenset[TableName]] = {}
 
     # --- the cheap way -----------------------------------------------------------------------------
 
@@ -124,7 +127,7 @@ class Router:
         writes = _may_write(look)
         if writes and not RELATION_WORDS.isdisjoint(look.words):
             return None
-        if not self._catalog.idle and (self._of_interest(session, look, writes) or (writes and _composed(look, text))):
+        if not self._catalog.idle and (self._of_interest(session, look, writes) or _composed(look, text)):
             return None
         route = Route()
         if writes:
@@ -160,28 +163,30 @@ class Router:
         namespace = await session.resolve_namespace()
         if not self._catalog.idle:
             await self._relations.learn(namespace.database, look.words)
-        sources = await self._sources(session, namespace, statement)
+        composed = not statement.exact and _composed(look, text)
+        if not statement.exact:
+            log.info("statement not understood (%s), so every name in it counts: %.200s", statement.reason, text)
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
         self._refuse_protected(statement, targets)
         route = Route(text=self._with_information_schema(text, statement))
-        if not statement.exact:
-            log.info("statement not understood (%s), so every name in it counts: %.200s", statement.reason, text)
-        if not statement.exact and targets and _composed(look, text):
-            targets += self._catalog.tables()
-        write = self._open_write(statement, look, targets)
+        write = self._open_write(statement, look, targets, composed=composed)
         if write is not None:
             self._note(route, write)
-        self._note_relations(route, session, namespace, statement, look, sources)
-        if sources.views and statement.touches_rows and statement.creates_view is None:
-            return await self._reading(route, sources, write)
+        self._note_relations(route, session, namespace, statement, look)
+        if composed:
+            route.ends.append(partial(_forget_namespace, session))
+        if statement.touches_rows and statement.creates_view is None:
+            views = await self._views_read(session, namespace, statement, composed=composed)
+            if views:
+                return await self._reading(route, views, write)
         if write is not None:
             await self._begin(route, write)
         return route
 
-    async def _reading(self, route: Route, sources: Sources, write: Write | None) -> Route | Waiting:
-        read = self._janitor.begin_read(sources.views)
+    async def _reading(self, route: Route, views: frozenset[str], write: Write | None) -> Route | Waiting:
+        read = self._janitor.begin_read(views)
         route.closes.append(partial(self._release, read))
-        stale = [view_id for view_id in sorted(sources.views) if self._catalog.is_stale(view_id)]
+        stale = [view_id for view_id in sorted(views) if self._catalog.is_stale(view_id)]
         if stale:
             return Waiting(route, partial(self._make_fresh, route, stale, write))
         if write is not None:
@@ -204,55 +209,73 @@ class Router:
         try:
             await self._catalog.begin_write(write)
         except BaseException:
-            route.abandon()
+            route.abandon(End.FAILED)
             raise
 
     def _release(self, read: Read) -> None:
         self._janitor.release(read)
 
     def _note(self, route: Route, write: Write) -> None:
-        route.ends.append(lambda _: self._catalog.end_write(write))
+        route.ends.append(partial(self._end_write, write))
+
+    def _end_write(self, write: Write, end: End) -> None:
+        if end is not End.UNKNOWN:
+            self._catalog.end_write(write)
+            return
+        late = self._catalog.suspect_write(write)
+        asyncio.get_running_loop().call_later(LATE_COMMIT_SECONDS, self._catalog.end_write, late)
 
     # --- what the statement mentions ---------------------------------------------------------------
 
-    async def _sources(self, session: Session, namespace: Namespace, statement: Forwarded) -> Sources:
-        """What the statement reads in the end. A temporary view hides a table; both count, it may be gone by now."""
-        found = Sources()
-        for parts in {reference.parts for reference in statement.reads}:
-            found |= self._temporary_sources(session, parts)
-            found |= await self._relations.sources(TableName.resolve(parts, namespace))
-        for parts in statement.calls:
-            found |= self._temporary_sources(session, parts)
-        return found
+    async def _views_read(
+        self, session: Session, namespace: Namespace, statement: Forwarded, *, composed: bool
+    ) -> frozenset[str]:
+        """The materialized views that the statement reads; all, where its text does not say.
 
-    def _temporary_sources(self, session: Session, parts: Parts) -> Sources:
+        A temporary view hides a table; both count, for it may be gone by now. Only names that may lead to a view are
+        looked at: a text that is not understood may have tens of thousands of others.
+        """
+        if composed:
+            return frozenset(view.id for view in self._catalog.views())
+        names: set[TableName] = set()
+        leading = self._catalog.view_words | self._relations.view_words
+        for parts in {reference.parts for reference in statement.reads}:
+            names |= self._temporary(session, parts)
+            if parts[-1].lower() in leading:
+                names.add(TableName.resolve(parts, namespace))
+        for parts in statement.calls:
+            names |= self._temporary(session, parts)
+        return (await self._relations.sources_of(names)).views
+
+    def _temporary(self, session: Session, parts: Parts) -> frozenset[TableName]:
+        """What a temporary view or function of that name reads."""
         name = parts[-1].lower()
         if len(parts) == 1:
-            return session.temporary.get(name, Sources())
-        return self._global_temporary.get(name, Sources()) if parts[-2].lower() == GLOBAL_TEMPORARY else Sources()
+            return session.temporary.get(name, frozenset())
+        return self._global_temporary.get(name, frozenset()) if parts[-2].lower() == GLOBAL_TEMPORARY else frozenset()
 
-    def _open_write(self, statement: Forwarded, look: Glance, targets: list[TableName]) -> Write | None:
-        if not targets:
-            return None
+    def _open_write(
+        self, statement: Forwarded, look: Glance, targets: list[TableName], *, composed: bool
+    ) -> Write | None:
         tables = set(targets)
         if statement.drops_database:
             tables.update(*(self._catalog.tables_in(target.table) for target in targets))
-        return self._catalog.writes.begin(look.words, tables)
+        if (composed and targets) or statement.writes_files:
+            tables.update(self._catalog.tables())
+        return self._catalog.writes.begin(look.words, tables) if tables else None
 
     def _note_relations(
-        self,
-        route: Route,
-        session: Session,
-        namespace: Namespace,
-        statement: Forwarded,
-        look: Glance,
-        sources: Sources,
+        self, route: Route, session: Session, namespace: Namespace, statement: Forwarded, look: Glance
     ) -> None:
         """What the statement changes about names: current database, temporary views, Spark's views."""
         if statement.changes_namespace:
             route.ends.append(partial(_forget_namespace, session))
         if statement.temporary and statement.creates_view:
-            route.ends.append(partial(self._add_temporary, session, statement.creates_view, sources))
+            reads = {TableName.resolve(reference.parts, namespace) for reference in statement.reads}
+            for parts in (*(reference.parts for reference in statement.reads), *statement.calls):
+                reads |= self._temporary(session, parts)
+            views = self._global_temporary if _is_global(statement.creates_view) else session.temporary
+            route.ends.append(partial(_add_temporary, views, statement.creates_view[-1].lower(), frozenset(reads)))
         elif not RELATION_WORDS.isdisjoint(look.words):
             databases = {TableName.resolve(parts, namespace).database for parts in statement.writes}
             route.ends.append(lambda _: self._forget(databases))
@@ -261,21 +284,22 @@ class Router:
         for database in databases:
             self._relations.forget(database)
 
-    def _add_temporary(self, session: Session, name: Parts, sources: Sources, succeeded: bool) -> None:
-        views = self._global_temporary if name[0].lower() == GLOBAL_TEMPORARY else session.temporary
-        key = name[-1].lower()
-        views[key] = sources if succeeded else sources | views.get(key, Sources())
-
     def _with_information_schema(self, text: str, statement: Forwarded) -> str | None:
         """The text with INFORMATION_SCHEMA.MATERIALIZED_VIEWS replaced by its rows; None where it does not occur."""
         found = rewrite.information_schema_references(statement)
         if not found:
             return None
+        if statement.creates_view is not None and not statement.temporary:
+            raise NotAllowed(
+                "INFORMATION_SCHEMA.MATERIALIZED_VIEWS cannot stand in a permanent view: it would show today's rows "
+                "for ever. Use a temporary view, or query it directly.",
+                sqlstate="0A000",
+            )
         replacements = []
         for reference, database in found:
             rows = info.information_schema(self._catalog, database)
             table = rewrite.inline_table(info.INFORMATION_SCHEMA_COLUMNS, rows)
-            replacements.append(rewrite.replacement(reference, table, "MATERIALIZED_VIEWS"))
+            replacements.append(rewrite.replacement(text, reference, table, "MATERIALIZED_VIEWS"))
         return rewrite.splice(text, replacements)
 
     # --- what must not be written ------------------------------------------------------------------
@@ -290,7 +314,7 @@ class Router:
             if target.database == storage and (statement.exact or target.table != storage):
                 raise NotAllowed(
                     f"{target} holds rows of a materialized view; only a refresh changes it. "
-                    f"Change the view's base tables, or use ALTER, REFRESH or DROP MATERIALIZED VIEW."
+                    f"Change the view's base tables, or use REFRESH or DROP MATERIALIZED VIEW."
                 )
             # A text that could not be parsed may only read the view; Spark itself refuses to write to one.
             if statement.exact and not statement.temporary and self._catalog.named(target) is not None:
@@ -330,10 +354,31 @@ def _may_change_namespace(look: Glance) -> bool:
     return "use" in look.words or (look.keyword == "set" and "catalog" in look.words)
 
 
+_PLAIN_ARGUMENT = re.compile(
+    r"""\bidentifier\s*\(\s*'[^'\\]*'\s*\)|\bimmediate\s+(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*(?=;|using\b|into\b|\Z)""",
+    re.IGNORECASE | re.DOTALL,
+)
+"""IDENTIFIER('t') and EXECUTE IMMEDIATE 'text': what they name stands in the text after all."""
+
+
 def _composed(look: Glance, text: str) -> bool:
-    """A table's name may be put together when the statement runs, so that what it writes does not stand in it."""
-    return look.keyword == "execute" or "identifier" in look.words or "${" in text
+    """A name, or a whole statement, may be put together when the text runs, so that it does not stand in it."""
+    if "${" in text or "directory" in look.words:
+        return True
+    if look.words.isdisjoint({"identifier", "immediate"}):
+        return False
+    words = _PLAIN_ARGUMENT.sub(" ", text).lower()
+    return "identifier" in words or "immediate" in words
 
 
-def _forget_namespace(session: Session, _: bool) -> None:
+def _is_global(name: Parts) -> bool:
+    return len(name) > 1 and name[-2].lower() == GLOBAL_TEMPORARY
+
+
+def _add_temporary(views: dict[str, frozenset[TableName]], name: str, reads: frozenset[TableName], end: End) -> None:
+    if end is not End.FAILED:
+        views[name] = reads if end is End.SUCCEEDED else reads | views.get(name, frozenset())
+
+
+def _forget_namespace(session: Session, _: End) -> None:
     session.namespace = None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
 
 from gateway.errors import UpstreamLost
 from gateway.mv.ports import SqlSession
-from gateway.mv.relations import Sources
-from gateway.service.operation import Forwarded, Operation
+from gateway.service.operation import ForwardedOperation, Operation
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire.message import Handle, OpenCall, opened
 from gateway.wire.sasl import Login
-from sql.names import SESSION_CATALOG, Namespace
+from sql.names import SESSION_CATALOG, Namespace, TableName
 
 DATABASE_KEY = "use:database"
 
@@ -36,9 +36,9 @@ class Session:
         self.upstream_handle = handle
         self.protocol = protocol
         self.user = user
-        self.temporary: dict[str, Sources] = {}
-        """The session's temporary views: what reading each reads in the end."""
-        self.operations: dict[bytes, Operation | Forwarded] = {}
+        self.temporary: dict[str, frozenset[TableName]] = {}
+        """The session's temporary views: what each reads, by name, for what a name stands for may change."""
+        self.operations: dict[bytes, Operation | ForwardedOperation] = {}
         self.lost = False
         """Spark went away; the next statement fails with the news, the one after it finds a new session."""
         self.told_lost = False
@@ -99,9 +99,9 @@ def _first_namespace(call: OpenCall) -> Namespace | None:
     return Namespace(call.configuration.get(DATABASE_KEY, "default").lower(), SESSION_CATALOG)
 
 
-def at_spark(operation: Operation | Forwarded) -> Forwarded | None:
+def at_spark(operation: Operation | ForwardedOperation) -> ForwardedOperation | None:
     """The operation at Spark, where there is one."""
-    return operation if isinstance(operation, Forwarded) else operation.continued
+    return operation if isinstance(operation, ForwardedOperation) else operation.continued
 
 
 class Sessions:
@@ -135,13 +135,13 @@ class Sessions:
                 forwarded.lost = True
                 forwarded.close()
 
-    def find(self, handle: Handle | None, user: str) -> Session | None:
-        session = self._sessions.get(handle.guid) if handle else None
-        if session is None or session.handle != handle or session.user != user:
+    def find(self, handle: Handle, users: Container[str]) -> Session | None:
+        session = self._sessions.get(handle.guid)
+        if session is None or session.handle != handle or session.user not in users:
             return None
         return session
 
-    def add_operation(self, session: Session, handle: Handle, operation: Operation | Forwarded) -> None:
+    def add_operation(self, session: Session, handle: Handle, operation: Operation | ForwardedOperation) -> None:
         session.operations[handle.guid] = operation
         self._owners[handle.guid] = session
 
@@ -149,10 +149,12 @@ class Sessions:
         session.operations.pop(handle.guid, None)
         self._owners.pop(handle.guid, None)
 
-    def find_operation(self, handle: Handle | None, user: str) -> tuple[Session, Operation | Forwarded] | None:
+    def find_operation(
+        self, handle: Handle, users: Container[str]
+    ) -> tuple[Session, Operation | ForwardedOperation] | None:
         """The operation and its session, where the handle is known and belongs to the user."""
-        session = self._owners.get(handle.guid) if handle else None
-        if session is None or handle is None or session.user != user:
+        session = self._owners.get(handle.guid)
+        if session is None or session.user not in users:
             return None
         operation = session.operations.get(handle.guid)
         if operation is None or operation.handle != handle:

@@ -95,6 +95,9 @@ def spark_settings(options: Options) -> dict[str, str]:
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": f"file:{data / 'warehouse'}",
         "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=metastore;create=true",
+        # Derby is in this process, a connection costs nothing, and a pool does not survive what cancelling a statement
+        # may do: the interrupt breaks its connection, which is never given back, until all wait for ever.
+        "spark.hadoop.datanucleus.connectionPoolingType": "NONE",
         "spark.hadoop.hive.exec.scratchdir": f"file:{options.scratch / 'hive'}",
         "spark.local.dir": str(options.scratch),
         # Each session caches file listings of its own and would not see another session's writes.

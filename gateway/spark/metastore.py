@@ -37,15 +37,6 @@ class SparkMetastore:
             raise
         return _relation(name, json.loads(answer.rows[0][0]))
 
-    async def columns(self, name: TableName) -> tuple[tuple[str, str, str | None], ...]:
-        answer = await self.run(f"DESCRIBE TABLE {name.quoted}")
-        columns = []
-        for column, type_sql, comment in answer.rows:
-            if not column or column.startswith("#"):
-                break  # a partitioned table repeats its partition columns below
-            columns.append((column, type_sql, comment or None))
-        return tuple(columns)
-
     async def databases(self) -> frozenset[str]:
         return frozenset(row[0].lower() for row in (await self.run("SHOW DATABASES")).rows)
 
@@ -77,16 +68,18 @@ class SparkMetastore:
 
 
 def _relation(name: TableName, described: dict[str, Any]) -> Relation:
+    columns = tuple((column["name"], json.dumps(column["type"])) for column in described.get("columns", ()))
     if described.get("type") != "VIEW":
-        return Relation(name, RelationKind.TABLE)
+        return Relation(name, RelationKind.TABLE, columns=columns)
     if described.get("catalog_name") == "system":
-        return Relation(name, RelationKind.TEMPORARY_VIEW)
+        return Relation(name, RelationKind.TEMPORARY_VIEW, columns=columns)
     catalog, _, database = described.get("view_catalog_and_namespace", "").partition(".")
     return Relation(
         name=name,
         kind=RelationKind.VIEW,
         view_text=described.get("view_text", ""),
         namespace=Namespace(_unquoted(database) or name.database, catalog or name.catalog),
+        columns=columns,
     )
 
 

@@ -18,9 +18,20 @@ def close_session(session: Handle) -> bytes:
 
 
 def operation_status(operation: Handle) -> bytes:
+    return _request("GetOperationStatus", ttypes.TGetOperationStatusReq(_operation(operation)))
+
+
+def cancel_operation(operation: Handle) -> bytes:
+    return _request("CancelOperation", ttypes.TCancelOperationReq(_operation(operation)))
+
+
+def close_operation(operation: Handle) -> bytes:
+    return _request("CloseOperation", ttypes.TCloseOperationReq(_operation(operation)))
+
+
+def _operation(operation: Handle) -> Any:
     identifier = ttypes.THandleIdentifier(operation.guid, operation.secret)
-    handle = ttypes.TOperationHandle(identifier, ttypes.TOperationType.EXECUTE_STATEMENT, True)
-    return _request("GetOperationStatus", ttypes.TGetOperationStatusReq(handle))
+    return ttypes.TOperationHandle(identifier, ttypes.TOperationType.EXECUTE_STATEMENT, True)
 
 
 def _request(name: str, argument: Any) -> bytes:

@@ -39,7 +39,7 @@ KEPT = """\
 The gateway keeps running, with the tables and the materialized views. Connect to it:
 
   JDBC URL   {url}{database}
-  beeline    .venv/bin/beeline -u {url}{database} -n {user}
+  beeline    . .venv/bin/activate; beeline -u {url}{database} -n {user}
   DBeaver    1. Database > New Database Connection > Apache Hive (or Apache Spark). Next.
              2. Connect by: Host, with Host 127.0.0.1, Port {port}, Database/Schema {database};
                 or Connect by: URL, with the JDBC URL above. Username {user}, no password. Finish.

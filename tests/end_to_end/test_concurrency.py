@@ -129,3 +129,18 @@ def test_two_creations_of_one_name(database: Database) -> None:
     assert outcomes[0] == ""
     assert all("42P07" in outcome for outcome in outcomes[1:])
     assert len(database.rows("SELECT * FROM m")) == 1
+
+
+def test_a_reader_that_gives_up_harms_no_other(database: Database) -> None:
+    """The refresh of the only waiter is cancelled; who comes meanwhile gets one of his own."""
+    database.run(
+        "CREATE TABLE t (a BIGINT) USING parquet",
+        "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n, max(s) AS s "
+        "FROM (SELECT reflect('java.lang.Thread', 'sleep', bigint(a)) AS s FROM t)",
+        "INSERT INTO t VALUES (2000)",
+    )
+    with pyhive(database.gateway.host, database.gateway.port, database=database.name) as impatient:
+        impatient.execute("SELECT n FROM m", async_=True)
+        wait_until(impatient.fetch_logs, what="the refresh to begin")
+        impatient.cancel()
+        assert database.rows("SELECT n FROM m") == [(1,)]

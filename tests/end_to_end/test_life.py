@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from clients import Jdbc, beeline, pyhive, rows
@@ -147,3 +148,46 @@ def test_odd_names_and_texts(database: Database) -> None:
     assert database.rows("SELECT * FROM `order`") == expected
     database.run("INSERT INTO `select` VALUES (3, NULL, '')")
     assert len(database.rows(f"SELECT * FROM `{database.name}`.`order`")) == 3
+
+
+def test_types_and_names_of_columns_are_kept(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (id INT, v VARCHAR(5), c CHAR(3), s STRUCT<f: INT COMMENT 'inner', `a b`: STRING>, "
+        "m MAP<STRING, ARRAY<DECIMAL(9,4)>>, b BINARY, n TIMESTAMP_NTZ) USING parquet",
+        "INSERT INTO t VALUES (1, 'v', 'c', named_struct('f', 2, 'a b', 'x'), map('k', array(1.5)), X'00', NULL)",
+    )
+    columns = "id AS `#id`, v, c, s, m, b, n, INTERVAL '1' DAY AS i, named_struct('x y', 1) AS o"
+    database.run(
+        f"CREATE MATERIALIZED VIEW m AS SELECT {columns} FROM t", f"CREATE VIEW plain AS SELECT {columns} FROM t"
+    )
+    assert rows(database.cursor, "DESCRIBE m") == rows(database.cursor, "DESCRIBE plain")
+    assert rows(database.cursor, "SELECT * FROM m") == rows(database.cursor, "SELECT * FROM plain")
+
+
+def test_replacing_a_view_replaces_its_properties(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE MATERIALIZED VIEW m TBLPROPERTIES ('p' = '1', 'q' = '2') AS SELECT a FROM t",
+        "CREATE OR REPLACE MATERIALIZED VIEW m TBLPROPERTIES ('p' = '9') AS SELECT a FROM t",
+    )
+    shown = dict(database.rows("SHOW TBLPROPERTIES m"))
+    assert shown["p"] == "9"
+    assert "q" not in shown
+
+
+def test_a_restart_forgets_nothing_whatever_the_names_are(database: Database, start_gateway: Any) -> None:
+    """Spark shows properties with words like these as redacted."""
+    database.run(
+        "CREATE TABLE token_urls (page_url STRING, secret INT) USING parquet",
+        "CREATE MATERIALIZED VIEW password_resets COMMENT 'access key' TBLPROPERTIES ('token' = 'url') AS "
+        "SELECT page_url, secret FROM token_urls WHERE page_url <> 'password'",
+    )
+    again = start_gateway()
+    with pyhive(again.host, again.port, database=database.name) as cursor:
+        for number in (1, 2):
+            rows(cursor, f"INSERT INTO token_urls VALUES ('u', {number})")
+            assert len(rows(cursor, "SELECT * FROM password_resets")) == number
+    # The first gateway knows nothing of the second one's versions; it must not be asked to drop what it holds.
+    with pyhive(again.host, again.port, database=database.name) as cursor:
+        rows(cursor, "DROP MATERIALIZED VIEW password_resets")
+    assert [row[1] for row in database.rows("SHOW TABLES")] == ["token_urls"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jpype
 import pytest
 from clients import Jdbc, pyhive, rows
 from databases import Database
@@ -150,3 +151,71 @@ def test_information_schema_has_bigquery_columns(view: Database) -> None:
         "last_modified_time",
         "is_stale",
     ]
+
+
+def test_a_view_that_was_dropped_and_made_anew_below(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "INSERT INTO t VALUES (1)",
+        "CREATE MATERIALIZED VIEW below AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW top AS SELECT a FROM below",
+        "CREATE TEMPORARY VIEW seen AS SELECT a FROM below",
+        "DROP MATERIALIZED VIEW below",
+    )
+    assert database.rows("SELECT a FROM top") == [(1,)]
+    assert database.freshness("top") == "STALE"
+    database.run("CREATE MATERIALIZED VIEW below AS SELECT a + 100 AS a FROM t")
+    assert database.rows("SELECT a FROM top") == [(101,)]
+    database.run("INSERT INTO t VALUES (2)")
+    assert database.rows("SELECT a FROM top") == [(101,), (102,)]
+    assert database.rows("SELECT a FROM seen") == [(101,), (102,)]
+
+
+def test_a_spark_view_that_comes_to_read_another_stale_view(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE TABLE u (a INT) USING parquet",
+        "CREATE MATERIALIZED VIEW one AS SELECT count(*) AS n FROM t",
+        "CREATE MATERIALIZED VIEW two AS SELECT count(*) + 10 AS n FROM u",
+        "CREATE VIEW between AS SELECT n FROM one",
+        "CREATE MATERIALIZED VIEW top AS SELECT n FROM between",
+        "INSERT INTO u VALUES (1)",
+        "CREATE OR REPLACE VIEW between AS SELECT n FROM two",
+    )
+    assert database.rows("SELECT n FROM top") == [(11,)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT n FROM ${which}",
+        "SELECT n FROM IDENTIFIER(lower('M'))",
+        "EXECUTE IMMEDIATE concat('SELECT n ', 'FROM m')",
+    ],
+)
+def test_a_name_that_is_composed_at_run_time(view: Database, sql: str) -> None:
+    view.run("SET which=m", "INSERT INTO t VALUES (1)")
+    assert rows(view.cursor, sql)[0] == view.rows("SELECT count(*) FROM t")[0]
+
+
+def test_a_long_list_stalls_nobody(view: Database) -> None:
+    """A text of 150 kB is not parsed; its many names must not be looked up one by one."""
+    numbers = ", ".join(f"{number}.5" for number in range(15_000))
+    view.run("INSERT INTO t VALUES (1)")
+    found = rows(view.cursor, f"SELECT n FROM m WHERE n NOT IN ({numbers})")
+    assert found == view.rows("SELECT count(*) FROM t")
+
+
+def test_the_time_limit_of_a_statement_holds_for_its_refresh(database: Database) -> None:
+    slow = "SELECT max(s) AS slept FROM (SELECT reflect('java.lang.Thread', 'sleep', bigint(a)) AS s FROM t)"
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        f"CREATE MATERIALIZED VIEW m AS {slow}",
+        "INSERT INTO t VALUES (20000)",
+    )
+    with Jdbc(f"jdbc:hive2://{database.gateway.host}:{database.gateway.port}/{database.name}") as jdbc:
+        jdbc.statement.setQueryTimeout(1)
+        with pytest.raises(jpype.JClass("java.sql.SQLException")):
+            jdbc.query("SELECT slept FROM m")
+    database.run("INSERT OVERWRITE t VALUES (1)")
+    assert len(database.rows("SELECT slept FROM m")) == 1

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from clients import Jdbc
 from databases import Database
+from processes import wait_until
 from pyhive import hive
+from pyhive.exc import OperationalError
 
 QUERY = "SELECT count(*) AS n, sum(a) AS s FROM t"
 
@@ -203,3 +205,34 @@ def test_the_storage_cannot_be_written(view: Database) -> None:
     with pytest.raises(Exception, match="42809"):
         view.run(f"INSERT INTO {storage} VALUES (1, 2, 1)")
     view.run(f"USE {view.name}")
+
+
+def test_a_write_whose_end_only_its_rows_tell(view: Database) -> None:
+    """The client asks for no status: that rows can be fetched says that the write has succeeded."""
+    connection = hive.connect(view.gateway.host, view.gateway.port, username="tester", database=view.name)
+    cursor = connection.cursor()
+    view.run("SELECT * FROM m")
+    cursor.execute("INSERT INTO t VALUES (41, 'l')", async_=True)
+
+    def fetched() -> bool:
+        try:
+            cursor._fetch_more()
+        except OperationalError as error:
+            assert "Expected state FINISHED" in str(error)  # noqa: PT017
+            return False
+        return True
+
+    wait_until(fetched, what="the rows of the INSERT")
+    assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
+    connection.close()
+
+
+def test_files_written_into_a_base_table_are_noticed(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "INSERT INTO t VALUES (1), (2)",
+        "CREATE MATERIALIZED VIEW m AS SELECT a FROM t",
+    )
+    location = next(row[1] for row in database.rows("DESCRIBE EXTENDED t") if row[0] == "Location")
+    database.run(f"INSERT OVERWRITE DIRECTORY '{location}' USING parquet SELECT 7 AS a")
+    assert database.rows("SELECT a FROM m") == [(7,)]

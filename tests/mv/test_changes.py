@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
+from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger, OpenWrites
-from gateway.mv.model import Version, Watermark
-from sql.names import TableName
+from gateway.mv.model import MaterializedView, Version, Watermark
+from sql.names import Namespace, TableName
 
 
 @dataclass(eq=False)
@@ -114,3 +115,37 @@ def test_open_writes_are_found_by_table_or_by_word() -> None:
     writes.end(exact)
     assert writes.touching(frozenset({orders})) == [vague]
     assert writes.touching(frozenset()) == []
+
+
+def test_a_cancelled_write_stays_suspect() -> None:
+    """Spark may commit what it was told to cancel: it counts as ended now, and again when that cannot be any more."""
+    table = TableName("sales", "orders")
+    catalog = Catalog(None, "freshgate_storage", 1)  # type: ignore[arg-type]  # nothing is stored here
+    view = MaterializedView(
+        id="v",
+        name=TableName("sales", "m"),
+        storage=TableName("freshgate_storage", "v"),
+        definition=TableName("freshgate_storage", "v__definition"),
+        query="",
+        namespace=Namespace(),
+        columns=(),
+        owner="",
+        created_at=0,
+        tables=frozenset({table}),
+        views=frozenset(),
+        properties={},
+        comment=None,
+        current=Version(1, 0, 0, Watermark(0)),
+        mark=0,
+        versions_reserved=2,
+    )
+    entry = catalog.reserve(view)
+    write = catalog.writes.begin(frozenset(), [table])
+    entry.ledger.begin(write.number)
+    late = catalog.suspect_write(write)
+    assert entry.ledger.stale
+    entry.ledger.contains = entry.ledger.events  # a refresh that began now
+    assert not entry.ledger.stale
+    assert entry.ledger.watermark < entry.ledger.events
+    catalog.end_write(late)
+    assert entry.ledger.stale

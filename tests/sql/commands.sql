@@ -23,8 +23,10 @@ SHOW MATERIALIZED VIEWS;
 --> ShowMaterializedViews
 SHOW MATERIALIZED VIEWS IN `my db` LIKE 'a*|b';
 --> ShowMaterializedViews database='my db' pattern='a*|b'
-SHOW MATERIALIZED VIEWS FROM cat.db 'x';
+SHOW MATERIALIZED VIEWS FROM spark_catalog.db 'x';
 --> ShowMaterializedViews database='db' pattern='x'
+SHOW MATERIALIZED VIEWS FROM cat.db 'x';
+--> SyntaxProblem expected a database of Spark's own catalog, found 'x' (line 1, column 37)
 CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS mv AS SELECT 1;
 --> SyntaxProblem expected the view's name: OR REPLACE and IF NOT EXISTS exclude each other, found IF (line 1, column 37)
 CREATE MATERIALIZED VIEW AS SELECT 1;

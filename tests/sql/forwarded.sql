@@ -121,7 +121,7 @@ WITH c AS (SELECT * FROM s) INSERT INTO t SELECT * FROM c;
 FROM s JOIN z ON s.x = z.x INSERT INTO a SELECT x INSERT OVERWRITE TABLE b PARTITION (d = 1) SELECT y WHERE y > 1;
 --> reads: s z | writes: a b
 INSERT OVERWRITE LOCAL DIRECTORY '/tmp/x' USING parquet SELECT * FROM s;
---> reads: s | guess
+--> reads: s | files
 INSERT INTO IDENTIFIER('t') SELECT 1;
 --> reads: … t … | writes: … t … | guess
 UPDATE db.t AS x SET a = (SELECT max(b) FROM s) WHERE a = 1;

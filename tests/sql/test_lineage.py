@@ -46,6 +46,7 @@ def facts(found: Forwarded) -> dict[str, str]:
         "probe": not found.touches_rows,
         "use": found.changes_namespace,
         "guess": not found.exact,
+        "files": found.writes_files,
     }
     return {key: text for key, text in said.items() if text} | {flag: "" for flag, is_set in flags.items() if is_set}
 

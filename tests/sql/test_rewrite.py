@@ -70,7 +70,7 @@ def test_information_schema(name: str, database: str | None) -> None:
     assert isinstance(found, Forwarded)
     mentions = information_schema_references(found)
     assert [filter_ for _, filter_ in mentions] == [database, database]
-    spliced = splice(text, [replacement(reference, "(Q)", "MATERIALIZED_VIEWS") for reference, _ in mentions])
+    spliced = splice(text, [replacement(text, reference, "(Q)", "MATERIALIZED_VIEWS") for reference, _ in mentions])
     assert spliced == f"SELECT * FROM (Q) AS MATERIALIZED_VIEWS JOIN (Q) AS m USING (table_name) WHERE x = '{name}'"
 
 
@@ -86,3 +86,18 @@ def test_what_is_no_mention(text: str) -> None:
     found = classify(text)
     assert isinstance(found, Forwarded)
     assert information_schema_references(found) == ()
+
+
+def test_a_table_statement_becomes_a_query() -> None:
+    text = "SELECT 1 UNION ALL table\n information_schema.materialized_views"
+    found = classify(text)
+    assert isinstance(found, Forwarded)
+    ((reference, _),) = information_schema_references(found)
+    spliced = splice(text, [replacement(text, reference, "(Q)", "M")])
+    assert spliced == "SELECT 1 UNION ALL SELECT * FROM (Q) AS M"
+
+
+def test_a_region_limits_to_no_database() -> None:
+    found = classify("SELECT * FROM `region-eu`.INFORMATION_SCHEMA.MATERIALIZED_VIEWS")
+    assert isinstance(found, Forwarded)
+    assert [database for _, database in information_schema_references(found)] == [None]
