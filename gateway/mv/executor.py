@@ -163,6 +163,7 @@ class Executor:
         view = entry.view
         plan = plan_refresh(view, self._next_version(view), reason, renew_listing=self.renew_listing)
         self._tell(view, f"Refreshing materialized view {view.name} ({plan.method}: {reason})")
+        log.info("Refreshing %s: version %d, %s, %s", view.name, plan.version, plan.method, reason)
         began = time.monotonic()
         entry.writing = plan.version
         try:
@@ -183,7 +184,7 @@ class Executor:
         finally:
             entry.writing = None
         self._tell(view, f"Refreshed materialized view {view.name} in {time.monotonic() - began:.2f} s")
-        log.info("refreshed %s: version %d, %s, %s", view.name, plan.version, plan.method, reason)
+        log.info("Refreshed %s: version %d in %.2f s", view.name, plan.version, time.monotonic() - began)
 
     async def first_write(self, view: MaterializedView, session: SqlSession) -> None:
         """Writes the rows of a new view's version."""
