@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from gateway.errors import FreshgateError, NoSuchView
+from gateway.errors import FreshgateError, NoSuchView, StatementFailed
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
 from gateway.mv.model import MaterializedView, Version
@@ -22,6 +22,7 @@ from sql.names import TableName
 
 log = logging.getLogger(__name__)
 
+NO_SUCH_TABLE = "42P01"
 DEFINITION_SUFFIX = "__definition"
 
 
@@ -195,7 +196,14 @@ class Catalog:
             if not entry.recorded or not entry.ledger.looks_fresh_in_catalog:
                 return
             mark = entry.ledger.events
-            await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_mark(mark)))
+            try:
+                await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_mark(mark)))
+            except StatementFailed as error:
+                if error.sqlstate != NO_SUCH_TABLE:
+                    raise
+                # Its storage is gone: somebody dropped it past the gateway. Writers must not suffer from that.
+                log.error("the materialized view %s is damaged and left out: %s", entry.view.name, error)
+                self.remove(entry)
             entry.ledger.stored_mark = mark
 
     # --- changing ----------------------------------------------------------------------------------

@@ -410,7 +410,8 @@ class Dispatch:
             case "CloseOperation":
                 return self._own_close(session, operation, head)
             case _:
-                return Answer(reply.exception(head.name, head.seqid, f"Invalid method name: '{head.name}'"))
+                # As Spark says it: PyHive and impyla try GetLog first, and know by this that there is none.
+                return Answer(reply.unknown_method(head.name, head.seqid))
 
     async def _own_status(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Forward | Answer:
         if not operation.settled:

@@ -93,6 +93,10 @@ def exception(name: str, seqid: int, message: str, kind: int = int(TApplicationE
     return bytes(protocol.trans.getvalue())
 
 
+def unknown_method(name: str, seqid: int) -> bytes:
+    return exception(name, seqid, f"Invalid method name: '{name}'", int(TApplicationException.UNKNOWN_METHOD))
+
+
 def operation_status(
     seqid: int,
     state: int,
