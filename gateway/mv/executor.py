@@ -199,6 +199,7 @@ class Executor:
         started_at, contains = self._now_ms(), entry.ledger.events
         watermark = Watermark(entry.ledger.watermark, {base: self._current(base) for base in view.views})
         for step in plan.write:
+            log.debug("%s: %s", view.name, step.purpose)
             await session.run(step.sql)
         version = Version(plan.version, started_at, self._now_ms(), watermark, plan.method)
         async with entry.lock:

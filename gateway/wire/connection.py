@@ -56,11 +56,6 @@ class ClientConnection:
         return self._frames is not None
 
     @property
-    def ready(self) -> bool:
-        """The login is accepted."""
-        return self._ready
-
-    @property
     def at_border(self) -> bool:
         """Nothing of a request has come that is not complete."""
         return self._ready and not self._held and self._requests.at_border and self._frame_at_border

@@ -267,12 +267,6 @@ def operation_state(reply: bytes) -> int | None:
     return _number(reply, locate(reply, (0, 2), I32)) if peek(reply).kind != EXCEPTION else None
 
 
-def operation_error(reply: bytes) -> tuple[str | None, str | None]:
-    """SQLSTATE and message with which a GetOperationStatus reply says why the operation failed."""
-    sqlstate, message = locate(reply, (0, 3), STRING), locate(reply, (0, 5), STRING)
-    return _text(reply, sqlstate) if sqlstate else None, _text(reply, message) if message else None
-
-
 def execute_handle(reply: bytes) -> Handle | None:
     """The operation that ExecuteStatement, or a metadata call, has begun; None where it failed."""
     return _reply_handle(reply, (0, 2, 1)) if peek(reply).kind != EXCEPTION else None

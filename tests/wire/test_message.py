@@ -143,7 +143,6 @@ def test_replies_are_read() -> None:
     assert messages.reply_status(refused) == ReplyStatus(3, "42703", "no such column")
     state = ttypes.TGetOperationStatusResp(ok, 5, "42000", 0, "failed")
     assert messages.operation_state(calls.reply("GetOperationStatus", state)) == 5
-    assert messages.operation_error(calls.reply("GetOperationStatus", state)) == ("42000", "failed")
     assert messages.operation_state(calls.reply("GetOperationStatus", ttypes.TGetOperationStatusResp(failed))) is None
 
 
