@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.errors import NotAllowed, SyntaxRefused
+from gateway.errors import NotAllowed, RefreshFailed, SyntaxRefused
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Write
 from gateway.mv.executor import BaseTableMissing, Executor, Report
@@ -175,42 +175,43 @@ class Router:
         self._note_relations(route, session, namespace, statement, look)
         if composed:
             route.ends.append(partial(_forget_namespace, session))
-        if statement.touches_rows and statement.creates_view is None:
-            views = await self._views_read(session, namespace, statement, composed=composed)
-            if views:
-                return await self._reading(route, views, write)
-        if write is not None:
-            await self._begin(route, write)
-        return route
-
-    async def _reading(self, route: Route, views: frozenset[str], write: Write | None) -> Route | Waiting:
-        read = self._janitor.begin_read(views)
-        route.closes.append(partial(self._release, read))
-        stale = [view_id for view_id in sorted(views) if self._catalog.is_stale(view_id)]
-        if stale:
-            return Waiting(route, partial(self._make_fresh, route, stale, write))
-        if write is not None:
-            await self._begin(route, write)
-        return route
-
-    async def _make_fresh(self, route: Route, stale: Iterable[str], write: Write | None, report: Report) -> None:
-        await asyncio.gather(*(self._make_one_fresh(view_id, report) for view_id in stale))
-        if write is not None:
-            await self._begin(route, write)
-
-    async def _make_one_fresh(self, view_id: str, report: Report) -> None:
         try:
-            await self._executor.make_fresh(view_id, report)
-        except BaseTableMissing as error:
-            # The rows that are stored are all that is left; a dashboard should rather show them than nothing.
-            report(f"Warning: serving the stored rows. {error}")
-
-    async def _begin(self, route: Route, write: Write) -> None:
-        try:
-            await self._catalog.begin_write(write)
+            views: frozenset[str] = frozenset()
+            if statement.touches_rows and statement.creates_view is None:
+                views = await self._views_read(session, namespace, statement, composed=composed)
+            stale = self._begin_read(route, views)
+            if stale:
+                # A view that only may be read must not fail the statement when it cannot be refreshed.
+                survived = RefreshFailed if composed else BaseTableMissing
+                return Waiting(route, partial(self._make_fresh, stale, write, survived))
+            await self._begin_write(write)
         except BaseException:
             route.abandon(End.FAILED)
             raise
+        return route
+
+    def _begin_read(self, route: Route, views: frozenset[str]) -> list[str]:
+        """Keeps the views' versions until the statement is closed; returns the views that are stale."""
+        if views:
+            route.closes.append(partial(self._release, self._janitor.begin_read(views)))
+        return [view_id for view_id in sorted(views) if self._catalog.is_stale(view_id)]
+
+    async def _make_fresh(
+        self, stale: Iterable[str], write: Write | None, survived: type[RefreshFailed], report: Report
+    ) -> None:
+        await asyncio.gather(*(self._make_one_fresh(view_id, survived, report) for view_id in stale))
+        await self._begin_write(write)
+
+    async def _make_one_fresh(self, view_id: str, survived: type[RefreshFailed], report: Report) -> None:
+        try:
+            await self._executor.make_fresh(view_id, report)
+        except survived as error:
+            # The rows that are stored are all there is; a dashboard should rather show them than nothing.
+            report(f"Warning: serving the stored rows. {error}")
+
+    async def _begin_write(self, write: Write | None) -> None:
+        if write is not None:
+            await self._catalog.begin_write(write)
 
     def _release(self, read: Read) -> None:
         self._janitor.release(read)
