@@ -66,7 +66,7 @@ def refreshes(stand: Stand) -> Iterator[Figure]:
         through = _reader(far, f"REFRESH MATERIALIZED VIEW {view}")
         first, runs = stand.version(view), stand.runs(REFRESH_RUNS)
         turns = in_turn(direct, through, runs, before=_reader(near, f"DROP TABLE IF EXISTS {copied}"), warm_up=WARM_UP)
-        stand.query(f"DROP TABLE {copied}", direct=True)
+        stand.query(f"DROP TABLE IF EXISTS {copied}", direct=True)
         made = stand.version(view) - first
         if made != runs + WARM_UP:
             raise SystemExit(f"bench: {runs + WARM_UP} refreshes of {view} made {made} versions.")
