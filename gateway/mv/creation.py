@@ -85,6 +85,7 @@ class Creation:
                 entry = self._catalog.reserve(await self._describe(statement, name, storage, creator))
                 await self._fill(entry, report)
             except BaseException:
+                # A cancelled CREATE, too, leaves nothing behind.
                 await self._abandon(storage, entry)
                 raise
             await _unbroken(self._publish(entry, creator))
@@ -275,7 +276,9 @@ class Creation:
             task.add_done_callback(self._settling.discard)
             raise
         except BaseException:
-            await self._abandon(view.storage, entry)
+            # Whatever stopped it, also the gateway's own end; but a view that is shown is never taken apart.
+            if not entry.visible:
+                await self._abandon(view.storage, entry)
             raise
         try:
             async with entry.lock:
