@@ -9,16 +9,15 @@ from sql.scan import skip_blank
 from sql.statement import Glance, Statement
 
 _WORD = re.compile(r"\w+")
+_SEPARATORS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 _HEAD = re.compile(r"[\s(]*(\w+)")
 # An unclosed quote takes the rest: to try again from each quote after it would take quadratic time.
 _BACK_QUOTED = re.compile(
     r"""'(?:[^'\\]|\\.)*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|`((?:[^`]|``)*+)(?:`|\Z)""", re.DOTALL
 )
 _SECOND_WORD = {
-    "create": "materialized",
-    "drop": "materialized",
-    "refresh": "materialized",
-    "show": "materialized",
+    **dict.fromkeys(("create", "drop", "refresh", "alter", "show", "comment", "analyze"), "materialized"),
+    **dict.fromkeys(("describe", "desc", "explain"), "materialized"),
     "call": "refresh_materialized_view",
 }
 """The word that a statement of ours holds, by its first word."""
@@ -31,7 +30,8 @@ def glance(text: str) -> Glance:
     text. (A name composed at run time is beyond any look at the text.)
     """
     folded = text.lower()
-    words = set(_WORD.findall(folded))
+    # Three times as fast as the expression, which knows letters of all languages.
+    words = set(folded.translate(_SEPARATORS).split() if folded.isascii() else _WORD.findall(folded))
     if "`" in folded:
         words |= _quoted(folded)
     keyword = _keyword(folded)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,3 +59,10 @@ def test_dotted_names_are_split() -> None:
 )
 def test_maybe_command(text: str, maybe: bool) -> None:
     assert glance(text).maybe_command is maybe
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_words_of_plain_text_are_what_the_expression_finds(text: str) -> None:
+    assert set(re.findall(r"\w+", text.lower())) <= glance(text).words
+    unquoted = text.replace("`", "")
+    assert glance(unquoted).words == set(re.findall(r"\w+", unquoted.lower()))

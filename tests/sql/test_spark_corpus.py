@@ -1,0 +1,249 @@
+"""Spark's own SQL test inputs, and the TPC-DS, TPC-H and SSB queries beside them: none of them is taken for ours.
+
+The texts stay in the archive of Spark's tests. Three things must agree on what a statement reads: the quick look
+(`sql.skim`), sqlglot's tree, and the plans that Spark's analyzer made of the same statements, which lie in the archive.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pytest
+
+from sql.classify import classify, glance
+from sql.lineage import parsed_closely
+from sql.parser import parse_about
+from sql.scan import skip_blank
+from sql.skim import skim
+from sql.statement import Forwarded
+from tests.jars import jar
+
+INPUTS, RESULTS, PLANS = "sql-tests/inputs/", "sql-tests/results/", "sql-tests/analyzer-results/"
+BENCHMARKS = {
+    "tpcds/": 103,
+    "tpcds-v2.7.0/": 32,
+    "tpcds-modifiedQueries/": 21,
+    "tpch/": 22,
+    "ssb/": 13,
+}
+"""Folders, and how many queries each holds; TPC-DS' 99 are 103, as four of them come in two parts."""
+TPCDS = frozenset(
+    {
+        "call_center",
+        "catalog_page",
+        "catalog_returns",
+        "catalog_sales",
+        "customer",
+        "customer_address",
+        "customer_demographics",
+        "date_dim",
+        "household_demographics",
+        "income_band",
+        "inventory",
+        "item",
+        "promotion",
+        "reason",
+        "ship_mode",
+        "store",
+        "store_returns",
+        "store_sales",
+        "time_dim",
+        "warehouse",
+        "web_page",
+        "web_returns",
+        "web_sales",
+        "web_site",
+    }
+)
+TPCH = frozenset(["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"])
+SSB = frozenset(["customer", "date", "lineorder", "part", "supplier"])
+QUERIES = frozenset({"select", "with", "from", "values", "table"})
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Every .sql file, and what Spark answered to those of its tests, by their paths in the archive."""
+    with zipfile.ZipFile(jar("spark-sql_2.13")) as archive:
+        wanted = [name for name in archive.namelist() if name.endswith((".sql", ".sql.out"))]
+        return {name: archive.read(name).decode() for name in wanted}
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a file as Spark's test suite cuts it.
+
+    Lines of comment go first, and once more those that followed a semicolon on its line. A semicolon ends a statement
+    wherever it stands, unless a backslash is before it; what stands between the lines that name delimiters is one
+    statement with all its semicolons.
+    """
+    found: list[str] = []
+    lines: list[str] = []
+
+    def end() -> None:
+        for piece in re.split(r"(?<=[^\\]);", "\n".join(lines)):
+            kept = (line for line in piece.strip().split("\n") if not line.startswith("--"))
+            if statement := "\n".join(kept).strip():
+                found.append(statement)
+        lines.clear()
+
+    for line in text.split("\n"):
+        if line.strip().startswith("--QUERY-DELIMITER-START"):
+            end()
+        elif line.strip().startswith("--QUERY-DELIMITER-END"):
+            found.append("\n".join(lines).strip().rstrip(";").strip())
+            lines.clear()
+        elif not line.strip().startswith("--"):
+            lines.append(line)
+    end()
+    return found
+
+
+def answered(path: str) -> list[tuple[str, str]]:
+    """The (statement, what Spark answered) pairs of a golden file."""
+    sections = re.split(r"^-- !query\n", texts()[path], flags=re.MULTILINE)[1:]
+    pairs = (re.split(r"^-- !query [a-z]+\n", section, maxsplit=1, flags=re.MULTILINE) for section in sections)
+    return [(statement.strip(), answer) for statement, answer in pairs]
+
+
+def files(*folders: str) -> list[str]:
+    return sorted(name for name in texts() if name.startswith(folders) and name.endswith(".sql"))
+
+
+def corpus() -> Iterator[tuple[str, str]]:
+    """Each statement with its file."""
+    for path in files(INPUTS, *BENCHMARKS):
+        for statement in statements(texts()[path]):
+            yield path, statement
+
+
+def forwarded(text: str) -> Forwarded:
+    found = classify(text)
+    assert isinstance(found, Forwarded), f"taken for ours: {text}"
+    return found
+
+
+def names(found: Forwarded) -> set[str]:
+    """The last parts of the names that are read or written, folded."""
+    return {parts[-1].lower() for parts in (*(read.parts for read in found.reads), *found.writes)}
+
+
+def test_statements_are_cut_as_spark_cuts_them() -> None:
+    compared = 0
+    for path in files(INPUTS):
+        golden = path.replace(INPUTS, RESULTS) + ".out"
+        if golden not in texts():
+            continue
+        imported = re.findall(r"^--IMPORT (\S+)", texts()[path], flags=re.MULTILINE)
+        expected = [statement for other in (*imported, "") for statement in _of(path, other)]
+        assert [statement for statement, _ in answered(golden)] == expected
+        compared += 1
+    assert compared > 300
+
+
+def _of(path: str, imported: str) -> list[str]:
+    return statements(texts()[INPUTS + imported if imported else path])
+
+
+def test_nothing_of_sparks_is_taken_for_ours(record_property: Callable[[str, object], None]) -> None:
+    counts: Counter[str] = Counter()
+    for _, statement in corpus():
+        found = forwarded(statement)
+        counts["statements"] += 1
+        counts["exact"] += found.exact
+    for what, number in counts.items():
+        record_property(what, number)
+    print(f"\n{counts['statements']:,} statements of Spark's tests, {counts['exact']:,} understood exactly")
+    assert counts["statements"] > 15_000
+    assert counts["exact"] > 0.96 * counts["statements"]
+
+
+def test_statements_that_may_be_about_a_view_never_fail() -> None:
+    """A command of ours comes out where the name, should it be a view's, would make it one: DROP VIEW, DESCRIBE."""
+    asked = Counter(type(parse_about(statement)).__name__ for _, statement in corpus())
+    assert asked["NoneType"] > 15_000 - 1_000
+    assert asked["DropMaterializedView"] > 100
+
+
+@pytest.mark.parametrize(
+    ("folder", "tables"),
+    [
+        ("tpcds/", TPCDS),
+        ("tpcds-v2.7.0/", TPCDS),
+        ("tpcds-modifiedQueries/", TPCDS),
+        ("tpch/", TPCH),
+        ("ssb/", SSB),
+    ],
+)
+def test_benchmark_queries_read_their_tables(folder: str, tables: frozenset[str]) -> None:
+    queries = [statement for path in files(folder) for statement in statements(texts()[path])]
+    assert len(queries) == BENCHMARKS[folder]
+    for query in queries:
+        found = forwarded(query)
+        assert found.exact
+        assert found.touches_rows
+        assert not found.writes
+        read = {reference.parts for reference in found.reads}
+        assert read
+        assert read <= {(table,) for table in tables}
+        behind = re.findall(r"\b(?:from|join)\s+(\w+)", query.lower())
+        assert read >= {(word,) for word in behind if word in tables}
+
+
+def test_skimming_and_sqlglot_agree() -> None:
+    """Of every query that both understand they say the same, names, places, aliases and all."""
+    counts: Counter[str] = Counter()
+    for path, statement in corpus():
+        if glance(statement).keyword not in QUERIES:
+            continue
+        start = skip_blank(statement)
+        quick, close = skim(statement, start), parsed_closely(statement, start)
+        counts["queries"] += 1
+        counts["skimmed"] += quick is not None
+        if quick is not None and close.exact:
+            counts["both"] += 1
+            assert (quick.reads, quick.writes, quick.touches_rows) == (close.reads, close.writes, True), (
+                path,
+                statement,
+            )
+    assert counts["skimmed"] > 0.94 * counts["queries"]
+    assert counts["both"] > 0.97 * counts["skimmed"]
+
+
+def test_spark_reads_no_relation_that_is_missed() -> None:
+    """Every relation at the leaves of the analyzer's plan is among the names that are read or written."""
+    compared = 0
+    for path in sorted(name for name in texts() if name.startswith(PLANS)):
+        functions: set[str] = set()
+        for statement, plan in answered(path):
+            found = forwarded(statement)
+            if found.creates_function and found.creates_view:
+                functions.add(found.creates_view[-1].lower())
+            # What a SQL function reads stands in the plans of the statements that call it.
+            calls = {parts[-1].lower() for parts in found.calls}
+            if found.exact and found.touches_rows and functions.isdisjoint(calls):
+                relations = planned(plan)
+                compared += len(relations)
+                assert relations <= names(found), (path, statement)
+    assert compared > 5_000
+
+
+_LEAF = re.compile(r"^([ :+|-]*)(View|Relation|HiveTableRelation) [(\[]?([^,\[\]]+)", re.MULTILINE)
+
+
+def planned(plan: str) -> set[str]:
+    """Tables and views of a printed plan, their last parts folded; what lies below a view is the view's own."""
+    found: set[str] = set()
+    below: int | None = None
+    for line in plan.splitlines():
+        depth = len(line) - len(line.lstrip(" :+|-"))
+        if below is not None and depth > below:
+            continue
+        below = None
+        if leaf := _LEAF.match(line):
+            found.add(re.split(r"\.(?=\w+$|`[^`]+`$)", leaf.group(3).strip())[-1].strip("`").lower())
+            if leaf.group(2) == "View":
+                below = depth
+    return found
