@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sql.names import TableName, quote
 from sql.rewrite import safe_literal
-from sql.statement import Column
+from sql.statement import Clauses, Clustering, Column, Distribution, Partitioning
 
 VERSION_COLUMN = "freshgate_version"
 """The storage table's partition column: which version a row belongs to."""
+PLAIN = Clauses()
 
 
 def create_database(database: str) -> str:
@@ -27,17 +28,30 @@ def create_definition(definition: TableName, query: str, columns: Sequence[Colum
 
 
 def create_storage(
-    storage: TableName, definition: TableName, properties: Mapping[str, str], comment: str | None = None
+    storage: TableName,
+    definition: TableName,
+    properties: Mapping[str, str],
+    comment: str | None = None,
+    clauses: Clauses = PLAIN,
 ) -> str:
     """The managed table that holds the versions' rows, a partition a version; no row yet.
 
     Made from the definition itself: no text that Spark prints of a type names every type so that it can be read back.
     """
     return (
-        f"CREATE TABLE {storage.quoted} USING parquet PARTITIONED BY ({quote(VERSION_COLUMN)}){_comment(comment)} "
+        f"CREATE TABLE {storage.quoted} USING {clauses.file_format or 'parquet'} "
+        f"PARTITIONED BY ({quote(VERSION_COLUMN)}){_buckets(clauses.distribution)}{_comment(comment)} "
         f"TBLPROPERTIES ({_pairs(properties)}) "
         f"AS SELECT *, CAST(0 AS BIGINT) AS {quote(VERSION_COLUMN)} FROM {definition.quoted} LIMIT 0"
     )
+
+
+def _buckets(distribution: Distribution | None) -> str:
+    """Spark's buckets; without columns or a number of them there are none."""
+    if distribution is None or not distribution.columns or distribution.buckets is None:
+        return ""
+    order = f" SORTED BY ({_listed(distribution.sorted_by)})" if distribution.sorted_by else ""
+    return f" CLUSTERED BY ({_listed(distribution.columns)}){order} INTO {distribution.buckets} BUCKETS"
 
 
 def create_public_view(
@@ -79,9 +93,63 @@ def read_published(view_text: str) -> tuple[TableName, int] | None:
     return storage, int(version)
 
 
-def insert_version(storage: TableName, definition: TableName, version: int) -> str:
+def insert_version(
+    storage: TableName, definition: TableName, version: int, clustering: Clustering | None = None
+) -> str:
     """The rows of a version. A number is never used twice, so its partition is empty before."""
-    return f"INSERT INTO {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}) SELECT * FROM {definition.quoted}"
+    order = ""
+    if clustering is not None:
+        order = f" DISTRIBUTE BY {_listed(clustering.distributed)}"
+        order += f" SORT BY {_listed(clustering.sorted_by)}" if clustering.sorted_by else ""
+    partition = f"PARTITION ({VERSION_COLUMN} = {version})"
+    return f"INSERT INTO {storage.quoted} {partition} SELECT * FROM {definition.quoted}{order}"
+
+
+def place_version(storage: TableName, version: int, location: str) -> str:
+    """Makes a version's files lie below `location`, in a directory named after the storage table.
+
+    The table stays a managed one, so that the files go with the version.
+    """
+    path = f"{location.rstrip('/')}/{storage.table}/{VERSION_COLUMN}={version}"
+    return f"ALTER TABLE {storage.quoted} ADD PARTITION ({VERSION_COLUMN} = {version}) LOCATION {safe_literal(path)}"
+
+
+def rename_view(view: TableName, renamed: TableName) -> str:
+    return f"ALTER VIEW {view.quoted} RENAME TO {renamed.quoted}"
+
+
+def analyze(storage: TableName, rest: str) -> str:
+    """Statistics of the stored rows; `rest` is what follows the name in ANALYZE TABLE."""
+    return f"ANALYZE TABLE {storage.quoted} {rest}"
+
+
+def measure_versions(storages: Iterable[TableName]) -> str:
+    """Rows of (storage, version, rows, bytes) for each version that has any row; no column is read."""
+    return " UNION ALL ".join(
+        f"SELECT {safe_literal(storage.table)} AS storage, version, sum(n) AS n, sum(bytes) AS bytes FROM ("
+        f"SELECT {VERSION_COLUMN} AS version, _metadata.file_path AS path, max(_metadata.file_size) AS bytes, "
+        f"count(*) AS n FROM {storage.quoted} GROUP BY {VERSION_COLUMN}, _metadata.file_path) GROUP BY version"
+        for storage in storages
+    )
+
+
+def partition_values(source: TableName, partitioning: Partitioning, version: int | None) -> str:
+    """Rows of (value as text, its type's name, number of rows) for each partition of the view's own.
+
+    In a version of the storage table `source`; without a version, in all that the definition `source` yields.
+    """
+    column = quote(partitioning.column)
+    value = column if partitioning.unit is None else f"date_trunc('{partitioning.unit}', {column})"
+    where = "" if version is None else f" WHERE {VERSION_COLUMN} = {version}"
+    return (
+        f"SELECT CAST(value AS STRING) AS value, typeof(value) AS kind, n FROM ("
+        f"SELECT {value} AS value, count(*) AS n FROM {source.quoted}{where} GROUP BY 1) ORDER BY value"
+    )
+
+
+def explain_definition(definition: TableName) -> str:
+    """Shows the analyzed plan, with the functions that the definition calls in the end."""
+    return f"EXPLAIN EXTENDED SELECT * FROM {definition.quoted}"
 
 
 def drop_versions(storage: TableName, versions: Iterable[int]) -> str:
@@ -128,6 +196,10 @@ def drop_view(view: TableName) -> str:
 
 def drop_table(table: TableName) -> str:
     return f"DROP TABLE IF EXISTS {table.quoted}"
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return ", ".join(map(quote, columns))
 
 
 def _comment(text: str | None) -> str:

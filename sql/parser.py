@@ -1,8 +1,8 @@
 """The grammar of the statements that the gateway executes itself.
 
-A clause is one small function in `_CLAUSES`; its first words choose it. Nothing that Spark accepts begins like one of
-these statements (checked on Spark 3.5 and 4.1), so a text is ours by its first words alone, and from then on every
-deviation is an error that names what was expected and where.
+The first words choose the statement. Nothing that Spark accepts begins like one of these (checked on Spark 3.5 and
+4.1), so a text is ours by its first words alone, and from then on every deviation is an error that names what was
+expected and where. Statements of Spark's own which may name a materialized view are read by `parse_about`.
 """
 
 from __future__ import annotations
@@ -10,219 +10,129 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sql import alter_grammar, create_grammar, property_grammar, refresh_grammar
+from sql.grammar import SYNTAX, Grammar, SyntaxProblem
 from sql.names import SESSION_CATALOG
-from sql.scan import QUOTES, Cursor, Lexeme, identifier, lexemes, skip_blank
+from sql.scan import identifier, skip_blank
 from sql.statement import (
-    Column,
+    AlterMaterializedView,
+    Analyze,
     Command,
-    CreateMaterializedView,
+    Describe,
     DropMaterializedView,
+    Explain,
+    Method,
+    NamedCommand,
     Parts,
     RefreshMaterializedView,
+    ShowCreate,
     ShowMaterializedViews,
+    ShowPartitions,
+    ShowProperties,
 )
 
+__all__ = ["SyntaxProblem", "parse", "parse_about"]
 
-class SyntaxProblem(Exception):
-    """A statement of ours that does not follow its grammar; `position` is a character offset in the text."""
-
-    def __init__(self, message: str, position: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.position = position
+# --- DROP, REFRESH, CALL -------------------------------------------------------------------------------
 
 
-class _Grammar(Cursor):
-    """A cursor that insists."""
-
-    def problem(self, expected: str) -> SyntaxProblem:
-        piece = self.peek()
-        position = self.position
-        found = "the end of the statement" if piece is None else piece.text
-        if len(found) > 40:
-            found = found[:40] + "…"
-        line = self.text.count("\n", 0, position) + 1
-        column = position - self.text.rfind("\n", 0, position)
-        return SyntaxProblem(f"expected {expected}, found {found} (line {line}, column {column})", position)
-
-    def expect(self, *words: str) -> None:
-        if not self.accept(*words):
-            raise self.problem(" ".join(words))
-
-    def expect_name(self, what: str, *, before: tuple[str, ...] = ()) -> Parts:
-        """A dotted name. A bare word of `before` is the next clause, so the name has been forgotten."""
-        if any(self.sees(word) for word in before) and not self._dot_follows():
-            raise self.problem(what)
-        name = self.name()
-        if name is None or not name[-1]:
-            raise self.problem(what)
-        if self.text[: self.position].rstrip().endswith("."):
-            raise self.problem("a name after the dot")
-        return name
-
-    def _dot_follows(self) -> bool:
-        after = self.peek(1)
-        return after is not None and after.text == "."
-
-    def expect_string(self, what: str) -> str:
-        value = self.string()
-        if value is None:
-            raise self.problem(what)
-        return value
-
-    def expect_end(self) -> None:
-        while self.accept(";"):
-            pass
-        if self.peek() is not None:
-            raise self.problem("the end of the statement")
-
-
-# --- CREATE MATERIALIZED VIEW ------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Clauses:
-    """What the clauses between the column list and AS have said so far."""
-
-    comment: str | None = None
-    properties: tuple[tuple[str, str], ...] = ()
-
-
-def _comment(grammar: _Grammar, clauses: _Clauses) -> None:
-    clauses.comment = grammar.expect_string("a string after COMMENT")
-
-
-def _table_properties(grammar: _Grammar, clauses: _Clauses) -> None:
-    """As Spark's: keys are strings or dotted words, `=` may be left out, a key stands once."""
-    grammar.expect("(")
-    pairs: dict[str, str] = {}
-    while True:
-        place = grammar.problem("a property key that is not there yet")
-        key = grammar.string() or ".".join(grammar.name() or ())
-        if not key:
-            raise grammar.problem("a property key")
-        if key in pairs:
-            raise SyntaxProblem(f"the property {key} is given twice; {place.message}", place.position)
-        grammar.accept("=")
-        pairs[key] = _property_value(grammar)
-        if not grammar.accept(","):
-            break
-    grammar.expect(")")
-    clauses.properties = tuple(pairs.items())
-
-
-def _property_value(grammar: _Grammar) -> str:
-    """A string, a number or a boolean; numbers as they are written."""
-    if (value := grammar.string()) is not None:
-        return value
-    start = grammar.position
-    grammar.accept_any("-", "+")
-    piece = grammar.take()
-    if (
-        piece is None
-        or piece.kind != "word"
-        or not (piece.text[0].isdecimal() or piece.text.upper() in ("TRUE", "FALSE"))
-    ):
-        raise SyntaxProblem("expected a string, a number, TRUE or FALSE as the property's value", start)
-    end = piece.end
-    if grammar.accept(".") and (fraction := grammar.take()) is not None:
-        end = fraction.end
-    return grammar.text[start:end]
-
-
-_CLAUSES: dict[tuple[str, ...], Callable[[_Grammar, _Clauses], None]] = {
-    ("COMMENT",): _comment,
-    ("TBLPROPERTIES",): _table_properties,
-}
-"""The clauses of CREATE, by their first words: in any order, each at most once."""
-
-
-def _create(grammar: _Grammar, *, or_replace: bool) -> Command:
-    if_not_exists = grammar.sees("IF", "NOT", "EXISTS")
-    if if_not_exists and or_replace:
-        raise grammar.problem("the view's name: OR REPLACE and IF NOT EXISTS exclude each other")
-    grammar.accept("IF", "NOT", "EXISTS")
-    name = grammar.expect_name("the view's name", before=("AS",))
-    columns = _columns(grammar) if grammar.accept("(") else ()
-    clauses = _Clauses()
-    seen: set[tuple[str, ...]] = set()
-    while (words := next((words for words in _CLAUSES if grammar.sees(*words)), None)) is not None:
-        if words in seen:
-            raise grammar.problem(f"{' '.join(words)} only once")
-        seen.add(words)
-        grammar.expect(*words)
-        _CLAUSES[words](grammar, clauses)
-    if not grammar.accept("AS"):
-        raise grammar.problem(f"{', '.join(' '.join(words) for words in _CLAUSES if words not in seen)} or AS")
-    return CreateMaterializedView(
-        name=name,
-        query=_query(grammar),
-        columns=columns,
-        comment=clauses.comment,
-        properties=clauses.properties,
-        or_replace=or_replace,
-        if_not_exists=if_not_exists,
-    )
-
-
-def _columns(grammar: _Grammar) -> tuple[Column, ...]:
-    columns: list[Column] = []
-    while True:
-        piece = grammar.peek()
-        if piece is None or piece.kind not in ("word", "quoted"):
-            raise grammar.problem("a column's name")
-        grammar.take()
-        comment = grammar.expect_string("a string after COMMENT") if grammar.accept("COMMENT") else None
-        columns.append(Column(identifier(piece), comment))
-        if not grammar.accept(","):
-            break
-    if not grammar.accept(")"):
-        raise grammar.problem("COMMENT, a comma or ) in the column list")
-    return tuple(columns)
-
-
-def _query(grammar: _Grammar) -> str:
-    """The definition as it stands, from its first character to its last; comments around it left out."""
-    if not (grammar.sees("(") or grammar.at_query()):
-        raise grammar.problem("a query after AS (SELECT, WITH, FROM, VALUES, TABLE or a bracket)")
-    start = end = grammar.position
-    semicolon: Lexeme | None = None
-    for piece in lexemes(grammar.text, start):
-        if piece.kind == "symbol" and piece.text == ";":
-            semicolon = semicolon or piece
-        elif semicolon is not None:
-            raise SyntaxProblem("expected the end of the statement after the semicolon", piece.start)
-        elif piece.kind == "symbol" and piece.text in QUOTES:
-            raise SyntaxProblem(f"the quote {piece.text} is not closed", piece.start)
-        else:
-            end = piece.end
-    return grammar.text[start:end]
-
-
-# --- the other statements ----------------------------------------------------------------------------
-
-
-def _drop(grammar: _Grammar) -> Command:
+def _drop(grammar: Grammar) -> Command:
+    """Doris' ON names the base table, which nothing depends on; RESTRICT is what happens anyway."""
     if_exists = grammar.accept("IF", "EXISTS")
     name = grammar.expect_name("the view's name")
+    if grammar.accept("ON"):
+        grammar.expect_name("a table's name after ON")
+    grammar.accept("RESTRICT")
     grammar.expect_end()
     return DropMaterializedView(name, if_exists)
 
 
-def _refresh(grammar: _Grammar) -> Command:
+@dataclass(slots=True)
+class _Options:
+    """What stands behind the name in REFRESH; None: nothing."""
+
+    method: Method | None = None
+    forced: bool = False
+    partitions: tuple[str, ...] | None = None
+    data: bool | None = None
+    wait: bool | None = None
+
+
+def _refresh(grammar: Grammar) -> RefreshMaterializedView:
+    if grammar.sees("CONCURRENTLY") and grammar.sees_identifier(1):
+        grammar.expect("CONCURRENTLY")
     name = grammar.expect_name("the view's name")
+    options = _Options()
+    while True:
+        place = grammar.position
+        found = _refresh_option(grammar)
+        if found is None:
+            break
+        subject, value = found
+        if getattr(options, subject) is not None:
+            raise grammar.refusal("expected a method, partitions, DATA and SYNC or ASYNC each once", place, SYNTAX)
+        setattr(options, subject, value)
+        options.forced |= grammar.text[place : place + 5].upper() == "FORCE"
     grammar.expect_end()
-    return RefreshMaterializedView(name)
+    if options.partitions and options.method and not options.forced:
+        raise grammar.problem("either a method or partitions")
+    if options.data is False and (options.method or options.partitions or options.wait is not None):
+        raise grammar.problem("nothing beside WITH NO DATA, which empties the view")
+    return RefreshMaterializedView(
+        name, options.method, options.partitions or (), options.data is not False, options.wait is not False
+    )
 
 
-def _call(grammar: _Grammar) -> Command:
+def _refresh_option(grammar: Grammar) -> tuple[str, object] | None:
+    """One word, or group of words, behind the name: which of the options it is, and its value."""
+    if grammar.accept("WITH", "DATA"):
+        return "data", True
+    if grammar.accept("WITH", "NO", "DATA"):
+        return "data", False
+    if grammar.accept("WITH"):
+        mode = grammar.expect_any("SYNC", "ASYNC", "DATA", "NO", after="WITH")
+        grammar.expect("MODE")
+        return "wait", mode == "SYNC"
+    if (word := grammar.accept_any("SYNC", "ASYNC")) is not None:
+        return "wait", word == "SYNC"
+    if grammar.accept("PARTITION") or (grammar.sees("PARTITIONS", "(") and grammar.accept("PARTITIONS")):
+        return "partitions", _partitions(grammar)
+    if grammar.accept("FORCE"):  # Oracle and StarRocks force the whole; where a view is defined, it is AUTO
+        return "method", Method.COMPLETE
+    found = refresh_grammar.method(grammar)
+    return None if found is None else ("method", found)
+
+
+def _partitions(grammar: Grammar) -> tuple[str, ...]:
+    """One name, or several in brackets."""
+    if not grammar.accept("("):
+        return (_partition(grammar),)
+    names = [_partition(grammar)]
+    while grammar.accept(","):
+        names.append(_partition(grammar))
+    if not grammar.accept(")"):
+        raise grammar.problem("a comma or ) after the partition")
+    return tuple(dict.fromkeys(names))
+
+
+def _partition(grammar: Grammar) -> str:
+    """A name as a word, in back quotes or as a string; or Spark's column = value, which is its name too."""
+    name = grammar.string() or grammar.expect_identifier("a partition's name, as SHOW PARTITIONS gives it")
+    if not grammar.accept("="):
+        return name
+    value = grammar.string()
+    return f"{name}={grammar.expect_identifier('the value of the partition') if value is None else value}"
+
+
+def _call(grammar: Grammar) -> Command:
     """BigQuery's procedure. Its argument names a project first, which Spark has not: the last two parts count."""
     grammar.expect("(")
     place = grammar.position
-    argument = _Grammar(grammar.expect_string("the view's name as a string"))
+    argument = Grammar(grammar.expect_string("the view's name as a string"))
     parts = argument.name()
     if parts is None or argument.peek() is not None:
-        raise SyntaxProblem("expected 'project.dataset.view' or 'dataset.view' in the string", place)
+        message = "expected 'project.dataset.view' or 'dataset.view' in the string"
+        raise grammar.refusal(message, place, SYNTAX)
     grammar.expect(")")
     grammar.expect_end()
     # BigQuery lets one pair of back quotes hold the whole path.
@@ -230,7 +140,10 @@ def _call(grammar: _Grammar) -> Command:
     return RefreshMaterializedView(path[-2:])
 
 
-def _show(grammar: _Grammar) -> Command:
+# --- SHOW, DESCRIBE, EXPLAIN and the others ----------------------------------------------------------
+
+
+def _show(grammar: Grammar) -> Command:
     database = None
     if grammar.accept_any("IN", "FROM"):
         name = grammar.expect_name("a database", before=("LIKE",))
@@ -245,12 +158,77 @@ def _show(grammar: _Grammar) -> Command:
     return ShowMaterializedViews(database, pattern)
 
 
-_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[_Grammar], Command]], ...] = (
-    (("CREATE", "MATERIALIZED", "VIEW"), lambda grammar: _create(grammar, or_replace=False)),
-    (("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"), lambda grammar: _create(grammar, or_replace=True)),
+def _show_create(grammar: Grammar) -> Command:
+    name = grammar.expect_name("the view's name")
+    grammar.expect_end()
+    return ShowCreate(name)
+
+
+def _describe(grammar: Grammar) -> Command | None:
+    """DESCRIBE and DESC; `DESCRIBE materialized view` alone is Spark's: a column `view` of a table `materialized`."""
+    extended = grammar.accept_any("EXTENDED", "FORMATTED") is not None
+    if not grammar.accept("MATERIALIZED", "VIEW") or not grammar.sees_identifier():
+        return None
+    if grammar.sees("AS", "JSON"):  # Spark's again: about that column
+        return None
+    if (grammar.sees("EXTENDED") or grammar.sees("FORMATTED")) and grammar.sees_identifier(1):
+        grammar.take()
+        extended = True
+    name = grammar.expect_name("the view's name")
+    grammar.expect_end()
+    return Describe(name, extended)
+
+
+def _explain(grammar: Grammar) -> Command | None:
+    grammar.accept_any("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
+    if grammar.accept("CREATE", "MATERIALIZED", "VIEW"):
+        return Explain(create_grammar.create(grammar, or_replace=False))
+    if grammar.accept("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"):
+        return Explain(create_grammar.create(grammar, or_replace=True))
+    if grammar.accept("REFRESH", "MATERIALIZED", "VIEW"):
+        return Explain(_refresh(grammar))
+    if grammar.accept("ALTER", "MATERIALIZED", "VIEW"):
+        changed = alter_grammar.alter(grammar)
+        if isinstance(changed, RefreshMaterializedView):
+            return Explain(changed)
+        raise grammar.refusal("expected REBUILD: of ALTER MATERIALIZED VIEW nothing else is explained", sqlstate=SYNTAX)
+    return None
+
+
+def _comment(grammar: Grammar) -> Command:
+    return alter_grammar.comment_is(grammar, grammar.expect_name("the view's name"))
+
+
+def _analyze(grammar: Grammar) -> Command:
+    name = grammar.expect_name("the view's name")
+    return Analyze(name, _rest(grammar))
+
+
+def _rest(grammar: Grammar) -> str:
+    """All that follows, without semicolons at the end."""
+    start = end = grammar.position
+    while (piece := grammar.take()) is not None:
+        if piece.text != ";":
+            end = piece.end
+    return grammar.text[start:end]
+
+
+_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], ...] = (
+    (("CREATE", "MATERIALIZED", "VIEW"), lambda grammar: create_grammar.create(grammar, or_replace=False)),
+    (
+        ("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"),
+        lambda grammar: create_grammar.create(grammar, or_replace=True),
+    ),
     (("DROP", "MATERIALIZED", "VIEW"), _drop),
     (("REFRESH", "MATERIALIZED", "VIEW"), _refresh),
+    (("ALTER", "MATERIALIZED", "VIEW"), alter_grammar.alter),
+    (("COMMENT", "ON", "MATERIALIZED", "VIEW"), _comment),
     (("SHOW", "MATERIALIZED", "VIEWS"), _show),
+    (("SHOW", "CREATE", "MATERIALIZED", "VIEW"), _show_create),
+    (("DESCRIBE",), _describe),
+    (("DESC",), _describe),
+    (("EXPLAIN",), _explain),
+    (("ANALYZE", "MATERIALIZED", "VIEW"), _analyze),
 )
 
 
@@ -259,7 +237,7 @@ def parse(text: str) -> Command | None:
 
     Raises SyntaxProblem where the first words are ours and the rest does not follow.
     """
-    grammar = _Grammar(text, skip_blank(text))
+    grammar = Grammar(text, skip_blank(text))
     for words, statement in _STATEMENTS:
         if grammar.accept(*words):
             return statement(grammar)
@@ -271,3 +249,103 @@ def parse(text: str) -> Command | None:
 
 
 _PROCEDURE = ("bq", "refresh_materialized_view")
+
+
+# --- statements of Spark's own ---------------------------------------------------------------------------
+
+
+def _about_drop(grammar: Grammar) -> NamedCommand:
+    if_exists = grammar.accept("IF", "EXISTS")
+    return DropMaterializedView(_only_name(grammar), if_exists)
+
+
+def _about_create(grammar: Grammar, kind: str) -> NamedCommand:
+    return ShowCreate(_only_name(grammar), kind)
+
+
+def _about_description(grammar: Grammar) -> NamedCommand | None:
+    grammar.accept("TABLE")
+    if not grammar.accept_any("EXTENDED", "FORMATTED"):
+        return None
+    return Describe(_only_name(grammar), extended=True)
+
+
+def _about_partitions(grammar: Grammar) -> NamedCommand:
+    if grammar.sees_identifier(1):
+        grammar.accept_any("FROM", "IN")
+    return ShowPartitions(_only_name(grammar))
+
+
+def _about_properties(grammar: Grammar) -> NamedCommand:
+    name = _bare_name(grammar)
+    key = None
+    if grammar.accept("("):
+        key = property_grammar.key(grammar)
+        grammar.expect(")")
+    grammar.expect_end()
+    return ShowProperties(name, key)
+
+
+def _about_statistics(grammar: Grammar) -> NamedCommand | None:
+    name = _bare_name(grammar)
+    return Analyze(name, _rest(grammar)) if grammar.sees_identifier() else None
+
+
+def _about_comment(grammar: Grammar) -> NamedCommand:
+    return alter_grammar.comment_is(grammar, _bare_name(grammar))
+
+
+def _about_change(grammar: Grammar) -> NamedCommand | None:
+    name = _bare_name(grammar)
+    change = alter_grammar.change_of_table(grammar)
+    grammar.expect_end()
+    return None if change is None else AlterMaterializedView(name, change)
+
+
+def _bare_name(grammar: Grammar) -> Parts:
+    """A dotted name; IDENTIFIER(…) is none, for what it means is known when it runs."""
+    piece = grammar.peek()
+    after = grammar.peek(1)
+    if piece is not None and identifier(piece).upper() == "IDENTIFIER" and after is not None and after.text == "(":
+        raise grammar.problem("a name")
+    return grammar.expect_name("a name")
+
+
+def _only_name(grammar: Grammar) -> Parts:
+    name = _bare_name(grammar)
+    grammar.expect_end()
+    return name
+
+
+_ABOUT: tuple[tuple[tuple[str, ...], Callable[[Grammar], NamedCommand | None]], ...] = (
+    (("DROP", "VIEW"), _about_drop),
+    (("SHOW", "CREATE", "TABLE"), lambda grammar: _about_create(grammar, "TABLE")),
+    (("SHOW", "CREATE", "VIEW"), lambda grammar: _about_create(grammar, "VIEW")),
+    (("SHOW", "PARTITIONS"), _about_partitions),
+    (("SHOW", "TBLPROPERTIES"), _about_properties),
+    (("DESCRIBE",), _about_description),
+    (("DESC",), _about_description),
+    (("ANALYZE", "TABLE"), _about_statistics),
+    (("COMMENT", "ON", "TABLE"), _about_comment),
+    (("COMMENT", "ON", "VIEW"), _about_comment),
+    (("ALTER", "TABLE"), _about_change),
+    (("ALTER", "VIEW"), _about_change),
+)
+
+
+def parse_about(text: str) -> NamedCommand | None:
+    """What a statement of Spark's own would be if the name in it is a materialized view's; None for any other text.
+
+    Never raises: what is malformed, or names its relation otherwise than by a plain dotted name, is for Spark. The
+    properties of SET TBLPROPERTIES are not checked (see view_properties.check).
+    """
+    if "${" in text:
+        return None
+    grammar = Grammar(text, skip_blank(text))
+    for words, statement in _ABOUT:
+        if grammar.accept(*words):
+            try:
+                return statement(grammar)
+            except SyntaxProblem:
+                return None
+    return None

@@ -9,13 +9,15 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from sql.names import SESSION_CATALOG, quote
+from sql.names import SESSION_CATALOG, TableName, quote
 from sql.statement import Forwarded, Reference
 
 Value = str | int | bool | None
+Splice = tuple[int, int, str]
+"""Where the text changes, from and to, and what stands there then."""
 
 
-def splice(text: str, replacements: Sequence[tuple[int, int, str]]) -> str:
+def splice(text: str, replacements: Sequence[Splice]) -> str:
     """`text` with each (start, end, new) put in place; the ranges must not overlap (ValueError)."""
     pieces: list[str] = []
     done = 0
@@ -83,7 +85,7 @@ def _constant(value: Value, kind: str) -> str:
 _TABLE_STATEMENT = re.compile(r"\btable\s+\Z", re.IGNORECASE)
 
 
-def replacement(text: str, reference: Reference, query: str, alias: str) -> tuple[int, int, str]:
+def replacement(text: str, reference: Reference, query: str, alias: str) -> Splice:
     """The splice that puts a bracketed query in a mention's place, under `alias` if the mention brings none.
 
     `TABLE name` takes no bracketed query, so its TABLE becomes a SELECT.
@@ -94,20 +96,34 @@ def replacement(text: str, reference: Reference, query: str, alias: str) -> tupl
     return reference.start, reference.end, named
 
 
-def information_schema_references(statement: Forwarded) -> tuple[tuple[Reference, str | None], ...]:
-    """The mentions of INFORMATION_SCHEMA.MATERIALIZED_VIEWS, each with the database that it is limited to, if any.
+_UNSPLICEABLE = re.compile(r"\btablesample\b|\bas\s+of\b", re.IGNORECASE)
+
+
+def is_qualifier(text: str, name: TableName) -> bool:
+    """Whether a subquery in the place of the relation might break the text: where columns are qualified with its
+    database (`db.view.column`), or something other than an alias may follow its name."""
+    parts = [rf"`?{re.escape(part)}`?" for part in (name.database, name.table)]
+    qualified = re.compile(r"\s*\.\s*".join([*parts, r"[\w`*]"]), re.IGNORECASE)
+    return qualified.search(text) is not None or _UNSPLICEABLE.search(text) is not None
+
+
+def catalog_references(statement: Forwarded) -> tuple[tuple[Reference, str, str | None], ...]:
+    """The mentions of INFORMATION_SCHEMA.MATERIALIZED_VIEWS and freshgate.materialized_views: each with the first of
+    these words, and the database that it is limited to, if any.
 
     A pair of back quotes may hold several parts (`proj.ds`.INFORMATION_SCHEMA.X), as in BigQuery. None are found in a
     statement that was only guessed: a mention may stand in a string there.
     """
     if not statement.exact:
         return ()
-    found = []
+    found: list[tuple[Reference, str, str | None]] = []
     for reference in statement.reads:
         path = [step.lower() for part in reference.parts for step in part.split(".")]
-        if path[-2:] == ["information_schema", "materialized_views"]:
+        if path == ["freshgate", "materialized_views"]:
+            found.append((reference, "freshgate", None))
+        elif path[-2:] == ["information_schema", "materialized_views"]:
             database = path[-3] if len(path) > 2 and not _is_everywhere(path[-3]) else None
-            found.append((reference, database))
+            found.append((reference, "information_schema", database))
     return tuple(found)
 
 

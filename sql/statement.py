@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 Parts = tuple[str, ...]
 """A name as it stands in the text, one string per dotted part, back quotes removed, case kept."""
+Pairs = tuple[tuple[str, str], ...]
+"""Properties in the order of the text, each key once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,104 @@ class Reference:
     aliased: bool = False
 
 
+# --- the clauses of a materialized view ------------------------------------------------------------------
+
+
+class Method(StrEnum):
+    """How a refresh computes: AUTO picks (Oracle's FORCE), COMPLETE recomputes everything (FULL, REBUILD)."""
+
+    AUTO = "AUTO"
+    COMPLETE = "COMPLETE"
+
+
+class Trigger(StrEnum):
+    """What starts a refresh. MANUAL is Oracle's ON DEMAND, COMMIT Databricks' TRIGGER ON UPDATE."""
+
+    MANUAL = "MANUAL"
+    SCHEDULE = "SCHEDULE"
+    COMMIT = "COMMIT"
+
+
+class WhenStale(StrEnum):
+    """What a read of a stale view does: refresh it first, serve it as it is, run the definition instead, or fail."""
+
+    REFRESH = "REFRESH"
+    SERVE = "SERVE"
+    INLINE = "INLINE"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Either `every` units, the first at `starts` (local time, `yyyy-MM-dd HH:mm:ss`), or by `cron` in a time zone."""
+
+    every: int | None = None
+    unit: str | None = None
+    """SECOND, MINUTE, HOUR, DAY or WEEK."""
+    starts: str | None = None
+    cron: str | None = None
+    """Quartz' six or seven fields, seconds first, or Unix' five."""
+    time_zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """By a column of the view, or by date_trunc(column, unit); the unit in capitals."""
+
+    column: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Doris' DISTRIBUTED BY, and Spark's CLUSTERED BY … INTO n BUCKETS, which is HASH with a number."""
+
+    columns: tuple[str, ...] = ()
+    """Empty for RANDOM."""
+    buckets: int | None = None
+    """None: AUTO, or not given."""
+    sorted_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """Hive's CLUSTERED ON, or DISTRIBUTED ON … SORTED ON, and Databricks' CLUSTER BY: the order of rows in files."""
+
+    distributed: tuple[str, ...]
+    sorted_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshing:
+    """Method and trigger as they were said; None where nothing was."""
+
+    method: Method | None = None
+    trigger: Trigger | None = None
+    schedule: Schedule | None = None
+    """With the trigger SCHEDULE, and only then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """What CREATE says beyond names, columns, comment, properties and query.
+
+    GRACE PERIOD, WHEN STALE and ENABLE | DISABLE REWRITE are properties: grace_period, when_stale, use_for_rewrite.
+    """
+
+    deferred: bool = False
+    """BUILD DEFERRED, WITH NO DATA."""
+    refreshing: Refreshing = field(default=Refreshing())
+    partitioning: Partitioning | None = None
+    distribution: Distribution | None = None
+    clustering: Clustering | None = None
+    file_format: str | None = None
+    """parquet or orc; None: the default, parquet."""
+    location: str | None = None
+    keys: tuple[str, ...] = ()
+    """Doris' [DUPLICATE] KEY: kept, without a meaning in Spark."""
+    duplicate: bool = False
+
+
 # --- statements that the gateway executes itself ---------------------------------------------------------
 
 
@@ -38,12 +139,13 @@ class Column:
 class CreateMaterializedView:
     name: Parts
     query: str
-    """The definition's text, as it stands after AS, without a trailing semicolon."""
+    """The definition's text, as it stands after AS, without a trailing semicolon or WITH [NO] DATA."""
     columns: tuple[Column, ...] = ()
     comment: str | None = None
-    properties: tuple[tuple[str, str], ...] = ()
+    properties: Pairs = ()
     or_replace: bool = False
     if_not_exists: bool = False
+    clauses: Clauses = field(default=Clauses())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +156,81 @@ class DropMaterializedView:
 
 @dataclass(frozen=True, slots=True)
 class RefreshMaterializedView:
-    """REFRESH MATERIALIZED VIEW, or BigQuery's CALL BQ.REFRESH_MATERIALIZED_VIEW('[project.]dataset.view')."""
+    """REFRESH MATERIALIZED VIEW, Hive's ALTER … REBUILD, and BigQuery's CALL BQ.REFRESH_MATERIALIZED_VIEW.
+
+    Without a method, or with COMPLETE, the view is recomputed, stale or not; AUTO recomputes only what is stale.
+    """
 
     name: Parts
+    method: Method | None = None
+    partitions: tuple[str, ...] = ()
+    """Names as SHOW PARTITIONS gives them."""
+    with_data: bool = True
+    """False: PostgreSQL's WITH NO DATA; the view is emptied and must be refreshed before it can be read."""
+    wait: bool = True
+    """False: ASYNC."""
+
+
+# What ALTER MATERIALIZED VIEW can change.
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    name: Parts
+    """One part: in the same database."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetProperties:
+    properties: Pairs
+
+
+@dataclass(frozen=True, slots=True)
+class UnsetProperties:
+    keys: tuple[str, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetRefreshing:
+    """Replaces what is given: a method alone leaves the trigger, a trigger alone the method."""
+
+    refreshing: Refreshing
+
+
+@dataclass(frozen=True, slots=True)
+class DropSchedule:
+    """Databricks' DROP SCHEDULE: as if no trigger had ever been given."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceWith:
+    """`swap`: the two views exchange their names; otherwise the other one takes this one's, and this one is dropped."""
+
+    name: Parts
+    swap: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SetOwner:
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetComment:
+    comment: str | None
+
+
+Change = Rename | SetProperties | UnsetProperties | SetRefreshing | DropSchedule | ReplaceWith | SetOwner | SetComment
+
+
+@dataclass(frozen=True, slots=True)
+class AlterMaterializedView:
+    """ALTER MATERIALIZED VIEW, and COMMENT ON MATERIALIZED VIEW."""
+
+    name: Parts
+    change: Change
+    if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +240,66 @@ class ShowMaterializedViews:
     """As in Spark's SHOW TABLES: `*` is any text, `|` separates alternatives, case does not count."""
 
 
-Command = CreateMaterializedView | DropMaterializedView | RefreshMaterializedView | ShowMaterializedViews
+@dataclass(frozen=True, slots=True)
+class ShowCreate:
+    name: Parts
+    kind: str = "MATERIALIZED VIEW"
+    """MATERIALIZED VIEW, VIEW or TABLE: decides the columns of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE [EXTENDED | FORMATTED] [MATERIALIZED VIEW]."""
+
+    name: Parts
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPartitions:
+    name: Parts
+
+
+@dataclass(frozen=True, slots=True)
+class ShowProperties:
+    """SHOW TBLPROPERTIES; `key` limits it to one."""
+
+    name: Parts
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Analyze:
+    """ANALYZE TABLE name … of a view: `rest` is what follows the name."""
+
+    name: Parts
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN CREATE | REFRESH MATERIALIZED VIEW: what the statement would do, and why."""
+
+    statement: CreateMaterializedView | RefreshMaterializedView
+
+
+Command = (
+    CreateMaterializedView
+    | DropMaterializedView
+    | RefreshMaterializedView
+    | AlterMaterializedView
+    | ShowMaterializedViews
+    | ShowCreate
+    | Describe
+    | ShowPartitions
+    | ShowProperties
+    | Analyze
+    | Explain
+)
+NamedCommand = (
+    DropMaterializedView | AlterMaterializedView | ShowCreate | Describe | ShowPartitions | ShowProperties | Analyze
+)
+"""What `parser.parse_about` makes of statements of Spark's own: commands of ours where the name is one of our views."""
 
 # --- statements that go to Spark -----------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def load(name: str) -> list[tuple[str, str]]:
-    """The (statement, expected) pairs of a file beside this one."""
+    """The (statement, expected) pairs of a file in this folder; `name` is its path from here."""
     pairs: list[tuple[str, str]] = []
     lines: list[str] = []
-    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
+    for line in (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines():
         if line.startswith("-->"):
             pairs.append(("\n".join(lines).removesuffix(";"), line[3:].strip()))
             lines = []

@@ -32,7 +32,7 @@ CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS mv AS SELECT 1;
 CREATE MATERIALIZED VIEW AS SELECT 1;
 --> SyntaxProblem expected the view's name, found AS (line 1, column 26)
 CREATE MATERIALIZED VIEW mv SELECT 1;
---> SyntaxProblem expected COMMENT, TBLPROPERTIES or AS, found SELECT (line 1, column 29)
+--> SyntaxProblem expected a clause (such as COMMENT, REFRESH, PARTITION BY or TBLPROPERTIES) or AS, found SELECT (line 1, column 29)
 CREATE MATERIALIZED VIEW mv AS DROP TABLE t;
 --> SyntaxProblem expected a query after AS (SELECT, WITH, FROM, VALUES, TABLE or a bracket), found DROP (line 1, column 32)
 CREATE MATERIALIZED VIEW mv COMMENT 'a' COMMENT 'b' AS SELECT 1;

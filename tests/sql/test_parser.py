@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql.classify import classify
+from sql.classify import classify, glance
 from sql.names import quote
-from sql.parser import SyntaxProblem, parse
+from sql.parser import SyntaxProblem, parse, parse_about
 from sql.rewrite import safe_literal
 from sql.scan import string_value
-from sql.statement import Column, Command, CreateMaterializedView, Forwarded
+from sql.statement import Clauses, Column, Command, CreateMaterializedView, Forwarded, Refreshing, Schedule
+from sql.view_properties import is_kept_only
 from tests.sql.cases import load
 
 
-def shown(command: Command) -> str:
-    """One line: the kind and each field that is not the default."""
-    said = [type(command).__name__]
-    for item in fields(command):
-        value = getattr(command, item.name)
-        if value in (None, False, ()):
+def shown(value: object) -> str:
+    """One line: the kind and each field that is not the default; the clauses of CREATE stand among its own."""
+    return " ".join([type(value).__name__, *said(value)])
+
+
+def said(value: object) -> Iterator[str]:
+    for item in fields(value):  # type: ignore[arg-type]
+        part = getattr(value, item.name)
+        if part == item.default or (item.default is MISSING and part in (None, False, ())):
             continue
-        if item.name == "name":
-            value = ".".join(value)
-        elif item.name == "columns":
-            value = ",".join(column.name + (f":{column.comment}" if column.comment else "") for column in value)
-        elif item.name == "properties":
-            value = ",".join(f"{key}={text}" for key, text in value)
+        if isinstance(part, Clauses | Refreshing | Schedule):
+            yield from said(part)
+        elif item.name in ("change", "statement"):
+            yield f"{item.name}={shown(part)}"
+        elif is_dataclass(part):
+            yield f"{item.name}({' '.join(said(part))})"
         else:
-            value = repr(value)
-        said.append(f"{item.name}={value}")
-    return " ".join(said)
+            yield f"{item.name}={shown_value(item.name, part)}"
 
 
-@pytest.mark.parametrize(("text", "expected"), load("commands.sql"))
+def shown_value(name: str, value: Any) -> str:
+    match name:
+        case "name":
+            return ".".join(value)
+        case "columns" if isinstance(value[0], Column):
+            return ",".join(column.name + (f":{column.comment}" if column.comment else "") for column in value)
+        case "properties":
+            return ",".join(f"{key}={text}" for key, text in value)
+    return ",".join(value) if isinstance(value, tuple) else repr(str(value) if isinstance(value, str) else value)
+
+
+FAMILIES = sorted(path.name for path in (Path(__file__).parent / "commands").glob("*.sql"))
+CASES = [
+    pytest.param(text, expected, id=f"{name}-{number}")
+    for name in ("commands.sql", *(f"commands/{family}" for family in FAMILIES))
+    for number, (text, expected) in enumerate(load(name), 1)
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
 def test_case(text: str, expected: str) -> None:
+    assert glance(text).maybe_command
     if not expected.startswith("SyntaxProblem "):
         assert shown(classify(text)) == expected
         return
@@ -47,15 +73,41 @@ def test_case(text: str, expected: str) -> None:
     assert 0 <= caught.value.position <= len(text)
 
 
+PAGE = (Path(__file__).parents[2] / "docs" / "statements.md").read_text(encoding="utf-8")
+EXAMPLES = [
+    statement.strip()
+    for block in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+    for statement in block.split(";")
+    if statement.strip()
+]
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_the_examples_of_the_documentation_are_read(text: str) -> None:
+    assert parse(text) is not None
+
+
+@pytest.mark.parametrize(("text", "expected"), load("about.sql"))
+def test_a_statement_about_a_name(text: str, expected: str) -> None:
+    found = parse_about(text)
+    assert ("None" if found is None else shown(found)) == expected
+    assert isinstance(classify(text), Forwarded)
+
+
 names = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=6)
 texts = st.text(st.characters(blacklist_categories=["Cs"]), max_size=12)
+
+
+def is_free(name: str) -> bool:
+    """May TBLPROPERTIES hold the name with any value?"""
+    return is_kept_only(name) and not name.lower().startswith("freshgate.")
 
 
 @given(
     st.lists(names, min_size=1, max_size=3).map(tuple),
     st.lists(st.builds(Column, names, st.none() | texts), max_size=3).map(tuple),
     st.none() | texts,
-    st.dictionaries(names, texts, max_size=3),
+    st.dictionaries(names.filter(is_free), texts, max_size=3),
     st.booleans(),
     st.sampled_from(["", "\n", " -- note\n", "/* a /* b */ */"]),
 )
@@ -80,6 +132,47 @@ def test_what_is_written_is_read(
     text += f" COMMENT {safe_literal(comment)}" if comment is not None else ""
     text += f" AS {blank}{query}{blank} ; {blank}"
     assert parse(text) == CreateMaterializedView(name, query, columns, comment, tuple(properties.items()), replace)
+
+
+pieces = st.sampled_from(
+    [
+        *("mv", "`a b`", "'s'", "'2030-01-31'", "1", "0", ".", ",", "(", ")", "[", "]", "=", ";", "'", "`", "-", "--"),
+        *("IF", "EXISTS", "AS", "SELECT", "WITH", "NO", "DATA", "COMMENT", "BUILD", "DEFERRED", "REFRESH", "AUTO"),
+        *("ON", "SCHEDULE", "EVERY", "HOUR", "STARTS", "CRON", "AT", "TIME", "ZONE", "TRIGGER", "UPDATE", "ASYNC"),
+        *("PARTITION", "PARTITIONED", "BY", "DATE_TRUNC", "DISTRIBUTED", "HASH", "RANDOM", "BUCKETS", "CLUSTERED"),
+        *("INTO", "SORTED", "CLUSTER", "USING", "ORC", "STORED", "LOCATION", "DUPLICATE", "KEY", "PROPERTIES"),
+        *("TBLPROPERTIES", "OPTIONS", "ARRAY", "INTERVAL", "GRACE", "PERIOD", "WHEN", "STALE", "FAIL", "ENABLE"),
+        *("REWRITE", "SET", "UNSET", "RENAME", "TO", "OWNER", "REPLACE", "SWAP", "MATERIALIZED", "VIEW", "REBUILD"),
+        *("DROP", "ADD", "IS", "NULL", "PARTITIONS", "FULL", "SYNC", "MODE", "EXTENDED", "partitioning", "labels"),
+    ]
+)
+beginnings = st.sampled_from(
+    [
+        *("CREATE MATERIALIZED VIEW", "CREATE MATERIALIZED VIEW mv", "CREATE OR REPLACE MATERIALIZED VIEW mv WITH ("),
+        *("DROP MATERIALIZED VIEW", "REFRESH MATERIALIZED VIEW mv", "ALTER MATERIALIZED VIEW mv", "SHOW", "DESC"),
+        *("ALTER MATERIALIZED VIEW mv SET", "EXPLAIN", "COMMENT ON", "ANALYZE", "CALL bq.refresh_materialized_view"),
+        *("ALTER VIEW mv", "SHOW TBLPROPERTIES", "DESCRIBE EXTENDED", "SHOW CREATE", "ANALYZE TABLE mv", ""),
+    ]
+)
+
+
+def outcome(text: str) -> Command | SyntaxProblem | None:
+    try:
+        return parse(text)
+    except SyntaxProblem as problem:
+        return problem
+
+
+@given(beginnings, st.lists(pieces, max_size=14).map(" ".join))
+def test_any_text_is_read_or_refused(beginning: str, rest: str) -> None:
+    text = f"{beginning} {rest}"
+    parse_about(text)
+    found = outcome(text)
+    if isinstance(found, SyntaxProblem):
+        assert 0 <= found.position <= len(text)
+        assert found.message
+        assert found.sqlstate in ("42601", "22023")
+    assert found is None or glance(text).maybe_command
 
 
 @given(texts)
@@ -122,7 +215,21 @@ def test_escapes(literal: str, value: str) -> None:
         "SHOW TABLES IN materialized LIKE 'views'",
         "SHOW VIEWS IN materialized",
         "DESCRIBE materialized",
-        "EXPLAIN CREATE MATERIALIZED VIEW x AS SELECT 1",
+        "DESCRIBE MATERIALIZED VIEW",
+        "DESC EXTENDED materialized view;",
+        "DESCRIBE materialized view.field",
+        "DESCRIBE MATERIALIZED VIEW AS JSON",
+        "DESCRIBE TABLE materialized",
+        "DESCRIBE materialized PARTITION (view = 1)",
+        "EXPLAIN SELECT * FROM materialized",
+        "EXPLAIN CREATE VIEW materialized AS SELECT 1",
+        "EXPLAIN REFRESH TABLE materialized",
+        "ALTER VIEW materialized RENAME TO view",
+        "ALTER TABLE materialized SET TBLPROPERTIES ('a' = 'b')",
+        "ANALYZE TABLE materialized COMPUTE STATISTICS",
+        "COMMENT ON TABLE materialized IS 'view'",
+        "SHOW CREATE TABLE materialized",
+        "SHOW COLUMNS IN materialized",
         "CALL other.refresh_materialized_view('x')",
         "CALL bq.refresh('x')",
         "SELECT bq.refresh_materialized_view('x')",

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import classify
-from sql.rewrite import information_schema_references, inline_table, replacement, splice
+from sql.names import TableName
+from sql.rewrite import catalog_references, inline_table, is_qualifier, replacement, splice
 from sql.statement import Forwarded
 
 
@@ -68,9 +69,9 @@ def test_information_schema(name: str, database: str | None) -> None:
     text = f"SELECT * FROM {name} JOIN {name} AS m USING (table_name) WHERE x = '{name}'"
     found = classify(text)
     assert isinstance(found, Forwarded)
-    mentions = information_schema_references(found)
-    assert [filter_ for _, filter_ in mentions] == [database, database]
-    spliced = splice(text, [replacement(text, reference, "(Q)", "MATERIALIZED_VIEWS") for reference, _ in mentions])
+    mentions = catalog_references(found)
+    assert [limit for _, _, limit in mentions] == [database, database]
+    spliced = splice(text, [replacement(text, reference, "(Q)", "MATERIALIZED_VIEWS") for reference, *_ in mentions])
     assert spliced == f"SELECT * FROM (Q) AS MATERIALIZED_VIEWS JOIN (Q) AS m USING (table_name) WHERE x = '{name}'"
 
 
@@ -85,14 +86,14 @@ def test_information_schema(name: str, database: str | None) -> None:
 def test_what_is_no_mention(text: str) -> None:
     found = classify(text)
     assert isinstance(found, Forwarded)
-    assert information_schema_references(found) == ()
+    assert catalog_references(found) == ()
 
 
 def test_a_table_statement_becomes_a_query() -> None:
     text = "SELECT 1 UNION ALL table\n information_schema.materialized_views"
     found = classify(text)
     assert isinstance(found, Forwarded)
-    ((reference, _),) = information_schema_references(found)
+    ((reference, *_),) = catalog_references(found)
     spliced = splice(text, [replacement(text, reference, "(Q)", "M")])
     assert spliced == "SELECT 1 UNION ALL SELECT * FROM (Q) AS M"
 
@@ -100,4 +101,26 @@ def test_a_table_statement_becomes_a_query() -> None:
 def test_a_region_limits_to_no_database() -> None:
     found = classify("SELECT * FROM `region-eu`.INFORMATION_SCHEMA.MATERIALIZED_VIEWS")
     assert isinstance(found, Forwarded)
-    assert [database for _, database in information_schema_references(found)] == [None]
+    assert [database for _, _, database in catalog_references(found)] == [None]
+
+
+def test_our_own_table_has_one_name() -> None:
+    found = classify("SELECT * FROM Freshgate.materialized_views JOIN other.freshgate.materialized_views")
+    assert isinstance(found, Forwarded)
+    ((reference, schema, database),) = catalog_references(found)
+    assert (reference.parts, schema, database) == (("Freshgate", "materialized_views"), "freshgate", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT db.mv.a FROM db.mv", True),
+        ("SELECT `DB` . `mv`.a FROM mv", True),
+        ("SELECT a FROM db.mv TABLESAMPLE (10 ROWS)", True),
+        ("SELECT a FROM db.mv VERSION AS OF 3", True),
+        ("SELECT mv.a FROM db.mv", False),
+        ("SELECT CAST(a AS TIMESTAMP) AS ofs FROM db.mv", False),
+    ],
+)
+def test_where_a_subquery_may_not_stand(text: str, expected: bool) -> None:
+    assert is_qualifier(text, TableName("db", "mv")) is expected

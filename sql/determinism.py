@@ -1,0 +1,72 @@
+"""Functions whose value may differ from one run of a definition to the next."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from sql.scan import lexemes
+
+DATE_FUNCTIONS = frozenset(
+    {
+        "current_date",
+        "curdate",
+        "current_time",
+        "current_timestamp",
+        "localtimestamp",
+        "now",
+        "current_timezone",
+    }
+)
+"""What `enable_nondeterministic_function` allows, as Doris has it: they are the same for all rows of one refresh.
+(unix_timestamp() is printed as one of current_timestamp().)"""
+CHANGING_FUNCTIONS = frozenset(
+    {
+        "rand",
+        "random",
+        "randn",
+        "randstr",
+        "uniform",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "input_file_block_length",
+        "current_user",
+        "user",
+        "session_user",
+        "current_database",
+        "current_schema",
+        "current_catalog",
+    }
+)
+"""Of these every row, every session or every file layout has values of its own."""
+WITHOUT_BRACKETS = frozenset(
+    {"current_date", "current_timestamp", "current_time", "localtimestamp", "current_user", "user", "session_user"}
+)
+"""Called by their bare names, too, where no column has them."""
+SAMPLE = "tablesample"
+_ALL = DATE_FUNCTIONS | CHANGING_FUNCTIONS
+_CALL = re.compile(r"(?<![\w.`])(\w+)\(")
+_SAMPLE_NODE = re.compile(r"^[\s:+|-]*Sample ", re.MULTILINE)
+
+
+def nondeterministic(query: str, plan: str) -> frozenset[str]:
+    """The functions of these kinds that a query calls in the end, through views and SQL functions too; TABLESAMPLE
+    without REPEATABLE among them.
+
+    `plan` is what EXPLAIN EXTENDED prints, without any field left out. It shows literals without quotes: a name that
+    stands before a bracket in a string of the query, and nowhere else in it, is no call.
+    """
+    analyzed = plan.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
+    found = {name.lower() for name in _CALL.findall(analyzed)} & _ALL
+    pieces = list(lexemes(query))
+    strings = "".join(piece.text.lower() for piece in pieces if piece.kind == "string")
+    words = {piece.text.lower() for piece in pieces if piece.kind == "word"}
+    calls = {piece.text.lower() for piece, after in pairwise(pieces) if after.text == "("} | (words & WITHOUT_BRACKETS)
+    found = {name for name in found if name in calls or f"{name}(" not in strings}
+    if _SAMPLE_NODE.search(analyzed) and "repeatable" not in words:
+        found.add(SAMPLE)
+    return frozenset(found)

@@ -1,0 +1,130 @@
+"""A cursor that insists: what the grammars of our own statements are made of, and the error that they raise."""
+
+from __future__ import annotations
+
+from sql.scan import Cursor, identifier
+from sql.statement import Parts
+
+SYNTAX = "42601"
+"""The SQLSTATE of a statement that does not follow its grammar."""
+WRONG_VALUE = "22023"
+"""The SQLSTATE of a property, a schedule or another value that the grammar takes and its meaning does not."""
+_NUMBER_MAX = 999_999
+"""Above it no count of buckets, partitions or time units means anything, and dates overflow."""
+
+
+class SyntaxProblem(Exception):
+    """A statement of ours that does not follow its grammar; `position` is a character offset in the text."""
+
+    def __init__(self, message: str, position: int, sqlstate: str = SYNTAX) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+        self.sqlstate = sqlstate
+
+
+class Grammar(Cursor):
+    """A cursor that raises SyntaxProblem where something else stands than what is expected."""
+
+    def problem(self, expected: str) -> SyntaxProblem:
+        """What was expected here, and what was found instead."""
+        piece = self.peek()
+        found = "the end of the statement" if piece is None else piece.text
+        if len(found) > 40:
+            found = found[:40] + "…"
+        return self.refusal(f"expected {expected}, found {found}", sqlstate=SYNTAX)
+
+    def refusal(self, message: str, position: int | None = None, sqlstate: str = WRONG_VALUE) -> SyntaxProblem:
+        """A complaint about what stands at `position`, by default at the cursor."""
+        place = self.position if position is None else position
+        line = self.text.count("\n", 0, place) + 1
+        column = place - self.text.rfind("\n", 0, place)
+        return SyntaxProblem(f"{message} (line {line}, column {column})", place, sqlstate)
+
+    def expect(self, *words: str) -> None:
+        """Consume these words."""
+        if not self.accept(*words):
+            raise self.problem(" ".join(words))
+
+    def expect_any(self, *words: str, after: str) -> str:
+        """Consume one of these words and tell which."""
+        if (word := self.accept_any(*words)) is None:
+            raise self.problem(f"{listed(words)} after {after}")
+        return word
+
+    def expect_name(self, what: str, *, before: tuple[str, ...] = ()) -> Parts:
+        """A dotted name. A bare word of `before` is the next clause, so the name has been forgotten."""
+        if any(self.sees(word) for word in before) and not self._dot_follows():
+            raise self.problem(what)
+        name = self.name()
+        if name is None or not name[-1]:
+            raise self.problem(what)
+        if self.text[: self.position].rstrip().endswith("."):
+            raise self.problem("a name after the dot")
+        return name
+
+    def _dot_follows(self) -> bool:
+        after = self.peek(1)
+        return after is not None and after.text == "."
+
+    def sees_identifier(self, distance: int = 0) -> bool:
+        """Does a word or a back-quoted name come next?"""
+        piece = self.peek(distance)
+        return piece is not None and piece.kind in ("word", "quoted")
+
+    def expect_identifier(self, what: str) -> str:
+        """A name of one part."""
+        piece = self.peek()
+        if piece is None or piece.kind not in ("word", "quoted") or not identifier(piece):
+            raise self.problem(what)
+        self.take()
+        return identifier(piece)
+
+    def identifiers(self, what: str) -> tuple[str, ...]:
+        """Names of one part, separated by commas, each once."""
+        names: dict[str, None] = {}
+        while True:
+            place = self.position
+            name = self.expect_identifier(what)
+            if name.lower() in (given.lower() for given in names):
+                raise self.refusal(f"{name} is named twice", place, SYNTAX)
+            names[name] = None
+            if not self.accept(","):
+                return tuple(names)
+
+    def bracketed(self, what: str, after: str) -> tuple[str, ...]:
+        """A list of names in brackets."""
+        if not self.accept("("):
+            raise self.problem(f"({what}s) after {after}")
+        names = self.identifiers(f"a {what}'s name")
+        if not self.accept(")"):
+            raise self.problem(f"a comma or ) after the {what}")
+        return names
+
+    def expect_string(self, what: str) -> str:
+        """A string literal's text."""
+        value = self.string()
+        if value is None:
+            raise self.problem(what)
+        return value
+
+    def expect_number(self, what: str) -> int:
+        """A whole number from 1 on."""
+        piece = self.peek()
+        digits = "" if piece is None or piece.kind != "word" else piece.text
+        if not (digits.isascii() and digits.isdecimal() and 1 <= int(digits[:20]) <= _NUMBER_MAX):
+            raise self.problem(f"{what}, a whole number from 1 to {_NUMBER_MAX}")
+        self.take()
+        return int(digits)
+
+    def expect_end(self) -> None:
+        """Nothing more but semicolons."""
+        while self.accept(";"):
+            pass
+        if self.peek() is not None:
+            raise self.problem("the end of the statement")
+
+
+def listed(words: tuple[str, ...]) -> str:
+    """`A, B or C`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,0 +1,7 @@
+-- MariaDB: the forms that its ticket proposes. (DROP VIEW and SHOW CREATE VIEW of a view: about.sql.)
+CREATE MATERIALIZED VIEW view_name as SELECT a, sum(b) AS s FROM t GROUP BY a;
+--> CreateMaterializedView name=view_name query='SELECT a, sum(b) AS s FROM t GROUP BY a'
+CREATE MATERIALIZED VIEW table_name (column_name, other) WITH (fillfactor = 70) TABLESPACE tablespace_name AS SELECT 1, 2 WITH NO DATA;
+--> CreateMaterializedView name=table_name query='SELECT 1, 2' columns=column_name,other properties=fillfactor=70,tablespace=tablespace_name deferred=True
+REFRESH MATERIALIZED VIEW view_name;
+--> RefreshMaterializedView name=view_name

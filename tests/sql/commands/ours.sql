@@ -1,0 +1,33 @@
+-- Forms that no other family has, and mixtures of several.
+CREATE MATERIALIZED VIEW mv WHEN STALE REFRESH AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=when_stale=REFRESH
+CREATE MATERIALIZED VIEW mv WHEN STALE serve GRACE PERIOD 2 HOURS AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=when_stale=SERVE,grace_period=7200
+CREATE MATERIALIZED VIEW mv GRACE PERIOD 10 AS SELECT 1 AS a;
+--> SyntaxProblem expected a unit of time (SECOND, MINUTE, HOUR, DAY or WEEK), found AS (line 1, column 45)
+CREATE MATERIALIZED VIEW mv GRACE PERIOD '10 minutes' AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=grace_period=600
+CREATE MATERIALIZED VIEW mv PROPERTIES ('probe_interval' = '0', 'when_stale' = 'fail') AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=probe_interval=0,when_stale=FAIL
+CREATE MATERIALIZED VIEW mv PROPERTIES ('when_stale' = 'never') AS SELECT 1 AS a;
+--> SyntaxProblem valid when_stale: REFRESH, SERVE, INLINE, FAIL; found 'never' (line 1, column 41)
+CREATE MATERIALIZED VIEW mv PROPERTIES ('when_stale' = 'fail') WHEN STALE FAIL AS SELECT 1 AS a;
+--> SyntaxProblem the property when_stale is given twice (line 1, column 64)
+CREATE MATERIALIZED VIEW mv TBLPROPERTIES ('query' = 'AS SELECT') USING orc COMMENT 'c' WITH NO DATA GRACE PERIOD 1 MINUTE KEY (a) PARTITION BY (a) CLUSTERED ON (a) DISTRIBUTED BY HASH(a) BUCKETS 2 REFRESH ON COMMIT AS SELECT a FROM t;
+--> CreateMaterializedView name=mv query='SELECT a FROM t' comment='c' properties=query=AS SELECT,grace_period=60 deferred=True trigger='COMMIT' partitioning(column='a') distribution(columns=a buckets=2) clustering(distributed=a sorted_by=a) file_format='orc' keys=a
+ALTER MATERIALIZED VIEW mv SET WHEN STALE SERVE;
+--> AlterMaterializedView name=mv change=SetProperties properties=when_stale=SERVE
+ALTER MATERIALIZED VIEW mv SET GRACE PERIOD 10 MINUTE;
+--> AlterMaterializedView name=mv change=SetProperties properties=grace_period=600
+ALTER MATERIALIZED VIEW mv GRACE PERIOD INTERVAL '1' HOUR;
+--> AlterMaterializedView name=mv change=SetProperties properties=grace_period=3600
+ALTER MATERIALIZED VIEW mv COMMENT 'sums';
+--> AlterMaterializedView name=mv change=SetComment comment='sums'
+ALTER MATERIALIZED VIEW mv COMMENT;
+--> SyntaxProblem expected a string after COMMENT, found the end of the statement (line 1, column 35)
+ALTER MATERIALIZED VIEW mv MAKE IT FAST;
+--> SyntaxProblem expected RENAME, SET, UNSET, REFRESH, REPLACE WITH, REBUILD, OWNER TO or another change, found MAKE (line 1, column 28)
+ALTER MATERIALIZED VIEW mv;
+--> SyntaxProblem expected RENAME, SET, UNSET, REFRESH, REPLACE WITH, REBUILD, OWNER TO or another change, found the end of the statement (line 1, column 27)
+ALTER MATERIALIZED VIEW;
+--> SyntaxProblem expected the view's name, found the end of the statement (line 1, column 24)

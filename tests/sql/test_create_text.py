@@ -1,0 +1,198 @@
+"""A CREATE statement that is printed reads back to the same values; Doris' short texts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql.create_text import create_statement, qualified, recurring_strategy, refresh_info
+from sql.lineage import relations
+from sql.names import Namespace, quote
+from sql.parser import parse
+from sql.statement import (
+    Clauses,
+    Clustering,
+    Column,
+    CreateMaterializedView,
+    Distribution,
+    Method,
+    Partitioning,
+    Refreshing,
+    Schedule,
+    Trigger,
+)
+from sql.view_properties import is_kept_only
+
+characters = st.characters(blacklist_categories=["Cs"])
+names = st.text(characters, min_size=1, max_size=6)
+texts = st.text(characters, max_size=12)
+name_lists = st.lists(names, min_size=1, max_size=3, unique_by=str.lower).map(tuple)
+numbers = st.integers(1, 999_999)
+moments = st.datetimes().map(lambda moment: moment.replace(microsecond=0, fold=0).isoformat(sep=" "))
+intervals = st.builds(
+    Schedule,
+    every=numbers,
+    unit=st.sampled_from(["SECOND", "MINUTE", "HOUR", "DAY", "WEEK"]),
+    starts=st.none() | moments,
+)
+crons = st.builds(
+    Schedule,
+    cron=st.sampled_from(["0 0 5 * * ?", "*/5 * * * MON-FRI", "0 0 0 1 JAN ? 2030"]),
+    time_zone=st.none() | st.sampled_from(["UTC", "Europe/Berlin"]),
+)
+methods = st.none() | st.sampled_from(Method)
+refreshings = st.one_of(
+    st.builds(Refreshing, methods, st.none() | st.sampled_from([Trigger.MANUAL, Trigger.COMMIT])),
+    st.builds(Refreshing, methods, st.just(Trigger.SCHEDULE), intervals | crons),
+)
+partitionings = st.builds(
+    Partitioning, names, st.none() | st.sampled_from(["HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"])
+)
+distributions = st.one_of(
+    st.builds(Distribution, st.just(()) | name_lists, st.none() | numbers),
+    st.builds(Distribution, name_lists, numbers, name_lists),
+)
+clusterings = st.builds(Clustering, name_lists, st.just(()) | name_lists) | name_lists.map(
+    lambda columns: Clustering(columns, columns)
+)
+keyed = st.tuples(st.just(()), st.just(False)) | st.tuples(name_lists, st.booleans())
+known = st.fixed_dictionaries(
+    {},
+    optional={
+        "grace_period": st.sampled_from(["0", "10", "0.5"]),
+        "when_stale": st.sampled_from(["REFRESH", "SERVE", "INLINE", "FAIL"]),
+        "use_for_rewrite": st.sampled_from(["true", "false"]),
+        "max_staleness": st.just('INTERVAL "4:0:0" HOUR TO SECOND'),
+        "session.spark.sql.ansi.enabled": texts,
+    },
+)
+free = st.dictionaries(
+    names.filter(lambda name: is_kept_only(name) and not name.lower().startswith("freshgate.")), texts, max_size=3
+)
+
+
+@st.composite
+def clauses(draw: st.DrawFn) -> Clauses:
+    keys, duplicate = draw(keyed)
+    return Clauses(
+        deferred=draw(st.booleans()),
+        refreshing=draw(refreshings),
+        partitioning=draw(st.none() | partitionings),
+        distribution=draw(st.none() | distributions),
+        clustering=draw(st.none() | clusterings),
+        file_format=draw(st.sampled_from([None, "parquet", "orc"])),
+        location=draw(st.none() | texts.filter(str.strip)),
+        keys=keys,
+        duplicate=duplicate,
+    )
+
+
+@given(
+    st.lists(names, min_size=1, max_size=3).map(tuple),
+    st.lists(st.builds(Column, names, st.none() | texts), max_size=3).map(tuple),
+    st.none() | texts,
+    clauses(),
+    known,
+    free,
+    st.sampled_from(["SELECT ';' AS `a;b` FROM t", "(SELECT 1)", "WITH t AS (SELECT 1) SELECT * FROM t -- x\nLIMIT 1"]),
+)
+def test_what_is_printed_is_read(
+    name: tuple[str, ...],
+    columns: tuple[Column, ...],
+    comment: str | None,
+    said: Clauses,
+    known: dict[str, str],
+    free: dict[str, str],
+    query: str,
+) -> None:
+    properties = {**known, **free}
+    text = create_statement(".".join(map(quote, name)), columns, comment, said, properties, query)
+    assert parse(text) == CreateMaterializedView(name, query, columns, comment, tuple(properties.items()), clauses=said)
+
+
+def test_a_clause_stands_on_a_line_of_its_own() -> None:
+    said = Clauses(
+        deferred=True,
+        refreshing=Refreshing(Method.AUTO, Trigger.SCHEDULE, Schedule(cron="0 5 * * *", time_zone="UTC")),
+        partitioning=Partitioning("k2", "MONTH"),
+        distribution=Distribution(("a",), 2),
+        clustering=Clustering(("a",), ("b",)),
+        file_format="orc",
+        location="/data",
+        keys=("a",),
+        duplicate=True,
+    )
+    text = create_statement(
+        "`db`.`mv`", [Column("a", "x"), Column("b")], "it's", said, (("k", "v"), ("l", "w")), "SELECT 1"
+    )
+    assert text == (
+        "CREATE MATERIALIZED VIEW `db`.`mv` (\n  `a` COMMENT 'x',\n  `b`)\n"
+        "BUILD DEFERRED\n"
+        "REFRESH AUTO\n"
+        "SCHEDULE CRON '0 5 * * *' AT TIME ZONE 'UTC'\n"
+        "PARTITION BY (date_trunc(`k2`, 'month'))\n"
+        "DISTRIBUTED BY HASH(`a`) BUCKETS 2\n"
+        "DISTRIBUTED ON (`a`) SORTED ON (`b`)\n"
+        "USING orc\n"
+        "LOCATION '/data'\n"
+        "DUPLICATE KEY (`a`)\n"
+        "COMMENT 'it\\'s'\n"
+        "TBLPROPERTIES (\n  'k' = 'v',\n  'l' = 'w')\n"
+        "AS SELECT 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "namespace", "expected"),
+    [
+        (
+            "SELECT t.a FROM t JOIN other.u ON t.a = u.a",
+            Namespace("my db"),
+            "SELECT t.a FROM `my db`.t JOIN other.u ON t.a = u.a",
+        ),
+        (
+            "WITH c AS (SELECT * FROM `t`) SELECT * FROM c, t AS c2",
+            Namespace("db"),
+            "WITH c AS (SELECT * FROM `db`.`t`) SELECT * FROM c, `db`.t AS c2",
+        ),
+        ("SELECT * FROM t, d.u, x.d.v", Namespace("db", "ice"), "SELECT * FROM `ice`.`db`.t, `ice`.d.u, x.d.v"),
+        ("SELECT 1", Namespace("db"), "SELECT 1"),
+    ],
+)
+def test_names_get_their_database(query: str, namespace: Namespace, expected: str) -> None:
+    found = relations(query)
+    assert found.exact
+    assert qualified(query, found.reads, namespace) == expected
+
+
+MANUAL = Refreshing(Method.COMPLETE, Trigger.MANUAL)
+EVERY = Refreshing(Method.AUTO, Trigger.SCHEDULE, Schedule(10, "HOUR", "2030-01-31 04:00:00"))
+CRON = Refreshing(trigger=Trigger.SCHEDULE, schedule=Schedule(cron="0 5 * * *", time_zone="UTC"))
+
+
+@pytest.mark.parametrize(
+    ("said", "info", "strategy"),
+    [
+        (Clauses(), "BUILD IMMEDIATE REFRESH AUTO ON MANUAL", "MANUAL TRIGGER"),
+        (Clauses(True, MANUAL), "BUILD DEFERRED REFRESH COMPLETE ON MANUAL", "MANUAL TRIGGER"),
+        (
+            Clauses(refreshing=Refreshing(trigger=Trigger.COMMIT)),
+            "BUILD IMMEDIATE REFRESH AUTO ON COMMIT",
+            "MANUAL TRIGGER",
+        ),
+        (
+            Clauses(refreshing=EVERY),
+            'BUILD IMMEDIATE REFRESH AUTO ON SCHEDULE EVERY 10 HOUR STARTS "2030-01-31 04:00:00"',
+            "EVERY 10 HOUR STARTS 2030-01-31 04:00:00",
+        ),
+        (
+            Clauses(refreshing=CRON),
+            'BUILD IMMEDIATE REFRESH AUTO ON SCHEDULE CRON "0 5 * * *" AT TIME ZONE "UTC"',
+            "CRON 0 5 * * * AT TIME ZONE UTC",
+        ),
+    ],
+)
+def test_texts_as_doris_shows_them(said: Clauses, info: str, strategy: str) -> None:
+    assert refresh_info(said) == info
+    assert recurring_strategy(said) == strategy

@@ -1,0 +1,165 @@
+"""The properties of a view: which are known, what they may say, what they mean."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql import view_properties
+from sql.grammar import SyntaxProblem
+from sql.intervals import seconds_of, text_of
+from sql.statement import Trigger, WhenStale
+from sql.view_properties import check
+
+
+def fault(name: str, value: str, *, free: bool) -> str:
+    with pytest.raises(SyntaxProblem) as caught:
+        check(((name, value),), free=free, position=7)
+    assert (caught.value.sqlstate, caught.value.position) == ("22023", 7)
+    return caught.value.message
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("grace_period", "0", "0"),
+        ("grace_period", "1.5", "1.5"),
+        ("when_stale", "inline", "INLINE"),
+        ("use_for_rewrite", "FALSE", "false"),
+        ("partition_sync_time_unit", "month", "MONTH"),
+        ("refresh_partition_num", "-1", "-1"),
+        ("max_staleness", "INTERVAL '30' MINUTE", "INTERVAL '30' MINUTE"),
+        ("max_staleness", "4 hours", "4 hours"),
+        ("session.spark.sql.ansi.enabled", "Anything", "Anything"),
+        ("excluded_trigger_tables", "", ""),
+        ("replication_num", "1", "1"),
+        ("autovacuum_enabled", "on", "on"),
+        ("compression", "zstd", "zstd"),
+    ],
+)
+def test_what_is_kept(free: bool, name: str, value: str, kept: str) -> None:
+    assert check(((name, value),), free=free) == ((name, kept),)
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("grace_period", "-1"),
+        ("grace_period", ""),
+        ("grace_period", "1e3"),
+        ("grace_period", "٣"),
+        ("probe_interval", "often"),
+        ("when_stale", "SHRUG"),
+        ("use_for_rewrite", "1"),
+        ("refresh_partition_num", "two"),
+        ("partition_sync_limit", "0"),
+        ("partition_sync_time_unit", "HOUR"),
+        ("max_staleness", "1 month"),
+    ],
+)
+def test_a_wrong_value_is_refused_everywhere(free: bool, name: str, value: str) -> None:
+    message = fault(name, value, free=free)
+    assert message.startswith(f"valid {name}: ")
+    assert message.endswith(f"found '{value}'")
+
+
+def test_names() -> None:
+    assert fault("freshgate.id", "1", free=True) == fault("freshgate.id", "1", free=False)
+    assert "names under freshgate." in fault("FreshGate.x", "1", free=True)
+    assert fault("grace_perod", "1", free=True).endswith("did you mean grace_period?")
+    assert fault("Grace_Period", "1", free=True).endswith("did you mean grace_period?")
+    assert fault("replication_nums", "1", free=False) == "illegal key:replication_nums; did you mean replication_num?"
+    assert fault("zzz", "1", free=False).startswith("illegal key:zzz; ")
+    assert check((("zzz", "1"), ("period", "x"), ("format", "csv")), free=True)[2] == ("format", "csv")
+    assert fault("format", "csv", free=False).startswith("valid format: ")
+
+
+@pytest.mark.parametrize(
+    ("properties", "seconds"),
+    [
+        ({}, 0),
+        ({"grace_period": "60", "max_staleness": "1 hour"}, 60),
+        ({"max_staleness": 'INTERVAL "4:0:0" HOUR TO SECOND'}, 14_400),
+        ({"mv_rewrite_staleness_second": "30"}, 30),
+        ({"grace_period": "damaged", "max_staleness": "1 hour"}, 0),
+        ({"max_staleness": "damaged"}, 0),
+    ],
+)
+def test_grace(properties: dict[str, str], seconds: float) -> None:
+    assert view_properties.grace_seconds(properties) == seconds
+
+
+@pytest.mark.parametrize(
+    ("properties", "trigger", "expected"),
+    [
+        ({}, None, WhenStale.REFRESH),
+        ({}, Trigger.MANUAL, WhenStale.SERVE),
+        ({}, Trigger.SCHEDULE, WhenStale.REFRESH),
+        ({}, Trigger.COMMIT, WhenStale.REFRESH),
+        ({"when_stale": "FAIL"}, Trigger.MANUAL, WhenStale.FAIL),
+        ({"when_stale": "inline"}, None, WhenStale.INLINE),
+        ({"when_stale": "damaged"}, Trigger.MANUAL, WhenStale.SERVE),
+    ],
+)
+def test_when_stale(properties: dict[str, str], trigger: Trigger | None, expected: WhenStale) -> None:
+    assert view_properties.when_stale(properties, trigger) is expected
+
+
+def test_the_other_readers() -> None:
+    assert view_properties.allows_nondeterministic({"enable_nondeterministic_function": "TRUE"})
+    assert not view_properties.allows_nondeterministic({})
+    assert view_properties.rewrite_enabled({})
+    assert not view_properties.rewrite_enabled({"use_for_rewrite": "false"})
+    assert view_properties.probe_seconds({"probe_interval": "0"}) == 0
+    assert view_properties.probe_seconds({}) is None
+    assert view_properties.refresh_partitions({"refresh_partition_num": "0"}) == 1
+    assert view_properties.refresh_partitions({"refresh_partition_num": "4"}) == 4
+    assert view_properties.session_settings({"session.a.b": "1", "c": "2"}) == {"a.b": "1"}
+    assert view_properties.is_kept_only("replication_num")
+    assert not view_properties.is_kept_only("grace_period")
+    assert not view_properties.is_kept_only("session.x")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10 MINUTE", 600),
+        ("INTERVAL '10' MINUTE", 600),
+        ("interval 1.5 hours", None),
+        ("INTERVAL '1.5' HOURS", 5_400),
+        ("INTERVAL '1 02:03:04' DAY TO SECOND", 93_784),
+        ("INTERVAL '1 02' DAY TO HOUR", 93_600),
+        ("INTERVAL '02:03' MINUTE TO SECOND", 123),
+        ("INTERVAL '0-0 0 4:0:0' YEAR TO SECOND", 14_400),
+        ("0-0 1 4:0:0", 100_800),
+        ("1 day 2 hours", 93_600),
+        ("INTERVAL '1 day 2 hours'", 93_600),
+        ("INTERVAL '1-0 0 0:0:0' YEAR TO SECOND", None),
+        ("INTERVAL '1:2' SECOND TO HOUR", None),
+        ("INTERVAL '1:2' HOUR TO SECOND", None),
+        ("INTERVAL '1' YEAR", None),
+        ("INTERVAL '1' DAY x", None),
+        ("INTERVAL", None),
+        ("1 day 2", None),
+        ("x hours", None),
+        ("", None),
+    ],
+)
+def test_intervals(text: str, seconds: float | None) -> None:
+    assert seconds_of(text) == seconds
+
+
+words = st.sampled_from(["INTERVAL", "'1'", "2", ":", "-", "DAY", "TO", "SECOND", "YEAR", "x"])
+
+
+@given(st.text(max_size=20) | st.lists(words).map(" ".join))
+def test_any_text_is_an_interval_or_none(text: str) -> None:
+    found = seconds_of(text)
+    assert found is None or found >= 0
+
+
+def test_seconds_are_kept_without_a_fraction_where_there_is_none() -> None:
+    assert (text_of(60.0), text_of(0.5), text_of(0)) == ("60", "0.5", "0")
