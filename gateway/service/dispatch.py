@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog import Catalog
 from gateway.service.decision import Answer, Decision, Forward
+from gateway.service.metadata import ListedOperation, listing_of
 from gateway.service.operation import (
     FETCH_LOG,
     TERMINAL_STATES,
@@ -35,19 +36,6 @@ ANONYMOUS = "anonymous"
 CLOSE_SECONDS = 10.0
 """For telling Spark that a lost client's sessions are over."""
 OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATION_METHODS)
-METADATA_REQUESTS = frozenset(
-    [
-        "GetTypeInfo",
-        "GetCatalogs",
-        "GetSchemas",
-        "GetTables",
-        "GetTableTypes",
-        "GetColumns",
-        "GetFunctions",
-        "GetPrimaryKeys",
-        "GetCrossReference",
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +47,8 @@ class Service:
     upstream: Upstream
     mechanism: str
     """How to log in to Spark: "PLAIN" or "NOSASL"."""
+    show_storage: bool = False
+    """Metadata calls list the storage database like any other."""
     sessions: Sessions = field(default_factory=Sessions)
 
 
@@ -165,8 +155,8 @@ class Dispatch:
         if head.name == "ExecuteStatement":
             return self._execute(session, head, payload)
         payload = self._at_spark(session, payload)
-        if head.name in METADATA_REQUESTS:
-            return Forward(payload, lambda answer: self._begun(session, answer))
+        if head.name in message.METADATA_METHODS:
+            return self._list(session, head, payload)
         if head.name == "CloseSession":
             return self._close_session(session, payload)
         return Forward(payload)
@@ -211,12 +201,18 @@ class Dispatch:
         decision = self._session_request(session, head, payload)
         return decision if isinstance(decision, Forward | Answer) else await decision
 
-    def _begun(self, session: Session, answer: bytes) -> bytes:
-        """Notes the operation that a metadata call has begun."""
-        handle = message.execute_handle(answer)
-        if handle is not None:
-            self._sessions.add_operation(session, handle, ForwardedOperation(handle))
-        return answer
+    def _list(self, session: Session, head: Head, payload: bytes) -> Forward:
+        """A metadata call: Spark makes the list, and the client sees it as `Listing` has it."""
+        listing = listing_of(head.name, payload, self._service.catalog, self._service.show_storage)
+
+        def on_reply(answer: bytes) -> bytes:
+            handle = message.execute_handle(answer)
+            if handle is not None:
+                operation = ForwardedOperation(handle) if listing is None else ListedOperation(handle, listing)
+                self._sessions.add_operation(session, handle, operation)
+            return answer
+
+        return Forward(payload if listing is None else listing.request(payload), on_reply)
 
     # --- statements --------------------------------------------------------------------------------
 
@@ -362,9 +358,24 @@ class Dispatch:
             return Forward(payload, lambda answer: _status_seen(operation, answer))
         if head.name == "CloseOperation":
             return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))
+        if head.name == "FetchResults" and isinstance(operation, ListedOperation):
+            return self._listed(session, operation, head, payload)
         if head.name == "FetchResults" and operation.on_end:
             return Forward(payload, lambda answer: _fetched(operation, payload, answer))
         return Forward(payload)
+
+    async def _listed(
+        self, session: Session, operation: ListedOperation, head: Head, payload: bytes
+    ) -> Forward | Answer:
+        """A page of a metadata call: several of Spark's may be needed, so they come over the side connection."""
+        if message.fetch_call(payload).fetch_type == FETCH_LOG:
+            return Forward(payload)
+        try:
+            page = await operation.listing.fetch((await session.side()).forward, payload)
+        except FreshgateError as error:
+            page = self._error(head, error)
+        # A new side connection may reach Spark before the session's loss is noticed: then Spark knows no such handle.
+        return self._lost_request(session, operation.handle, head) if operation.lost else Answer(page)
 
     def _lost_request(self, session: Session, known_as: Handle, head: Head) -> Answer:
         """The operation went with Spark. Closing it works: clients close the old one before they run the next."""

@@ -50,6 +50,19 @@ OPERATION_METHODS = frozenset(
 handle.
 """
 
+METADATA_METHODS = (
+    "GetTypeInfo",
+    "GetCatalogs",
+    "GetSchemas",
+    "GetTables",
+    "GetTableTypes",
+    "GetColumns",
+    "GetFunctions",
+    "GetPrimaryKeys",
+    "GetCrossReference",
+)
+"""Methods about a session that begin an operation without a statement: its rows tell what there is."""
+
 STATUS_ERROR = 3
 
 _TO_GUID = b"\x0c\x00\x01\x0c\x00\x01\x0c\x00\x01\x0b\x00\x01\x00\x00\x00\x10"
@@ -215,6 +228,22 @@ def with_handle(payload: bytes, handle: Handle) -> bytes:
     return payload
 
 
+def table_types(payload: bytes) -> tuple[str, ...]:
+    """The types that a GetTables request asks for; none where it asks for all."""
+    place = _of_kind(_request_fields(payload), 5, LIST)
+    return _text_list(payload, place) if place else ()
+
+
+def with_table_types(payload: bytes, types: Sequence[str]) -> bytes:
+    """The GetTables request with another list of types; one without a list stays as it is."""
+    place = _of_kind(_request_fields(payload), 5, LIST)
+    if place is None:
+        return payload
+    encoded = [each.encode() for each in types]
+    texts = b"".join(len(each).to_bytes(4, "big") + each for each in encoded)
+    return payload[: place.start] + bytes((STRING,)) + len(encoded).to_bytes(4, "big") + texts + payload[place.end :]
+
+
 def open_session(payload: bytes) -> OpenCall:
     fields = _request_fields(payload)
     name, password = _of_kind(fields, 2, STRING), _of_kind(fields, 3, STRING)
@@ -239,6 +268,17 @@ def fetch_call(payload: bytes) -> FetchCall:
         _number(payload, _of_kind(fields, 3, I64)) or 0,
         _number(payload, _of_kind(fields, 4, I16)) or 0,
     )
+
+
+def with_fetch(payload: bytes, orientation: int, rows_max: int) -> bytes:
+    """The FetchResults request for other rows, numbers as in `FetchCall`; a field that it does not have stays away."""
+    fields = _request_fields(payload)
+    for number, kind, value in ((2, I32, orientation), (3, I64, rows_max)):
+        place = _of_kind(fields, number, kind)
+        if place is not None:  # Numbers have a fixed width, so the places of the others stay right.
+            encoded = value.to_bytes(WIDTHS[kind], "big", signed=True)
+            payload = payload[: place.start] + encoded + payload[place.end :]
+    return payload
 
 
 # --- replies ---------------------------------------------------------------------------------------------
@@ -270,6 +310,11 @@ def operation_state(reply: bytes) -> int | None:
 def execute_handle(reply: bytes) -> Handle | None:
     """The operation that ExecuteStatement, or a metadata call, has begun; None where it failed."""
     return _reply_handle(reply, (0, 2, 1)) if peek(reply).kind != EXCEPTION else None
+
+
+def results(reply: bytes) -> Place | None:
+    """Where the TRowSet of a FetchResults reply stands; None in an error."""
+    return locate(reply, (0, 3), STRUCT) if peek(reply).kind != EXCEPTION else None
 
 
 def opened(reply: bytes) -> tuple[Handle, int] | None:
@@ -391,13 +436,24 @@ def _number(payload: bytes, place: Place | None) -> int | None:
     return int.from_bytes(payload[place.start : place.end], "big", signed=True) if place else None
 
 
+def _text_list(payload: bytes, place: Place) -> tuple[str, ...]:
+    if payload[place.start] != STRING:
+        return ()
+    return tuple(_texts(payload, place.start + 5, place.end))
+
+
 def _text_map(payload: bytes, place: Place) -> dict[str, str]:
     if payload[place.start : place.start + 2] != bytes((STRING, STRING)):
         return {}
-    texts: list[str] = []
-    start = place.start + 6
-    while start < place.end:
-        end = start + 4 + _length(payload, start)
-        texts.append(_text(payload, Place(STRING, start, end)))
-        start = end
+    texts = _texts(payload, place.start + 6, place.end)
     return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+def _texts(payload: bytes, start: int, end: int) -> list[str]:
+    """The texts that stand one behind the other between two places."""
+    texts: list[str] = []
+    while start < end:
+        following = start + 4 + _length(payload, start)
+        texts.append(_text(payload, Place(STRING, start, following)))
+        start = following
+    return texts

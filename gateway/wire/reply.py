@@ -11,7 +11,7 @@ from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.wire.frame import WireError
-from gateway.wire.message import STATUS_ERROR, Handle, peek
+from gateway.wire.message import METADATA_METHODS, STATUS_ERROR, Handle, Place, peek
 from gateway.wire.rowset import Column, table_schema
 from gateway.wire.scanner import EXCEPTION
 
@@ -22,15 +22,7 @@ _METHODS = (
     "CloseSession",
     "GetInfo",
     "ExecuteStatement",
-    "GetTypeInfo",
-    "GetCatalogs",
-    "GetSchemas",
-    "GetTables",
-    "GetTableTypes",
-    "GetColumns",
-    "GetFunctions",
-    "GetPrimaryKeys",
-    "GetCrossReference",
+    *METADATA_METHODS,
     "GetOperationStatus",
     "CancelOperation",
     "CloseOperation",
@@ -43,6 +35,9 @@ _METHODS = (
 # The generated types do not have these. With an error, they are a status and nothing else, as CloseSession
 # is.
 _STATUS_ONLY = ("SetClientInfo", "UploadData", "DownloadData")
+
+_UNREADABLE = (TException, EOFError, ValueError, RecursionError, MemoryError)
+"""What the generated readers raise for bytes that are not what they should be."""
 
 _RESPONSES: dict[str, Any] = {
     **{name: getattr(ttypes, f"T{name}Resp") for name in _METHODS},
@@ -151,9 +146,26 @@ def decode(reply: bytes) -> Any:
                 response.read(protocol)
             else:
                 protocol.skip(field[1])
-    except (TException, EOFError, ValueError, RecursionError, MemoryError) as cause:
+    except _UNREADABLE as cause:
         raise WireError(f"the reply to {head.name} cannot be read: {cause}") from cause
     return response
+
+
+def read_rows(reply: bytes, place: Place) -> Any:
+    """The TRowSet at a place in a FetchResults reply. Raises `WireError` for garbage."""
+    row_set = ttypes.TRowSet()
+    try:
+        row_set.read(TBinaryProtocol(TMemoryBuffer(reply[place.start : place.end])))
+    except _UNREADABLE as cause:
+        raise WireError(f"the rows in the reply cannot be read: {cause}") from cause
+    return row_set
+
+
+def with_rows(reply: bytes, place: Place, row_set: Any) -> bytes:
+    """The FetchResults reply with another TRowSet at that place; every other byte as it was."""
+    protocol = TBinaryProtocol(TMemoryBuffer())
+    row_set.write(protocol)
+    return reply[: place.start] + bytes(protocol.trans.getvalue()) + reply[place.end :]
 
 
 def _success() -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any, NamedTuple
 
 from TCLIService import ttypes
+
+from gateway.wire.frame import WireError
 
 COLUMNAR_PROTOCOL = 5
 """HIVE_CLI_SERVICE_PROTOCOL_V6, the first whose results are columns; earlier clients read rows."""
@@ -90,10 +92,63 @@ def rows_of(row_set: Any) -> list[tuple[Any, ...]]:
     return list(zip(*columns, strict=True))
 
 
+def count_rows(row_set: Any) -> int:
+    """How many rows a TRowSet has, as columns or as rows."""
+    if row_set.columns is None:
+        return len(row_set.rows or [])
+    return len(_typed(row_set.columns[0]).values) if row_set.columns else 0
+
+
+def texts_of(row_set: Any, column: int) -> list[str | None]:
+    """The values of a column of texts, which counts from 0. Raises WireError where there is no such column."""
+    try:
+        if row_set.columns is None:
+            return [row.colVals[column].stringVal.value for row in row_set.rows or []]
+        typed = row_set.columns[column].stringVal
+        return [None if null else value for value, null in zip(typed.values, _nulls(typed), strict=True)]
+    except (AttributeError, IndexError) as cause:
+        raise WireError(f"the rows have no texts in column {column}") from cause
+
+
+def keep_rows(row_set: Any, kept: Sequence[int]) -> None:
+    """Leaves only these rows, which count from 0, in a TRowSet; types, nulls and start offset stay as they are."""
+    if row_set.columns is None:
+        row_set.rows = [row_set.rows[index] for index in kept]
+        return
+    for column in row_set.columns:
+        typed = _typed(column)
+        nulls = _nulls(typed)
+        typed.nulls = _bits([nulls[index] for index in kept])
+        typed.values = [typed.values[index] for index in kept]
+
+
+def put_texts(row_set: Any, column: int, texts: Mapping[int, str]) -> None:
+    """Writes texts, by row, over those of a column that `texts_of` reads and that has no nulls in these rows."""
+    for index, text in texts.items():
+        if row_set.columns is None:
+            row_set.rows[index].colVals[column].stringVal.value = text
+        else:
+            row_set.columns[column].stringVal.values[index] = text
+
+
+def put_first(row_set: Any, text: str) -> None:
+    """Puts a row before the others of a TRowSet whose only column is one of texts."""
+    if row_set.columns is None:
+        row_set.rows = [_row([Column("")], [text]), *(row_set.rows or [])]
+        return
+    (column,) = row_set.columns
+    column.stringVal.nulls = _bits([False, *_nulls(column.stringVal)])
+    column.stringVal.values.insert(0, text)
+
+
 def null_bits(values: Sequence[Value]) -> bytes:
     """One bit a value, the lowest first, set where it is null."""
-    bits = sum(1 << index for index, value in enumerate(values) if value is None)
-    return bits.to_bytes((len(values) + 7) // 8, "little")
+    return _bits([value is None for value in values])
+
+
+def _bits(flags: Sequence[bool]) -> bytes:
+    bits = sum(1 << index for index, flag in enumerate(flags) if flag)
+    return bits.to_bytes((len(flags) + 7) // 8, "little")
 
 
 def _column(kind: Type, values: Sequence[Value]) -> Any:
@@ -119,13 +174,23 @@ def _wire_value(value: Value) -> Value:
 
 
 def _values_of(column: Any) -> list[Any]:
+    typed = _typed(column)
+    if not any(typed.nulls or b""):
+        return list(typed.values)
+    return [None if null else value for value, null in zip(typed.values, _nulls(typed), strict=True)]
+
+
+def _typed(column: Any) -> Any:
+    """The one member of the TColumn union that is there. Raises WireError for a column of no known type."""
     for name in _COLUMN_FIELDS:
         typed = getattr(column, name)
         if typed is not None:
-            # A short bitmap says that the rest is not null; Spark sends an empty one for columns without
-            # nulls.
-            bits = int.from_bytes(typed.nulls or b"", "little")
-            if not bits:
-                return list(typed.values)
-            return [None if bits >> index & 1 else value for index, value in enumerate(typed.values)]
-    return []
+            return typed
+    raise WireError("a column has none of the known types")
+
+
+def _nulls(typed: Any) -> list[bool]:
+    """Whether each value of a column is null."""
+    # A short bitmap says that the rest is not null; Spark sends an empty one for columns without nulls.
+    bits = int.from_bytes(typed.nulls or b"", "little")
+    return [bool(bits >> index & 1) for index in range(len(typed.values))] if bits else [False] * len(typed.values)
