@@ -169,6 +169,21 @@ class Storage:
         "it for a metastore on MySQL or PostgreSQL.",
         _at_least(100),
     )
+    listed: bool = _setting(
+        False,
+        "Whether that database stands in SHOW DATABASES and in what tools list. Users have no business in it.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may change materialized views, beside their owners."""
+
+    administrators: tuple[str, ...] = _setting(
+        (),
+        "Users who may alter, refresh and drop every materialized view. A view's owner is who created it, until ALTER "
+        "MATERIALIZED VIEW ... OWNER TO says otherwise. Names are as the clients log in.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +260,7 @@ class Settings:
     upstream: Upstream = field(default_factory=Upstream)
     engine: Engine = field(default_factory=Engine)
     storage: Storage = field(default_factory=Storage)
+    access: Access = field(default_factory=Access)
     versions: Versions = field(default_factory=Versions)
     refresh: Refresh = field(default_factory=Refresh)
     views: Views = field(default_factory=Views)
@@ -344,6 +360,8 @@ def _spark_text(name: str, value: Any, source: str) -> str:
 def _typed(setting: _Setting, value: Any, source: str) -> Any:
     """The value in the setting's type. An int is a fine float; a bool is never a number."""
     wanted = setting.type
+    if wanted is bool and isinstance(value, bool):
+        return value
     if wanted is str and isinstance(value, str):
         return value
     if wanted is int and isinstance(value, int) and not isinstance(value, bool):
@@ -353,7 +371,9 @@ def _typed(setting: _Setting, value: Any, source: str) -> Any:
     is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
     if wanted == tuple[str, ...] and is_list:
         return tuple(value)
-    kind = {str: "a text", int: "a whole number", float: "a number"}.get(wanted, "a list of texts")
+    kind = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}.get(
+        wanted, "a list of texts"
+    )
     shown = json.dumps(value, default=str)
     raise ConfigError(
         f"{source}: '{setting.name}' must be {kind}, for example {_toml(setting.default)}; it is {shown}."
@@ -367,6 +387,8 @@ def _from_text(name: str, text: str) -> Any:
         return text
     if setting.type == tuple[str, ...]:
         return [item.strip() for item in text.split(",") if item.strip()]
+    if setting.type is bool:
+        return {"true": True, "false": False}.get(text.strip().lower(), text)
     if setting.type in (int, float):
         try:
             return setting.type(text)

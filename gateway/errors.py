@@ -44,6 +44,12 @@ class DefinitionRefused(FreshgateError):
     sqlstate = "42P16"
 
 
+class NotFresh(FreshgateError):
+    """A read of a view that must not be served as it is, and that its settings do not let a read refresh."""
+
+    sqlstate = "55000"
+
+
 class RefreshFailed(FreshgateError):
     sqlstate = "58000"
 

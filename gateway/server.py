@@ -10,13 +10,18 @@ from typing import Protocol
 
 from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog, Leftover
 from gateway.mv.creation import Creation
 from gateway.mv.executor import Executor
 from gateway.mv.janitor import LATE_SECONDS, Janitor
+from gateway.mv.measures import Measures
 from gateway.mv.relations import Relations
+from gateway.mv.rights import Rights
+from gateway.mv.schemas import Schemas
 from gateway.proxy import upstream
 from gateway.proxy.listener import Listener, ListenerSettings
+from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.route import Router
@@ -69,21 +74,47 @@ class Server:
         self._catalog = Catalog(metastore, settings.storage.database, METASTORE_SESSIONS)
         self._janitor = Janitor(metastore, self._catalog.lock_of, self._catalog.kept, settings.versions.retention)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
-        self._executor = Executor(self._catalog, self._relations, self._refreshes, self._janitor)
+        self._schemas = Schemas(self._catalog, metastore, settings.views.scan_interval)
+        self._executor = Executor(self._catalog, self._relations, self._schemas, self._refreshes, self._janitor)
+        transport = settings.upstream.transport
+        service = Service(
+            self._catalog,
+            self._router(metastore),
+            SideConnections(engine, transport),
+            mechanism=MECHANISMS[transport],
+            show_storage=settings.storage.listed,
+        )
+        self._listener = self._listen(partial(Dispatch, service))
+
+    def _router(self, metastore: SparkMetastore) -> Router:
+        settings = self._settings
+        rights = Rights(settings.access.administrators)
         creation = Creation(
             self._catalog,
             self._relations,
+            self._schemas,
             metastore,
             self._refreshes,
             self._executor,
             self._janitor,
+            rights,
             settings.storage.definition_characters,
         )
-        commands = Commands(self._catalog, creation, self._executor)
-        router = Router(self._catalog, self._relations, self._executor, self._janitor, commands)
-        transport = settings.upstream.transport
-        service = Service(self._catalog, router, SideConnections(engine, transport), mechanism=MECHANISMS[transport])
-        self._listener = self._listen(partial(Dispatch, service))
+        alteration = Alteration(
+            self._catalog, self._relations, metastore, creation, self._executor, self._janitor, rights
+        )
+        commands = Commands(self._catalog, self._schemas, metastore, creation, alteration, self._executor, rights)
+        tables = CatalogTables(self._catalog, self._schemas, Measures(metastore))
+        return Router(
+            self._catalog,
+            self._relations,
+            self._schemas,
+            self._executor,
+            self._janitor,
+            commands,
+            tables,
+            show_storage=settings.storage.listed,
+        )
 
     def _pool(self, size: int, configuration: Mapping[str, str]) -> SessionPool:
         upstream_settings = self._settings.upstream

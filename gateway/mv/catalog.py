@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 
 from gateway.errors import FreshgateError, NoSuchView, StatementFailed
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
-from gateway.mv.model import MaterializedView, Version
+from gateway.mv.history import History
+from gateway.mv.model import Freshness, MaterializedView, Staleness, Version
 from gateway.mv.ports import Metastore
 from sql import maintenance
 from sql.names import TableName
@@ -32,6 +34,8 @@ class Entry:
 
     view: MaterializedView
     ledger: Ledger
+    history: History = field(default_factory=History)
+    """Of its refresh tasks."""
     visible: bool = True
     """False while CREATE builds it: writes are noted already, no statement finds it by name."""
     recorded: bool = True
@@ -58,9 +62,16 @@ class Leftover:
 class Catalog:
     """The views by name and id, and which of them depend on a table."""
 
-    def __init__(self, metastore: Metastore, storage_database: str, parallel: int) -> None:
+    def __init__(
+        self,
+        metastore: Metastore,
+        storage_database: str,
+        parallel: int,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
         self._metastore = metastore
         self._parallel = parallel
+        self._now_ms = now_ms
         self._entries: dict[str, Entry] = {}
         self._by_name: dict[TableName, Entry] = {}
         self._dependents: dict[TableName, frozenset[str]] = {}
@@ -135,7 +146,7 @@ class Catalog:
         entry = self._entries.get(view_id)
         if entry is None or view_id in above:
             return True
-        if entry.ledger.stale or entry.uncertain:
+        if entry.ledger.stale or entry.uncertain or not entry.view.built:
             return True
         seen = entry.view.current.watermark.views
         return any(
@@ -144,6 +155,53 @@ class Catalog:
             or self._is_stale(base, above | {view_id})
             for base in entry.view.views
         )
+
+    def staleness(self, view_id: str) -> Staleness | None:
+        """Why and since when the current version is stale; None where it is not."""
+        return self._staleness(view_id, frozenset())
+
+    def _staleness(self, view_id: str, above: frozenset[str]) -> Staleness | None:
+        entry = self._entries.get(view_id)
+        if entry is None or view_id in above:
+            return Staleness(0, f"the materialized view {view_id} was dropped")
+        view, ledger = entry.view, entry.ledger
+        if not view.built:
+            return Staleness(view.created_at, "it was not built yet")
+        reasons = []
+        if ledger.stale or entry.uncertain:
+            missed = ledger.missed[0] if ledger.missed else None
+            tables = ", ".join(map(str, sorted(missed.tables & view.tables))) if missed else ""
+            reasons.append(
+                Staleness(missed.at, f"{tables or 'what it reads'} has changed")
+                if missed
+                else Staleness(view.current.started_at, "a base table changed before the gateway was started")
+            )
+        for base in sorted(view.views):
+            reasons += filter(None, [self._base_staleness(view, base, above | {view_id})])
+        return min(reasons, key=lambda each: each.since) if reasons else None
+
+    def _base_staleness(self, view: MaterializedView, base: str, above: frozenset[str]) -> Staleness | None:
+        entry = self._entries.get(base)
+        if entry is None:
+            return Staleness(view.current.started_at, f"the materialized view {base}, which it reads, was dropped")
+        if view.current.watermark.views.get(base) != entry.view.current.number:
+            return Staleness(view.current.started_at, f"the materialized view {entry.view.name} was refreshed")
+        below = self._staleness(base, above)
+        return below and replace(below, reason=f"the materialized view {entry.view.name} is stale: {below.reason}")
+
+    def freshness(self, view_id: str) -> Freshness:
+        entry = self._entries.get(view_id)
+        if entry is not None and entry.uncertain:
+            return Freshness.UNKNOWN
+        staleness = self.staleness(view_id)
+        if staleness is None:
+            return Freshness.FRESH
+        return Freshness.FRESH_WITHIN_GRACE if self.is_tolerated(view_id, staleness) else Freshness.STALE
+
+    def is_tolerated(self, view_id: str, staleness: Staleness) -> bool:
+        """Whether the view's grace period is not over; it has none before it is built."""
+        view = self.entry(view_id).view
+        return view.built and self._now_ms() < staleness.since + view.grace_ms
 
     def reads(self, view_id: str) -> frozenset[str]:
         """The view itself and all views below it."""
@@ -175,8 +233,9 @@ class Catalog:
     def end_write(self, write: Write) -> None:
         """Notes that a write has ended."""
         self.writes.end(write)
+        at, tables = self._now_ms(), write.tables or frozenset()
         for entry in self._entries.values():
-            entry.ledger.end(write.number)
+            entry.ledger.end(write.number, at, tables)
 
     def suspect_write(self, write: Write) -> Write:
         """Notes that a write was cancelled or lost: it counts as ended, and as another one that is still open.
@@ -186,7 +245,7 @@ class Catalog:
         late = self.writes.begin(write.words, write.tables)
         for entry in self._entries.values():
             if write.number in entry.ledger.open:
-                entry.ledger.end(write.number)
+                entry.ledger.end(write.number, self._now_ms(), write.tables or frozenset())
                 entry.ledger.begin(late.number)
         self.writes.end(write)
         return late
@@ -249,6 +308,32 @@ class Catalog:
             del self._by_name[entry.view.name]
         self._index()
 
+    def rename(self, moved: Mapping[TableName, Entry]) -> None:
+        """These names mean these views now; the views' earlier names mean nothing any more, unless they are among them.
+
+        What reads one of the views, or one of the names, is stale: what its definition says means something else.
+        """
+        before = {entry.view.name for entry in moved.values()}
+        for name in before:
+            self._by_name.pop(name, None)
+        for name, entry in moved.items():
+            entry.view = replace(entry.view, name=name)
+            self._by_name[name] = entry
+        ids = {entry.view.id for entry in moved.values()}
+        names = before | moved.keys()
+        for entry in self._entries.values():
+            if not ids.isdisjoint(entry.view.views) or not names.isdisjoint(entry.view.tables):
+                entry.ledger.touch(self._now_ms(), frozenset(names))
+        self._index()
+
+    @asynccontextmanager
+    async def name_locks(self, *names: TableName) -> AsyncIterator[None]:
+        """Several names; always in the same order, so that two callers never wait for each other."""
+        async with AsyncExitStack() as stack:
+            for name in sorted(set(names)):
+                await stack.enter_async_context(self.name_lock(name))
+            yield
+
     def replace(self, entry: Entry, view: MaterializedView) -> None:
         """The entry's view has changed (its name and id have not)."""
         reindex = view.tables != entry.view.tables
@@ -300,16 +385,16 @@ class Catalog:
             return None
         definition = definition_of(storage)
         try:
-            name = stored.read_name(found)
-            version = await self.published(name, storage)
-            if version is None:
-                return await self._without_view(name, storage, stored.was_published(found))
-            view = stored.read_view(found, storage, definition, version)
+            shown = await self._shown(found, storage)
+            if shown is None:
+                return await self._without_view(stored.read_name(found), storage, stored.was_published(found))
+            name, version = shown
+            view = replace(stored.read_view(found, storage, definition, version), name=name)
         except stored.UnreadableProperties as error:
             # One damaged table must not keep the other views from being served.
             log.error("the materialized view of %s is left out: %s", storage, error)
             return None
-        entry = Entry(view, Ledger.of_stored(view.current, view.mark))
+        entry = Entry(view, Ledger.of_stored(view.current, view.mark), History.of_stored(found, version))
         self._entries[view.id] = entry
         self._by_name[view.name] = entry
         # Rows of versions that have no properties are found when the janitor comes by: a listing less for each view.
@@ -331,6 +416,53 @@ class Catalog:
             return None
         return Leftover(storage, definition_of(storage), None)
 
+    async def _shown(self, properties: Mapping[str, str], storage: TableName) -> tuple[TableName, int] | None:
+        """The name under which a storage is shown, and the version; None where no view shows it.
+
+        An ALTER that was cut off while it gave a storage another name is brought to its end where it had begun to
+        change the views, and forgotten where it had not.
+        """
+        name, move = stored.read_name(properties), stored.read_move(properties)
+        if move is None:
+            version = await self.published(name, storage)
+            return None if version is None else (name, version)
+        target, moved_version = move
+        if (version := await self.published(target, storage)) is not None:
+            # The other storage of a swap may be about to take the old name; if none does, nobody is to read it.
+            settled = target, version
+            if name != target and await self.published(name, storage) is not None:
+                await self._drop_unwanted(name, storage)
+        elif (version := await self.published(name, storage)) is not None:
+            settled = name, version
+        elif (relation := await self._metastore.relation(target)) and maintenance.read_published(relation.view_text):
+            columns = stored.read_columns(properties)
+            await self._metastore.run(maintenance.publish(target, storage, columns, moved_version))
+            settled = target, moved_version
+        else:
+            return None
+        await self._metastore.run(maintenance.set_properties(storage, stored.write_name(settled[0])))
+        await self._metastore.run(maintenance.unset_properties(storage, stored.moving_keys()))
+        return settled
+
+    async def _drop_unwanted(self, name: TableName, storage: TableName) -> None:
+        """Drops a view that shows `storage` under its old name, unless the other storage of a swap is to have it.
+
+        Looked at twice: the other one may have been brought to its end meanwhile.
+        """
+        if not await self._is_wanted(name, storage) and await self.published(name, storage) is not None:
+            await self._metastore.run(maintenance.drop_view(name))
+
+    async def _is_wanted(self, name: TableName, storage: TableName) -> bool:
+        """Whether another storage is to be shown under this name."""
+        for table in await self._metastore.tables(self.storage_database):
+            other = TableName(self.storage_database, table)
+            if other == storage or table.endswith(DEFINITION_SUFFIX):
+                continue
+            move = stored.read_move(await self._metastore.properties(other))
+            if move is not None and move[0] == name:
+                return True
+        return False
+
     async def published(self, name: TableName, storage: TableName) -> int | None:
         """The version that the public view shows, None where it shows another storage or is gone."""
         relation = await self._metastore.relation(name)
@@ -348,18 +480,22 @@ class Catalog:
             if not entry.uncertain:
                 return None
             before = entry.view.current.number
-            version = await self.published(entry.view.name, entry.view.storage)
             found = await self._metastore.properties(entry.view.storage)
-            if version is None:
+            shown = await self._shown(found, entry.view.storage)
+            if shown is None:
                 raise NoSuchView(
                     f"The view {entry.view.name} was dropped or replaced outside the gateway. "
                     f"Run DROP MATERIALIZED VIEW {entry.view.name}, then create it again."
                 )
-            self.replace(entry, stored.read_view(found, entry.view.storage, entry.view.definition, version))
+            name, version = shown
+            if name != entry.view.name:
+                self.rename({name: entry})
+            view = stored.read_view(found, entry.view.storage, entry.view.definition, version)
+            self.replace(entry, replace(view, name=name))
             entry.ledger.stored_mark = entry.view.mark
             entry.ledger.stored_watermark = entry.view.current.watermark.events
             # What the settled version contains in memory's numbering is not known any more: only what is stored.
-            entry.ledger.contains = min(entry.ledger.events, entry.view.current.watermark.events)
+            entry.ledger.publish(min(entry.ledger.events, entry.view.current.watermark.events))
             entry.uncertain = False
             return before if version != before else None
 
@@ -367,7 +503,7 @@ class Catalog:
 def enter(entry: Entry, version: Version, contains: int, mark: int, reserved: int) -> MaterializedView:
     """Enters in the ledger that `version` is current; returns the view that has it."""
     ledger = entry.ledger
-    ledger.contains = contains
+    ledger.publish(contains)
     ledger.stored_mark = mark
     ledger.stored_watermark = version.watermark.events
     return entry.view.published(version, mark, reserved)

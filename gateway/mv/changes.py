@@ -21,6 +21,18 @@ from itertools import count
 from gateway.mv.model import Version
 from sql.names import TableName
 
+MISSED_MAX = 100
+"""Writes remembered with time and table; of more than these the first ones tell since when a version is stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A write that has ended: the event of its end, when that was (milliseconds since the epoch), what it changed."""
+
+    event: int
+    at: int
+    tables: frozenset[TableName]
+
 
 @dataclass(slots=True)
 class Ledger:
@@ -38,6 +50,8 @@ class Ledger:
     """The greatest watermark of a version that may be the current one in the catalog."""
     open: dict[int, int] = field(default_factory=dict)
     """Writes that have not ended: their id, and the event of their beginning."""
+    missed: list[Missed] = field(default_factory=list)
+    """The first writes that the current version may miss, oldest first."""
 
     @classmethod
     def of_stored(cls, version: Version, mark: int) -> Ledger:
@@ -63,10 +77,22 @@ class Ledger:
         self.events += 1
         self.open[write] = self.events
 
-    def end(self, write: int) -> None:
+    def end(self, write: int, at: int = 0, tables: frozenset[TableName] = frozenset()) -> None:
+        """A write has ended at a time; it may have changed `tables`."""
         if self.open.pop(write, None) is not None:
-            self.events += 1
-            self.ended = self.events
+            self.touch(at, tables)
+
+    def touch(self, at: int, tables: frozenset[TableName]) -> None:
+        """Something that the view reads has changed."""
+        self.events += 1
+        self.ended = self.events
+        if len(self.missed) < MISSED_MAX:
+            self.missed.append(Missed(self.events, at, tables))
+
+    def publish(self, contains: int) -> None:
+        """A version that contains everything up to the event `contains` is current now."""
+        self.contains = contains
+        self.missed = [missed for missed in self.missed if missed.event > contains]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -15,10 +15,20 @@ from gateway.mv import catalog as catalog_module
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry, Leftover
 from gateway.mv.janitor import Janitor
-from gateway.mv.model import MaterializedView, Version, Watermark
-from gateway.mv.planner import RefreshPlan, plan_refresh
+from gateway.mv.model import (
+    NEVER_BUILT,
+    Cause,
+    MaterializedView,
+    RefreshMode,
+    Task,
+    TaskStatus,
+    Version,
+    Watermark,
+)
+from gateway.mv.planner import RefreshPlan, plan_publish, plan_refresh
 from gateway.mv.ports import Sessions, SqlSession
-from gateway.mv.relations import Relations, unknown_error
+from gateway.mv.relations import Relations
+from gateway.mv.schemas import Schemas
 from sql import lineage, maintenance
 from sql.names import Namespace, TableName
 
@@ -27,12 +37,18 @@ log = logging.getLogger(__name__)
 VERSIONS_RESERVED = 16
 """How many version numbers one refresh reserves: those that a crash may waste, against a metastore call for each."""
 
+ERROR_CHARACTERS_MAX = 2_000
+"""Of an error that a task keeps: Spark's messages can hold whole plans."""
+GONE = frozenset({"42P01", "42704", "42703", "51024"})
+"""SQLSTATEs by which Spark says that what a definition reads is not there any more: a table, its database, a column,
+or a view's column with the type it had."""
+
 Report = Callable[[str], None]
 """Takes one line for the log of the operation that waits."""
 
 
 class BaseTableMissing(RefreshFailed):
-    """The definition reads something that no longer exists."""
+    """The definition reads something that no longer exists, or is not what it was."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,12 +68,14 @@ class Executor:
         self,
         catalog: Catalog,
         relations: Relations,
+        schemas: Schemas,
         sessions: Sessions,
         janitor: Janitor,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
         self._relations = relations
+        self._schemas = schemas
         self._sessions = sessions
         self._janitor = janitor
         self.renew_listing = True
@@ -66,38 +84,79 @@ class Executor:
         self._running: dict[str, _Running] = {}
         self._sequence = count(1)
         self._next_versions: dict[str, int] = {}
+        self._last_task_id = 0
+        self._background: set[asyncio.Task[None]] = set()
         self.recomputes = 0
         """Refreshes that ran a definition since the start."""
 
     # --- waiting for fresh content -----------------------------------------------------------------
 
-    async def make_fresh(self, view_id: str, report: Report) -> None:
+    async def make_fresh(self, view_id: str, cause: Cause, report: Report) -> None:
         """Returns when the current version contains every write that had ended when this was called.
 
         Views below come first. Raises RefreshFailed (BaseTableMissing where Spark says so), UpstreamLost.
         """
         entry = self._catalog.entry(view_id)
         needed = entry.ledger.ended
-        await self._make_bases_fresh(entry.view.views, report)
+        await self._make_bases_fresh(entry.view.views, cause, report)
         # Only now: a refresh that began before the bases were fresh may have read them stale.
         arrived = next(self._sequence)
         bases = {base: self._current(base) for base in entry.view.views}
         while not self._suffices(entry, needed, bases):
-            if await self._take_part(entry, arrived, "a base table changed", report):
+            if await self._take_part(entry, arrived, cause, report):
                 return
 
-    async def refresh(self, view_id: str, report: Report) -> None:
-        """Recomputes the view, stale or not: returns when a refresh that began after this call is published."""
+    async def refresh(self, view_id: str, cause: Cause, report: Report) -> None:
+        """Carries REFRESH out. Where `cause` asks for everything it returns when a refresh that began after this call
+        is published; otherwise when the view is fresh. Raises what `make_fresh` raises."""
         entry = self._catalog.entry(view_id)
-        await self._make_bases_fresh(entry.view.views, report)
+        if not cause.complete:
+            if self._catalog.is_stale(view_id):
+                await self.make_fresh(view_id, cause, report)
+            else:
+                self._note_nothing_to_do(entry, cause, report)
+            return
+        await self._make_bases_fresh(entry.view.views, cause, report)
         arrived = next(self._sequence)
-        while not await self._take_part(entry, arrived, "REFRESH was asked for", report):
+        while not await self._take_part(entry, arrived, cause, report):
             pass
 
-    async def _make_bases_fresh(self, views: frozenset[str], report: Report) -> None:
+    def begin_refresh(self, view_id: str, cause: Cause) -> int:
+        """As `refresh`, without waiting for it; returns the id of its task."""
+        task_id = self._new_task_id()
+        self._keep(self._unwatched(view_id, replace(cause, task_id=task_id)))
+        return task_id
+
+    async def _unwatched(self, view_id: str, cause: Cause) -> None:
+        try:
+            await self.refresh(view_id, cause, lambda _: None)
+        except FreshgateError as error:
+            log.warning("%s", error)
+
+    async def empty(self, view_id: str, cause: Cause) -> None:
+        """Takes the view's rows away: it counts as never built. Raises what Spark raises."""
+        entry = self._catalog.entry(view_id)
+        await self.stop(view_id)
+        async with entry.lock, self._sessions.session() as session:
+            now = self._now_ms()
+            version = Version(NEVER_BUILT, now, now, Watermark(entry.ledger.watermark))
+            contains, mark, reserved = entry.ledger.events, entry.ledger.events, entry.view.versions_reserved
+            task = Task(self._new_task_id(), cause, "WITH NO DATA", now, TaskStatus.SUCCESS, finished_at=now)
+            entry.history.end(entry.history.begin(task), task)
+            tasks = entry.history.take_unsaved()
+            properties = {**stored.write_version(version, mark, reserved), **tasks}
+            await session.run(maintenance.set_properties(entry.view.storage, properties))
+            entry.history.saved(tasks)
+            await self._switch(entry, NEVER_BUILT, session)
+            old = entry.view.current.number
+            entry.view = catalog_module.enter(entry, version, contains, mark, reserved)
+        self._retire(entry.view, old)
+
+    async def _make_bases_fresh(self, views: frozenset[str], cause: Cause, report: Report) -> None:
+        below = Cause("SYSTEM", cause.user)
         for base in sorted(views):
             if self._catalog.find(base) and self._catalog.is_stale(base):
-                await self.make_fresh(base, report)
+                await self.make_fresh(base, below, report)
 
     def _current(self, view_id: str) -> int:
         entry = self._catalog.find(view_id)
@@ -106,17 +165,18 @@ class Executor:
     def _suffices(self, entry: Entry, needed: int, bases: dict[str, int]) -> bool:
         seen = entry.view.current.watermark.views
         return (
-            not entry.uncertain
+            entry.view.built
+            and not entry.uncertain
             and entry.ledger.contains >= needed
             and all(0 <= number <= seen.get(base, -1) for base, number in bases.items())
         )
 
-    async def _take_part(self, entry: Entry, arrived: int, reason: str, report: Report) -> bool:
+    async def _take_part(self, entry: Entry, arrived: int, cause: Cause, report: Report) -> bool:
         """Waits for the view's refresh, starting one where none runs; True if it began after `arrived`.
 
         A refresh that began earlier may miss what the caller needs, and its failure is not the caller's.
         """
-        running = self._running.get(entry.view.id) or self._start(entry, reason)
+        running = self._running.get(entry.view.id) or self._start(entry, cause)
         running.reports.append(report)
         running.waiters += 1
         try:
@@ -137,9 +197,9 @@ class Executor:
                 running.task.cancel()
         return running.sequence > arrived
 
-    def _start(self, entry: Entry, reason: str) -> _Running:
+    def _start(self, entry: Entry, cause: Cause) -> _Running:
         view_id = entry.view.id
-        task = asyncio.create_task(self._refresh(entry, reason), name=f"refresh {entry.view.name}")
+        task = asyncio.create_task(self._refresh(entry, cause), name=f"refresh {entry.view.name}")
         running = _Running(next(self._sequence), task)
         self._running[view_id] = running
         task.add_done_callback(lambda _: self._running.pop(view_id, None))
@@ -153,25 +213,97 @@ class Executor:
             await asyncio.wait([running.task])
 
     async def stop_all(self) -> None:
+        for task in list(self._background):
+            task.cancel()
         await asyncio.gather(*(self.stop(view_id) for view_id in list(self._running)))
+
+    # --- tasks -------------------------------------------------------------------------------------
+
+    def _new_task_id(self) -> int:
+        """Microseconds since the epoch: unique, growing, and it tells when."""
+        self._last_task_id = max(self._last_task_id + 1, self._now_ms() * 1_000)
+        return self._last_task_id
+
+    def _note_nothing_to_do(self, entry: Entry, cause: Cause, report: Report) -> None:
+        now = self._now_ms()
+        task = Task(
+            id=cause.task_id or self._new_task_id(),
+            cause=cause,
+            reason="nothing it reads has changed",
+            created_at=now,
+            status=TaskStatus.SUCCESS,
+            mode=RefreshMode.NOT_REFRESH,
+            finished_at=now,
+        )
+        entry.history.end(entry.history.begin(task), task)
+        report(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
+
+    def begin_task(self, entry: Entry, cause: Cause) -> tuple[int, Task]:
+        """A task that runs now, with its number in the view's history."""
+        staleness = self._catalog.staleness(entry.view.id)
+        asked = "everything was asked for" if cause.complete else None
+        reason = asked or (staleness.reason if staleness else "a read asked for it")
+        task = Task(cause.task_id or self._new_task_id(), cause, reason, self._now_ms())
+        return entry.history.begin(task), task
+
+    def end_task(self, entry: Entry, number: int, task: Task, version: int) -> dict[str, str]:
+        """The task has succeeded; returns the properties that store it, and what was not stored before."""
+        done = replace(task, status=TaskStatus.SUCCESS, finished_at=self._now_ms(), version=version)
+        entry.history.end(number, done)
+        return entry.history.take_unsaved()
+
+    def _fail_task(self, entry: Entry, number: int, task: Task, status: TaskStatus, error: str) -> None:
+        done = replace(task, status=status, finished_at=self._now_ms(), error=error[:ERROR_CHARACTERS_MAX])
+        entry.history.end(number, done)
+        self._keep(self._save_history(entry))
+
+    async def _save_history(self, entry: Entry) -> None:
+        """Stores what became of failed tasks; where that fails, it goes with the next change."""
+        async with entry.lock:
+            tasks = entry.history.take_unsaved()
+            if not tasks or not entry.recorded or self._catalog.find(entry.view.id) is not entry:
+                return
+            try:
+                async with self._sessions.session() as session:
+                    await session.run(maintenance.set_properties(entry.view.storage, tasks))
+                entry.history.saved(tasks)
+            except FreshgateError as error:
+                log.info("the tasks of %s are not stored yet: %s", entry.view.name, error)
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        """Does the work in the background; the loop itself holds tasks only weakly."""
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     # --- one refresh -------------------------------------------------------------------------------
 
-    async def _refresh(self, entry: Entry, reason: str) -> None:
+    async def _refresh(self, entry: Entry, cause: Cause) -> None:
+        number, task = self.begin_task(entry, cause)
+        try:
+            await self._recompute(entry, number, task)
+        except asyncio.CancelledError:
+            self._fail_task(entry, number, task, TaskStatus.CANCELED, "nobody waits for it any more, or it was stopped")
+            raise
+        except FreshgateError as error:
+            self._fail_task(entry, number, task, TaskStatus.FAILED, str(error))
+            raise
+
+    async def _recompute(self, entry: Entry, number: int, task: Task) -> None:
         if entry.uncertain and (before := await self._catalog.settle(entry)) is not None:
             self._retire(entry.view, before)
         view = entry.view
-        plan = plan_refresh(view, self._next_version(view), reason, renew_listing=self.renew_listing)
-        self._tell(view, f"Refreshing materialized view {view.name} ({plan.method}: {reason})")
-        log.info("Refreshing %s: version %d, %s, %s", view.name, plan.version, plan.method, reason)
+        plan = plan_refresh(view, self._next_version(view), task.reason, renew_listing=self.renew_listing)
+        self._tell(view, f"Refreshing materialized view {view.name} ({plan.method}: {plan.reason})")
+        log.info("Refreshing %s: version %d, %s, %s", view.name, plan.version, plan.method, plan.reason)
         began = time.monotonic()
         entry.writing = plan.version
         try:
             present = await self._with_present_bases(entry)
             # Not while a session is held: refreshes below need sessions, too.
-            await self._make_bases_fresh(present.views, partial(self._tell, view))
+            await self._make_bases_fresh(present.views, task.cause, partial(self._tell, view))
             async with self._sessions.session() as session:
-                await self._execute(entry, present, plan, session)
+                await self._execute(entry, present, plan, session, partial(self.end_task, entry, number, task))
         except UpstreamLost:
             self._discard(entry, plan)
             raise
@@ -194,32 +326,48 @@ class Executor:
         for step in plan.write:
             await session.run(step.sql)
 
-    async def _execute(self, entry: Entry, view: MaterializedView, plan: RefreshPlan, session: SqlSession) -> None:
+    async def _execute(
+        self,
+        entry: Entry,
+        present: MaterializedView,
+        plan: RefreshPlan,
+        session: SqlSession,
+        end_task: Callable[[int], dict[str, str]],
+    ) -> None:
+        """`present` is the view with what it reads today; `end_task` gives the properties that store the task."""
         self.recomputes += 1
         started_at, contains = self._now_ms(), entry.ledger.events
-        watermark = Watermark(entry.ledger.watermark, {base: self._current(base) for base in view.views})
+        watermark = Watermark(entry.ledger.watermark, {base: self._current(base) for base in present.views})
+        schemas = await self._schemas.of(present.tables)
         for step in plan.write:
-            log.debug("%s: %s", view.name, step.purpose)
+            log.debug("%s: %s", present.name, step.purpose)
             await session.run(step.sql)
         version = Version(plan.version, started_at, self._now_ms(), watermark, plan.method)
         async with entry.lock:
-            if self._catalog.find(view.id) is not entry:
-                raise _stopped(view)
-            mark, reserved = entry.ledger.events, plan.version + VERSIONS_RESERVED
-            properties = {**stored.write_bases(view), **stored.write_version(version, mark, reserved)}
+            if self._catalog.find(present.id) is not entry:
+                raise _stopped(present)
+            # An ALTER may have changed all else meanwhile.
+            view = replace(entry.view, tables=present.tables, views=present.views, schemas=schemas)
+            mark, reserved, tasks = entry.ledger.events, plan.version + VERSIONS_RESERVED, end_task(plan.version)
+            properties = {**stored.write_bases(view), **stored.write_version(version, mark, reserved), **tasks}
             await session.run(maintenance.set_properties(view.storage, properties))
+            entry.history.saved(tasks)
             # From here on this version may be the current one in the catalog, whatever we hear of the next call.
             entry.ledger.stored_mark = mark
             entry.ledger.stored_watermark = max(entry.ledger.stored_watermark, watermark.events)
-            try:
-                await session.run(plan.publish.sql)
-            except (UpstreamLost, asyncio.CancelledError):
-                entry.uncertain = True
-                raise
+            await self._switch(entry, plan.version, session)
             old = entry.view.current.number
             self._catalog.replace(entry, view)
             entry.view = catalog_module.enter(entry, version, contains, mark, reserved)
         self._retire(view, old)
+
+    async def _switch(self, entry: Entry, version: int, session: SqlSession) -> None:
+        """The commit point."""
+        try:
+            await session.run(plan_publish(entry.view, version).sql)
+        except (UpstreamLost, asyncio.CancelledError):
+            entry.uncertain = True
+            raise
 
     async def _with_present_bases(self, entry: Entry) -> MaterializedView:
         """The view with what its definition reads today: a Spark view on the way may have been replaced.
@@ -240,11 +388,14 @@ class Executor:
         self._catalog.replace(entry, both)
         return replace(view, tables=sources.tables, views=sources.views)
 
+    def expected_version(self, view: MaterializedView) -> int:
+        """The number that the next refresh will take, without taking it."""
+        number = max(self._next_versions.get(view.id, 0), view.current.number + 1)
+        return number if view.id in self._next_versions else max(number, view.versions_reserved)
+
     def _next_version(self, view: MaterializedView) -> int:
         """A number that was never used: after a start the reserved ones are skipped, a failed refresh uses one up."""
-        number = max(self._next_versions.get(view.id, 0), view.current.number + 1)
-        if view.id not in self._next_versions:
-            number = max(number, view.versions_reserved)
+        number = self.expected_version(view)
         self._next_versions[view.id] = number + 1
         return number
 
@@ -284,7 +435,7 @@ def _stopped(view: MaterializedView) -> RefreshFailed:
 
 
 def _failure(view: MaterializedView, error: FreshgateError) -> RefreshFailed:
-    kind = BaseTableMissing if unknown_error(error) else RefreshFailed
+    kind = BaseTableMissing if error.sqlstate in GONE else RefreshFailed
     return kind(
         f"The refresh of materialized view {view.name} failed; version {view.current.number} stays published. "
         f"Mend the cause and run REFRESH MATERIALIZED VIEW {view.name}, or read again.",

@@ -59,6 +59,8 @@ class Relation:
     """Against what the view's text resolves unqualified names."""
     columns: tuple[tuple[str, str], ...] = ()
     """Name of each column and its type as Spark's JSON."""
+    created: str = ""
+    """When it was created, as Spark prints it: another time means another table, same name or not."""
 
 
 class Metastore(Protocol):

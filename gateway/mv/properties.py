@@ -9,13 +9,25 @@ makes pieces that a longer, earlier value left behind harmless.
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.errors import FreshgateError
-from gateway.mv.model import MaterializedView, Version, Watermark
+from gateway.mv.model import Cause, MaterializedView, RefreshMode, Schema, Task, TaskStatus, Version, Watermark
 from sql.names import Namespace, TableName
+from sql.statement import (
+    Clauses,
+    Clustering,
+    Column,
+    Distribution,
+    Method,
+    Partitioning,
+    Refreshing,
+    Schedule,
+    Trigger,
+)
 
 PREFIX = "freshgate."
 FORMAT = 1
@@ -29,6 +41,10 @@ _WAY_OUT = (
 )
 _PUBLISHED = PREFIX + "published"
 _VERSION = PREFIX + "version."
+_MOVING = PREFIX + "moving_to"
+_TASK = PREFIX + "task."
+TASKS_MAX = 100
+"""The last tasks of a view that are kept, as Doris does; each has a place of its own, reused in turn."""
 
 
 class UnreadableProperties(FreshgateError):
@@ -42,25 +58,80 @@ def write_view(view: MaterializedView) -> dict[str, str]:
     return {
         PREFIX + "format": str(FORMAT),
         **_text("id", view.id),
-        **_text("view", _name(view.name)),
-        **_text("owner", view.owner),
+        **write_name(view.name),
         PREFIX + "created_at": str(view.created_at),
         **_text("query", view.query),
         **_text("namespace", json.dumps([view.namespace.catalog, view.namespace.database])),
         **_text("columns", json.dumps(view.columns)),
-        **_text("properties", json.dumps(dict(view.properties))),
-        **_text("comment", json.dumps(view.comment)),
+        **_text("listed", json.dumps([[column.name, column.comment] for column in view.listed])),
+        **write_settings(view),
         **write_bases(view),
         **write_version(view.current, view.mark, view.versions_reserved),
     }
 
 
+def write_settings(view: MaterializedView) -> dict[str, str]:
+    """What ALTER can change, the name left out."""
+    return {
+        **_text("owner", view.owner),
+        **_text("clauses", json.dumps(dataclasses.asdict(view.clauses))),
+        **_text("properties", json.dumps(dict(view.properties))),
+        **_text("comment", json.dumps(view.comment)),
+    }
+
+
+def write_name(name: TableName) -> dict[str, str]:
+    return _text("view", _name(name))
+
+
+def write_move(name: TableName, version: int) -> dict[str, str]:
+    """Tells, while ALTER gives the storage another name, which one, and the version to show there."""
+    return _text("moving_to", json.dumps([_name(name), version]))
+
+
+def moving_keys() -> tuple[str, ...]:
+    return (_MOVING,)
+
+
+def read_move(properties: Mapping[str, str]) -> tuple[TableName, int] | None:
+    if _MOVING not in properties:
+        return None
+    name, version = json.loads(_required(properties, "moving_to"))
+    return _read_name(name), version
+
+
 def write_bases(view: MaterializedView) -> dict[str, str]:
-    """What the definition reads; written again when a Spark view on the way has changed."""
+    """What the definition reads, as a refresh saw it."""
+    schemas = {_name(table): [schema.created, schema.columns, schema.is_view] for table, schema in view.schemas.items()}
     return {
         **_text("tables", json.dumps(sorted(_name(table) for table in view.tables))),
+        **_text("schemas", json.dumps(schemas, sort_keys=True)),
         **_text("views", json.dumps(sorted(view.views))),
     }
+
+
+def write_tasks(tasks: Iterable[tuple[int, Task]]) -> dict[str, str]:
+    """Finished tasks with their numbers; a task takes the place of the one TASKS_MAX before it."""
+    written: dict[str, str] = {}
+    for number, task in tasks:
+        record = json.dumps([number, dataclasses.asdict(task)])
+        written |= _text(f"task.{number % TASKS_MAX}", record)
+    return written
+
+
+def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
+    """The kept tasks with their numbers, oldest first."""
+    found = []
+    for place in {name[len(_TASK) :].split(".")[0] for name in properties if name.startswith(_TASK)}:
+        number, record = json.loads(_required(properties, f"task.{place}"))
+        cause = record.pop("cause")
+        cause["partitions"] = tuple(cause["partitions"])
+        task = Task(
+            **{**record, "status": TaskStatus(record["status"]), "mode": RefreshMode(record["mode"])},
+            cause=Cause(**cause),
+        )
+        found.append((number, task))
+    return sorted(found, key=lambda item: item[0])
 
 
 def write_version(version: Version, mark: int, reserved: int) -> dict[str, str]:
@@ -118,6 +189,11 @@ def read_name(properties: Mapping[str, str]) -> TableName:
     return _read_name(_required(properties, "view"))
 
 
+def read_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The view's columns, as its storage table's properties have them."""
+    return tuple(json.loads(_required(properties, "columns")))
+
+
 def read_view(
     properties: Mapping[str, str], storage: TableName, definition: TableName, current: int
 ) -> MaterializedView:
@@ -138,10 +214,13 @@ def read_view(
             definition=definition,
             query=_required(properties, "query"),
             namespace=Namespace(*reversed(json.loads(_required(properties, "namespace")))),
-            columns=tuple(json.loads(_required(properties, "columns"))),
+            columns=read_columns(properties),
+            listed=tuple(Column(*column) for column in json.loads(_optional(properties, "listed", "[]"))),
+            clauses=_read_clauses(json.loads(_optional(properties, "clauses", "{}"))),
             owner=_required(properties, "owner"),
             created_at=int(_required(properties, "created_at")),
             tables=frozenset(_read_name(name) for name in json.loads(_required(properties, "tables"))),
+            schemas=_read_schemas(json.loads(_optional(properties, "schemas", "{}"))),
             views=frozenset(json.loads(_required(properties, "views"))),
             properties=json.loads(_required(properties, "properties")),
             comment=json.loads(_required(properties, "comment")),
@@ -164,6 +243,37 @@ def _read_version(properties: Mapping[str, str], number: int) -> Version:
     )
 
 
+def _read_schemas(record: dict[str, Any]) -> dict[TableName, Schema]:
+    return {
+        _read_name(name): Schema(created, tuple((column, kind) for column, kind in columns), is_view)
+        for name, (created, columns, is_view) in record.items()
+    }
+
+
+def _read_clauses(record: dict[str, Any]) -> Clauses:
+    if not record:
+        return Clauses()
+    refreshing = record["refreshing"]
+    schedule, method, trigger = refreshing["schedule"], refreshing["method"], refreshing["trigger"]
+    partitioning, distribution, clustering = (record[name] for name in ("partitioning", "distribution", "clustering"))
+    return Clauses(
+        deferred=record["deferred"],
+        refreshing=Refreshing(
+            None if method is None else Method(method),
+            None if trigger is None else Trigger(trigger),
+            schedule and Schedule(**schedule),
+        ),
+        partitioning=partitioning and Partitioning(**partitioning),
+        distribution=distribution
+        and Distribution(tuple(distribution["columns"]), distribution["buckets"], tuple(distribution["sorted_by"])),
+        clustering=clustering and Clustering(tuple(clustering["distributed"]), tuple(clustering["sorted_by"])),
+        file_format=record["file_format"],
+        location=record["location"],
+        keys=tuple(record["keys"]),
+        duplicate=record["duplicate"],
+    )
+
+
 def _name(name: TableName) -> str:
     return json.dumps([name.catalog, name.database, name.table])
 
@@ -181,6 +291,11 @@ def _text(name: str, value: str) -> dict[str, str]:
     starts = range(0, len(encoded), VALUE_CHARACTERS_MAX)
     pieces = {f"{key}.{index}": encoded[start : start + VALUE_CHARACTERS_MAX] for index, start in enumerate(starts)}
     return {key: f"{_PIECES_MARK}{len(pieces)}", **pieces}
+
+
+def _optional(properties: Mapping[str, str], name: str, default: str) -> str:
+    """What an earlier Freshgate did not write yet has a default."""
+    return _required(properties, name) if PREFIX + name in properties else default
 
 
 def _required(properties: Mapping[str, str], name: str) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog
 from gateway.mv.ports import Metastore, RelationKind
 from sql import lineage
@@ -172,8 +171,3 @@ class Relations:
 
     def _reindex(self) -> None:
         self.view_words = frozenset(view for database in self._databases.values() for view in database.views)
-
-
-def unknown_error(error: FreshgateError) -> bool:
-    """Whether Spark says that a relation does not exist (SQLSTATE 42P01, and 42704 for its database)."""
-    return error.sqlstate in {"42P01", "42704"}

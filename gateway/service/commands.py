@@ -2,55 +2,214 @@
 
 from __future__ import annotations
 
-from gateway.errors import NoSuchView
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gateway.errors import FreshgateError, NoSuchView
+from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog
-from gateway.mv.creation import Creation, Creator
+from gateway.mv.creation import Caller, Creation
 from gateway.mv.executor import Executor, Report
+from gateway.mv.model import Cause, MaterializedView
+from gateway.mv.partitions import Partition, partition
+from gateway.mv.planner import RefreshPlan, plan_refresh
+from gateway.mv.ports import Metastore
+from gateway.mv.rights import Rights
+from gateway.mv.schemas import Schemas
 from gateway.service import info
 from gateway.service.operation import NO_ROWS, Result
 from gateway.service.session import Session
-from sql.names import Namespace, TableName
+from gateway.wire.rowset import Column, Type
+from sql import create_text, maintenance, view_properties
+from sql.names import TableName
 from sql.statement import (
+    AlterMaterializedView,
+    Analyze,
     Command,
     CreateMaterializedView,
+    Describe,
     DropMaterializedView,
+    Explain,
+    Method,
+    Parts,
     RefreshMaterializedView,
+    ShowCreate,
     ShowMaterializedViews,
+    ShowPartitions,
+    ShowProperties,
 )
 
 
 class Commands:
     """Runs commands for sessions."""
 
-    def __init__(self, catalog: Catalog, creation: Creation, executor: Executor) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        schemas: Schemas,
+        metastore: Metastore,
+        creation: Creation,
+        alteration: Alteration,
+        executor: Executor,
+        rights: Rights,
+    ) -> None:
         self._catalog = catalog
+        self._schemas = schemas
+        self._metastore = metastore
         self._creation = creation
+        self._alteration = alteration
         self._executor = executor
+        self._rights = rights
 
     async def run(self, command: Command, session: Session, report: Report) -> Result:
         """Raises FreshgateError; `report` takes lines for the operation's log."""
         match command:
             case CreateMaterializedView():
-                creator = Creator(await session.sql(), session.user, await session.resolve_namespace())
-                await self._creation.create(command, creator, report)
+                await self._creation.create(command, await _caller(session), report)
                 return NO_ROWS
-            case DropMaterializedView():
-                name = TableName.resolve(command.name, await session.resolve_namespace())
-                await self._creation.drop(name, if_exists=command.if_exists, session=await session.sql())
+            case DropMaterializedView(name, if_exists):
+                caller = await _caller(session)
+                resolved = TableName.resolve(name, caller.namespace)
+                await self._creation.drop(resolved, if_exists=if_exists, caller=caller)
+                return NO_ROWS
+            case AlterMaterializedView():
+                await self._alteration.alter(command, await _caller(session))
                 return NO_ROWS
             case RefreshMaterializedView():
-                name = TableName.resolve(command.name, await session.resolve_namespace())
-                view = self._catalog.named(name)
-                if view is None:
-                    raise await self._creation.no_such_view(name)
-                await self._executor.refresh(view.id, report)
-                return NO_ROWS
+                return await self._refresh(command, session, report)
             case ShowMaterializedViews():
-                return await self._show(command, await session.resolve_namespace())
+                return await self._show(command, session)
+            case ShowCreate():
+                return info.show_create(command, await self._view(command.name, session))
+            case Describe():
+                return await self._describe(command, session)
+            case ShowPartitions(name):
+                view = await self._view(name, session)
+                return info.show_partitions(self._catalog, view, await self._partitions(view))
+            case ShowProperties(name, key):
+                return info.show_properties(await self._view(name, session), key)
+            case Analyze(name, rest):
+                view = await self._view(name, session)
+                self._rights.check(session.user, view, "analyze it")
+                await self._metastore.run(maintenance.analyze(view.storage, rest))
+                return NO_ROWS
+            case Explain(CreateMaterializedView() as statement):
+                return await self._explain_create(statement, session)
+            case Explain(RefreshMaterializedView() as statement):
+                return self._explain_refresh(statement, await self._view(statement.name, session))
+        raise FreshgateError(f"The gateway does not run {type(command).__name__}.", sqlstate="0A000")
 
-    async def _show(self, command: ShowMaterializedViews, namespace: Namespace) -> Result:
-        database = (command.database or namespace.database).lower()
+    async def databases(self, text: str, session: Session, _: Report) -> Result:
+        """SHOW DATABASES as Spark answers it, without the storage database."""
+        answer = await (await session.sql()).run(text)
+        rows = [row for row in answer.rows if row[0] != self._catalog.storage_database]
+        return Result(tuple(Column(name) for name in answer.columns), rows)
+
+    async def _view(self, parts: Parts, session: Session) -> MaterializedView:
+        """The view that a name means in a session. Raises NoSuchView."""
+        name = TableName.resolve(parts, await session.resolve_namespace())
+        view = self._catalog.named(name)
+        if view is None:
+            raise await self._creation.no_such_view(name)
+        return view
+
+    async def _show(self, command: ShowMaterializedViews, session: Session) -> Result:
+        database = (command.database or (await session.resolve_namespace()).database).lower()
         result = info.show(self._catalog, database, command.pattern)
         if not result.rows and not await self._creation.has_database(database):
             raise NoSuchView(f"There is no database {database}. SHOW DATABASES lists those there are.", "42704")
         return result
+
+    async def _describe(self, command: Describe, session: Session) -> Result:
+        view = await self._view(command.name, session)
+        columns = (await (await session.sql()).run(f"DESCRIBE TABLE {view.name.quoted}")).rows
+        if not command.extended:
+            return info.describe(columns)
+        states = await self._schemas.states([view])
+        return info.describe_extended(self._catalog, view, states[view.id], columns)
+
+    # --- refreshing --------------------------------------------------------------------------------
+
+    async def _refresh(self, command: RefreshMaterializedView, session: Session, report: Report) -> Result:
+        view = await self._view(command.name, session)
+        self._rights.check(session.user, view, "refresh it")
+        if command.partitions:
+            await self._check_partitions(view, command.partitions)
+        cause = Cause("MANUAL", session.user, partitions=command.partitions, complete=command.method is not Method.AUTO)
+        if not command.with_data:
+            await self._executor.empty(view.id, cause)
+            return NO_ROWS
+        if not command.wait:
+            return Result((Column("TaskId", Type.BIGINT),), [(self._executor.begin_refresh(view.id, cause),)])
+        await self._executor.refresh(view.id, cause, report)
+        return NO_ROWS
+
+    async def _check_partitions(self, view: MaterializedView, names: Iterable[str]) -> None:
+        known = {partition.name for partition in await self._partitions(view)}
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise NoSuchView(
+                f"partition not exist: {', '.join(missing)} of materialized view {view.name}. "
+                f"SHOW PARTITIONS FROM {view.name} lists those there are.",
+                sqlstate="42704",
+            )
+
+    async def _partitions(self, view: MaterializedView) -> list[Partition]:
+        """A view that follows no column has one partition, named like itself, as in Doris."""
+        partitioning = view.clauses.partitioning
+        if partitioning is None:
+            counted = f"SELECT count(*) FROM {view.name.quoted}" if view.built else "SELECT 0"
+            rows = (await self._metastore.run(counted)).rows
+            return [Partition(view.name.table, "", int(rows[0][0]))]
+        source = view.storage if view.built else view.definition
+        version = view.current.number if view.built else None
+        found = await self._metastore.run(maintenance.partition_values(source, partitioning, version))
+        return [
+            partition(partitioning, value, kind, int(rows) if view.built else 0) for value, kind, rows in found.rows
+        ]
+
+    # --- explaining --------------------------------------------------------------------------------
+
+    def _explain_refresh(self, statement: RefreshMaterializedView, view: MaterializedView) -> Result:
+        bases = [
+            entry.view.name
+            for base in sorted(view.views)
+            if (entry := self._catalog.find(base)) and self._catalog.is_stale(base)
+        ]
+        plan: RefreshPlan | None = None
+        if statement.method is not Method.AUTO or self._catalog.is_stale(view.id):
+            staleness = self._catalog.staleness(view.id)
+            reason = "everything was asked for" if statement.method is not Method.AUTO else ""
+            plan = plan_refresh(
+                view,
+                self._executor.expected_version(view),
+                reason or (staleness.reason if staleness else ""),
+                renew_listing=self._executor.renew_listing,
+            )
+        return info.explain_refresh(self._catalog, plan, view, map(str, bases))
+
+    async def _explain_create(self, statement: CreateMaterializedView, session: Session) -> Result:
+        caller = await _caller(session)
+        name = TableName.resolve(statement.name, caller.namespace)
+        sources = await self._creation.check(replace(statement, if_not_exists=False), name, caller)
+        plan = (await caller.session.run(f"EXPLAIN {statement.query}")).rows[0][0]
+        clauses, properties = statement.clauses, dict(statement.properties)
+        reads = [
+            *map(str, sorted(sources.tables)),
+            *(str(self._catalog.entry(view).view.name) for view in sources.views),
+        ]
+        trigger = clauses.refreshing.trigger
+        facts = {
+            "reads": ", ".join(reads),
+            "refresh": create_text.refresh_info(clauses),
+            "method: COMPLETE, because": "a refresh of single partitions or rows is not built yet",
+            "when stale": view_properties.when_stale(properties, trigger).value,
+            "grace period": f"{view_properties.grace_seconds(properties):g} seconds",
+            "stored as": clauses.file_format or "parquet",
+            "built": "by the first refresh" if clauses.deferred else "at once",
+        }
+        return info.explain_create(name, facts, plan)
+
+
+async def _caller(session: Session) -> Caller:
+    return Caller(await session.sql(), session.user, await session.resolve_namespace())

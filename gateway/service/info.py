@@ -1,45 +1,55 @@
-"""Rows that tell about materialized views: SHOW MATERIALIZED VIEWS and INFORMATION_SCHEMA.MATERIALIZED_VIEWS."""
+"""Answers about materialized views: SHOW …, DESCRIBE and EXPLAIN. Each function makes a Result of what it is given."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from gateway.mv.catalog import Catalog
-from gateway.mv.model import Freshness, MaterializedView
+from gateway.mv.model import Freshness, MaterializedView, State
+from gateway.mv.partitions import Partition
+from gateway.mv.planner import RefreshPlan
 from gateway.service.operation import Result
 from gateway.wire.rowset import Column, Type
+from sql import create_text, lineage, view_properties
 from sql.names import TableName
+from sql.statement import ShowCreate, Trigger
 
 SHOW_COLUMNS = (
     Column("database", comment="Database of the materialized view"),
     Column("name", comment="Name of the materialized view"),
-    Column("freshness", comment="FRESH, or STALE when a base table changed after the last refresh"),
-    Column("version", Type.BIGINT, "Number of the current version"),
+    Column("freshness", comment="FRESH, FRESH_WITHIN_GRACE, STALE when a base table changed, or UNKNOWN"),
+    Column("version", Type.BIGINT, "Number of the current version, 0 before the first refresh"),
     Column("last_refresh_time", Type.TIMESTAMP, "When the current version was published, UTC"),
     Column("refresh_method", comment="How the current version was computed"),
-    Column("owner", comment="Who created it"),
+    Column("owner", comment="To whom it belongs"),
     Column("base_tables", comment="What it reads"),
     Column("comment", comment="Its comment"),
+    # Hive's. Its first column, "MV Name", is the name above.
+    Column("rewriting_enabled", comment="Yes or No, as in Hive; kept, queries are not rewritten to use the view"),
+    Column("mode", comment="What starts a refresh, and for how long the rows count as valid"),
+    Column("incremental_rebuild", comment="Whether a refresh can read only what changed"),
 )
-
-INFORMATION_SCHEMA_COLUMNS = (
-    ("table_catalog", "STRING"),
-    ("table_schema", "STRING"),
-    ("table_name", "STRING"),
-    ("last_refresh_time", "TIMESTAMP"),
-    ("refresh_watermark", "TIMESTAMP"),
-    ("enable_refresh", "BOOLEAN"),
-    ("refresh_interval_minutes", "BIGINT"),
-    ("last_modified_time", "TIMESTAMP"),
-    ("is_stale", "BOOLEAN"),
+PARTITION_COLUMNS = (
+    Column("PartitionId", Type.BIGINT),
+    Column("PartitionName"),
+    Column("VisibleVersion", Type.BIGINT),
+    Column("VisibleVersionTime"),
+    Column("State"),
+    Column("PartitionKey"),
+    Column("Range"),
+    Column("SyncWithBaseTables", Type.BOOLEAN),
+    Column("UnsyncTables"),
+    Column("RowCount", Type.BIGINT),
 )
-"""BigQuery's view, with bqemulator's is_stale. refresh_watermark is when the last refresh began to read: every write
-that had ended before is contained."""
+DESCRIBE_COLUMNS = (Column("col_name"), Column("data_type"), Column("comment"))
+PROPERTY_COLUMNS = (Column("key"), Column("value"))
+PLAN_COLUMNS = (Column("plan"),)
 
-REFRESH_INTERVAL_MINUTES = 30
-"""BigQuery's default. A read refreshes a stale view at once, so no interval is waited for."""
+
+# --- SHOW MATERIALIZED VIEWS ---------------------------------------------------------------------------
 
 
 def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
@@ -57,46 +67,44 @@ def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | dat
     return (
         view.name.database,
         view.name.table,
-        freshness(catalog, view).value,
+        catalog.freshness(view.id).value,
         view.current.number,
-        _time(view.current.published_at),
-        view.current.method,
+        moment(view.current.published_at) if view.built else None,
+        view.current.method if view.built else None,
         view.owner,
-        ", ".join(_base_names(catalog, view)),
+        ", ".join(base_names(catalog, view)),
         view.comment,
+        "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
+        _mode(view),
+        "Not available",
     )
 
 
-def freshness(catalog: Catalog, view: MaterializedView) -> Freshness:
-    return Freshness.STALE if catalog.is_stale(view.id) else Freshness.FRESH
+def _mode(view: MaterializedView) -> str:
+    """Hive's words where Hive has some."""
+    said = _MODES[view.clauses.refreshing.trigger or Trigger.MANUAL]
+    if not view.grace_ms:
+        return f"{said} (Valid until source tables modified)"
+    minutes, rest = divmod(view.grace_ms, 60_000)
+    return f"{said} (Valid for {view.grace_ms / 1000:g}s)" if rest else f"{said} (Valid for {minutes}min)"
 
 
-def information_schema(catalog: Catalog, database: str | None) -> list[tuple[str | int | bool | None, ...]]:
-    """Rows of INFORMATION_SCHEMA.MATERIALIZED_VIEWS, times as ISO texts in UTC."""
-    return [
-        (
-            view.name.catalog,
-            view.name.database,
-            view.name.table,
-            _time(view.current.published_at).isoformat(sep=" "),
-            _time(view.current.started_at).isoformat(sep=" "),
-            True,
-            REFRESH_INTERVAL_MINUTES,
-            _time(view.current.published_at).isoformat(sep=" "),
-            catalog.is_stale(view.id),
-        )
-        for view in catalog.views()
-        if database in {None, view.name.database}
-    ]
+_MODES = {
+    Trigger.MANUAL: "Manual refresh",
+    Trigger.SCHEDULE: "Refresh by schedule",
+    Trigger.COMMIT: "Refresh on commit",
+}
 
 
-def _base_names(catalog: Catalog, view: MaterializedView) -> Iterable[str]:
+def base_names(catalog: Catalog, view: MaterializedView) -> Iterable[str]:
+    """Base tables and materialized views that a view reads, by name."""
     names: set[TableName] = set(view.tables)
     names.update(entry.view.name for base in view.views if (entry := catalog.find(base)))
     return map(str, sorted(names))
 
 
-def _time(milliseconds: int) -> datetime:
+def moment(milliseconds: int) -> datetime:
+    """The time in UTC, as a value without a zone: that is what a TIMESTAMP is on the wire."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)
 
 
@@ -106,3 +114,125 @@ def _matcher(pattern: str | None) -> Callable[[str], object]:
         return re.compile(".*", re.DOTALL).fullmatch
     alternatives = (".*".join(map(re.escape, part.strip().split("*"))) for part in pattern.split("|"))
     return re.compile("(?:" + "|".join(alternatives) + ")", re.IGNORECASE | re.DOTALL).fullmatch
+
+
+# --- one view ------------------------------------------------------------------------------------------
+
+
+def show_create(statement: ShowCreate, view: MaterializedView) -> Result:
+    """The statement that makes the view again, wherever it is run; columns as Doris or as Spark has them."""
+    text = create_statement(view)
+    if statement.kind == "MATERIALIZED VIEW":
+        return Result((Column("Materialized View"), Column("Create Materialized View")), [(view.name.table, text)])
+    return Result((Column("createtab_stmt"),), [(text,)])
+
+
+def create_statement(view: MaterializedView) -> str:
+    found = lineage.relations(view.query)
+    query = create_text.qualified(view.query, found.reads if found.exact else (), view.namespace)
+    return create_text.create_statement(
+        view.name.quoted, view.listed, view.comment, view.clauses, view.properties, query
+    )
+
+
+def describe(columns: Sequence[Sequence[Any]]) -> Result:
+    """DESCRIBE: what Spark says of the columns."""
+    return Result(DESCRIBE_COLUMNS, [tuple(row[:3]) for row in columns])
+
+
+def describe_extended(
+    catalog: Catalog, view: MaterializedView, state: tuple[State, str], columns: Sequence[Sequence[Any]]
+) -> Result:
+    """DESCRIBE EXTENDED: columns as Spark says, then what the gateway knows, under Spark's names where it has any."""
+    staleness = catalog.staleness(view.id)
+    freshness = catalog.freshness(view.id).value + (f": {staleness.reason}" if staleness else "")
+    details = {
+        "Catalog": view.name.catalog,
+        "Database": view.name.database,
+        "Table": view.name.table,
+        "Owner": view.owner,
+        "Created Time": f"{moment(view.created_at)} UTC",
+        "Type": "MATERIALIZED_VIEW",
+        "Comment": view.comment,
+        "View Text": view.query,
+        "View Catalog and Namespace": f"{view.namespace.catalog}.{view.namespace.database}",
+        "Table Properties": "[" + ", ".join(f"{key}={value}" for key, value in sorted(view.properties.items())) + "]",
+        "State": state[0].value + (f": {state[1]}" if state[1] else ""),
+        "Freshness": freshness,
+        "Version": str(view.current.number),
+        "Last Refresh": f"{moment(view.current.published_at)} UTC" if view.built else "never",
+        "Refresh": create_text.refresh_info(view.clauses),
+        "When Stale": view.when_stale.value,
+        "Grace Period": f"{view.grace_ms / 1000:g} seconds",
+        "Base Tables": ", ".join(base_names(catalog, view)),
+        "Rewrite Enabled": "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
+        "Storage Table": str(view.storage),
+    }
+    rows = [tuple(row[:3]) for row in columns]
+    rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+    rows += [(key, value, "") for key, value in details.items() if value is not None]
+    return Result(DESCRIBE_COLUMNS, rows)
+
+
+def show_properties(view: MaterializedView, key: str | None) -> Result:
+    """SHOW TBLPROPERTIES, of one key as Spark answers it."""
+    if key is None:
+        return Result(PROPERTY_COLUMNS, sorted(view.properties.items()))
+    value = view.properties.get(key, f"Table {view.name} does not have property: {key}")
+    return Result(PROPERTY_COLUMNS, [(key, value)])
+
+
+def show_partitions(catalog: Catalog, view: MaterializedView, partitions: Sequence[Partition]) -> Result:
+    """SHOW PARTITIONS: Doris' columns as far as they mean something here."""
+    fresh = catalog.freshness(view.id) is Freshness.FRESH
+    unsynced = "[]" if fresh else "[" + ", ".join(base_names(catalog, view)) + "]"
+    partitioning = view.clauses.partitioning
+    rows = [
+        (
+            number,
+            partition.name,
+            view.current.number,
+            moment(view.current.published_at).strftime("%Y-%m-%d %H:%M:%S"),
+            "NORMAL",
+            partitioning.column if partitioning else "",
+            partition.range,
+            fresh,
+            unsynced,
+            partition.rows,
+        )
+        for number, partition in enumerate(partitions, 1)
+    ]
+    return Result(PARTITION_COLUMNS, rows)
+
+
+# --- EXPLAIN -------------------------------------------------------------------------------------------
+
+
+def explain_refresh(catalog: Catalog, plan: RefreshPlan | None, view: MaterializedView, bases: Iterable[str]) -> Result:
+    """What a refresh would do now; `plan` None: nothing. `bases` are the views below that are refreshed first."""
+    lines = [f"REFRESH MATERIALIZED VIEW {view.name}", f"freshness: {catalog.freshness(view.id).value}"]
+    staleness = catalog.staleness(view.id)
+    if staleness is not None:
+        lines.append(f"because: {staleness.reason}")
+    if plan is None:
+        lines.append("method: NOT_REFRESH, because nothing it reads has changed")
+        return _lines(lines)
+    lines += [
+        f"method: {plan.method}, because {plan.reason}",
+        *(f"first: REFRESH MATERIALIZED VIEW {base}, which it reads and which is stale" for base in bases),
+    ]
+    steps = [*plan.write, plan.publish]
+    for number, step in enumerate(steps, 1):
+        lines += [f"step {number}: {step.purpose}", f"    {step.sql}"]
+    return _lines(lines)
+
+
+def explain_create(name: TableName, facts: Mapping[str, str], plan: str) -> Result:
+    """What a CREATE would make; `plan` is Spark's own of the definition."""
+    lines = [f"CREATE MATERIALIZED VIEW {name}", *(f"{key}: {value}" for key, value in facts.items())]
+    lines += ["plan of the definition:", *(f"    {line}" for line in plan.splitlines())]
+    return _lines(lines)
+
+
+def _lines(lines: Iterable[str]) -> Result:
+    return Result(PLAN_COLUMNS, [(line,) for line in lines])

@@ -9,25 +9,38 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from gateway.errors import NotAllowed, RefreshFailed, SyntaxRefused
+from gateway.errors import NotAllowed, NotFresh, RefreshFailed, SyntaxRefused
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Write
 from gateway.mv.executor import BaseTableMissing, Executor, Report
 from gateway.mv.janitor import Janitor, Read
+from gateway.mv.model import Cause, MaterializedView
 from gateway.mv.relations import Relations
-from gateway.service import info
+from gateway.mv.schemas import Schemas
+from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.operation import End, Result
 from gateway.service.session import Session
-from sql import rewrite
+from sql import catalog_functions, maintenance, rewrite, view_properties
 from sql.classify import classify, glance
-from sql.names import Namespace, TableName
-from sql.parser import SyntaxProblem
-from sql.statement import Forwarded, Glance, Parts
+from sql.grammar import SyntaxProblem
+from sql.names import Namespace, TableName, quote
+from sql.parser import parse_about
+from sql.scan import skip_blank
+from sql.statement import (
+    AlterMaterializedView,
+    Forwarded,
+    Glance,
+    NamedCommand,
+    Parts,
+    SetProperties,
+    Statement,
+    WhenStale,
+)
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +69,16 @@ READING = frozenset(
 )
 """First words of statements that never change a table; `with`, `from` and `map` may lead to an INSERT or MERGE."""
 WRITING_WORDS = frozenset({"insert", "merge", "update", "delete", "into"})
+ROW_CHANGES = frozenset({"insert", "merge", "update", "delete", "load", "truncate", "with", "from", "map", "reduce"})
+"""First words of statements that change rows and nothing else of a table."""
 RELATION_WORDS = frozenset({"view", "database", "schema", "namespace", "function", "databases"})
 GLOBAL_TEMPORARY = "global_temp"
-INFORMATION_SCHEMA_WORD = "materialized_views"
+CATALOG_WORDS = frozenset({"materialized_views", "mv_infos", "jobs", "tasks"})
+"""Without one of these a text asks the catalog for nothing."""
+ABOUT = frozenset({"show", "describe", "desc", "drop", "comment", "analyze", "alter"})
+"""First words of Spark's statements that are commands of ours where they name one of our views."""
+DATABASE_WORDS = frozenset({"databases", "schemas", "namespaces"})
+_SHOW_DATABASES = re.compile(r"\s*show\s+(?:databases|schemas|namespaces)\b", re.IGNORECASE)
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +117,16 @@ class Waiting:
     wait: Callable[[Report], Awaitable[None]]
 
 
+@dataclass(slots=True)
+class Wanted:
+    """What must happen before a read is forwarded: views made fresh, the text changed, file listings renewed."""
+
+    fresh: list[str] = field(default_factory=list)
+    splices: list[rewrite.Splice] = field(default_factory=list)
+    listings: list[TableName] = field(default_factory=list)
+    """Definitions that run in the reader's own session, which may have old listings of the files below."""
+
+
 @dataclass(frozen=True, slots=True)
 class Own:
     """The gateway executes it."""
@@ -108,13 +138,25 @@ class Router:
     """Decides about statements."""
 
     def __init__(
-        self, catalog: Catalog, relations: Relations, executor: Executor, janitor: Janitor, commands: Commands
+        self,
+        catalog: Catalog,
+        relations: Relations,
+        schemas: Schemas,
+        executor: Executor,
+        janitor: Janitor,
+        commands: Commands,
+        tables: CatalogTables,
+        *,
+        show_storage: bool,
     ) -> None:
         self._catalog = catalog
         self._relations = relations
+        self._schemas = schemas
         self._executor = executor
         self._janitor = janitor
         self._commands = commands
+        self._tables = tables
+        self._show_storage = show_storage
         self._global_temporary: dict[str, frozenset[TableName]] = {}
 
     # --- the cheap way -----------------------------------------------------------------------------
@@ -122,7 +164,7 @@ class Router:
     def plain(self, session: Session, text: str) -> Route | None:
         """The route of a statement that mentions nothing of interest; None where `consider` must decide."""
         look = glance(text)
-        if look.maybe_command or INFORMATION_SCHEMA_WORD in look.words:
+        if look.maybe_command or not look.words.isdisjoint(CATALOG_WORDS) or self._lists_databases(look):
             return None
         writes = _may_write(look)
         if writes and not RELATION_WORDS.isdisjoint(look.words):
@@ -153,14 +195,24 @@ class Router:
 
     async def consider(self, session: Session, text: str) -> Route | Waiting | Own:
         """Raises FreshgateError where the statement is refused."""
-        try:
-            statement = classify(text)
-        except SyntaxProblem as problem:
-            raise SyntaxRefused(str(problem)) from problem
+        statement = _classified(text)
         if not isinstance(statement, Forwarded):
             return Own(partial(self._commands.run, statement, session))
         look = glance(text)
+        if self._lists_databases(look) and _SHOW_DATABASES.match(text, skip_blank(text)):
+            return Own(partial(self._commands.databases, text, session))
         namespace = await session.resolve_namespace()
+        if (command := self._about_view(session, namespace, look, text)) is not None:
+            return Own(partial(self._commands.run, command, session))
+        if calls := self._calls(look, text):
+            text = await self._with_functions(text, calls)
+            statement = _forwarded(text)
+        return await self._forward(session, namespace, statement, look, text, changed=bool(calls))
+
+    async def _forward(
+        self, session: Session, namespace: Namespace, statement: Forwarded, look: Glance, text: str, *, changed: bool
+    ) -> Route | Waiting:
+        """`changed`: the text is not the client's any more."""
         if not self._catalog.idle:
             await self._relations.learn(namespace.database, look.words)
         composed = not statement.exact and _composed(look, text)
@@ -168,44 +220,57 @@ class Router:
             log.info("statement not understood (%s), so every name in it counts: %.200s", statement.reason, text)
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
         self._refuse_protected(statement, targets)
-        route = Route(text=self._with_information_schema(text, statement))
+        splices = await self._catalog_tables(text, statement, changed=changed)
+        route = Route()
         write = self._open_write(statement, look, targets, composed=composed)
         if write is not None:
             self._note(route, write)
+            if look.keyword not in ROW_CHANGES:
+                route.ends.append(lambda _: self._schemas.forget(write.tables or ()))
         self._note_relations(route, session, namespace, statement, look)
         if composed:
             route.ends.append(partial(_forget_namespace, session))
         try:
-            views: frozenset[str] = frozenset()
+            wanted = Wanted()
             if statement.touches_rows and statement.creates_view is None:
-                views = await self._views_read(session, namespace, statement, composed=composed)
-            stale = self._begin_read(route, views)
-            if stale:
+                direct, below = await self._views_read(session, namespace, statement, composed=composed)
+                self._begin_read(route, direct | below)
+                wanted = self._wanted(namespace, statement, text, direct, below, composed=composed)
+            if changed or splices or wanted.splices:
+                route.text = rewrite.splice(text, [*splices, *wanted.splices])
+            if wanted.fresh or wanted.listings:
                 # A view that only may be read must not fail the statement when it cannot be refreshed.
                 survived = RefreshFailed if composed else BaseTableMissing
-                return Waiting(route, partial(self._make_fresh, stale, write, survived))
+                return Waiting(route, partial(self._make_fresh, session, wanted, write, survived))
             await self._begin_write(write)
         except BaseException:
             route.abandon(End.FAILED)
             raise
         return route
 
-    def _begin_read(self, route: Route, views: frozenset[str]) -> list[str]:
-        """Keeps the views' versions until the statement is closed; returns the views that are stale."""
+    def _begin_read(self, route: Route, views: frozenset[str]) -> None:
+        """Keeps the views' versions until the statement is closed."""
         if views:
             route.closes.append(partial(self._release, self._janitor.begin_read(views)))
-        return [view_id for view_id in sorted(views) if self._catalog.is_stale(view_id)]
 
     async def _make_fresh(
-        self, stale: Iterable[str], write: Write | None, survived: type[RefreshFailed], report: Report
+        self, session: Session, wanted: Wanted, write: Write | None, survived: type[RefreshFailed], report: Report
     ) -> None:
-        await asyncio.gather(*(self._make_one_fresh(view_id, survived, report) for view_id in stale))
+        cause = Cause("SYSTEM", session.user)
+        await asyncio.gather(*(self._make_one_fresh(view, cause, survived, report) for view in wanted.fresh))
+        if wanted.listings:
+            sql = await session.sql()
+            for definition in wanted.listings:
+                await sql.run(maintenance.refresh_listing(definition))
         await self._begin_write(write)
 
-    async def _make_one_fresh(self, view_id: str, survived: type[RefreshFailed], report: Report) -> None:
+    async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
         try:
-            await self._executor.make_fresh(view_id, report)
+            await self._executor.make_fresh(view_id, cause, report)
         except survived as error:
+            entry = self._catalog.find(view_id)
+            if entry is not None and not entry.view.built and survived is BaseTableMissing:
+                raise
             # The rows that are stored are all there is; a dashboard should rather show them than nothing.
             report(f"Warning: serving the stored rows. {error}")
 
@@ -230,23 +295,96 @@ class Router:
 
     async def _views_read(
         self, session: Session, namespace: Namespace, statement: Forwarded, *, composed: bool
-    ) -> frozenset[str]:
-        """The materialized views that the statement reads; all, where its text does not say.
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """The materialized views that the statement names, and those that it reads through other views; all of them,
+        where its text does not say.
 
         A temporary view hides a table; both count, for it may be gone by now. Only names that may lead to a view are
         looked at: a text that is not understood may have tens of thousands of others.
         """
         if composed:
-            return frozenset(view.id for view in self._catalog.views())
+            return frozenset(), frozenset(view.id for view in self._catalog.views())
+        direct: set[str] = set()
         names: set[TableName] = set()
         leading = self._catalog.view_words | self._relations.view_words
         for parts in {reference.parts for reference in statement.reads}:
             names |= self._temporary(session, parts)
             if parts[-1].lower() in leading:
-                names.add(TableName.resolve(parts, namespace))
+                name = TableName.resolve(parts, namespace)
+                view = self._catalog.named(name)
+                if view is None:
+                    names.add(name)
+                else:
+                    direct.add(view.id)
         for parts in statement.calls:
             names |= self._temporary(session, parts)
-        return (await self._relations.sources_of(names)).views
+        return frozenset(direct), (await self._relations.sources_of(names)).views
+
+    # --- what a read of a stale view does ----------------------------------------------------------
+
+    def _wanted(
+        self,
+        namespace: Namespace,
+        statement: Forwarded,
+        text: str,
+        direct: frozenset[str],
+        below: frozenset[str],
+        *,
+        composed: bool,
+    ) -> Wanted:
+        """By WHEN STALE of each view that is stale beyond its grace period. Raises NotFresh."""
+        wanted = Wanted()
+        for view_id in sorted(direct | below):
+            staleness = self._catalog.staleness(view_id) if self._catalog.is_stale(view_id) else None
+            if staleness is None or self._catalog.is_tolerated(view_id, staleness):
+                continue
+            view = self._catalog.entry(view_id).view
+            policy = view.when_stale
+            if composed and policy is not WhenStale.REFRESH:
+                continue
+            if policy is WhenStale.SERVE and view.built:
+                continue
+            if policy is WhenStale.INLINE and view_id not in below:
+                places = self._places(view, namespace, statement, text)
+                if places:
+                    self._inline(wanted, view, places)
+                    continue
+            if policy in {WhenStale.FAIL, WhenStale.SERVE} and statement.exact:
+                raise _not_fresh(view, staleness.reason)
+            wanted.fresh.append(view_id)
+        return wanted
+
+    def _inline(self, wanted: Wanted, view: MaterializedView, places: Sequence[rewrite.Splice]) -> None:
+        """The definition runs in the view's place; what it reads of other views must be fresh then."""
+        wanted.splices.extend(places)
+        wanted.fresh.extend(base for base in sorted(view.views) if self._catalog.is_stale(base))
+        if self._executor.renew_listing:
+            wanted.listings.append(view.definition)
+
+    def _places(
+        self, view: MaterializedView, namespace: Namespace, statement: Forwarded, text: str
+    ) -> list[rewrite.Splice]:
+        """The splices that put the definition in the place of each mention; none where the text does not allow it."""
+        if not statement.exact or rewrite.is_qualifier(text, view.name):
+            return []
+        query = f"(SELECT * FROM {view.definition.quoted})"
+        return [
+            rewrite.replacement(text, reference, query, quote(reference.parts[-1]))
+            for reference in statement.reads
+            if TableName.resolve(reference.parts, namespace) == view.name
+        ]
+
+    def _about_view(self, session: Session, namespace: Namespace, look: Glance, text: str) -> NamedCommand | None:
+        """The command of ours that a statement of Spark's becomes because it names one of our views."""
+        if look.keyword not in ABOUT or look.words.isdisjoint(self._catalog.view_words):
+            return None
+        command = parse_about(text)
+        if command is None or (len(command.name) == 1 and command.name[0].lower() in session.temporary):
+            return None
+        return _checked(command) if self._catalog.named(TableName.resolve(command.name, namespace)) else None
+
+    def _lists_databases(self, look: Glance) -> bool:
+        return look.keyword == "show" and not self._show_storage and not look.words.isdisjoint(DATABASE_WORDS)
 
     def _temporary(self, session: Session, parts: Parts) -> frozenset[TableName]:
         """What a temporary view or function of that name reads."""
@@ -285,23 +423,36 @@ class Router:
         for database in databases:
             self._relations.forget(database)
 
-    def _with_information_schema(self, text: str, statement: Forwarded) -> str | None:
-        """The text with INFORMATION_SCHEMA.MATERIALIZED_VIEWS replaced by its rows; None where it does not occur."""
-        found = rewrite.information_schema_references(statement)
-        if not found:
-            return None
-        if statement.creates_view is not None and not statement.temporary:
+    # --- the catalog as tables ---------------------------------------------------------------------
+
+    def _calls(self, look: Glance, text: str) -> tuple[catalog_functions.FunctionCall, ...]:
+        return () if look.words.isdisjoint(CATALOG_WORDS) else catalog_functions.find(text)
+
+    async def _with_functions(self, text: str, calls: Sequence[catalog_functions.FunctionCall]) -> str:
+        """The text with mv_infos(), jobs() and tasks() replaced by their rows."""
+        splices = []
+        for call in calls:
+            table = await self._tables.function(call.function, dict(call.arguments))
+            rows = rewrite.inline_table(table.columns, table.rows)
+            splices.append((call.start, call.end, rows if call.aliased else f"{rows} AS {call.function}"))
+        return rewrite.splice(text, splices)
+
+    async def _catalog_tables(self, text: str, statement: Forwarded, *, changed: bool) -> list[rewrite.Splice]:
+        """The splices that put rows in the place of INFORMATION_SCHEMA.MATERIALIZED_VIEWS and of ours."""
+        found = rewrite.catalog_references(statement)
+        if (found or changed) and statement.creates_view is not None and not statement.temporary:
             raise NotAllowed(
-                "INFORMATION_SCHEMA.MATERIALIZED_VIEWS cannot stand in a permanent view: it would show today's rows "
-                "for ever. Use a temporary view, or query it directly.",
+                "The catalog of materialized views cannot stand in a permanent view: it would show today's rows for "
+                "ever. Use a temporary view, or query it directly.",
                 sqlstate="0A000",
             )
-        replacements = []
-        for reference, database in found:
-            rows = info.information_schema(self._catalog, database)
-            table = rewrite.inline_table(info.INFORMATION_SCHEMA_COLUMNS, rows)
-            replacements.append(rewrite.replacement(text, reference, table, "MATERIALIZED_VIEWS"))
-        return rewrite.splice(text, replacements)
+        splices = []
+        for reference, schema, database in found:
+            own = schema == "freshgate"
+            table = await self._tables.materialized_views() if own else self._tables.information_schema(database)
+            rows = rewrite.inline_table(table.columns, table.rows)
+            splices.append(rewrite.replacement(text, reference, rows, "MATERIALIZED_VIEWS"))
+        return splices
 
     # --- what must not be written ------------------------------------------------------------------
 
@@ -343,6 +494,43 @@ class Router:
                 f"The database {database} has materialized views: {', '.join(views[:5])}. "
                 f"Run DROP MATERIALIZED VIEW for each first."
             )
+
+
+def _classified(text: str) -> Statement:
+    try:
+        return classify(text)
+    except SyntaxProblem as problem:
+        raise SyntaxRefused(str(problem), sqlstate=problem.sqlstate) from problem
+
+
+def _checked(command: NamedCommand) -> NamedCommand:
+    """Spark takes any property of a view; of ours the known ones must have values that mean something."""
+    if isinstance(command, AlterMaterializedView) and isinstance(command.change, SetProperties):
+        try:
+            pairs = view_properties.check(command.change.properties, free=True)
+        except SyntaxProblem as problem:
+            raise SyntaxRefused(str(problem), sqlstate=problem.sqlstate) from problem
+        return replace(command, change=SetProperties(pairs))
+    return command
+
+
+def _forwarded(text: str) -> Forwarded:
+    """A statement that is known to be Spark's."""
+    statement = classify(text)
+    assert isinstance(statement, Forwarded)
+    return statement
+
+
+def _not_fresh(view: MaterializedView, reason: str) -> NotFresh:
+    if not view.built:
+        return NotFresh(
+            f"The materialized view {view.name} has not been built yet, and its settings keep reads from building it. "
+            f"Run REFRESH MATERIALIZED VIEW {view.name}."
+        )
+    return NotFresh(
+        f"The materialized view {view.name} is stale: {reason}. It is set to WHEN STALE FAIL. Run REFRESH MATERIALIZED "
+        f"VIEW {view.name}, or ALTER MATERIALIZED VIEW {view.name} SET ('when_stale' = 'REFRESH')."
+    )
 
 
 def _may_write(look: Glance) -> bool:

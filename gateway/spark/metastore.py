@@ -69,8 +69,9 @@ class SparkMetastore:
 
 def _relation(name: TableName, described: dict[str, Any]) -> Relation:
     columns = tuple((column["name"], json.dumps(column["type"])) for column in described.get("columns", ()))
+    created = str(described.get("created_time", ""))
     if described.get("type") != "VIEW":
-        return Relation(name, RelationKind.TABLE, columns=columns)
+        return Relation(name, RelationKind.TABLE, columns=columns, created=created)
     if described.get("catalog_name") == "system":
         return Relation(name, RelationKind.TEMPORARY_VIEW, columns=columns)
     catalog, _, database = described.get("view_catalog_and_namespace", "").partition(".")
@@ -80,6 +81,7 @@ def _relation(name: TableName, described: dict[str, Any]) -> Relation:
         view_text=described.get("view_text", ""),
         namespace=Namespace(_unquoted(database) or name.database, catalog or name.catalog),
         columns=columns,
+        created=created,
     )
 
 

@@ -29,7 +29,7 @@ STATEMENTS = [
     "array(1, NULL), map('k', 1), named_struct('a', 1), CAST(NULL AS INT), INTERVAL '1' DAY",
     "CREATE TEMPORARY VIEW numbers AS SELECT * FROM VALUES (1), (2) AS v(n)",
     "SELECT sum(n) FROM numbers",
-    "SHOW DATABASES",
+    "SHOW FUNCTIONS LIKE 'abs'",
     "SET spark.sql.shuffle.partitions=3",
     "SELECT n FROM {db}.m ORDER BY n",
     "EXPLAIN SELECT n FROM {db}.m",
@@ -91,8 +91,8 @@ def _with_jdbc(chain: Bench) -> None:
             jdbc.query(FAILING)
         metadata = jdbc.connection.getMetaData()
         for found in (
-            metadata.getSchemas(),
-            metadata.getTables(None, chain.database, "%", None),
+            metadata.getCatalogs(),
+            metadata.getPrimaryKeys(None, chain.database, "m"),
             metadata.getTypeInfo(),
         ):
             while found.next():

@@ -11,6 +11,7 @@ from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger, OpenWrites
 from gateway.mv.model import MaterializedView, Version, Watermark
 from sql.names import Namespace, TableName
+from sql.statement import Clauses
 
 
 @dataclass(eq=False)
@@ -129,9 +130,12 @@ def test_a_cancelled_write_stays_suspect() -> None:
         query="",
         namespace=Namespace(),
         columns=(),
+        listed=(),
+        clauses=Clauses(),
         owner="",
         created_at=0,
         tables=frozenset({table}),
+        schemas={},
         views=frozenset(),
         properties={},
         comment=None,

@@ -7,8 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.mv import properties
-from gateway.mv.model import MaterializedView, Version, Watermark
+from gateway.mv.history import History
+from gateway.mv.model import Cause, MaterializedView, RefreshMode, Schema, Task, TaskStatus, Version, Watermark
 from sql.names import Namespace, TableName
+from sql.statement import (
+    Clauses,
+    Clustering,
+    Column,
+    Distribution,
+    Method,
+    Partitioning,
+    Refreshing,
+    Schedule,
+    Trigger,
+)
 
 texts = st.text(max_size=60)
 words = st.text(min_size=1, max_size=20).map(str.lower)
@@ -16,11 +28,50 @@ names = st.builds(TableName, words, words, words)
 counts = st.integers(min_value=0, max_value=2**53)
 versions = st.builds(
     Version,
-    number=st.integers(1, 10_000),
+    number=st.integers(0, 10_000),
     started_at=counts,
     published_at=counts,
     watermark=st.builds(Watermark, counts, st.dictionaries(words, counts, max_size=3)),
     method=st.just("COMPLETE"),
+)
+columns = st.lists(words, max_size=2).map(tuple)
+schedules = st.builds(
+    Schedule,
+    every=st.none() | counts,
+    unit=st.sampled_from(["MINUTE", "HOUR"]),
+    starts=st.none() | texts,
+    cron=st.none() | texts,
+    time_zone=st.none() | texts,
+)
+clauses = st.builds(
+    Clauses,
+    deferred=st.booleans(),
+    refreshing=st.builds(
+        Refreshing,
+        st.none() | st.sampled_from(Method),
+        st.none() | st.sampled_from(Trigger),
+        st.none() | schedules,
+    ),
+    partitioning=st.none() | st.builds(Partitioning, words, st.none() | st.just("MONTH")),
+    distribution=st.none() | st.builds(Distribution, columns, st.none() | counts, columns),
+    clustering=st.none() | st.builds(Clustering, columns, columns),
+    file_format=st.none() | st.just("orc"),
+    location=st.none() | texts,
+    keys=columns,
+    duplicate=st.booleans(),
+)
+schemas = st.builds(Schema, texts, st.lists(st.tuples(words, texts), max_size=3).map(tuple), st.booleans())
+tasks = st.builds(
+    Task,
+    id=counts,
+    cause=st.builds(Cause, words, texts, st.none() | counts, columns, st.booleans()),
+    reason=texts,
+    created_at=counts,
+    status=st.sampled_from([TaskStatus.FAILED, TaskStatus.CANCELED, TaskStatus.SUCCESS]),
+    mode=st.sampled_from(RefreshMode),
+    finished_at=counts,
+    version=st.just(0),
+    error=st.text(max_size=2000),
 )
 views = st.builds(
     MaterializedView,
@@ -31,9 +82,12 @@ views = st.builds(
     query=st.text(min_size=1, max_size=20_000) | st.just("select 1 " * 3_000),
     namespace=st.builds(Namespace, words, words),
     columns=st.lists(texts, max_size=5).map(tuple),
+    listed=st.lists(st.builds(Column, words, st.none() | texts), max_size=2).map(tuple),
+    clauses=clauses,
     owner=texts,
     created_at=counts,
     tables=st.frozensets(names, max_size=4),
+    schemas=st.dictionaries(names, schemas, max_size=3),
     views=st.frozensets(words, max_size=3),
     properties=st.dictionaries(texts, texts, max_size=3),
     comment=st.none() | texts,
@@ -98,3 +152,35 @@ def test_a_missing_property_is_named(view: MaterializedView, data: st.DataObject
 
 def _with_tables(view: MaterializedView, tables: frozenset[TableName]) -> MaterializedView:
     return MaterializedView(**{name: getattr(view, name) for name in view.__slots__} | {"tables": tables})
+
+
+@given(st.lists(tasks, min_size=1, max_size=130))
+def test_the_last_hundred_tasks_are_kept(run: list[Task]) -> None:
+    """Each is stored when it has ended, and takes the place of the one a hundred before it."""
+    history, stored = History(), {}
+    for task in run:
+        history.end(history.begin(task), task)
+        saved = history.take_unsaved()
+        stored.update(saved)
+        history.saved(saved)
+        assert not history.unsaved
+    again = History.of_stored(stored, current=0)
+    assert list(again.tasks) == list(history.tasks)
+    assert [task for _, task in again.tasks] == run[-properties.TASKS_MAX :]
+
+
+@given(tasks, names, counts)
+def test_a_move_and_damaged_tasks(task: Task, name: TableName, version: int) -> None:
+    assert properties.read_move(properties.write_move(name, version)) == (name, version)
+    assert properties.read_move({}) is None
+    damaged = {**properties.write_tasks([(1, task)]), "freshgate.task.1": "xzz"}
+    assert not History.of_stored(damaged, current=0).tasks
+
+
+def test_a_task_of_a_version_that_was_never_published_has_failed() -> None:
+    task = Task(1, Cause("MANUAL", "me"), "why", 5, TaskStatus.SUCCESS, version=7)
+    stored = properties.write_tasks([(1, task)])
+    assert History.of_stored(stored, current=7).last == task
+    cut_off = History.of_stored(stored, current=6).last
+    assert cut_off is not None
+    assert (cut_off.status, cut_off.version) == (TaskStatus.FAILED, 0)

@@ -1,0 +1,279 @@
+"""ALTER MATERIALIZED VIEW: settings, owner, comment, and the names under which views are read.
+
+What readers see changes with one metastore call, or not at all. A new name takes several calls; the intention is
+stored first (`properties.write_move`), so that `Catalog` brings to its end what was cut off between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+from gateway.errors import DefinitionRefused, FreshgateError, NoSuchView, StatementFailed, UpstreamLost
+from gateway.mv import properties as stored
+from gateway.mv.catalog import Catalog, Entry, Leftover
+from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation, unbroken
+from gateway.mv.executor import Executor
+from gateway.mv.janitor import Janitor
+from gateway.mv.model import MaterializedView
+from gateway.mv.ports import Metastore, SqlSession
+from gateway.mv.relations import Relations
+from gateway.mv.rights import Rights
+from sql import maintenance
+from sql.names import Namespace, TableName
+from sql.statement import (
+    AlterMaterializedView,
+    Change,
+    DropSchedule,
+    Refreshing,
+    Rename,
+    ReplaceWith,
+    SetComment,
+    SetOwner,
+    SetProperties,
+    SetRefreshing,
+    Trigger,
+    UnsetProperties,
+)
+
+log = logging.getLogger(__name__)
+
+
+class Alteration:
+    """Changes views that exist."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        relations: Relations,
+        metastore: Metastore,
+        creation: Creation,
+        executor: Executor,
+        janitor: Janitor,
+        rights: Rights,
+    ) -> None:
+        self._catalog = catalog
+        self._relations = relations
+        self._metastore = metastore
+        self._creation = creation
+        self._executor = executor
+        self._janitor = janitor
+        self._rights = rights
+        self._settling: set[asyncio.Task[None]] = set()
+
+    async def alter(self, statement: AlterMaterializedView, caller: Caller) -> None:
+        """Raises NoSuchView, NotAllowed without the right, and what the change itself refuses."""
+        name = TableName.resolve(statement.name, caller.namespace)
+        async with self._catalog.name_locks(name, *_other_name(statement.change, name, caller.namespace)):
+            view = self._catalog.named(name)
+            if view is None:
+                error = await self._creation.no_such_view(name)
+                if statement.if_exists and error.sqlstate == NoSuchView.sqlstate:
+                    return
+                raise error
+            self._rights.check(caller.user, view, "alter it")
+            entry = self._catalog.entry(view.id)
+            match statement.change:
+                case Rename():
+                    (target,) = _other_name(statement.change, name, caller.namespace)
+                    await self._rename(entry, target, caller)
+                case ReplaceWith():
+                    (target,) = _other_name(statement.change, name, caller.namespace)
+                    await self._replace_with(entry, target, statement.change.swap, caller)
+                case change:
+                    await unbroken(self._set(entry, change, caller.session))
+
+    # --- settings ----------------------------------------------------------------------------------
+
+    async def _set(self, entry: Entry, change: Change, session: SqlSession) -> None:
+        async with entry.lock:
+            before = entry.view
+            after = changed(before, change)
+            await self._metastore.run(maintenance.set_properties(after.storage, stored.write_settings(after)))
+            entry.view = after
+            if (before.properties, before.comment) != (after.properties, after.comment):
+                await self._show_properties(before.properties, after, session)
+
+    async def _show_properties(self, before: Mapping[str, str], view: MaterializedView, session: SqlSession) -> None:
+        """Comment and properties stand on the public view as well, for those who ask Spark."""
+        gone = before.keys() - view.properties.keys()
+        if gone:
+            await session.run(maintenance.unset_view_properties(view.name, sorted(gone)))
+        await session.run(maintenance.set_view_properties(view.name, view.properties, view.comment))
+
+    # --- names -------------------------------------------------------------------------------------
+
+    async def _rename(self, entry: Entry, target: TableName, caller: Caller) -> None:
+        view = entry.view
+        if target == view.name:
+            raise DefinitionRefused(f"The materialized view is called {target} already. Give it another name.", "42P07")
+        if target.database != view.name.database:
+            raise DefinitionRefused(
+                f"The materialized view {view.name} cannot move to the database {target.database}: Spark renames views "
+                f"within their database. Create it there anew (SHOW CREATE MATERIALIZED VIEW {view.name}).",
+                sqlstate="0A000",
+            )
+        await self._creation.check_name_is_free(target)
+
+        async def rename() -> None:
+            await caller.session.run(maintenance.rename_view(view.name, target))
+
+        await unbroken(self._move({target: entry}, rename, [entry]))
+
+    async def _replace_with(self, entry: Entry, other_name: TableName, swap: bool, caller: Caller) -> None:
+        other_view = self._catalog.named(other_name)
+        if other_view is None:
+            raise await self._creation.no_such_view(other_name)
+        if other_view.id == entry.view.id:
+            raise DefinitionRefused(f"The materialized view {other_name} cannot replace itself. Name another one.")
+        self._rights.check(caller.user, other_view, "put it in another one's place")
+        other = self._catalog.entry(other_view.id)
+        for upper, lower in ((entry, other), (other, entry)):
+            if lower.view.id in self._catalog.reads(upper.view.id):
+                raise DefinitionRefused(
+                    f"{upper.view.name} reads {lower.view.name}, so it would read itself under that name. "
+                    f"Replace it by a view that does not.",
+                    sqlstate="42P19",
+                )
+        await unbroken(self._swap(entry, other, caller) if swap else self._take_place(entry, other, caller))
+
+    async def _swap(self, entry: Entry, other: Entry, caller: Caller) -> None:
+        name, other_name = entry.view.name, other.view.name
+
+        async def switch() -> None:
+            await _show(caller.session, name, other.view)
+            await self._or_back(_show(caller.session, other_name, entry.view), caller.session, name, entry.view)
+            await self._dress(replace(other.view, name=name), entry.view, caller.session)
+            await self._dress(replace(entry.view, name=other_name), other.view, caller.session)
+
+        await self._move({other_name: entry, name: other}, switch, [entry, other])
+
+    async def _take_place(self, entry: Entry, other: Entry, caller: Caller) -> None:
+        name, old_name = entry.view.name, other.view.name
+
+        async def switch() -> None:
+            await _show(caller.session, name, other.view)
+            dropping = caller.session.run(maintenance.drop_view(old_name))
+            await self._or_back(dropping, caller.session, name, entry.view)
+            await self._dress(replace(other.view, name=name), entry.view, caller.session)
+            # A storage that nobody shows is now a leftover, not a view that somebody damaged.
+            await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.published_keys()))
+            self._catalog.remove(entry)
+
+        await self._move({name: other}, switch, [other, entry])
+        await self._executor.stop(entry.view.id)
+        self._janitor.retire(entry.view.id, Leftover(entry.view.storage, entry.view.definition, None))
+
+    async def _or_back(
+        self, step: Awaitable[object], session: SqlSession, name: TableName, before: MaterializedView
+    ) -> None:
+        """The second step of two; where Spark refuses it the first is taken back."""
+        try:
+            await step
+        except UpstreamLost:
+            raise
+        except FreshgateError:
+            await _show(session, name, before)
+            raise
+
+    async def _dress(self, view: MaterializedView, before: MaterializedView, session: SqlSession) -> None:
+        """Gives a public view that shows other rows now their comment and properties, too."""
+        try:
+            await self._show_properties(before.properties, view, session)
+        except StatementFailed as error:
+            log.warning("%s has the comment and properties of before: %s", view.name, error)
+
+    async def _move(
+        self, names: Mapping[TableName, Entry], switch: Callable[[], Awaitable[None]], entries: list[Entry]
+    ) -> None:
+        """Gives views other names: the intention is stored, `switch` changes the views, then the names are stored."""
+        async with AsyncExitStack() as stack:
+            for entry in sorted(entries, key=lambda each: each.view.id):
+                await stack.enter_async_context(entry.lock)
+            for name, entry in names.items():
+                move = stored.write_move(name, entry.view.current.number)
+                await self._metastore.run(maintenance.set_properties(entry.view.storage, move))
+            try:
+                await switch()
+            except UpstreamLost:
+                # Only the metastore knows how far it came; until it tells, the views count as stale.
+                for entry in entries:
+                    entry.uncertain = True
+                self._settling.add(task := asyncio.create_task(self._settle(entries)))
+                task.add_done_callback(self._settling.discard)
+                raise
+            except FreshgateError:
+                await self._forget_move(names)
+                raise
+            self._catalog.rename(names)
+            self._relations.forget_sources()
+            for name, entry in names.items():
+                await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_name(name)))
+            await self._forget_move(names)
+
+    async def _forget_move(self, names: Mapping[TableName, Entry]) -> None:
+        for entry in names.values():
+            await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.moving_keys()))
+
+    async def _settle(self, entries: list[Entry]) -> None:
+        """After a lost connection: asks the metastore, until it answers, which view shows what."""
+        for entry in entries:
+            while entry.uncertain and self._catalog.find(entry.view.id) is entry:
+                try:
+                    await self._catalog.settle(entry)
+                except UpstreamLost as error:
+                    log.warning("cannot tell yet what became of %s: %s", entry.view.name, error)
+                    await asyncio.sleep(SETTLE_PAUSE_SECONDS)
+                except FreshgateError as error:
+                    log.error("%s", error)
+                    break
+
+
+async def _show(session: SqlSession, name: TableName, view: MaterializedView) -> None:
+    """Lets a name show another view's current version."""
+    await session.run(maintenance.publish(name, view.storage, view.columns, view.current.number))
+
+
+def _other_name(change: Change, name: TableName, namespace: Namespace) -> tuple[TableName, ...]:
+    """The second name that a change is about; a new name without a database stays in the view's."""
+    match change:
+        case Rename(parts):
+            return (TableName.resolve(parts, Namespace(name.database, name.catalog)),)
+        case ReplaceWith(parts):
+            return (TableName.resolve(parts, Namespace(name.database, name.catalog)),)
+    return ()
+
+
+def changed(view: MaterializedView, change: Change) -> MaterializedView:
+    """The view with other settings. Raises DefinitionRefused where a property that is to go is not there."""
+    match change:
+        case SetProperties(pairs):
+            return replace(view, properties={**view.properties, **dict(pairs)})
+        case UnsetProperties(keys, if_exists):
+            missing = [key for key in keys if key not in view.properties]
+            if missing and not if_exists:
+                raise DefinitionRefused(
+                    f"The materialized view {view.name} has no property {', '.join(missing)}. "
+                    f"SHOW TBLPROPERTIES {view.name} lists them; IF EXISTS passes over missing ones.",
+                    sqlstate="42K0J",
+                )
+            return replace(view, properties={key: view.properties[key] for key in view.properties if key not in keys})
+        case SetRefreshing(said):
+            before = view.clauses.refreshing
+            trigger = said.trigger or before.trigger
+            schedule = said.schedule if said.trigger else before.schedule
+            refreshing = Refreshing(
+                said.method or before.method, trigger, schedule if trigger is Trigger.SCHEDULE else None
+            )
+            return replace(view, clauses=replace(view.clauses, refreshing=refreshing))
+        case DropSchedule():
+            method = view.clauses.refreshing.method
+            return replace(view, clauses=replace(view.clauses, refreshing=Refreshing(method)))
+        case SetOwner(owner):
+            return replace(view, owner=owner)
+        case SetComment(comment):
+            return replace(view, comment=comment)
+    raise ValueError(f"{change} changes names")

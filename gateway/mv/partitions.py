@@ -1,0 +1,70 @@
+"""Doris' names for the partitions of a view: what SHOW PARTITIONS shows and REFRESH … PARTITIONS takes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from sql.statement import Partitioning
+
+NAME_CHARACTERS_MAX = 50
+_LEFT_OUT = re.compile(r"[^a-zA-Z0-9,]")
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition: its name, what it holds as Doris writes it, and how many rows."""
+
+    name: str
+    range: str
+    rows: int
+
+
+def partition(partitioning: Partitioning, value: str | None, kind: str, rows: int) -> Partition:
+    """The partition of a value: Spark's text of it, None for NULL, and the name of its type.
+
+    A date is a range from itself to the next (`p_20231017_20231018`), everything else a list of one (`p_bj`).
+    """
+    if value is None:
+        return Partition("p_NULL", "(NULL)", rows)
+    bounds = _bounds(value, partitioning.unit) if kind == "date" or partitioning.unit else None
+    if bounds is None:
+        return Partition(_name(value), f"('{value}')", rows)
+    low, high = bounds
+    return Partition(_name(f"{low},{high}"), f"[('{low}'), ('{high}'))", rows)
+
+
+def _bounds(value: str, unit: str | None) -> tuple[str, str] | None:
+    try:
+        if unit is None:
+            day = date.fromisoformat(value)
+            return value, str(day + timedelta(days=1))
+        moment = datetime.fromisoformat(value)
+        high = _after(moment, unit)
+    except (ValueError, OverflowError):
+        return None
+    if unit == "HOUR":
+        return str(moment.replace(tzinfo=None)), str(high.replace(tzinfo=None))
+    return str(moment.date()), str(high.date())
+
+
+def _after(moment: datetime, unit: str) -> datetime:
+    match unit:
+        case "HOUR":
+            return moment + timedelta(hours=1)
+        case "DAY":
+            return moment + timedelta(days=1)
+        case "WEEK":
+            return moment + timedelta(weeks=1)
+    months = moment.year * 12 + moment.month - 1 + {"MONTH": 1, "QUARTER": 3, "YEAR": 12}[unit]
+    return moment.replace(year=months // 12, month=months % 12 + 1, day=1)
+
+
+def _name(description: str) -> str:
+    """Doris' rule, but for long names a digest of the description in the place of a hash and the time."""
+    name = "p_" + _LEFT_OUT.sub("", description).replace(",", "_")
+    if len(name) <= NAME_CHARACTERS_MAX:
+        return name
+    return name[:30] + hashlib.sha256(description.encode()).hexdigest()[:16]

@@ -1,0 +1,109 @@
+"""What the metastore says of base tables' columns, and what of it keeps a definition from meaning what it meant."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from gateway.errors import StatementFailed
+from gateway.mv.catalog import Catalog
+from gateway.mv.model import MaterializedView, Schema, State
+from gateway.mv.ports import Metastore, RelationKind
+from sql.names import TableName
+
+
+class Schemas:
+    """Schemas of tables, remembered for `interval` seconds or until a statement through the gateway changes them."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        metastore: Metastore,
+        interval_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._catalog = catalog
+        self._metastore = metastore
+        self._interval = interval_seconds
+        self._clock = clock
+        self._known: dict[TableName, tuple[float, Schema | None]] = {}
+
+    def forget(self, tables: Iterable[TableName]) -> None:
+        """Their columns may have changed."""
+        for table in tables:
+            self._known.pop(table, None)
+
+    async def of(self, tables: Iterable[TableName]) -> dict[TableName, Schema]:
+        """The schemas of those tables that exist and can be described."""
+        names = list(tables)
+        found = await asyncio.gather(*map(self._schema, names))
+        return {name: schema for name, schema in zip(names, found, strict=True) if schema is not None}
+
+    async def _schema(self, table: TableName) -> Schema | None:
+        asked_at = self._clock()
+        known = self._known.get(table)
+        if known is not None and known[0] > asked_at - self._interval:
+            return known[1]
+        try:
+            relation = await self._metastore.relation(table)
+        except StatementFailed:
+            # A table of another catalog may not tell; that it changes is then not noticed here.
+            relation = None
+        schema = None
+        if relation is not None:
+            schema = Schema(relation.created, relation.columns, relation.kind is not RelationKind.TABLE)
+        self._known[table] = asked_at, schema
+        return schema
+
+    async def states(self, views: Iterable[MaterializedView]) -> dict[str, tuple[State, str]]:
+        """The state of each view by id, with what has changed (Doris' SchemaChangeDetail)."""
+        listed = list(views)
+        today = await self.of({table for view in listed for table in view.schemas})
+        return {view.id: self._state(view, today) for view in listed}
+
+    def _state(self, view: MaterializedView, today: Mapping[TableName, Schema]) -> tuple[State, str]:
+        if not view.built:
+            return State.INIT, ""
+        changes = [
+            change
+            for table, schema in sorted(view.schemas.items(), key=lambda item: item[0])
+            for change in differences(table, schema, today.get(table))
+        ]
+        changes += [
+            f"the materialized view {base} was dropped"
+            for base in sorted(view.views)
+            if self._catalog.find(base) is None
+        ]
+        return (State.SCHEMA_CHANGE, "; ".join(changes)) if changes else (State.NORMAL, "")
+
+
+def differences(table: TableName, before: Schema, now: Schema | None) -> list[str]:
+    """What changed so that a definition which read the table may not run, or mean something else. A new column does
+    neither."""
+    kind = "view" if before.is_view else "table"
+    if now is None:
+        return [f"the {kind} {table} was dropped or renamed"]
+    if not before.is_view and before.created != now.created:
+        return [f"the table {table} was replaced by another of that name"]
+    types = {name.lower(): kind for name, kind in now.columns}
+    changes = []
+    for name, type_json in before.columns:
+        today = types.get(name.lower())
+        if today is None:
+            changes.append(f"the column {name} of {table} was dropped or renamed")
+        elif today != type_json:
+            changes.append(
+                f"the column {name} of {table} changed its type from {_type_name(type_json)} to {_type_name(today)}"
+            )
+    return changes
+
+
+def _type_name(type_json: str) -> str:
+    """Spark's JSON of a type, as a person writes it where it is a plain one."""
+    kind = json.loads(type_json)
+    if kind.get("name") == "decimal":
+        return f"decimal({kind.get('precision')},{kind.get('scale')})"
+    simple = set(kind) <= {"name", "length", "collation"}
+    return str(kind["name"]) if simple and "name" in kind else type_json

@@ -1,0 +1,310 @@
+"""What can be asked of the catalog inside any query: INFORMATION_SCHEMA.MATERIALIZED_VIEWS (BigQuery's), mv_infos(),
+jobs() and tasks() (Doris'), and freshgate.materialized_views (ours).
+
+Each is a list of columns and rows that is spliced into the query as an inline table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gateway.errors import FreshgateError
+from gateway.mv.catalog import Catalog
+from gateway.mv.measures import Measure, Measures
+from gateway.mv.model import Freshness, MaterializedView, State, Task, TaskStatus
+from gateway.mv.schemas import Schemas
+from gateway.service import info
+from sql import create_text
+from sql.rewrite import Value
+from sql.statement import Clauses, Trigger
+
+NULL_TEXT = "\\N"
+"""How Doris' text columns show what is not there."""
+REFRESH_INTERVAL_MINUTES = 30
+"""BigQuery's default. A read refreshes a stale view at once, so no interval is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns as (name, STRING | BIGINT | BOOLEAN | DOUBLE | TIMESTAMP); a TIMESTAMP is ISO text in UTC."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: Sequence[tuple[Value, ...]]
+
+
+class BadArguments(FreshgateError):
+    """A catalog function that is called otherwise than Doris has it."""
+
+    sqlstate = "22023"
+
+
+class CatalogTables:
+    """Reads the catalog for queries."""
+
+    def __init__(self, catalog: Catalog, schemas: Schemas, measures: Measures) -> None:
+        self._catalog = catalog
+        self._schemas = schemas
+        self._measures = measures
+
+    async def function(self, name: str, arguments: Mapping[str, str]) -> Table:
+        """mv_infos("database"="…"), jobs("type"="mv"), tasks("type"="mv"). Raises BadArguments."""
+        wanted = "database" if name == "mv_infos" else "type"
+        for key in arguments:
+            if key.lower() != wanted:
+                raise BadArguments(f'\'{key}\' is invalid property of {name}(). Write {name}("{wanted}"="…").')
+        value = next(iter(arguments.values()), None)
+        if name == "mv_infos":
+            if not value:
+                raise BadArguments(
+                    'Invalid async materialized view metadata query: mv_infos() takes "database"="name of a database".'
+                )
+            return await self._mv_infos(value.lower())
+        if value is None or value.lower() != "mv":
+            raise BadArguments(f'{name}() knows the type mv only. Write {name}("type"="mv").')
+        return self._jobs() if name == "jobs" else self._tasks()
+
+    # --- Doris -------------------------------------------------------------------------------------
+
+    async def _mv_infos(self, database: str) -> Table:
+        views = [view for view in self._catalog.views() if view.name.database == database]
+        states = await self._schemas.states(views)
+        return Table(MV_INFOS, [self._mv_info(view, *states[view.id]) for view in views])
+
+    def _mv_info(self, view: MaterializedView, state: State, detail: str) -> tuple[Value, ...]:
+        last = self._catalog.entry(view.id).history.last
+        properties = ", ".join(f"{key}={value}" for key, value in view.properties.items())
+        return (
+            number_of(view.id),
+            view.name.table,
+            job_name(view),
+            state.value,
+            detail,
+            "INIT" if last is None else "SUCCESS" if last.status is TaskStatus.SUCCESS else "FAIL",
+            create_text.refresh_info(view.clauses),
+            view.query,
+            f"EnvInfo{{ctlId='{view.namespace.catalog}', dbId='{view.namespace.database}'}}",
+            f"{{{properties}}}",
+            _partition_info(view.clauses),
+            state is State.NORMAL and self._catalog.freshness(view.id) is Freshness.FRESH,
+        )
+
+    def _jobs(self) -> Table:
+        return Table(JOBS, [_job(view) for view in self._catalog.views()])
+
+    def _tasks(self) -> Table:
+        rows = [
+            _task(view, task)
+            for view in self._catalog.views()
+            for _, task in self._catalog.entry(view.id).history.tasks
+        ]
+        return Table(TASKS, rows)
+
+    # --- BigQuery ----------------------------------------------------------------------------------
+
+    def information_schema(self, database: str | None) -> Table:
+        """`database` None means every database."""
+        rows = [
+            (
+                view.name.catalog,
+                view.name.database,
+                view.name.table,
+                _moment(view.current.published_at) if view.built else None,
+                _moment(view.current.started_at) if view.built else None,
+                True,
+                REFRESH_INTERVAL_MINUTES,
+                _moment(view.current.published_at),
+                self._catalog.is_stale(view.id),
+            )
+            for view in self._catalog.views()
+            if database in {None, view.name.database}
+        ]
+        return Table(INFORMATION_SCHEMA, rows)
+
+    # --- ours --------------------------------------------------------------------------------------
+
+    async def materialized_views(self) -> Table:
+        views = self._catalog.views()
+        states = await self._schemas.states(views)
+        measures = await self._measures.of(views)
+        return Table(MATERIALIZED_VIEWS, [self._everything(view, states[view.id], measures[view.id]) for view in views])
+
+    def _everything(
+        self, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure]
+    ) -> tuple[Value, ...]:
+        history = self._catalog.entry(view.id).history
+        last, last_refresh = history.last, history.last_refresh
+        staleness = self._catalog.staleness(view.id)
+        current = measures.get(view.current.number, Measure(0, 0))
+        return (
+            view.name.database,
+            view.name.table,
+            view.owner,
+            view.comment,
+            state[0].value,
+            state[1] or None,
+            self._catalog.freshness(view.id).value,
+            staleness.reason if staleness else None,
+            _moment(staleness.since) if staleness and staleness.since else None,
+            view.when_stale.value,
+            view.grace_ms // 1000,
+            (view.clauses.refreshing.trigger or Trigger.MANUAL).value,
+            create_text.recurring_strategy(view.clauses),
+            view.current.number if view.built else None,
+            len(measures),
+            current.rows if view.built else None,
+            current.bytes if view.built else None,
+            sum(measure.bytes for measure in measures.values()),
+            ", ".join(info.base_names(self._catalog, view)),
+            _moment(view.current.published_at) if view.built else None,
+            view.current.method if view.built else None,
+            last_refresh.reason if last_refresh else None,
+            last_refresh.finished_at - last_refresh.created_at if last_refresh else None,
+            last.status.value if last else None,
+            last.error or None if last else None,
+            sum(task.status is TaskStatus.RUNNING for _, task in history.tasks) > 0,
+            _moment(view.created_at),
+            view.query,
+            str(view.storage),
+        )
+
+
+def number_of(text: str) -> int:
+    """A number that stands for an id, for columns that hold numbers: the same at every start, below 2^63."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
+
+
+def job_name(view: MaterializedView) -> str:
+    return f"inner_mtmv_{number_of(view.id)}"
+
+
+def _partition_info(clauses: Clauses) -> str:
+    partitioning = clauses.partitioning
+    if partitioning is None:
+        return "MTMVPartitionInfo{partitionType=SELF_MANAGE}"
+    kind = "FOLLOW_BASE_TABLE" if partitioning.unit is None else "EXPR"
+    unit = "" if partitioning.unit is None else f", expr='date_trunc({partitioning.column}, {partitioning.unit})'"
+    return f"MTMVPartitionInfo{{partitionType={kind}, partitionCol='{partitioning.column}'{unit}}}"
+
+
+def _job(view: MaterializedView) -> tuple[Value, ...]:
+    scheduled = view.clauses.refreshing.trigger is Trigger.SCHEDULE
+    return (
+        str(number_of("job " + view.id)),
+        job_name(view),
+        str(number_of(view.id)),
+        view.name.table,
+        str(number_of(view.name.database)),
+        view.name.database,
+        "RECURRING" if scheduled else "MANUAL",
+        create_text.recurring_strategy(view.clauses),
+        "RUNNING",
+        _text_moment(view.created_at),
+    )
+
+
+def _task(view: MaterializedView, task: Task) -> tuple[Value, ...]:
+    done = task.status is TaskStatus.SUCCESS
+    needed = 1 if task.mode.value == "COMPLETE" else 0
+    finished = needed if done else 0
+    everything = f'["{view.name.table}"]'
+    partitions = ",".join(f'"{name}"' for name in task.cause.partitions)
+    complete = str(task.cause.complete).lower()
+    return (
+        str(task.id),
+        str(number_of("job " + view.id)),
+        job_name(view),
+        str(number_of(view.id)),
+        view.name.table,
+        str(number_of(view.name.database)),
+        view.name.database,
+        task.status.value,
+        task.error or NULL_TEXT,
+        _text_moment(task.created_at),
+        _text_moment(task.created_at),
+        _text_moment(task.finished_at) if task.finished_at else NULL_TEXT,
+        str(task.finished_at - task.created_at) if task.finished_at else NULL_TEXT,
+        f'{{"triggerMode":"{task.cause.trigger}","partitions":[{partitions}],"isComplete":{complete}}}',
+        task.mode.value,
+        everything if needed else NULL_TEXT,
+        everything if finished else NULL_TEXT,
+        f"{100 * finished / needed:.2f}% ({finished}/{needed})" if needed else NULL_TEXT,
+        NULL_TEXT,
+        task.cause.user,
+        task.reason,
+    )
+
+
+def _moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(sep=" ")
+
+
+def _text_moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _strings(*names: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, "STRING") for name in names)
+
+
+MV_INFOS = (
+    ("Id", "BIGINT"),
+    *_strings("Name", "JobName", "State", "SchemaChangeDetail", "RefreshState", "RefreshInfo", "QuerySql"),
+    *_strings("EnvInfo", "MvProperties", "MvPartitionInfo"),
+    ("SyncWithBaseTables", "BOOLEAN"),
+)
+JOBS = _strings(
+    "Id",
+    "Name",
+    "MvId",
+    "MvName",
+    "MvDatabaseId",
+    "MvDatabaseName",
+    "ExecuteType",
+    "RecurringStrategy",
+    "Status",
+    "CreateTime",
+)
+TASKS = (
+    *_strings("TaskId", "JobId", "JobName", "MvId", "MvName", "MvDatabaseId", "MvDatabaseName", "Status", "ErrorMsg"),
+    *_strings("CreateTime", "StartTime", "FinishTime", "DurationMs", "TaskContext", "RefreshMode"),
+    *_strings("NeedRefreshPartitions", "CompletedPartitions", "Progress", "LastQueryId"),
+    # Ours: who caused it, and why it computed what it did.
+    *_strings("TriggeredBy", "Reason"),
+)
+INFORMATION_SCHEMA = (
+    ("table_catalog", "STRING"),
+    ("table_schema", "STRING"),
+    ("table_name", "STRING"),
+    ("last_refresh_time", "TIMESTAMP"),
+    ("refresh_watermark", "TIMESTAMP"),
+    ("enable_refresh", "BOOLEAN"),
+    ("refresh_interval_minutes", "BIGINT"),
+    ("last_modified_time", "TIMESTAMP"),
+    ("is_stale", "BOOLEAN"),
+)
+"""BigQuery's view, with bqemulator's is_stale. refresh_watermark is when the last refresh began to read: every write
+that had ended before is contained."""
+MATERIALIZED_VIEWS = (
+    *_strings("database_name", "name", "owner", "comment", "state", "schema_change"),
+    *_strings("freshness", "stale_because"),
+    ("stale_since", "TIMESTAMP"),
+    ("when_stale", "STRING"),
+    ("grace_period_seconds", "BIGINT"),
+    *_strings("refresh_trigger", "refresh_schedule"),
+    ("version", "BIGINT"),
+    ("versions_kept", "BIGINT"),
+    ("row_count", "BIGINT"),
+    ("size_bytes", "BIGINT"),
+    ("total_size_bytes", "BIGINT"),
+    ("base_tables", "STRING"),
+    ("last_refresh_time", "TIMESTAMP"),
+    *_strings("last_refresh_method", "last_refresh_reason"),
+    ("last_refresh_ms", "BIGINT"),
+    *_strings("last_task_status", "last_task_error"),
+    ("is_refreshing", "BOOLEAN"),
+    ("created_at", "TIMESTAMP"),
+    *_strings("definition", "storage_table"),
+)

@@ -1,0 +1,572 @@
+"""ALTER, REFRESH, SHOW, DESCRIBE, EXPLAIN and the catalog's tables, on real Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import beeline, pyhive, rows
+from databases import Database
+from processes import Gateway, wait_until
+from pyhive.exc import OperationalError
+
+
+def refused(database: Database, sql: str) -> tuple[str, str]:
+    """SQLSTATE and message with which a statement is refused."""
+    with pytest.raises(OperationalError) as refusal:
+        database.run(sql)
+    status = refusal.value.args[0].status
+    return status.sqlState, status.errorMessage
+
+
+def described(database: Database, view: str) -> dict[str, str]:
+    """What DESCRIBE EXTENDED says below the columns."""
+    return {row[0]: row[1] for row in rows(database.cursor, f"DESCRIBE EXTENDED {view}")}
+
+
+def infos(database: Database, columns: str, view: str = "m") -> tuple[Any, ...]:
+    sql = f'SELECT {columns} FROM mv_infos("database"="{database.name}") WHERE Name = \'{view}\''
+    (row,) = rows(database.cursor, sql)
+    return tuple(row)
+
+
+def tasks(database: Database, columns: str, view: str = "m") -> list[tuple[Any, ...]]:
+    sql = (
+        f'SELECT {columns} FROM tasks("type"="mv") '
+        f"WHERE MvDatabaseName = '{database.name}' AND MvName = '{view}' ORDER BY TaskId"
+    )
+    return rows(database.cursor, sql)
+
+
+@pytest.fixture
+def base(database: Database) -> Database:
+    """A database with a base table t of two rows."""
+    database.run("CREATE TABLE t (a INT, b STRING) USING parquet", "INSERT INTO t VALUES (1, 'x'), (2, 'y')")
+    return database
+
+
+# --- CREATE --------------------------------------------------------------------------------------------
+
+
+def test_a_deferred_view_is_built_by_its_first_read(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m BUILD DEFERRED AS SELECT a FROM t")
+    assert infos(base, "State, RefreshState, SyncWithBaseTables") == ("INIT", "INIT", False)
+    assert base.version("m") == 0
+    assert base.rows("SELECT a FROM m") == [(1,), (2,)]
+    assert infos(base, "State, RefreshState, SyncWithBaseTables") == ("NORMAL", "SUCCESS", True)
+    assert tasks(base, "Status, RefreshMode, Reason") == [("SUCCESS", "COMPLETE", "it was not built yet")]
+
+
+def test_a_deferred_view_that_reads_must_not_build(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m BUILD DEFERRED REFRESH AUTO ON MANUAL AS SELECT a FROM t")
+    sqlstate, said = refused(base, "SELECT a FROM m")
+    assert sqlstate == "55000"
+    assert f"REFRESH MATERIALIZED VIEW {base.name}.m" in said
+    base.run("REFRESH MATERIALIZED VIEW m AUTO")
+    assert base.rows("SELECT a FROM m") == [(1,), (2,)]
+
+
+def test_with_no_data_empties_a_view(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m WHEN STALE FAIL AS SELECT a FROM t WITH DATA")
+    assert base.rows("SELECT a FROM m") == [(1,), (2,)]
+    base.run("REFRESH MATERIALIZED VIEW m WITH NO DATA")
+    assert infos(base, "State") == ("INIT",)
+    assert refused(base, "SELECT a FROM m")[0] == "55000"
+    base.run("REFRESH MATERIALIZED VIEW CONCURRENTLY m WITH DATA")
+    assert base.rows("SELECT a FROM m") == [(1,), (2,)]
+    assert base.version("m") > 1
+
+
+def test_storage_clauses_shape_the_files(base: Database, direct: Any, tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere"
+    base.run(
+        f"CREATE MATERIALIZED VIEW m USING orc LOCATION '{place}' DISTRIBUTED BY HASH(a) BUCKETS 2 "
+        "CLUSTER BY (b) AS SELECT a, b FROM t"
+    )
+    assert base.rows("SELECT a, b FROM m") == [(1, "x"), (2, "y")]
+    assert list(place.rglob("*.orc"))
+    base.run("INSERT INTO t VALUES (3, 'z')")
+    assert base.rows("SELECT a, b FROM m") == [(1, "x"), (2, "y"), (3, "z")]
+    storage = described(base, "m")["Storage Table"]
+    assert ("Num Buckets", "2") in [row[:2] for row in rows(direct, f"DESCRIBE EXTENDED {storage}")]
+    base.run("DROP MATERIALIZED VIEW m")
+    assert not list(place.rglob("*.orc"))
+
+
+@pytest.mark.parametrize(
+    ("clause", "sqlstate", "said"),
+    [
+        ("PARTITION BY (nope)", "42703", "nope"),
+        ("PARTITION BY (date_trunc(a, 'month'))", "42P16", "only support"),
+        ("DISTRIBUTED BY HASH(nope) BUCKETS 2", "42703", "nope"),
+        ("PARTITION BY (date_trunc(a, 'minute'))", "22023", "minute"),
+        ("PROPERTIES ('grace_perod' = '1')", "22023", "grace_period"),
+        ("PROPERTIES ('grace_period' = 'soon')", "22023", "valid grace_period"),
+        ("USING csv", "42601", "csv"),
+    ],
+)
+def test_clauses_that_cannot_be_are_refused_by_name(base: Database, clause: str, sqlstate: str, said: str) -> None:
+    found, message = refused(base, f"CREATE MATERIALIZED VIEW m {clause} AS SELECT a FROM t")
+    assert said in message
+    assert found == sqlstate
+    assert rows(base.cursor, "SHOW MATERIALIZED VIEWS") == []
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["rand()", "uuid()", "current_date()", "current_timestamp", "now()", "current_user()", "current_database()"],
+)
+def test_what_changes_without_a_write_is_refused(base: Database, expression: str) -> None:
+    sqlstate, said = refused(base, f"CREATE MATERIALIZED VIEW m AS SELECT a, {expression} AS x FROM t")
+    assert sqlstate == "42P16"
+    assert "nonDeterministic" in said
+
+
+def test_nondeterministic_functions_are_found_below_views_and_not_in_strings(base: Database) -> None:
+    base.run("CREATE VIEW v AS SELECT a, rand() AS r FROM t", "CREATE TABLE u (user STRING, now INT) USING parquet")
+    assert "rand()" in refused(base, "CREATE MATERIALIZED VIEW m AS SELECT r FROM v")[1]
+    assert "TABLESAMPLE" in refused(base, "CREATE MATERIALIZED VIEW m AS SELECT a FROM t TABLESAMPLE (10 PERCENT)")[1]
+    assert (
+        "rand()"
+        in refused(
+            base,
+            "CREATE MATERIALIZED VIEW m PROPERTIES ('enable_nondeterministic_function' = 'true') "
+            "AS SELECT rand() AS r, current_date() AS d FROM t",
+        )[1]
+    )
+    base.run(
+        "CREATE MATERIALIZED VIEW m AS SELECT user, now, 'rand() and now()' AS s FROM u",
+        "CREATE MATERIALIZED VIEW d PROPERTIES ('enable_nondeterministic_function' = 'true') "
+        "AS SELECT a, current_date() AS d FROM t",
+    )
+    assert len(base.rows("SELECT d FROM d")) == 2
+
+
+def test_select_star_is_frozen_at_creation(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT * FROM t", "ALTER TABLE t ADD COLUMN c INT")
+    base.run("INSERT INTO t VALUES (3, 'z', 9)")
+    assert base.rows("SELECT * FROM m") == [(1, "x"), (2, "y"), (3, "z")]
+    assert infos(base, "State") == ("NORMAL",)
+
+
+# --- WHEN STALE ----------------------------------------------------------------------------------------
+
+
+def test_what_a_read_of_a_stale_view_does(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW serving WHEN STALE SERVE AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW inlining WHEN STALE INLINE AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW failing WHEN STALE FAIL AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW manual REFRESH COMPLETE ON MANUAL AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW tolerant GRACE PERIOD INTERVAL '1' HOUR AS SELECT a FROM t",
+        "INSERT INTO t VALUES (3, 'z')",
+    )
+    for view in ("serving", "manual", "tolerant"):
+        assert base.rows(f"SELECT a FROM {view}") == [(1,), (2,)], view
+    assert base.freshness("tolerant") == "FRESH_WITHIN_GRACE"
+    assert base.freshness("serving") == "STALE"
+    sqlstate, said = refused(base, "SELECT a FROM failing")
+    assert sqlstate == "55000"
+    assert f"{base.name}.t has changed" in said
+    all_rows = [(1,), (2,), (3,)]
+    assert base.rows("SELECT a FROM inlining") == all_rows
+    assert base.rows("TABLE inlining") == all_rows
+    assert base.rows(f"SELECT i.a FROM {base.name}.inlining i JOIN inlining ON i.a = inlining.a") == all_rows
+    assert base.rows("WITH c AS (SELECT a FROM inlining) SELECT inlining.a FROM c AS inlining") == all_rows
+    assert base.version("inlining") == 1
+    # Where the definition cannot stand in the view's place, the view is refreshed.
+    assert base.rows(f"SELECT {base.name}.inlining.a FROM {base.name}.inlining") == all_rows
+    assert base.version("inlining") == 2
+
+
+def test_inline_runs_fresh_definitions_of_views_below(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW low WHEN STALE SERVE AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW high WHEN STALE INLINE AS SELECT max(a) AS top FROM low",
+        "INSERT INTO t VALUES (9, 'z')",
+    )
+    assert base.rows("SELECT top FROM high") == [(9,)]
+    assert base.version("high") == 1
+
+
+# --- ALTER ---------------------------------------------------------------------------------------------
+
+
+def test_renaming(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW m COMMENT 'mine' TBLPROPERTIES ('team' = 'sales') AS SELECT a FROM t",
+        "ALTER MATERIALIZED VIEW m RENAME TO renamed",
+        "INSERT INTO t VALUES (3, 'z')",
+    )
+    assert base.rows("SELECT a FROM renamed") == [(1,), (2,), (3,)]
+    assert refused(base, "SELECT a FROM m")[0] == "42P01"
+    assert dict(base.rows("SHOW TBLPROPERTIES renamed"))["team"] == "sales"
+    assert described(base, "renamed")["Comment"] == "mine"
+    base.run("ALTER VIEW renamed RENAME TO again")
+    assert [row[1] for row in rows(base.cursor, "SHOW MATERIALIZED VIEWS")] == ["again"]
+    assert refused(base, "ALTER MATERIALIZED VIEW again RENAME t")[0] == "42P07"
+    assert refused(base, "ALTER MATERIALIZED VIEW again RENAME TO default.elsewhere")[0] == "0A000"
+    assert refused(base, "ALTER MATERIALIZED VIEW missing RENAME x")[0] == "42P01"
+    base.run("ALTER MATERIALIZED VIEW IF EXISTS missing RENAME x")
+
+
+def test_replacing_by_another_view(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW m1 COMMENT 'one' AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW m2 COMMENT 'two' AS SELECT b, count(*) AS n FROM t GROUP BY b",
+        "CREATE MATERIALIZED VIEW above AS SELECT count(*) AS n FROM m1",
+        "ALTER MATERIALIZED VIEW m1 REPLACE WITH MATERIALIZED VIEW m2",
+    )
+    assert base.rows("SELECT * FROM m1") == [("x", 1), ("y", 1)]
+    assert base.rows("SELECT * FROM m2") == [(1,), (2,)]
+    assert described(base, "m1")["Comment"] == "two"
+    base.run("INSERT INTO t VALUES (3, 'y')")
+    assert base.rows("SELECT * FROM m1") == [("x", 1), ("y", 2)]
+    assert base.rows("SELECT * FROM m2") == [(1,), (2,), (3,)]
+    assert base.rows("SELECT n FROM above") == [(2,)]
+    base.run("ALTER MATERIALIZED VIEW m1 REPLACE WITH MATERIALIZED VIEW m2 PROPERTIES ('swap' = 'false')")
+    assert base.rows("SELECT * FROM m1") == [(1,), (2,), (3,)]
+    assert refused(base, "SELECT * FROM m2")[0] == "42P01"
+    assert [row[1] for row in rows(base.cursor, "SHOW MATERIALIZED VIEWS")] == ["above", "m1"]
+    assert base.rows("SELECT n FROM above") == [(3,)]
+    assert refused(base, "ALTER MATERIALIZED VIEW m1 REPLACE WITH MATERIALIZED VIEW above")[0] == "42P19"
+
+
+def test_names_survive_a_restart(base: Database, start_gateway: Any) -> None:
+    first = start_gateway()
+    with pyhive(first.host, first.port, database=base.name) as cursor:
+        for sql in (
+            "CREATE MATERIALIZED VIEW r1 AS SELECT a FROM t",
+            "CREATE MATERIALIZED VIEW r2 AS SELECT b FROM t",
+            "ALTER MATERIALIZED VIEW r1 REPLACE WITH MATERIALIZED VIEW r2",
+            "ALTER MATERIALIZED VIEW r2 RENAME r3",
+            "ALTER MATERIALIZED VIEW r3 SET ('grace_period' = '3333')",
+            "REFRESH MATERIALIZED VIEW r3",
+        ):
+            rows(cursor, sql)
+    assert first.stop() == 0
+    again = start_gateway()
+    with pyhive(again.host, again.port, database=base.name) as cursor:
+        rows(cursor, "INSERT INTO t VALUES (7, 'seven')")
+        assert sorted(rows(cursor, "SELECT * FROM r1")) == [("seven",), ("x",), ("y",)]
+        assert dict(rows(cursor, "SHOW TBLPROPERTIES r3")) == {"grace_period": "3333"}
+        assert sorted(rows(cursor, "SELECT * FROM r3")) == [(1,), (2,)]
+        found = rows(cursor, "SELECT Status FROM tasks('type'='mv') WHERE MvName = 'r3' ORDER BY TaskId")
+        assert found == [("SUCCESS",), ("SUCCESS",)]
+        for view in ("r1", "r3"):
+            rows(cursor, f"DROP MATERIALIZED VIEW {view}")
+
+
+def test_settings_can_be_changed_and_taken_away(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW m TBLPROPERTIES ('team' = 'sales') AS SELECT a FROM t",
+        'ALTER MATERIALIZED VIEW m SET ("grace_period"="3333")',
+        "ALTER MATERIALIZED VIEW m SET TBLPROPERTIES ('a.b' = '1')",
+        "ALTER TABLE m SET TBLPROPERTIES ('c' = '2')",
+        "ALTER MATERIALIZED VIEW m UNSET TBLPROPERTIES ('team')",
+        "ALTER MATERIALIZED VIEW m DISABLE REWRITE",
+        "ALTER MATERIALIZED VIEW m REFRESH COMPLETE ON SCHEDULE EVERY 2 HOUR STARTS '2999-01-01 00:00:00'",
+        "COMMENT ON MATERIALIZED VIEW m IS 'new'",
+    )
+    expected = {"grace_period": "3333", "a.b": "1", "c": "2", "use_for_rewrite": "false"}
+    assert dict(base.rows("SHOW TBLPROPERTIES m")) == expected
+    assert base.rows("SHOW TBLPROPERTIES m ('a.b')") == [("a.b", "1")]
+    assert described(base, "m")["Comment"] == "new"
+    (shown,) = rows(base.cursor, "SHOW MATERIALIZED VIEWS LIKE 'm'")
+    assert shown[8:11] == ("new", "No", "Refresh by schedule (Valid for 3333s)")
+    info = 'BUILD IMMEDIATE REFRESH COMPLETE ON SCHEDULE EVERY 2 HOUR STARTS "2999-01-01 00:00:00"'
+    assert infos(base, "RefreshInfo") == (info,)
+    base.run("ALTER MATERIALIZED VIEW m REFRESH AUTO", "COMMENT ON TABLE m IS NULL")
+    assert infos(base, "RefreshInfo") == (info.replace("COMPLETE", "AUTO"),)
+    assert "Comment" not in described(base, "m")
+    for sql, said in (
+        ("ALTER MATERIALIZED VIEW m SET ('nonsense' = '1')", "illegal key:nonsense"),
+        ("ALTER MATERIALIZED VIEW m SET ('grace_period' = 'x')", "valid grace_period"),
+        ("ALTER MATERIALIZED VIEW m UNSET TBLPROPERTIES ('nonsense')", "nonsense"),
+    ):
+        assert said in refused(base, sql)[1]
+
+
+# --- REFRESH -------------------------------------------------------------------------------------------
+
+
+def test_refresh_in_all_its_forms(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m WHEN STALE SERVE AS SELECT a FROM t")
+    base.run("REFRESH MATERIALIZED VIEW m AUTO")
+    assert base.version("m") == 1
+    for number, form in enumerate(("", "COMPLETE", "FULL", "PARTITIONS (m)", "PARTITION m", "SYNC", "WITH DATA"), 2):
+        base.run(f"REFRESH MATERIALIZED VIEW m {form}")
+        assert base.version("m") == number, form
+    base.run("ALTER MATERIALIZED VIEW m REBUILD")
+    assert base.version("m") == 9
+    assert refused(base, "REFRESH MATERIALIZED VIEW m PARTITIONS (p_x)")[0] == "42704"
+    modes = [row[0] for row in tasks(base, "RefreshMode")]
+    assert modes == ["COMPLETE", "NOT_REFRESH", *["COMPLETE"] * 8]
+    base.run("INSERT INTO t VALUES (3, 'z')")
+    (announced,) = rows(base.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
+    wait_until(lambda: base.version("m") == 10, what="the refresh in the background")
+    last = tasks(base, "TaskId, Status, TriggeredBy, Progress")[-1]
+    assert last == (str(announced[0]), "SUCCESS", "tester", "100.00% (1/1)")
+
+
+def test_a_failed_task_says_why_and_survives_a_restart(base: Database, start_gateway: Any) -> None:
+    first = start_gateway()
+    with pyhive(first.host, first.port, database=base.name) as cursor:
+        rows(cursor, "CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
+        rows(cursor, "DROP TABLE t")
+        with pytest.raises(OperationalError):
+            rows(cursor, "REFRESH MATERIALIZED VIEW m")
+        last = "SELECT Status, ErrorMsg FROM tasks('type'='mv') WHERE MvName = 'm' ORDER BY TaskId DESC LIMIT 1"
+        (before,) = rows(cursor, last)
+    assert before[0] == "FAILED"
+    assert f"{base.name}`.`t`" in before[1] or "`t`" in before[1]
+    assert first.stop() == 0
+    again = start_gateway()
+    with pyhive(again.host, again.port, database=base.name) as cursor:
+        assert rows(cursor, last) == [before]
+        assert rows(cursor, f'SELECT RefreshState FROM mv_infos("database"="{base.name}")') == [("FAIL",)]
+        rows(cursor, "DROP MATERIALIZED VIEW m")
+
+
+# --- SHOW and DESCRIBE ---------------------------------------------------------------------------------
+
+
+def test_show_create_makes_the_same_view_again(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW m (k COMMENT 'it''s', v) BUILD DEFERRED REFRESH AUTO ON SCHEDULE EVERY 1 DAY "
+        "DUPLICATE KEY (k) COMMENT 'c' PARTITION BY (k) DISTRIBUTED BY RANDOM BUCKETS 2 "
+        "PROPERTIES ('replication_num' = '1', 'grace_period' = '5') STORED AS orc "
+        "AS WITH c AS (SELECT * FROM t) SELECT c.a, x.b FROM c JOIN t AS x ON c.a = x.a"
+    )
+    ((name, text),) = rows(base.cursor, "SHOW CREATE MATERIALIZED VIEW m")
+    assert name == "m"
+    base.run("DROP MATERIALIZED VIEW m", "USE default", text, f"USE {base.name}")
+    assert rows(base.cursor, "SHOW CREATE MATERIALIZED VIEW m") == [(name, text)]
+    for statement in ("SHOW CREATE TABLE m", f"SHOW CREATE VIEW {base.name}.m", "show create table m;"):
+        assert rows(base.cursor, statement) == [(text,)]
+    base.run("REFRESH MATERIALIZED VIEW m")
+    assert base.rows("SELECT k, v FROM m") == [(1, "x"), (2, "y")]
+
+
+def test_describe(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m (k COMMENT 'the key', v) AS SELECT a, b FROM t")
+    columns = [("k", "int", "the key"), ("v", "string", None)]
+    for form in ("DESCRIBE m", "DESC TABLE m", "DESCRIBE MATERIALIZED VIEW m", "DESCRIBE QUERY SELECT * FROM m"):
+        assert rows(base.cursor, form) == columns, form
+    for form in ("DESCRIBE EXTENDED m", "DESC FORMATTED m", "DESCRIBE EXTENDED MATERIALIZED VIEW m"):
+        assert rows(base.cursor, form)[:2] == columns
+        details = {row[0]: row[1] for row in rows(base.cursor, form)}
+        assert details["Type"] == "MATERIALIZED_VIEW"
+        assert details["View Text"] == "SELECT a, b FROM t"
+        assert details["Base Tables"] == f"{base.name}.t"
+        assert details["Freshness"] == "FRESH"
+    ((text,),) = rows(base.cursor, "DESCRIBE TABLE EXTENDED m AS JSON")
+    assert [column["name"] for column in json.loads(text)["columns"]] == ["k", "v"]
+
+
+def test_listings(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t", "CREATE VIEW v AS SELECT a FROM t")
+    assert {row[1] for row in rows(base.cursor, "SHOW TABLES")} == {"t", "m", "v"}
+    assert {row[1] for row in rows(base.cursor, f"SHOW VIEWS IN {base.name}")} == {"m", "v"}
+    for form in ("SHOW DATABASES", "SHOW SCHEMAS LIKE '*'", "/* x */ show namespaces"):
+        names = {row[0] for row in rows(base.cursor, form)}
+        assert base.name in names, form
+        assert "freshgate_storage" not in names, form
+
+
+def test_the_storage_is_listed_where_a_setting_says_so(base: Database, start_gateway: Any) -> None:
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
+    open_gateway = start_gateway(**{"storage.listed": "true"})
+    with pyhive(open_gateway.host, open_gateway.port) as cursor:
+        assert ("freshgate_storage",) in rows(cursor, "SHOW DATABASES")
+
+
+def test_partitions(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT, d DATE, s STRING) USING parquet",
+        "INSERT INTO t VALUES (1, DATE'2023-10-17', 'bj'), (2, DATE'2023-10-17', NULL), (3, DATE'2023-11-01', '')",
+        "CREATE MATERIALIZED VIEW by_day PARTITION BY (d) AS SELECT a, d FROM t",
+        "CREATE MATERIALIZED VIEW by_month PARTITION BY (date_trunc(`d`,'month')) AS SELECT a, d FROM t",
+        "CREATE MATERIALIZED VIEW by_text BUILD DEFERRED PARTITION BY (s) AS SELECT a, s FROM t",
+        "CREATE MATERIALIZED VIEW whole AS SELECT a FROM t",
+    )
+
+    def shown(view: str) -> list[tuple[Any, ...]]:
+        return [(row[1], row[6], row[7], row[9]) for row in rows(database.cursor, f"SHOW PARTITIONS FROM {view}")]
+
+    assert shown("by_day") == [
+        ("p_20231017_20231018", "[('2023-10-17'), ('2023-10-18'))", True, 2),
+        ("p_20231101_20231102", "[('2023-11-01'), ('2023-11-02'))", True, 1),
+    ]
+    assert [row[0] for row in shown("by_month")] == ["p_20231001_20231101", "p_20231101_20231201"]
+    assert [row[0] for row in shown("by_text")] == ["p_NULL", "p_", "p_bj"]
+    assert shown("whole") == [("whole", "", True, 3)]
+    database.run("REFRESH MATERIALIZED VIEW by_day PARTITIONS (p_20231017_20231018, p_20231101_20231102)")
+    assert "partition not exist: p_1" in refused(database, "REFRESH MATERIALIZED VIEW by_day PARTITIONS (p_1)")[1]
+    database.run("INSERT INTO t VALUES (4, DATE'2023-11-01', 'x')")
+    assert {row[2] for row in shown("by_day")} == {False}
+
+
+def test_analyze_counts_the_stored_rows(base: Database, direct: Any) -> None:
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t", "ANALYZE TABLE m COMPUTE STATISTICS")
+    storage = described(base, "m")["Storage Table"]
+    statistics = dict(row[:2] for row in rows(direct, f"DESCRIBE EXTENDED {storage}"))["Statistics"]
+    assert "2 rows" in statistics
+    base.run("ANALYZE TABLE m COMPUTE STATISTICS FOR ALL COLUMNS")
+
+
+def test_drop_view_drops_and_drop_table_says_what_to_do(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
+    sqlstate, said = refused(base, "DROP TABLE m")
+    assert sqlstate == "42809"
+    assert f"DROP MATERIALIZED VIEW {base.name}.m" in said
+    base.run("DROP VIEW IF EXISTS m")
+    assert rows(base.cursor, "SHOW MATERIALIZED VIEWS") == []
+    assert base.rows("SHOW TABLES IN freshgate_storage LIKE '" + base.name + "*'") == []
+
+
+# --- EXPLAIN -------------------------------------------------------------------------------------------
+
+
+def test_explain_refresh_and_create(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW low AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW m AS SELECT max(a) AS top FROM low",
+    )
+
+    def plan(sql: str) -> str:
+        return "\n".join(row[0] for row in rows(base.cursor, sql))
+
+    assert "NOT_REFRESH" in plan("EXPLAIN REFRESH MATERIALIZED VIEW m AUTO")
+    base.run("INSERT INTO t VALUES (3, 'z')")
+    said = plan("EXPLAIN REFRESH MATERIALIZED VIEW m AUTO")
+    assert f"first: REFRESH MATERIALIZED VIEW {base.name}.low" in said
+    assert "INSERT INTO" in said
+    assert "ALTER VIEW" in said
+    assert base.freshness("m") == "STALE"
+    said = plan("EXPLAIN CREATE MATERIALIZED VIEW x REFRESH AUTO ON MANUAL AS SELECT a FROM t")
+    assert f"reads: {base.name}.t" in said
+    assert "when stale: SERVE" in said
+    assert "Physical Plan" in said
+    assert refused(base, "EXPLAIN CREATE MATERIALIZED VIEW m AS SELECT a FROM t")[0] == "42P07"
+    assert len(rows(base.cursor, "SHOW MATERIALIZED VIEWS")) == 2
+
+
+# --- the catalog as tables -----------------------------------------------------------------------------
+
+
+def test_doris_functions_stand_in_any_query(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m PROPERTIES ('grace_period' = '7') AS SELECT a FROM t")
+    (row,) = rows(base.cursor, f'select * from mv_infos("database"="{base.name}") where Name="m"')
+    assert len(row) == 12
+    assert row[1] == "m"
+    assert row[2].startswith("inner_mtmv_")
+    assert row[7:11] == (
+        "SELECT a FROM t",
+        f"EnvInfo{{ctlId='spark_catalog', dbId='{base.name}'}}",
+        "{grace_period=7}",
+        "MTMVPartitionInfo{partitionType=SELF_MANAGE}",
+    )
+    joined = rows(
+        base.cursor,
+        'WITH j AS (SELECT * FROM jobs("type"="mv")) SELECT j.ExecuteType, j.RecurringStrategy, j.Status, t.Status '
+        'FROM j JOIN tasks("type"="mv") t ON t.JobId = j.Id WHERE j.MvName = \'m\' '
+        f"AND j.MvDatabaseName = '{base.name}'",
+    )
+    assert joined == [("MANUAL", "MANUAL TRIGGER", "RUNNING", "SUCCESS")]
+    base.run('CREATE TABLE kept AS SELECT Name FROM mv_infos("database"="' + base.name + '")')
+    assert base.rows("SELECT * FROM kept") == [("m",)]
+    assert refused(base, "SELECT * FROM mv_infos()")[0] == "22023"
+    assert "type" in refused(base, 'SELECT * FROM jobs("type"="insert")')[1]
+    assert refused(base, 'CREATE VIEW pv AS SELECT * FROM tasks("type"="mv")')[0] == "0A000"
+
+
+def test_our_own_table_tells_an_operator_everything(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m WHEN STALE SERVE AS SELECT a FROM t", "INSERT INTO t VALUES (3, 'z')")
+    select = (
+        "SELECT freshness, stale_because, state, version, row_count, size_bytes > 0, versions_kept >= 1, base_tables, "
+        "last_refresh_method, last_task_status, last_refresh_ms > 0, owner, is_refreshing, stale_since IS NOT NULL "
+        f"FROM freshgate.materialized_views WHERE database_name = '{base.name}' AND name = 'm'"
+    )
+    (row,) = rows(base.cursor, select)
+    assert row[:8] == ("STALE", f"{base.name}.t has changed", "NORMAL", 1, 2, True, True, f"{base.name}.t")
+    assert row[8:] == ("COMPLETE", "SUCCESS", True, "tester", False, True)
+    base.run("REFRESH MATERIALIZED VIEW m")
+    assert rows(base.cursor, select)[0][:5] == ("FRESH", None, "NORMAL", 2, 3)
+
+
+# --- State ---------------------------------------------------------------------------------------------
+
+
+def test_states_follow_the_base_tables(base: Database) -> None:
+    state = "State, RefreshState, SyncWithBaseTables"
+    base.run("CREATE MATERIALIZED VIEW m REFRESH AUTO ON MANUAL AS SELECT a FROM t")
+    assert infos(base, state) == ("NORMAL", "SUCCESS", True)
+    base.run("ALTER TABLE t ADD COLUMN c INT")
+    assert infos(base, "State, RefreshState") == ("NORMAL", "SUCCESS")
+    base.run("ALTER TABLE t RENAME TO moved")
+    assert infos(base, state) == ("SCHEMA_CHANGE", "SUCCESS", False)
+    assert f"{base.name}.t was dropped or renamed" in infos(base, "SchemaChangeDetail")[0]
+    assert base.rows("SELECT a FROM m") == [(1,), (2,)]
+    assert "t" in refused(base, "REFRESH MATERIALIZED VIEW m")[1]
+    base.run("ALTER TABLE moved RENAME TO t", "REFRESH MATERIALIZED VIEW m")
+    assert infos(base, state) == ("NORMAL", "SUCCESS", True)
+    base.run("DROP TABLE t", "CREATE TABLE t (a STRING) USING parquet")
+    assert infos(base, "State") == ("SCHEMA_CHANGE",)
+
+
+def test_a_column_that_is_gone_does_not_stop_reads(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW m AS SELECT a, b FROM t",
+        "DROP TABLE t",
+        "CREATE TABLE t (a INT) USING parquet",
+    )
+    assert base.rows("SELECT a, b FROM m") == [(1, "x"), (2, "y")]
+    assert infos(base, "State, RefreshState") == ("SCHEMA_CHANGE", "FAIL")
+    assert "b" in refused(base, "REFRESH MATERIALIZED VIEW m")[1]
+
+
+def test_beeline_shows_the_warning_that_the_base_table_is_gone(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t", "DROP TABLE t")
+    shown = beeline(f"jdbc:hive2://{base.gateway.host}:{base.gateway.port}/{base.name}", "SELECT a FROM m")
+    assert re.search(r"^1$", shown.stdout.replace("\r", ""), re.MULTILINE)
+    assert "Warning: serving the stored rows" in shown.stderr
+
+
+# --- rights --------------------------------------------------------------------------------------------
+
+
+def test_only_the_owner_changes_a_view(base: Database, gateway: Gateway) -> None:
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
+    with pyhive(gateway.host, gateway.port, user="other", database=base.name) as cursor:
+        other = Database(base.name, gateway, cursor)
+        assert other.rows("SELECT a FROM m") == [(1,), (2,)]
+        for sql in (
+            "DROP MATERIALIZED VIEW m",
+            "DROP VIEW m",
+            "REFRESH MATERIALIZED VIEW m",
+            "ALTER MATERIALIZED VIEW m RENAME x",
+            "ALTER MATERIALIZED VIEW m OWNER TO other",
+            "COMMENT ON MATERIALIZED VIEW m IS 'mine now'",
+            "CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT 1 AS a FROM t",
+            "ANALYZE TABLE m COMPUTE STATISTICS",
+        ):
+            sqlstate, said = refused(other, sql)
+            assert sqlstate == "42501", sql
+            assert "tester" in said
+        base.run("ALTER MATERIALIZED VIEW m OWNER TO `other`")
+        other.run("REFRESH MATERIALIZED VIEW m")
+        assert refused(base, "REFRESH MATERIALIZED VIEW m")[0] == "42501"
+        other.run("ALTER MATERIALIZED VIEW m OWNER TO tester")
+
+
+def test_an_administrator_may_do_everything(base: Database, start_gateway: Any) -> None:
+    ruled = start_gateway(**{"access.administrators": "root,boss"})
+    with pyhive(ruled.host, ruled.port, database=base.name) as cursor:
+        rows(cursor, "CREATE MATERIALIZED VIEW owned AS SELECT a FROM t")
+    with pyhive(ruled.host, ruled.port, user="boss", database=base.name) as cursor:
+        rows(cursor, "REFRESH MATERIALIZED VIEW owned")
+        rows(cursor, "DROP MATERIALIZED VIEW owned")
