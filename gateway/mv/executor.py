@@ -338,10 +338,15 @@ class Executor:
         self.recomputes += 1
         started_at, contains = self._now_ms(), entry.ledger.events
         watermark = Watermark(entry.ledger.watermark, {base: self._current(base) for base in present.views})
-        schemas = await self._schemas.of(present.tables)
-        for step in plan.write:
-            log.debug("%s: %s", present.name, step.purpose)
-            await session.run(step.sql)
+        # Asked for meanwhile: the rows take longer, and a change of a table now makes the view stale anyway.
+        described = asyncio.create_task(self._schemas.of(present.tables))
+        try:
+            for step in plan.write:
+                log.debug("%s: %s", present.name, step.purpose)
+                await session.run(step.sql)
+            schemas = await described
+        finally:
+            described.cancel()
         version = Version(plan.version, started_at, self._now_ms(), watermark, plan.method)
         async with entry.lock:
             if self._catalog.find(present.id) is not entry:

@@ -23,6 +23,9 @@ from sql.statement import Clauses, Trigger
 
 NULL_TEXT = "\\N"
 """How Doris' text columns show what is not there."""
+TASK_ROWS_MAX = 10_000
+"""Rows of tasks() in one query: they stand in its text, of which Spark reads some megabytes a second. With more views
+than a hundred each shows fewer of its last tasks, but the last one at least."""
 REFRESH_INTERVAL_MINUTES = 30
 """BigQuery's default. A read refreshes a stale view at once, so no interval is waited for."""
 
@@ -95,10 +98,12 @@ class CatalogTables:
         return Table(JOBS, [_job(view) for view in self._catalog.views()])
 
     def _tasks(self) -> Table:
+        views = self._catalog.views()
+        of_each = max(1, TASK_ROWS_MAX // max(1, len(views)))
         rows = [
             _task(view, task)
-            for view in self._catalog.views()
-            for _, task in self._catalog.entry(view.id).history.tasks
+            for view in views
+            for _, task in list(self._catalog.entry(view.id).history.tasks)[-of_each:]
         ]
         return Table(TASKS, rows)
 
