@@ -55,11 +55,14 @@ def _quoted(text: str) -> set[str]:
 
     Every stretch between two back quotes counts, so that a lone one in a string or a comment hides nothing.
     """
-    stretches = text.split("`")
+    stretches = set(text.split("`"))
     if "``" in text:
-        stretches += [name.replace("``", "`") for name in _BACK_QUOTED.findall(text) if name]
-    names = {stretch for stretch in stretches if stretch}
-    names.update(part for stretch in stretches if "." in stretch for part in stretch.split(".") if part)
+        stretches.update(name.replace("``", "`") for name in _BACK_QUOTED.findall(text))
+    names = set(stretches)
+    for stretch in stretches:
+        if "." in stretch:
+            names.update(stretch.split("."))
+    names.discard("")
     return names
 
 
