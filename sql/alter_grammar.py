@@ -54,6 +54,8 @@ def _one_property(grammar: Grammar, found: tuple[str, str], place: int) -> SetPr
 
 
 def _rename(grammar: Grammar) -> Rename:
+    if grammar.sees("COLUMN") and not (grammar.peek(1) is None or grammar.sees("COLUMN", ";")):
+        raise grammar.refusal("RENAME COLUMN is not offered: columns follow the definition", sqlstate=SYNTAX)
     if grammar.sees("TO") and grammar.sees_identifier(1):
         grammar.expect("TO")
     return Rename(grammar.expect_name("the view's new name"))

@@ -235,7 +235,7 @@ def _alter(cursor: Cursor) -> Forwarded | None:
     if cursor.accept("RENAME", "TO") and (renamed := _name(cursor)) is not None:
         # A bare new name stays in the database of the old one.
         return _written(name, name[:-1] + renamed if len(renamed) == 1 else renamed)
-    return _written(name)
+    return Forwarded(writes=(name,), keeps_rows=cursor.sees("ADD", "COLUMN") or cursor.sees("ADD", "COLUMNS"))
 
 
 def _drop(cursor: Cursor) -> Forwarded | None:

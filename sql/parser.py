@@ -37,14 +37,16 @@ __all__ = ["SyntaxProblem", "parse", "parse_about"]
 
 
 def _drop(grammar: Grammar) -> Command:
-    """Doris' ON names the base table, which nothing depends on; RESTRICT is what happens anyway."""
+    """Doris' ON names the base table, which nothing depends on."""
     if_exists = grammar.accept("IF", "EXISTS")
     name = grammar.expect_name("the view's name")
     if grammar.accept("ON"):
         grammar.expect_name("a table's name after ON")
-    grammar.accept("RESTRICT")
+    restrict = grammar.accept("RESTRICT")
+    if grammar.sees("CASCADE"):
+        raise grammar.refusal("CASCADE is not offered: drop the views that read this one first", sqlstate=SYNTAX)
     grammar.expect_end()
-    return DropMaterializedView(name, if_exists)
+    return DropMaterializedView(name, if_exists, restrict)
 
 
 @dataclass(slots=True)

@@ -152,6 +152,8 @@ class CreateMaterializedView:
 class DropMaterializedView:
     name: Parts
     if_exists: bool = False
+    restrict: bool = False
+    """RESTRICT: not while another materialized view reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ class RefreshMaterializedView:
     name: Parts
     method: Method | None = None
     partitions: tuple[str, ...] = ()
-    """Names as SHOW PARTITIONS gives them."""
+    """Names as SHOW PARTITIONS gives them, or `column=value`."""
     with_data: bool = True
     """False: PostgreSQL's WITH NO DATA; the view is emptied and must be refreshed before it can be read."""
     wait: bool = True
@@ -328,6 +330,8 @@ class Forwarded:
     """`creates_view` names a SQL function: found in the `calls`, not the `reads`, of the statements that use it."""
     calls: tuple[Parts, ...] = ()
     """Names that stand before a bracket, built-in functions among them: a SQL function may hold a query."""
+    keeps_rows: bool = False
+    """The writes leave rows and present columns as they are: ALTER TABLE … ADD COLUMN."""
     writes_files: bool = False
     """INSERT OVERWRITE DIRECTORY: the files may be those of any table."""
     touches_rows: bool = True

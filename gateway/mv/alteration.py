@@ -15,7 +15,7 @@ from dataclasses import replace
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchView, StatementFailed, UpstreamLost
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry, Leftover
-from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation, unbroken
+from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation, check_refreshing, unbroken
 from gateway.mv.executor import Executor
 from gateway.mv.janitor import Janitor
 from gateway.mv.model import MaterializedView
@@ -262,6 +262,7 @@ def changed(view: MaterializedView, change: Change) -> MaterializedView:
                 )
             return replace(view, properties={key: view.properties[key] for key in view.properties if key not in keys})
         case SetRefreshing(said):
+            check_refreshing(view.name, said)
             before = view.clauses.refreshing
             trigger = said.trigger or before.trigger
             schedule = said.schedule if said.trigger else before.schedule

@@ -163,7 +163,7 @@ class Catalog:
     def _staleness(self, view_id: str, above: frozenset[str]) -> Staleness | None:
         entry = self._entries.get(view_id)
         if entry is None or view_id in above:
-            return Staleness(0, f"the materialized view {view_id} was dropped")
+            return Staleness(0, "it was dropped")
         view, ledger = entry.view, entry.ledger
         if not view.built:
             return Staleness(view.created_at, "it was not built yet")
@@ -181,9 +181,13 @@ class Catalog:
         return min(reasons, key=lambda each: each.since) if reasons else None
 
     def _base_staleness(self, view: MaterializedView, base: str, above: frozenset[str]) -> Staleness | None:
-        entry = self._entries.get(base)
+        entry, known = self._entries.get(base), view.base_name(base)
         if entry is None:
-            return Staleness(view.current.started_at, f"the materialized view {base}, which it reads, was dropped")
+            return Staleness(view.current.started_at, f"the materialized view {known}, which it reads, was dropped")
+        if known != str(entry.view.name):
+            return Staleness(
+                view.current.started_at, f"the materialized view {known}, which it reads, is {entry.view.name} now"
+            )
         if view.current.watermark.views.get(base) != entry.view.current.number:
             return Staleness(view.current.started_at, f"the materialized view {entry.view.name} was refreshed")
         below = self._staleness(base, above)
@@ -202,6 +206,10 @@ class Catalog:
         """Whether the view's grace period is not over; it has none before it is built."""
         view = self.entry(view_id).view
         return view.built and self._now_ms() < staleness.since + view.grace_ms
+
+    def names_of(self, ids: Iterable[str]) -> dict[str, TableName]:
+        """The names of those of the views that exist."""
+        return {view_id: entry.view.name for view_id in ids if (entry := self._entries.get(view_id))}
 
     def reads(self, view_id: str) -> frozenset[str]:
         """The view itself and all views below it."""
@@ -236,6 +244,12 @@ class Catalog:
         at, tables = self._now_ms(), write.tables or frozenset()
         for entry in self._entries.values():
             entry.ledger.end(write.number, at, tables)
+
+    def forget_write(self, write: Write) -> None:
+        """Spark could not even parse the statement. (A stored mark stays: it only matters after a restart.)"""
+        self.writes.end(write)
+        for entry in self._entries.values():
+            entry.ledger.forget(write.number)
 
     def suspect_write(self, write: Write) -> Write:
         """Notes that a write was cancelled or lost: it counts as ended, and as another one that is still open.

@@ -82,6 +82,10 @@ class Ledger:
         if self.open.pop(write, None) is not None:
             self.touch(at, tables)
 
+    def forget(self, write: int) -> None:
+        """A write was refused before it did anything."""
+        self.open.pop(write, None)
+
     def touch(self, at: int, tables: frozenset[TableName]) -> None:
         """Something that the view reads has changed."""
         self.events += 1

@@ -16,7 +16,15 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 
-from gateway.errors import DefinitionRefused, FreshgateError, NameTaken, NoSuchView, StatementFailed, UpstreamLost
+from gateway.errors import (
+    DefinitionRefused,
+    FreshgateError,
+    NameTaken,
+    NoSuchView,
+    NotAllowed,
+    StatementFailed,
+    UpstreamLost,
+)
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry, Leftover, definition_of, enter
 from gateway.mv.executor import VERSIONS_RESERVED, Executor, Report, definition_reads, in_words_of
@@ -29,7 +37,7 @@ from gateway.mv.schemas import Schemas
 from sql import maintenance, view_properties
 from sql.determinism import DATE_FUNCTIONS, SAMPLE, nondeterministic
 from sql.names import SESSION_CATALOG, Namespace, TableName
-from sql.statement import Clauses, CreateMaterializedView
+from sql.statement import Clauses, CreateMaterializedView, DropMaterializedView, Refreshing
 
 log = logging.getLogger(__name__)
 
@@ -102,23 +110,45 @@ class Creation:
                 raise
             await unbroken(self._publish(entry, caller))
 
-    async def check(self, statement: CreateMaterializedView, name: TableName, caller: Caller) -> Sources:
-        """What the definition would read, if the view were created now. Raises what `create` refuses without Spark."""
+    async def check(self, statement: CreateMaterializedView, name: TableName, caller: Caller) -> tuple[Sources, str]:
+        """What the definition would read, if the view were created now, and Spark's plan of it.
+
+        Raises what `create` refuses, as far as that is known without creating anything.
+        """
         await self._may_create(statement, name, caller.user)
+        try:
+            # EXPLAIN puts an error into its answer, where nobody sees it; this raises it.
+            described = await caller.session.run(f"DESCRIBE QUERY {statement.query}")
+            plan = (await caller.session.run(f"EXPLAIN EXTENDED {statement.query}")).rows[0][0]
+        except StatementFailed as error:
+            raise _not_taken(name, error, str(error)) from error
+        names = [column.name for column in statement.columns] or [row[0] for row in described.rows]
+        types = [json.dumps({"name": row[1].partition("(")[0]}) for row in described.rows]
+        relation = Relation(
+            name, RelationKind.VIEW, statement.query, caller.namespace, tuple(zip(names, types, strict=False))
+        )
         sources = await self._relations.sources_of(definition_reads(statement.query, caller.namespace))
         self._check_sources(name, sources)
-        return sources
+        _check_clauses(name, statement.clauses, relation)
+        _refuse_nondeterministic(statement, name, nondeterministic(statement.query, plan))
+        return sources, plan.partition("== Physical Plan ==")[2].strip()
 
-    async def drop(self, name: TableName, *, if_exists: bool, caller: Caller) -> None:
+    async def drop(self, statement: DropMaterializedView, caller: Caller, report: Report) -> None:
         """Drops the public view in the caller's session, so that Spark checks his rights, too; then the rest."""
+        name = TableName.resolve(statement.name, caller.namespace)
         async with self._catalog.name_lock(name):
             view = self._catalog.named(name)
             if view is None:
                 error = await self.no_such_view(name)
-                if if_exists and error.sqlstate == NoSuchView.sqlstate:
+                if statement.if_exists and error.sqlstate == NoSuchView.sqlstate:
                     return
                 raise error
             self._rights.check(caller.user, view, "drop it")
+            above = ", ".join(str(each.name) for each in self._catalog.views() if view.id in each.views)
+            if above and statement.restrict:
+                raise NotAllowed(f"The materialized view {name} is read by {above}. Drop that first.", "2BP01")
+            if above:
+                report(f"Warning: {above} cannot be refreshed without {name}")
             await self._executor.stop(view.id)
             await unbroken(self._drop(self._catalog.entry(view.id), caller.session))
 
@@ -168,6 +198,8 @@ class Creation:
             )
         relation = await self._metastore.relation(name)
         if relation is not None:
+            if self._catalog.named(name) is not None:
+                raise NameTaken(f"The materialized view {name} exists already. Drop it first, or choose another name.")
             kind = "table" if relation.kind is RelationKind.TABLE else "view"
             raise NameTaken(f"{name} exists already and is a {kind}, not a materialized view. Choose another name.")
         if name.database not in await self._metastore.databases():
@@ -198,7 +230,7 @@ class Creation:
         except StatementFailed as error:
             prefix = len(text) - len(statement.query)
             said = in_words_of(name, definition, _moved(str(error), prefix))
-            raise StatementFailed(said, sqlstate=error.sqlstate) from error
+            raise _not_taken(name, error, said) from error
 
     async def _with_generated_aliases(self, text: str, session: SqlSession) -> None:
         """Spark refuses expressions without an alias in permanent views, but not under this setting."""
@@ -238,6 +270,7 @@ class Creation:
             tables=sources.tables,
             schemas={},
             views=sources.views,
+            view_names=self._catalog.names_of(sources.views),
             properties=dict(statement.properties),
             comment=statement.comment,
             current=Version(NEVER_BUILT if statement.clauses.deferred else 1, now, now, Watermark(0)),
@@ -271,20 +304,7 @@ class Creation:
                 plan = (await session.run(maintenance.explain_definition(definition.name))).rows[0][0]
             finally:
                 await session.run(f"RESET {PLAN_FIELDS}")
-        found = nondeterministic(definition.view_text, plan)
-        dates_only = found <= DATE_FUNCTIONS
-        if not found or (dates_only and view_properties.allows_nondeterministic(dict(statement.properties))):
-            return
-        named = ", ".join(f"{function}()" if function != SAMPLE else "TABLESAMPLE" for function in sorted(found))
-        advice = (
-            "Set the property 'enable_nondeterministic_function' = 'true' if the value of the last refresh is what "
-            "readers should see."
-            if dates_only
-            else "Compute it in the queries that read the view instead."
-        )
-        raise DefinitionRefused(
-            f"The definition of materialized view {name} can not contain nonDeterministic expression: {named}. {advice}"
-        )
+        _refuse_nondeterministic(statement, name, nondeterministic(definition.view_text, plan))
 
     async def _abandon(self, storage: TableName, entry: Entry | None) -> None:
         """Nothing of a view that was not published is left."""
@@ -321,7 +341,9 @@ class Creation:
         async with entry.lock:
             mark = entry.ledger.events
             entry.view = enter(entry, version, contains, mark, view.versions_reserved)
-            self._catalog.replace(entry, replace(entry.view, schemas=schemas))
+            names = self._catalog.names_of(view.views)
+            report(f"Built materialized view {view.name} in {(self._now_ms() - started_at) / 1000:.2f} s")
+            self._catalog.replace(entry, replace(entry.view, schemas=schemas, view_names=names))
             tasks = self._executor.end_task(entry, number, task, version.number)
             properties = {**stored.write_view(entry.view), **tasks}
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
@@ -398,17 +420,47 @@ class Creation:
 
     async def no_such_view(self, name: TableName) -> NoSuchView:
         """The error that says what stands in the place of a materialized view, or that nothing does."""
+        if name.catalog != SESSION_CATALOG:
+            return NoSuchView(
+                f"There is no materialized view {name}: they live in Spark's own catalog. Leave {name.catalog} out."
+            )
         relation = await self._metastore.relation(name)
         if relation is not None:
             kind = "TABLE" if relation.kind is RelationKind.TABLE else "VIEW"
             return NoSuchView(
-                f"{name} is not a materialized view but a {kind}. Use the statement for that, as DROP {kind} {name}.",
+                f"{name} is not a materialized view but a {kind}. Use Spark's own statement for a {kind} (such as "
+                f"DROP {kind}, ALTER {kind}, SHOW CREATE TABLE).",
                 sqlstate="42809",
             )
         return NoSuchView(f"There is no materialized view {name}. See SHOW MATERIALIZED VIEWS IN {name.database}.")
 
     async def has_database(self, name: str) -> bool:
         return name in await self._metastore.databases()
+
+
+def _not_taken(name: TableName, error: StatementFailed, said: str) -> StatementFailed:
+    hint = " (Places count from its first word. Clauses of CREATE stand before AS.)"
+    return StatementFailed(
+        f"Spark does not take the definition of materialized view {name}.{hint if error.sqlstate == '42601' else ''}",
+        sqlstate=error.sqlstate,
+        cause=said,
+    )
+
+
+def _refuse_nondeterministic(statement: CreateMaterializedView, name: TableName, found: frozenset[str]) -> None:
+    dates_only = found <= DATE_FUNCTIONS
+    if not found or (dates_only and view_properties.allows_nondeterministic(dict(statement.properties))):
+        return
+    named = ", ".join(f"{function}()" if function != SAMPLE else "TABLESAMPLE" for function in sorted(found))
+    advice = (
+        "Set the property 'enable_nondeterministic_function' = 'true' if the value of the last refresh is what "
+        "readers should see."
+        if dates_only
+        else "Compute it in the queries that read the view instead."
+    )
+    raise DefinitionRefused(
+        f"The definition of materialized view {name} can not contain nonDeterministic expression: {named}. {advice}"
+    )
 
 
 def _new_id(name: TableName) -> str:
@@ -444,12 +496,14 @@ def _check_clauses(view: TableName, clauses: Clauses, definition: Relation) -> N
     for clause, columns in named:
         for column in columns:
             if column.lower() not in types:
-                what = "partition column can not find from sql select column" if clause == "PARTITION BY" else "unknown"
+                what = "partition column can not find from sql select column"
+                what = what if clause == "PARTITION BY" else "there is no such column"
                 raise DefinitionRefused(
                     f"{clause} of materialized view {view}: {what}: {column}. Its columns are "
                     f"{', '.join(name for name, _ in definition.columns)}.",
                     sqlstate="42703",
                 )
+    check_refreshing(view, clauses.refreshing)
     if clauses.partitioning is not None:
         kind = types[clauses.partitioning.column.lower()]
         allowed = TRUNCATED_TYPES if clauses.partitioning.unit else PARTITION_TYPES
@@ -458,6 +512,16 @@ def _check_clauses(view: TableName, clauses: Clauses, definition: Relation) -> N
                 f"The materialized view {view} cannot be partitioned by {clauses.partitioning.column} of type {kind}: "
                 f"only support {', '.join(sorted(allowed))}. Partition by another column."
             )
+
+
+def check_refreshing(view: TableName, refreshing: Refreshing) -> None:
+    """Raises DefinitionRefused for a schedule that would keep Spark busy with nothing else."""
+    if refreshing.schedule is not None and refreshing.schedule.unit == "SECOND":
+        raise DefinitionRefused(
+            f"The schedule of materialized view {view}: interval time unit can not be second. "
+            f"Write MINUTE, HOUR, DAY or WEEK.",
+            sqlstate="22023",
+        )
 
 
 def _moved(message: str, prefix: int) -> str:

@@ -43,6 +43,8 @@ GONE = frozenset({"42P01", "42704", "42703", "51024"})
 """SQLSTATEs by which Spark says that what a definition reads is not there any more: a table, its database, a column,
 or a view's column with the type it had."""
 
+GONE_SECONDS = 30.0
+
 Report = Callable[[str], None]
 """Takes one line for the log of the operation that waits."""
 
@@ -85,6 +87,8 @@ class Executor:
         self._sequence = count(1)
         self._next_versions: dict[str, int] = {}
         self._last_task_id = 0
+        self._gone: dict[str, tuple[int, float, str]] = {}
+        """Views whose refresh failed for good: the last event then, until when that counts, and the error."""
         self._background: set[asyncio.Task[None]] = set()
         self.recomputes = 0
         """Refreshes that ran a definition since the start."""
@@ -131,7 +135,23 @@ class Executor:
         try:
             await self.refresh(view_id, cause, lambda _: None)
         except FreshgateError as error:
-            log.warning("%s", error)
+            log.debug("a refresh in the background failed: %s", error)
+
+    def known_gone(self, view_id: str) -> str | None:
+        """Why a refresh cannot work, where one has just failed because what the definition reads is gone.
+
+        It is tried again when something that the view reads has changed, or after GONE_SECONDS: the table may come
+        back in a way that nobody notices here.
+        """
+        entry = self._catalog.find(view_id)
+        gone = self._gone.get(view_id)
+        if entry is None or gone is None or not entry.view.built:
+            return None
+        event, until, error = gone
+        if event != entry.ledger.events or time.monotonic() > until:
+            del self._gone[view_id]
+            return None
+        return error
 
     async def empty(self, view_id: str, cause: Cause) -> None:
         """Takes the view's rows away: it counts as never built. Raises what Spark raises."""
@@ -241,8 +261,7 @@ class Executor:
     def begin_task(self, entry: Entry, cause: Cause) -> tuple[int, Task]:
         """A task that runs now, with its number in the view's history."""
         staleness = self._catalog.staleness(entry.view.id)
-        asked = "everything was asked for" if cause.complete else None
-        reason = asked or (staleness.reason if staleness else "a read asked for it")
+        reason = asked_for(cause) or (staleness.reason if staleness else "a read asked for it")
         task = Task(cause.task_id or self._new_task_id(), cause, reason, self._now_ms())
         return entry.history.begin(task), task
 
@@ -286,7 +305,10 @@ class Executor:
             self._fail_task(entry, number, task, TaskStatus.CANCELED, "nobody waits for it any more, or it was stopped")
             raise
         except FreshgateError as error:
+            if isinstance(error, BaseTableMissing):
+                self._gone[entry.view.id] = entry.ledger.events, time.monotonic() + GONE_SECONDS, str(error)
             self._fail_task(entry, number, task, TaskStatus.FAILED, str(error))
+            log.warning("%s", error)
             raise
 
     async def _recompute(self, entry: Entry, number: int, task: Task) -> None:
@@ -309,7 +331,7 @@ class Executor:
             raise
         except FreshgateError as error:
             self._discard(entry, plan)
-            raise _failure(view, error) from error
+            raise await self._failure(view, error) from error
         except asyncio.CancelledError:
             self._discard(entry, plan)
             raise
@@ -352,7 +374,13 @@ class Executor:
             if self._catalog.find(present.id) is not entry:
                 raise _stopped(present)
             # An ALTER may have changed all else meanwhile.
-            view = replace(entry.view, tables=present.tables, views=present.views, schemas=schemas)
+            view = replace(
+                entry.view,
+                tables=present.tables,
+                views=present.views,
+                schemas=schemas,
+                view_names=self._catalog.names_of(present.views),
+            )
             mark, reserved, tasks = entry.ledger.events, plan.version + VERSIONS_RESERVED, end_task(plan.version)
             properties = {**stored.write_bases(view), **stored.write_version(version, mark, reserved), **tasks}
             await session.run(maintenance.set_properties(view.storage, properties))
@@ -365,6 +393,19 @@ class Executor:
             self._catalog.replace(entry, view)
             entry.view = catalog_module.enter(entry, version, contains, mark, reserved)
         self._retire(view, old)
+
+    async def _failure(self, view: MaterializedView, error: FreshgateError) -> RefreshFailed:
+        kept = f"version {view.current.number} stays published" if view.built else "it has no rows yet"
+        said = f"The refresh of materialized view {view.name} failed; {kept}. "
+        cause = in_words_of(view.name, view.definition, str(error))
+        if error.sqlstate not in GONE:
+            advice = f"Mend the cause and run REFRESH MATERIALIZED VIEW {view.name}, or read again."
+            return RefreshFailed(said + advice, sqlstate=error.sqlstate, cause=cause)
+        self._schemas.forget(view.tables)
+        changes = await self._schemas.changes(view)
+        said += f"What it reads has changed: {changes}. " if changes else ""
+        advice = "Bring that back, or replace the view with CREATE OR REPLACE MATERIALIZED VIEW."
+        return BaseTableMissing(said + advice, sqlstate=error.sqlstate, cause=cause)
 
     async def _switch(self, entry: Entry, version: int, session: SqlSession) -> None:
         """The commit point."""
@@ -422,6 +463,13 @@ class Executor:
             report(line)
 
 
+def asked_for(cause: Cause) -> str:
+    """Why everything is recomputed, where that was asked for; empty otherwise."""
+    if cause.partitions:
+        return "partitions were asked for, and single ones are not refreshed yet"
+    return "everything was asked for" if cause.complete else ""
+
+
 def in_words_of(view: TableName, definition: TableName, message: str) -> str:
     """Spark's message with the view's name for that of its definition, which no user has ever seen."""
     return message.replace(definition.quoted, view.quoted).replace(str(definition), str(view))
@@ -436,14 +484,4 @@ def _stopped(view: MaterializedView) -> RefreshFailed:
     return RefreshFailed(
         f"The refresh of materialized view {view.name} was stopped, because the view was dropped or replaced. "
         f"Run the statement again."
-    )
-
-
-def _failure(view: MaterializedView, error: FreshgateError) -> RefreshFailed:
-    kind = BaseTableMissing if error.sqlstate in GONE else RefreshFailed
-    return kind(
-        f"The refresh of materialized view {view.name} failed; version {view.current.number} stays published. "
-        f"Mend the cause and run REFRESH MATERIALIZED VIEW {view.name}, or read again.",
-        sqlstate=error.sqlstate,
-        cause=in_words_of(view.name, view.definition, str(error)),
     )

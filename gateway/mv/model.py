@@ -141,6 +141,8 @@ class MaterializedView:
     schemas: Mapping[TableName, Schema]
     """Of the base tables, as the last successful refresh saw them; a table that could not be described is left out."""
     views: frozenset[str]
+    view_names: Mapping[str, TableName]
+    """The names of `views`, by id, as the last successful refresh knew them."""
     properties: Mapping[str, str]
     comment: str | None
     current: Version
@@ -156,6 +158,10 @@ class MaterializedView:
     def built(self) -> bool:
         """Whether it has rows that a refresh wrote, be they none."""
         return self.current.number != NEVER_BUILT
+
+    def base_name(self, view_id: str) -> str:
+        """The name under which the definition reads another view, also after that was dropped or renamed."""
+        return str(self.view_names.get(view_id, view_id))
 
     @property
     def when_stale(self) -> WhenStale:

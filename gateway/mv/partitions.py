@@ -20,6 +20,13 @@ class Partition:
     name: str
     range: str
     rows: int
+    value: str | None = None
+    """Spark's text of it; None for NULL, and where the view is not partitioned."""
+
+    def is_called(self, name: str, column: str) -> bool:
+        """Whether `name` means it: as SHOW PARTITIONS has it, or as Spark's `column=value`."""
+        said, equals, value = name.partition("=")
+        return name == self.name or (bool(equals) and said.lower() == column.lower() and value == self.value)
 
 
 def partition(partitioning: Partitioning, value: str | None, kind: str, rows: int) -> Partition:
@@ -31,9 +38,9 @@ def partition(partitioning: Partitioning, value: str | None, kind: str, rows: in
         return Partition("p_NULL", "(NULL)", rows)
     bounds = _bounds(value, partitioning.unit) if kind == "date" or partitioning.unit else None
     if bounds is None:
-        return Partition(_name(value), f"('{value}')", rows)
+        return Partition(_name(value), f"('{value}')", rows, value)
     low, high = bounds
-    return Partition(_name(f"{low},{high}"), f"[('{low}'), ('{high}'))", rows)
+    return Partition(_name(f"{low},{high}"), f"[('{low}'), ('{high}'))", rows, value)
 
 
 def _bounds(value: str, unit: str | None) -> tuple[str, str] | None:

@@ -107,6 +107,7 @@ def write_bases(view: MaterializedView) -> dict[str, str]:
         **_text("tables", json.dumps(sorted(_name(table) for table in view.tables))),
         **_text("schemas", json.dumps(schemas, sort_keys=True)),
         **_text("views", json.dumps(sorted(view.views))),
+        **_text("view_names", json.dumps({base: _name(name) for base, name in sorted(view.view_names.items())})),
     }
 
 
@@ -222,6 +223,9 @@ def read_view(
             tables=frozenset(_read_name(name) for name in json.loads(_required(properties, "tables"))),
             schemas=_read_schemas(json.loads(_optional(properties, "schemas", "{}"))),
             views=frozenset(json.loads(_required(properties, "views"))),
+            view_names={
+                base: _read_name(name) for base, name in json.loads(_optional(properties, "view_names", "{}")).items()
+            },
             properties=json.loads(_required(properties, "properties")),
             comment=json.loads(_required(properties, "comment")),
             current=_read_version(properties, current),

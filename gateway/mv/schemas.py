@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from gateway.errors import StatementFailed
+from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.catalog import Catalog
 from gateway.mv.model import MaterializedView, Schema, State
 from gateway.mv.ports import Metastore, RelationKind
@@ -63,20 +63,39 @@ class Schemas:
         today = await self.of({table for view in listed for table in view.schemas})
         return {view.id: self._state(view, today) for view in listed}
 
+    async def has_new_columns(self, view: MaterializedView) -> bool:
+        """Whether a base table has columns that the last refresh did not see: `SELECT *` means more of them today."""
+        today = await self.of(view.schemas)
+        return any(
+            len(today[table].columns) > len(schema.columns) for table, schema in view.schemas.items() if table in today
+        )
+
+    async def changes(self, view: MaterializedView) -> str:
+        """What of the base tables is not as the last refresh saw it; empty where all is. Never raises."""
+        try:
+            return self._changes(view, await self.of(view.schemas))
+        except FreshgateError:
+            return ""
+
     def _state(self, view: MaterializedView, today: Mapping[TableName, Schema]) -> tuple[State, str]:
         if not view.built:
             return State.INIT, ""
+        changes = self._changes(view, today)
+        return (State.SCHEMA_CHANGE, changes) if changes else (State.NORMAL, "")
+
+    def _changes(self, view: MaterializedView, today: Mapping[TableName, Schema]) -> str:
         changes = [
             change
             for table, schema in sorted(view.schemas.items(), key=lambda item: item[0])
             for change in differences(table, schema, today.get(table))
         ]
-        changes += [
-            f"the materialized view {base} was dropped"
-            for base in sorted(view.views)
-            if self._catalog.find(base) is None
-        ]
-        return (State.SCHEMA_CHANGE, "; ".join(changes)) if changes else (State.NORMAL, "")
+        for base in sorted(view.views):
+            known, entry = view.base_name(base), self._catalog.find(base)
+            if entry is None:
+                changes.append(f"the materialized view {known} was dropped")
+            elif known != str(entry.view.name):
+                changes.append(f"the materialized view {known} was renamed to {entry.view.name}")
+        return "; ".join(changes)
 
 
 def differences(table: TableName, before: Schema, now: Schema | None) -> list[str]:

@@ -118,8 +118,8 @@ class CatalogTables:
                 view.name.table,
                 _moment(view.current.published_at) if view.built else None,
                 _moment(view.current.started_at) if view.built else None,
-                True,
-                REFRESH_INTERVAL_MINUTES,
+                view.properties.get("enable_refresh", "true") == "true",
+                _minutes(view.properties.get("refresh_interval_minutes")),
                 _moment(view.current.published_at),
                 self._catalog.is_stale(view.id),
             )
@@ -130,19 +130,23 @@ class CatalogTables:
 
     # --- ours --------------------------------------------------------------------------------------
 
-    async def materialized_views(self) -> Table:
+    async def materialized_views(self, *, measured: bool) -> Table:
+        """`measured`: rows and bytes are asked for, which Spark must count for versions that are new."""
         views = self._catalog.views()
         states = await self._schemas.states(views)
-        measures = await self._measures.of(views)
-        return Table(MATERIALIZED_VIEWS, [self._everything(view, states[view.id], measures[view.id]) for view in views])
+        measures = await self._measures.of(views) if measured else {}
+        return Table(
+            MATERIALIZED_VIEWS, [self._everything(view, states[view.id], measures.get(view.id)) for view in views]
+        )
 
     def _everything(
-        self, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure]
+        self, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure] | None
     ) -> tuple[Value, ...]:
         history = self._catalog.entry(view.id).history
         last, last_refresh = history.last, history.last_refresh
         staleness = self._catalog.staleness(view.id)
-        current = measures.get(view.current.number, Measure(0, 0))
+        measured = measures if measures is not None else {}
+        current = measured.get(view.current.number, Measure(0, 0)) if measures is not None and view.built else None
         return (
             view.name.database,
             view.name.table,
@@ -155,13 +159,13 @@ class CatalogTables:
             _moment(staleness.since) if staleness and staleness.since else None,
             view.when_stale.value,
             view.grace_ms // 1000,
-            (view.clauses.refreshing.trigger or Trigger.MANUAL).value,
+            info.trigger_of(view),
             create_text.recurring_strategy(view.clauses),
             view.current.number if view.built else None,
-            len(measures),
-            current.rows if view.built else None,
-            current.bytes if view.built else None,
-            sum(measure.bytes for measure in measures.values()),
+            len(measured) if measures is not None else None,
+            current.rows if current else None,
+            current.bytes if current else None,
+            sum(measure.bytes for measure in measured.values()) if measures is not None else None,
             ", ".join(info.base_names(self._catalog, view)),
             _moment(view.current.published_at) if view.built else None,
             view.current.method if view.built else None,
@@ -174,6 +178,13 @@ class CatalogTables:
             view.query,
             str(view.storage),
         )
+
+
+def _minutes(text: str | None) -> int:
+    try:
+        return int(float(text)) if text is not None else REFRESH_INTERVAL_MINUTES
+    except (ValueError, OverflowError):
+        return REFRESH_INTERVAL_MINUTES
 
 
 def number_of(text: str) -> int:

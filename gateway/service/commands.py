@@ -9,7 +9,7 @@ from gateway.errors import FreshgateError, NoSuchView
 from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Caller, Creation
-from gateway.mv.executor import Executor, Report
+from gateway.mv.executor import Executor, Report, asked_for
 from gateway.mv.model import Cause, MaterializedView
 from gateway.mv.partitions import Partition, partition
 from gateway.mv.planner import RefreshPlan, plan_refresh
@@ -67,10 +67,8 @@ class Commands:
             case CreateMaterializedView():
                 await self._creation.create(command, await _caller(session), report)
                 return NO_ROWS
-            case DropMaterializedView(name, if_exists):
-                caller = await _caller(session)
-                resolved = TableName.resolve(name, caller.namespace)
-                await self._creation.drop(resolved, if_exists=if_exists, caller=caller)
+            case DropMaterializedView():
+                await self._creation.drop(command, await _caller(session), report)
                 return NO_ROWS
             case AlterMaterializedView():
                 await self._alteration.alter(command, await _caller(session))
@@ -79,8 +77,9 @@ class Commands:
                 return await self._refresh(command, session, report)
             case ShowMaterializedViews():
                 return await self._show(command, session)
-            case ShowCreate():
-                return info.show_create(command, await self._view(command.name, session))
+            case ShowCreate(name):
+                view = await self._view(name, session)
+                return info.show_create(command, view, frozen=await self._schemas.has_new_columns(view))
             case Describe():
                 return await self._describe(command, session)
             case ShowPartitions(name):
@@ -96,7 +95,7 @@ class Commands:
             case Explain(CreateMaterializedView() as statement):
                 return await self._explain_create(statement, session)
             case Explain(RefreshMaterializedView() as statement):
-                return self._explain_refresh(statement, await self._view(statement.name, session))
+                return await self._explain_refresh(statement, await self._view(statement.name, session))
         raise FreshgateError(f"The gateway does not run {type(command).__name__}.", sqlstate="0A000")
 
     async def databases(self, text: str, session: Session, _: Report) -> Result:
@@ -135,7 +134,7 @@ class Commands:
         self._rights.check(session.user, view, "refresh it")
         if command.partitions:
             await self._check_partitions(view, command.partitions)
-        cause = Cause("MANUAL", session.user, partitions=command.partitions, complete=command.method is not Method.AUTO)
+        cause = _cause(command, session.user)
         if not command.with_data:
             await self._executor.empty(view.id, cause)
             return NO_ROWS
@@ -145,8 +144,9 @@ class Commands:
         return NO_ROWS
 
     async def _check_partitions(self, view: MaterializedView, names: Iterable[str]) -> None:
-        known = {partition.name for partition in await self._partitions(view)}
-        missing = [name for name in names if name not in known]
+        known = await self._partitions(view)
+        column = view.clauses.partitioning.column if view.clauses.partitioning else ""
+        missing = [name for name in names if not any(each.is_called(name, column) for each in known)]
         if missing:
             raise NoSuchView(
                 f"partition not exist: {', '.join(missing)} of materialized view {view.name}. "
@@ -170,7 +170,7 @@ class Commands:
 
     # --- explaining --------------------------------------------------------------------------------
 
-    def _explain_refresh(self, statement: RefreshMaterializedView, view: MaterializedView) -> Result:
+    async def _explain_refresh(self, statement: RefreshMaterializedView, view: MaterializedView) -> Result:
         bases = [
             entry.view.name
             for base in sorted(view.views)
@@ -179,20 +179,18 @@ class Commands:
         plan: RefreshPlan | None = None
         if statement.method is not Method.AUTO or self._catalog.is_stale(view.id):
             staleness = self._catalog.staleness(view.id)
-            reason = "everything was asked for" if statement.method is not Method.AUTO else ""
+            reason = asked_for(_cause(statement, "")) or (staleness.reason if staleness else "")
             plan = plan_refresh(
-                view,
-                self._executor.expected_version(view),
-                reason or (staleness.reason if staleness else ""),
-                renew_listing=self._executor.renew_listing,
+                view, self._executor.expected_version(view), reason, renew_listing=self._executor.renew_listing
             )
-        return info.explain_refresh(self._catalog, plan, view, map(str, bases))
+        changes = await self._schemas.changes(view)
+        return info.explain_refresh(self._catalog, plan, view, map(str, bases), changes)
 
     async def _explain_create(self, statement: CreateMaterializedView, session: Session) -> Result:
         caller = await _caller(session)
         name = TableName.resolve(statement.name, caller.namespace)
-        sources = await self._creation.check(replace(statement, if_not_exists=False), name, caller)
-        plan = (await caller.session.run(f"EXPLAIN {statement.query}")).rows[0][0]
+        checked = replace(statement, if_not_exists=False)
+        sources, plan = await self._creation.check(checked, name, caller)
         clauses, properties = statement.clauses, dict(statement.properties)
         reads = [
             *map(str, sorted(sources.tables)),
@@ -209,6 +207,11 @@ class Commands:
             "built": "by the first refresh" if clauses.deferred else "at once",
         }
         return info.explain_create(name, facts, plan)
+
+
+def _cause(statement: RefreshMaterializedView, user: str) -> Cause:
+    complete = statement.method is not Method.AUTO
+    return Cause("MANUAL", user, partitions=statement.partitions, complete=complete)
 
 
 async def _caller(session: Session) -> Caller:

@@ -27,12 +27,14 @@ from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
 from gateway.wire.message import ExecuteCall, Handle, Head
 from gateway.wire.sasl import Login
+from sql.classify import glance
 
 log = logging.getLogger(__name__)
 
 NOSASL = "NOSASL"
 ANONYMOUS = "anonymous"
 """Name and password of clients that give none, as Hive's drivers have it."""
+PARSE_ERROR = "42601"
 CLOSE_SECONDS = 10.0
 """For telling Spark that a lost client's sessions are over."""
 OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATION_METHODS)
@@ -246,9 +248,9 @@ class Dispatch:
         self._outstanding = None
         handle = message.execute_handle(answer)
         if handle is None:
-            route.abandon(End.FAILED)
+            route.abandon(_refusal(call.statement, answer))
             return answer
-        operation = _watched(handle, route)
+        operation = _watched(handle, route, call.statement)
         self._sessions.add_operation(session, handle, operation)
         if not call.run_async:
             operation.end(End.SUCCEEDED)
@@ -312,7 +314,7 @@ class Dispatch:
             route.then.abandon(End.FAILED)
             status = message.reply_status(answer)
             raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return _watched(handle, route.then)
+        return _watched(handle, route.then, message.statement(payload).statement)
 
     async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
         """The client has gone while its statement was being started at Spark: it is ended there as well."""
@@ -465,7 +467,7 @@ def _status_seen(operation: ForwardedOperation, answer: bytes) -> bytes:
     state = message.operation_state(answer)
     if state in TERMINAL_STATES:
         operation.final_status = answer
-        operation.end(_ENDS.get(state, End.UNKNOWN))
+        operation.end(_end(operation, state, answer))
     return answer
 
 
@@ -477,12 +479,35 @@ def _fetched(operation: ForwardedOperation, payload: bytes, answer: bytes) -> by
     return answer
 
 
-def _watched(handle: Handle, route: Route) -> ForwardedOperation:
-    return ForwardedOperation(handle, [route.on_end] if route.ends else [], [route.on_close] if route.closes else [])
+def _watched(handle: Handle, route: Route, statement: str) -> ForwardedOperation:
+    operation = ForwardedOperation(handle)
+    if route.ends:
+        operation.on_end.append(route.on_end)
+        operation.runs_others = _runs_others(statement)
+    if route.closes:
+        operation.on_close.append(route.on_close)
+    return operation
+
+
+def _end(operation: ForwardedOperation, state: int | None, status: bytes) -> End:
+    end = _ENDS.get(state, End.UNKNOWN) if state is not None else End.UNKNOWN
+    refused = end is End.FAILED and message.operation_sqlstate(status) == PARSE_ERROR
+    return End.REFUSED if refused and not operation.runs_others else end
 
 
 _ENDS = {2: End.SUCCEEDED, 5: End.FAILED}
 """FINISHED and ERROR; a cancelled or timed-out statement may still commit."""
+
+
+def _refusal(statement: str, answer: bytes) -> End:
+    """How a statement ended that Spark answered with an error at once."""
+    refused = message.reply_status(answer).sqlstate == PARSE_ERROR
+    return End.REFUSED if refused and not _runs_others(statement) else End.FAILED
+
+
+def _runs_others(statement: str) -> bool:
+    """A script, or EXECUTE IMMEDIATE: a parse error may come after a part of it was done."""
+    return not {"begin", "execute"}.isdisjoint(glance(statement).words)
 
 
 async def _decided(decision: Decision) -> Forward | Answer:

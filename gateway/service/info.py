@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gateway.mv.catalog import Catalog
-from gateway.mv.model import Freshness, MaterializedView, State
+from gateway.mv.model import Freshness, MaterializedView, State, Task
 from gateway.mv.partitions import Partition
 from gateway.mv.planner import RefreshPlan
 from gateway.service.operation import Result
 from gateway.wire.rowset import Column, Type
 from sql import create_text, lineage, view_properties
-from sql.names import TableName
-from sql.statement import ShowCreate, Trigger
+from sql.names import TableName, quote
+from sql.statement import Clauses, ShowCreate, Trigger, WhenStale
 
 SHOW_COLUMNS = (
     Column("database", comment="Database of the materialized view"),
@@ -82,11 +82,19 @@ def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | dat
 
 def _mode(view: MaterializedView) -> str:
     """Hive's words where Hive has some."""
-    said = _MODES[view.clauses.refreshing.trigger or Trigger.MANUAL]
+    said = (
+        "Refresh on read" if trigger_of(view) == "READ" else _MODES[view.clauses.refreshing.trigger or Trigger.MANUAL]
+    )
     if not view.grace_ms:
         return f"{said} (Valid until source tables modified)"
     minutes, rest = divmod(view.grace_ms, 60_000)
     return f"{said} (Valid for {view.grace_ms / 1000:g}s)" if rest else f"{said} (Valid for {minutes}min)"
+
+
+def trigger_of(view: MaterializedView) -> str:
+    """What starts refreshes: READ where nothing else was said and reads do it."""
+    trigger = view.clauses.refreshing.trigger
+    return "READ" if trigger is None and view.when_stale is WhenStale.REFRESH else (trigger or Trigger.MANUAL).value
 
 
 _MODES = {
@@ -119,17 +127,22 @@ def _matcher(pattern: str | None) -> Callable[[str], object]:
 # --- one view ------------------------------------------------------------------------------------------
 
 
-def show_create(statement: ShowCreate, view: MaterializedView) -> Result:
-    """The statement that makes the view again, wherever it is run; columns as Doris or as Spark has them."""
-    text = create_statement(view)
+def show_create(statement: ShowCreate, view: MaterializedView, *, frozen: bool) -> Result:
+    """The statement that makes the view again, wherever it is run; columns as Doris or as Spark has them.
+
+    `frozen`: the base tables have more columns today than `SELECT *` meant, so the view's own are listed.
+    """
+    text = create_statement(view, frozen=frozen)
     if statement.kind == "MATERIALIZED VIEW":
         return Result((Column("Materialized View"), Column("Create Materialized View")), [(view.name.table, text)])
     return Result((Column("createtab_stmt"),), [(text,)])
 
 
-def create_statement(view: MaterializedView) -> str:
+def create_statement(view: MaterializedView, *, frozen: bool) -> str:
     found = lineage.relations(view.query)
     query = create_text.qualified(view.query, found.reads if found.exact else (), view.namespace)
+    if frozen and "*" in query:
+        query = f"SELECT {', '.join(map(quote, view.columns))} FROM (\n{query}\n)"
     return create_text.create_statement(
         view.name.quoted, view.listed, view.comment, view.clauses, view.properties, query
     )
@@ -161,17 +174,43 @@ def describe_extended(
         "Freshness": freshness,
         "Version": str(view.current.number),
         "Last Refresh": f"{moment(view.current.published_at)} UTC" if view.built else "never",
+        "Last Task": _last_task(catalog.entry(view.id).history.last),
         "Refresh": create_text.refresh_info(view.clauses),
         "When Stale": view.when_stale.value,
         "Grace Period": f"{view.grace_ms / 1000:g} seconds",
         "Base Tables": ", ".join(base_names(catalog, view)),
         "Rewrite Enabled": "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
+        **_layout(view.clauses),
         "Storage Table": str(view.storage),
     }
     rows = [tuple(row[:3]) for row in columns]
     rows += [("", "", ""), ("# Detailed Table Information", "", "")]
     rows += [(key, value, "") for key, value in details.items() if value is not None]
     return Result(DESCRIBE_COLUMNS, rows)
+
+
+def _last_task(task: Task | None) -> str | None:
+    if task is None:
+        return None
+    seconds = (task.finished_at - task.created_at) / 1000
+    return f"{task.status} in {seconds:.2f} s, {task.mode} because {task.reason}" + (task.error and f": {task.error}")
+
+
+def _layout(clauses: Clauses) -> dict[str, str | None]:
+    """How the rows are stored; what was not said is left out."""
+    partitioning, distribution, clustering = clauses.partitioning, clauses.distribution, clauses.clustering
+    unit = partitioning and partitioning.unit
+    return {
+        "Stored As": clauses.file_format or "parquet",
+        "Location": clauses.location,
+        "Partitioned By": (f"date_trunc({partitioning.column}, '{unit}')" if unit else partitioning.column)
+        if partitioning
+        else None,
+        "Distributed By": f"{', '.join(distribution.columns) or 'RANDOM'}, buckets: {distribution.buckets or 'AUTO'}"
+        if distribution
+        else None,
+        "Clustered By": ", ".join(clustering.distributed) if clustering else None,
+    }
 
 
 def show_properties(view: MaterializedView, key: str | None) -> Result:
@@ -208,12 +247,17 @@ def show_partitions(catalog: Catalog, view: MaterializedView, partitions: Sequen
 # --- EXPLAIN -------------------------------------------------------------------------------------------
 
 
-def explain_refresh(catalog: Catalog, plan: RefreshPlan | None, view: MaterializedView, bases: Iterable[str]) -> Result:
-    """What a refresh would do now; `plan` None: nothing. `bases` are the views below that are refreshed first."""
+def explain_refresh(
+    catalog: Catalog, plan: RefreshPlan | None, view: MaterializedView, bases: Iterable[str], changes: str
+) -> Result:
+    """What a refresh would do now; `plan` None: nothing. `bases` are the views below that are refreshed first,
+    `changes` what keeps the definition from meaning what it meant."""
     lines = [f"REFRESH MATERIALIZED VIEW {view.name}", f"freshness: {catalog.freshness(view.id).value}"]
     staleness = catalog.staleness(view.id)
     if staleness is not None:
         lines.append(f"because: {staleness.reason}")
+    if changes:
+        lines.append(f"state: SCHEMA_CHANGE, so it may fail: {changes}")
     if plan is None:
         lines.append("method: NOT_REFRESH, because nothing it reads has changed")
         return _lines(lines)

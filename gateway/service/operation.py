@@ -20,6 +20,8 @@ class End(Enum):
 
     SUCCEEDED = 1
     FAILED = 2
+    REFUSED = 4
+    """Spark could not parse the text, so nothing of it ran."""
     UNKNOWN = 3
     """Cancelled, closed while it ran, or lost: it may have succeeded, or still do so some seconds later."""
 
@@ -65,6 +67,8 @@ class ForwardedOperation:
     """Called once, as soon as its end is known."""
     on_close: list[Callable[[], None]] = field(default_factory=list)
     """Called once when no row can be fetched any more."""
+    runs_others: bool = False
+    """Its text may run other statements, so that a part may have been done where it fails."""
     final_status: bytes | None = None
     """The GetOperationStatus reply of the finished operation; answers all later ones."""
     lost: bool = False

@@ -78,6 +78,9 @@ CATALOG_WORDS = frozenset({"materialized_views", "mv_infos", "jobs", "tasks"})
 ABOUT = frozenset({"show", "describe", "desc", "drop", "comment", "analyze", "alter"})
 """First words of Spark's statements that are commands of ours where they name one of our views."""
 DATABASE_WORDS = frozenset({"databases", "schemas", "namespaces"})
+MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total_size_bytes"})
+"""Columns of freshgate.materialized_views for which Spark must count; nobody waits for what he does not ask for."""
+_COUNT_ALL = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
 _SHOW_DATABASES = re.compile(r"\s*show\s+(?:databases|schemas|namespaces)\b", re.IGNORECASE)
 
 
@@ -220,13 +223,14 @@ class Router:
             log.info("statement not understood (%s), so every name in it counts: %.200s", statement.reason, text)
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
         self._refuse_protected(statement, targets)
-        splices = await self._catalog_tables(text, statement, changed=changed)
+        splices = await self._catalog_tables(text, statement, look, changed=changed)
         route = Route()
         write = self._open_write(statement, look, targets, composed=composed)
+        if look.keyword not in ROW_CHANGES:
+            changing = frozenset(targets) if write is None else write.tables or frozenset()
+            route.ends.append(lambda _: self._schemas.forget(changing))
         if write is not None:
             self._note(route, write)
-            if look.keyword not in ROW_CHANGES:
-                route.ends.append(lambda _: self._schemas.forget(write.tables or ()))
         self._note_relations(route, session, namespace, statement, look)
         if composed:
             route.ends.append(partial(_forget_namespace, session))
@@ -265,6 +269,9 @@ class Router:
         await self._begin_write(write)
 
     async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
+        if (known := self._executor.known_gone(view_id)) is not None:
+            report(f"Warning: serving the stored rows. {known}")
+            return
         try:
             await self._executor.make_fresh(view_id, cause, report)
         except survived as error:
@@ -285,6 +292,9 @@ class Router:
         route.ends.append(partial(self._end_write, write))
 
     def _end_write(self, write: Write, end: End) -> None:
+        if end is End.REFUSED:
+            self._catalog.forget_write(write)
+            return
         if end is not End.UNKNOWN:
             self._catalog.end_write(write)
             return
@@ -396,6 +406,8 @@ class Router:
     def _open_write(
         self, statement: Forwarded, look: Glance, targets: list[TableName], *, composed: bool
     ) -> Write | None:
+        if statement.keeps_rows:
+            return None
         tables = set(targets)
         if statement.drops_database:
             tables.update(*(self._catalog.tables_in(target.table) for target in targets))
@@ -437,7 +449,9 @@ class Router:
             splices.append((call.start, call.end, rows if call.aliased else f"{rows} AS {call.function}"))
         return rewrite.splice(text, splices)
 
-    async def _catalog_tables(self, text: str, statement: Forwarded, *, changed: bool) -> list[rewrite.Splice]:
+    async def _catalog_tables(
+        self, text: str, statement: Forwarded, look: Glance, *, changed: bool
+    ) -> list[rewrite.Splice]:
         """The splices that put rows in the place of INFORMATION_SCHEMA.MATERIALIZED_VIEWS and of ours."""
         found = rewrite.catalog_references(statement)
         if (found or changed) and statement.creates_view is not None and not statement.temporary:
@@ -449,7 +463,12 @@ class Router:
         splices = []
         for reference, schema, database in found:
             own = schema == "freshgate"
-            table = await self._tables.materialized_views() if own else self._tables.information_schema(database)
+            measured = not look.words.isdisjoint(MEASURED_COLUMNS) or "*" in _COUNT_ALL.sub("", text)
+            table = (
+                await self._tables.materialized_views(measured=measured)
+                if own
+                else self._tables.information_schema(database)
+            )
             rows = rewrite.inline_table(table.columns, table.rows)
             splices.append(rewrite.replacement(text, reference, rows, "MATERIALIZED_VIEWS"))
         return splices
@@ -565,7 +584,7 @@ def _is_global(name: Parts) -> bool:
 
 
 def _add_temporary(views: dict[str, frozenset[TableName]], name: str, reads: frozenset[TableName], end: End) -> None:
-    if end is not End.FAILED:
+    if end not in {End.FAILED, End.REFUSED}:
         views[name] = reads if end is End.SUCCEEDED else reads | views.get(name, frozenset())
 
 

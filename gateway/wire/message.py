@@ -307,6 +307,12 @@ def operation_state(reply: bytes) -> int | None:
     return _number(reply, locate(reply, (0, 2), I32)) if peek(reply).kind != EXCEPTION else None
 
 
+def operation_sqlstate(reply: bytes) -> str | None:
+    """The SQLSTATE in a GetOperationStatus reply about a failed operation; None where there is none."""
+    place = locate(reply, (0, 3), STRING) if peek(reply).kind != EXCEPTION else None
+    return _text(reply, place) if place else None
+
+
 def execute_handle(reply: bytes) -> Handle | None:
     """The operation that ExecuteStatement, or a metadata call, has begun; None where it failed."""
     return _reply_handle(reply, (0, 2, 1)) if peek(reply).kind != EXCEPTION else None

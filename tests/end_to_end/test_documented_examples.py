@@ -270,7 +270,7 @@ def test_hive_views(gateway: Gateway) -> None:
         rows(cursor, "ALTER MATERIALIZED VIEW hive_views.mv REBUILD")
         rows(cursor, "ALTER MATERIALIZED VIEW mv ENABLE REWRITE")
         (shown,) = rows(cursor, "SHOW MATERIALIZED VIEWS IN hive_views 'm*'")
-        assert shown[9:] == ("Yes", "Manual refresh (Valid until source tables modified)", "Not available")
+        assert shown[9:] == ("Yes", "Refresh on read (Valid until source tables modified)", "Not available")
         assert rows(cursor, "DESCRIBE FORMATTED mv")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clients import beeline, pyhive, rows
+from clients import Jdbc, beeline, pyhive, rows
 from databases import Database
 from processes import Gateway, wait_until
 from pyhive.exc import OperationalError
@@ -305,6 +305,7 @@ def test_refresh_in_all_its_forms(base: Database) -> None:
     assert refused(base, "REFRESH MATERIALIZED VIEW m PARTITIONS (p_x)")[0] == "42704"
     modes = [row[0] for row in tasks(base, "RefreshMode")]
     assert modes == ["COMPLETE", "NOT_REFRESH", *["COMPLETE"] * 8]
+    assert "partitions were asked for" in tasks(base, "Reason")[5][0]
     base.run("INSERT INTO t VALUES (3, 'z')")
     (announced,) = rows(base.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
     wait_until(lambda: base.version("m") == 10, what="the refresh in the background")
@@ -349,6 +350,15 @@ def test_show_create_makes_the_same_view_again(base: Database) -> None:
         assert rows(base.cursor, statement) == [(text,)]
     base.run("REFRESH MATERIALIZED VIEW m")
     assert base.rows("SELECT k, v FROM m") == [(1, "x"), (2, "y")]
+
+
+def test_show_create_of_a_frozen_star_lists_the_columns(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT * FROM t", "ALTER TABLE t ADD COLUMN c INT")
+    assert base.freshness("m") == "FRESH"
+    ((_, text),) = rows(base.cursor, "SHOW CREATE MATERIALIZED VIEW m")
+    base.run("DROP MATERIALIZED VIEW m", text)
+    assert [row[0] for row in rows(base.cursor, "DESCRIBE m")] == ["a", "b"]
+    assert rows(base.cursor, "SHOW CREATE MATERIALIZED VIEW m") == [("m", text)]
 
 
 def test_describe(base: Database) -> None:
@@ -405,6 +415,8 @@ def test_partitions(database: Database) -> None:
     assert [row[0] for row in shown("by_text")] == ["p_NULL", "p_", "p_bj"]
     assert shown("whole") == [("whole", "", True, 3)]
     database.run("REFRESH MATERIALIZED VIEW by_day PARTITIONS (p_20231017_20231018, p_20231101_20231102)")
+    database.run("REFRESH MATERIALIZED VIEW by_day PARTITION (d = '2023-11-01')")
+    assert "partition not exist: a=1" in refused(database, "REFRESH MATERIALIZED VIEW by_day PARTITION (a = 1)")[1]
     assert "partition not exist: p_1" in refused(database, "REFRESH MATERIALIZED VIEW by_day PARTITIONS (p_1)")[1]
     database.run("INSERT INTO t VALUES (4, DATE'2023-11-01', 'x')")
     assert {row[2] for row in shown("by_day")} == {False}
@@ -450,8 +462,15 @@ def test_explain_refresh_and_create(base: Database) -> None:
     said = plan("EXPLAIN CREATE MATERIALIZED VIEW x REFRESH AUTO ON MANUAL AS SELECT a FROM t")
     assert f"reads: {base.name}.t" in said
     assert "when stale: SERVE" in said
-    assert "Physical Plan" in said
+    assert "FileScan parquet" in said
     assert refused(base, "EXPLAIN CREATE MATERIALIZED VIEW m AS SELECT a FROM t")[0] == "42P07"
+    for sql, sqlstate in (
+        ("EXPLAIN CREATE MATERIALIZED VIEW x AS SELECT nope FROM t", "42703"),
+        ("EXPLAIN CREATE MATERIALIZED VIEW x AS SELECT a FROM missing", "42P01"),
+        ("EXPLAIN CREATE MATERIALIZED VIEW x PARTITION BY (nope) AS SELECT a FROM t", "42703"),
+        ("EXPLAIN CREATE MATERIALIZED VIEW x AS SELECT rand() AS r FROM t", "42P16"),
+    ):
+        assert refused(base, sql)[0] == sqlstate
     assert len(rows(base.cursor, "SHOW MATERIALIZED VIEWS")) == 2
 
 
@@ -516,6 +535,45 @@ def test_states_follow_the_base_tables(base: Database) -> None:
     assert infos(base, state) == ("NORMAL", "SUCCESS", True)
     base.run("DROP TABLE t", "CREATE TABLE t (a STRING) USING parquet")
     assert infos(base, "State") == ("SCHEMA_CHANGE",)
+
+
+def test_states_follow_the_views_below(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW low AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW m REFRESH AUTO ON MANUAL AS SELECT a FROM low",
+        "ALTER MATERIALIZED VIEW low RENAME TO other",
+    )
+    assert infos(base, "State, SchemaChangeDetail") == (
+        "SCHEMA_CHANGE",
+        f"the materialized view {base.name}.low was renamed to {base.name}.other",
+    )
+    sqlstate, said = refused(base, "REFRESH MATERIALIZED VIEW m")
+    assert (sqlstate, "was renamed to" in said) == ("42P01", True)
+    assert refused(base, "DROP MATERIALIZED VIEW other RESTRICT")[0] == "2BP01"
+    base.run("ALTER MATERIALIZED VIEW other RENAME TO low", "REFRESH MATERIALIZED VIEW m")
+    assert infos(base, "State") == ("NORMAL",)
+    base.run("DROP MATERIALIZED VIEW low")
+    assert infos(base, "SchemaChangeDetail") == (f"the materialized view {base.name}.low was dropped",)
+
+
+def test_what_is_gone_is_not_looked_for_at_each_read(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t", "DROP TABLE t")
+    for _ in range(3):
+        assert base.rows("SELECT a FROM m") == [(1,), (2,)]
+    assert [row[0] for row in tasks(base, "Status")] == ["SUCCESS", "FAILED"]
+    base.run("CREATE TABLE t (a INT) USING parquet", "INSERT INTO t VALUES (7)")
+    assert base.rows("SELECT a FROM m") == [(7,)]
+
+
+def test_what_spark_cannot_parse_changes_nothing(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
+    for typo in ("SELEC * FROM t", "INSERT INT t VALUES (1)", "CREATE MATERIALZED VIEW x AS SELECT a FROM t"):
+        refused(base, typo)
+        assert base.freshness("m") == "FRESH", typo
+    with Jdbc(f"jdbc:hive2://{base.gateway.host}:{base.gateway.port}/{base.name}") as jdbc:
+        with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+            jdbc.execute("INSERT INT t VALUES (1)")
+        assert base.freshness("m") == "FRESH"
 
 
 def test_a_column_that_is_gone_does_not_stop_reads(base: Database) -> None:

@@ -137,6 +137,7 @@ def test_a_cancelled_write_stays_suspect() -> None:
         tables=frozenset({table}),
         schemas={},
         views=frozenset(),
+        view_names={},
         properties={},
         comment=None,
         current=Version(1, 0, 0, Watermark(0)),

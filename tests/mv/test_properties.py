@@ -89,6 +89,7 @@ views = st.builds(
     tables=st.frozensets(names, max_size=4),
     schemas=st.dictionaries(names, schemas, max_size=3),
     views=st.frozensets(words, max_size=3),
+    view_names=st.dictionaries(words, names, max_size=2),
     properties=st.dictionaries(texts, texts, max_size=3),
     comment=st.none() | texts,
     current=versions,

@@ -48,7 +48,7 @@ CREATE MATERIALIZED VIEW mv (a b) AS SELECT 1;
 DROP MATERIALIZED VIEW a.;
 --> SyntaxProblem expected a name after the dot
 DROP MATERIALIZED VIEW mv CASCADE;
---> SyntaxProblem expected the end of the statement, found CASCADE (line 1, column 27)
+--> SyntaxProblem CASCADE is not offered: drop the views that read this one first
 REFRESH MATERIALIZED VIEW;
 --> SyntaxProblem expected the view's name, found
 SHOW MATERIALIZED VIEWS LIKE;

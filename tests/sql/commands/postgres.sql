@@ -50,7 +50,7 @@ ALTER MATERIALIZED VIEW IF EXISTS s.foo RENAME TO `to`;
 ALTER MATERIALIZED VIEW foo RENAME;
 --> SyntaxProblem expected the view's new name, found the end of the statement (line 1, column 35)
 ALTER MATERIALIZED VIEW foo RENAME COLUMN a TO b;
---> SyntaxProblem expected the end of the statement, found a (line 1, column 43)
+--> SyntaxProblem RENAME COLUMN is not offered: columns follow the definition
 ALTER MATERIALIZED VIEW foo OWNER TO alice;
 --> AlterMaterializedView name=foo change=SetOwner owner='alice'
 ALTER MATERIALIZED VIEW foo OWNER TO "Alice Liddell";
@@ -74,8 +74,8 @@ COMMENT ON MATERIALIZED VIEW mv IS NULL;
 COMMENT ON MATERIALIZED VIEW mv 'x';
 --> SyntaxProblem expected IS, found 'x' (line 1, column 33)
 DROP MATERIALIZED VIEW IF EXISTS order_summary RESTRICT;
---> DropMaterializedView name=order_summary if_exists=True
+--> DropMaterializedView name=order_summary if_exists=True restrict=True
 DROP MATERIALIZED VIEW a, b;
 --> SyntaxProblem expected the end of the statement, found , (line 1, column 25)
 DROP MATERIALIZED VIEW mv CASCADE;
---> SyntaxProblem expected the end of the statement, found CASCADE (line 1, column 27)
+--> SyntaxProblem CASCADE is not offered: drop the views that read this one first
