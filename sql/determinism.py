@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
-from sql.scan import lexemes
+from sql.scan import Lexeme, lexemes, string_value
 
 DATE_FUNCTIONS = frozenset(
     {
+        "today",
+        "tomorrow",
+        "yesterday",
         "current_date",
         "curdate",
         "current_time",
@@ -40,6 +44,9 @@ CHANGING_FUNCTIONS = frozenset(
         "current_database",
         "current_schema",
         "current_catalog",
+        "reflect",
+        "try_reflect",
+        "java_method",
     }
 )
 """Of these every row, every session or every file layout has values of its own."""
@@ -48,6 +55,12 @@ WITHOUT_BRACKETS = frozenset(
 )
 """Called by their bare names, too, where no column has them."""
 SAMPLE = "tablesample"
+METADATA = "_metadata"
+"""The hidden column with the name and time of the file that a row was read from."""
+MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
+"""Strings that Spark reads as such times, where it makes a date or a time of them."""
+_TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
+_TO_TIME = _TIME_TYPES | {"cast", "try_cast", "to_date", "to_timestamp", "try_to_timestamp", "try_to_date"}
 _ALL = DATE_FUNCTIONS | CHANGING_FUNCTIONS
 _CALL = re.compile(r"(?<![\w.`])(\w+)\(")
 _SAMPLE_NODE = re.compile(r"^[\s:+|-]*Sample ", re.MULTILINE)
@@ -69,4 +82,18 @@ def nondeterministic(query: str, plan: str) -> frozenset[str]:
     found = {name for name in found if name in calls or f"{name}(" not in strings}
     if _SAMPLE_NODE.search(analyzed) and "repeatable" not in words:
         found.add(SAMPLE)
-    return frozenset(found)
+    if METADATA in words and f"{METADATA}#" in analyzed:
+        found.add(METADATA)
+    return frozenset(found | _moments(pieces))
+
+
+def _moments(pieces: Sequence[Lexeme]) -> set[str]:
+    """Such strings where a time is made of them: DATE 'today', to_date('today'), CAST('now' AS TIMESTAMP)."""
+    found = set()
+    for at, piece in enumerate(pieces):
+        if piece.kind != "string" or (text := string_value(piece.text).strip().lower()) not in MOMENTS:
+            continue
+        before = [each.text.lower() for each in pieces[max(0, at - 2) : at]]
+        if before[-1:] and (before[-1] in _TIME_TYPES or (before[-1] == "(" and before[0] in _TO_TIME)):
+            found.add(text)
+    return found

@@ -5,11 +5,11 @@ A statement is never printed anew; what must change is replaced where it stands.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from sql.names import SESSION_CATALOG, TableName, quote
+from sql.scan import Lexeme, identifier, lexemes
 from sql.statement import Forwarded, Reference
 
 Value = str | int | bool | None
@@ -82,29 +82,37 @@ def _constant(value: Value, kind: str) -> str:
     return safe_literal(value) if isinstance(value, str) else str(value)
 
 
-_TABLE_STATEMENT = re.compile(r"\btable\s+\Z", re.IGNORECASE)
-
-
 def replacement(text: str, reference: Reference, query: str, alias: str) -> Splice:
     """The splice that puts a bracketed query in a mention's place, under `alias` if the mention brings none.
 
     `TABLE name` takes no bracketed query, so its TABLE becomes a SELECT.
     """
     named = query if reference.aliased else f"{query} AS {alias}"
-    if (found := _TABLE_STATEMENT.search(text, 0, reference.start)) is not None:
-        return found.start(), reference.end, f"SELECT * FROM {named}"
+    before = _piece_before(text, reference.start)
+    if before is not None and before.kind == "word" and before.text.upper() == "TABLE":
+        return before.start, reference.end, f"SELECT * FROM {named}"
     return reference.start, reference.end, named
 
 
-_UNSPLICEABLE = re.compile(r"\btablesample\b|\bas\s+of\b", re.IGNORECASE)
+def _piece_before(text: str, position: int) -> Lexeme | None:
+    """The last piece that ends before `position`; comments are none."""
+    before = None
+    for piece in lexemes(text):
+        if piece.end > position:
+            break
+        before = piece
+    return before
 
 
 def is_qualifier(text: str, name: TableName) -> bool:
     """Whether a subquery in the place of the relation might break the text: where columns are qualified with its
     database (`db.view.column`), or something other than an alias may follow its name."""
-    parts = [rf"`?{re.escape(part)}`?" for part in (name.database, name.table)]
-    qualified = re.compile(r"\s*\.\s*".join([*parts, r"[\w`*]"]), re.IGNORECASE)
-    return qualified.search(text) is not None or _UNSPLICEABLE.search(text) is not None
+    words = [identifier(piece).lower() if piece.kind in ("word", "quoted") else piece.text for piece in lexemes(text)]
+    qualified = [name.database, ".", name.table, "."]
+    return any(
+        word == "tablesample" or words[at : at + 2] == ["as", "of"] or words[at : at + 4] == qualified
+        for at, word in enumerate(words)
+    )
 
 
 def catalog_references(statement: Forwarded) -> tuple[tuple[Reference, str, str | None], ...]:

@@ -106,6 +106,11 @@ _CLAUSES: Mapping[str, _Known] = {
     "description": _TEXT,
 }
 """Trino's and BigQuery's properties that are clauses elsewhere. CREATE makes them clauses; none is ever stored."""
+_RESERVED = frozenset(
+    {"location", "provider", "owner", "external", "is_managed_location", "comment", "table_type", "collation"}
+)
+_RESERVED_PREFIXES = ("view.", "spark.sql.", "transient_")
+"""What Spark keeps for itself among the properties of a view: it refuses them, or reads its own state out of them."""
 _KEPT_PREFIXES = (
     *("autovacuum_", "vacuum_", "toast.", "toast_", "storage_", "compression", "bloom_filter_", "dynamic_partition."),
     *("parquet.", "parquet_", "orc.", "orc_", "pipelines.", "delta."),
@@ -130,6 +135,8 @@ def normalised(name: str, value: str, *, free: bool) -> str:
 
 def check_name(name: str, *, free: bool) -> None:
     """Raises ValueError, with a message for the user, for a name that may not be set."""
+    if free and (name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIXES)):
+        raise ValueError(f"the property {name} is Spark's own and cannot be set; choose another name")
     if name.lower().startswith(OWN_PREFIX):
         raise ValueError(f"the property {name} is the catalog's own: names under {OWN_PREFIX} cannot be set")
     if name in _MEANING or name in _KEPT or name.startswith((_SESSION_PREFIX, *_KEPT_PREFIXES)):

@@ -92,10 +92,11 @@ class Alteration:
         async with entry.lock:
             before = entry.view
             after = changed(before, change)
-            await self._metastore.run(maintenance.set_properties(after.storage, stored.write_settings(after)))
-            entry.view = after
+            # First what Spark may refuse: a property that it keeps for itself, or for want of rights.
             if (before.properties, before.comment) != (after.properties, after.comment):
                 await self._show_properties(before.properties, after, session)
+            await self._metastore.run(maintenance.set_properties(after.storage, stored.write_settings(after)))
+            entry.view = after
 
     async def _show_properties(self, before: Mapping[str, str], view: MaterializedView, session: SqlSession) -> None:
         """Comment and properties stand on the public view as well, for those who ask Spark."""
@@ -190,6 +191,7 @@ class Alteration:
         self, names: Mapping[TableName, Entry], switch: Callable[[], Awaitable[None]], entries: list[Entry]
     ) -> None:
         """Gives views other names: the intention is stored, `switch` changes the views, then the names are stored."""
+        await self._catalog.mark_above(names)
         async with AsyncExitStack() as stack:
             for entry in sorted(entries, key=lambda each: each.view.id):
                 await stack.enter_async_context(entry.lock)

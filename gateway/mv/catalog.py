@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Set
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -328,17 +328,33 @@ class Catalog:
         What reads one of the views, or one of the names, is stale: what its definition says means something else.
         """
         before = {entry.view.name for entry in moved.values()}
-        for name in before:
-            self._by_name.pop(name, None)
+        for entry in moved.values():
+            # The other view of a swap may have it already.
+            if self._by_name.get(entry.view.name) is entry:
+                del self._by_name[entry.view.name]
         for name, entry in moved.items():
             entry.view = replace(entry.view, name=name)
             self._by_name[name] = entry
-        ids = {entry.view.id for entry in moved.values()}
-        names = before | moved.keys()
-        for entry in self._entries.values():
-            if not ids.isdisjoint(entry.view.views) or not names.isdisjoint(entry.view.tables):
-                entry.ledger.touch(self._now_ms(), frozenset(names))
+        self._touch_above(moved.values(), before | moved.keys())
         self._index()
+
+    def _touch_above(self, moved: Iterable[Entry], names: Set[TableName]) -> list[Entry]:
+        """Notes that names mean something else with the views that read them, or that read one of the moved views."""
+        ids = {entry.view.id for entry in moved}
+        above = [
+            entry
+            for entry in self._entries.values()
+            if not ids.isdisjoint(entry.view.views) or not names.isdisjoint(entry.view.tables)
+        ]
+        for entry in above:
+            entry.ledger.touch(self._now_ms(), frozenset(names))
+        return above
+
+    async def mark_above(self, moved: Mapping[TableName, Entry]) -> None:
+        """Stores, before views move, that what reads them is stale: a crash must not make it look fresh."""
+        names = moved.keys() | {entry.view.name for entry in moved.values()}
+        above = self._touch_above(moved.values(), names)
+        await asyncio.gather(*(self._store_mark(entry) for entry in above if entry not in moved.values()))
 
     @asynccontextmanager
     async def name_locks(self, *names: TableName) -> AsyncIterator[None]:
@@ -393,7 +409,12 @@ class Catalog:
         ]
 
     async def _load_one(self, storage: TableName) -> Leftover | None:
-        found = await self._metastore.properties(storage)
+        try:
+            found = await self._metastore.properties(storage)
+        except StatementFailed as error:
+            # Spark may go on with a DROP of the killed gateway before.
+            log.warning("%s cannot be read and is left out: %s", storage, error)
+            return None
         if not stored.is_ours(found):
             log.warning("%s is not a storage table of Freshgate; it is left alone", storage)
             return None

@@ -13,22 +13,24 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from gateway.errors import NotAllowed, NotFresh, RefreshFailed, SyntaxRefused
+from gateway.errors import NotAllowed, RefreshFailed, SyntaxRefused
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Write
 from gateway.mv.executor import BaseTableMissing, Executor, Report
 from gateway.mv.janitor import Janitor, Read
-from gateway.mv.model import Cause, MaterializedView
+from gateway.mv.model import Cause
 from gateway.mv.relations import Relations
 from gateway.mv.schemas import Schemas
+from gateway.service import staleness
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.operation import End, Result
+from gateway.service.protection import Protection
 from gateway.service.session import Session
 from sql import catalog_functions, maintenance, rewrite, view_properties
 from sql.classify import classify, glance
 from sql.grammar import SyntaxProblem
-from sql.names import Namespace, TableName, quote
+from sql.names import Namespace, TableName
 from sql.parser import parse_about
 from sql.scan import skip_blank
 from sql.statement import (
@@ -39,7 +41,6 @@ from sql.statement import (
     Parts,
     SetProperties,
     Statement,
-    WhenStale,
 )
 
 log = logging.getLogger(__name__)
@@ -120,16 +121,6 @@ class Waiting:
     wait: Callable[[Report], Awaitable[None]]
 
 
-@dataclass(slots=True)
-class Wanted:
-    """What must happen before a read is forwarded: views made fresh, the text changed, file listings renewed."""
-
-    fresh: list[str] = field(default_factory=list)
-    splices: list[rewrite.Splice] = field(default_factory=list)
-    listings: list[TableName] = field(default_factory=list)
-    """Definitions that run in the reader's own session, which may have old listings of the files below."""
-
-
 @dataclass(frozen=True, slots=True)
 class Own:
     """The gateway executes it."""
@@ -159,6 +150,8 @@ class Router:
         self._janitor = janitor
         self._commands = commands
         self._tables = tables
+        self._protection = Protection(catalog)
+        self._stale_reads = staleness.StaleReads(catalog, executor)
         self._show_storage = show_storage
         self._global_temporary: dict[str, frozenset[TableName]] = {}
 
@@ -222,7 +215,8 @@ class Router:
         if not statement.exact:
             log.info("statement not understood (%s), so every name in it counts: %.200s", statement.reason, text)
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
-        self._refuse_protected(statement, targets)
+        if not self._is_of_temporary(session, statement, look):
+            self._protection.check(statement, targets, namespace, text)
         splices = await self._catalog_tables(text, statement, look, changed=changed)
         route = Route()
         write = self._open_write(statement, look, targets, composed=composed)
@@ -235,11 +229,14 @@ class Router:
         if composed:
             route.ends.append(partial(_forget_namespace, session))
         try:
-            wanted = Wanted()
+            wanted = staleness.Wanted()
             if statement.touches_rows and statement.creates_view is None:
-                direct, below = await self._views_read(session, namespace, statement, composed=composed)
-                self._begin_read(route, direct | below)
-                wanted = self._wanted(namespace, statement, text, direct, below, composed=composed)
+                if composed:
+                    read = staleness.Read(perhaps=frozenset(view.id for view in self._catalog.views()))
+                else:
+                    read = await self._views_read(session, namespace, statement)
+                self._begin_read(route, read.all)
+                wanted = self._stale_reads.wanted(staleness.Place(statement, text, look.keyword, namespace), read)
             if changed or splices or wanted.splices:
                 route.text = rewrite.splice(text, [*splices, *wanted.splices])
             if wanted.fresh or wanted.listings:
@@ -258,7 +255,12 @@ class Router:
             route.closes.append(partial(self._release, self._janitor.begin_read(views)))
 
     async def _make_fresh(
-        self, session: Session, wanted: Wanted, write: Write | None, survived: type[RefreshFailed], report: Report
+        self,
+        session: Session,
+        wanted: staleness.Wanted,
+        write: Write | None,
+        survived: type[RefreshFailed],
+        report: Report,
     ) -> None:
         cause = Cause("SYSTEM", session.user)
         await asyncio.gather(*(self._make_one_fresh(view, cause, survived, report) for view in wanted.fresh))
@@ -303,18 +305,11 @@ class Router:
 
     # --- what the statement mentions ---------------------------------------------------------------
 
-    async def _views_read(
-        self, session: Session, namespace: Namespace, statement: Forwarded, *, composed: bool
-    ) -> tuple[frozenset[str], frozenset[str]]:
-        """The materialized views that the statement names, and those that it reads through other views; all of them,
-        where its text does not say.
-
-        A temporary view hides a table; both count, for it may be gone by now. Only names that may lead to a view are
-        looked at: a text that is not understood may have tens of thousands of others.
-        """
-        if composed:
-            return frozenset(), frozenset(view.id for view in self._catalog.views())
+    async def _views_read(self, session: Session, namespace: Namespace, statement: Forwarded) -> staleness.Read:
+        """Only names that may lead to a view are looked at: a text that is not understood may have tens of thousands of
+        others. A temporary view hides a table; both count, for it may be gone by now."""
         direct: set[str] = set()
+        perhaps: set[str] = set()
         names: set[TableName] = set()
         leading = self._catalog.view_words | self._relations.view_words
         for parts in {reference.parts for reference in statement.reads}:
@@ -325,73 +320,32 @@ class Router:
                 if view is None:
                     names.add(name)
                 else:
-                    direct.add(view.id)
+                    (perhaps if _is_temporary(session, parts) else direct).add(view.id)
         for parts in statement.calls:
             names |= self._temporary(session, parts)
-        return frozenset(direct), (await self._relations.sources_of(names)).views
-
-    # --- what a read of a stale view does ----------------------------------------------------------
-
-    def _wanted(
-        self,
-        namespace: Namespace,
-        statement: Forwarded,
-        text: str,
-        direct: frozenset[str],
-        below: frozenset[str],
-        *,
-        composed: bool,
-    ) -> Wanted:
-        """By WHEN STALE of each view that is stale beyond its grace period. Raises NotFresh."""
-        wanted = Wanted()
-        for view_id in sorted(direct | below):
-            staleness = self._catalog.staleness(view_id) if self._catalog.is_stale(view_id) else None
-            if staleness is None or self._catalog.is_tolerated(view_id, staleness):
-                continue
-            view = self._catalog.entry(view_id).view
-            policy = view.when_stale
-            if composed and policy is not WhenStale.REFRESH:
-                continue
-            if policy is WhenStale.SERVE and view.built:
-                continue
-            if policy is WhenStale.INLINE and view_id not in below:
-                places = self._places(view, namespace, statement, text)
-                if places:
-                    self._inline(wanted, view, places)
-                    continue
-            if policy in {WhenStale.FAIL, WhenStale.SERVE} and statement.exact:
-                raise _not_fresh(view, staleness.reason)
-            wanted.fresh.append(view_id)
-        return wanted
-
-    def _inline(self, wanted: Wanted, view: MaterializedView, places: Sequence[rewrite.Splice]) -> None:
-        """The definition runs in the view's place; what it reads of other views must be fresh then."""
-        wanted.splices.extend(places)
-        wanted.fresh.extend(base for base in sorted(view.views) if self._catalog.is_stale(base))
-        if self._executor.renew_listing:
-            wanted.listings.append(view.definition)
-
-    def _places(
-        self, view: MaterializedView, namespace: Namespace, statement: Forwarded, text: str
-    ) -> list[rewrite.Splice]:
-        """The splices that put the definition in the place of each mention; none where the text does not allow it."""
-        if not statement.exact or rewrite.is_qualifier(text, view.name):
-            return []
-        query = f"(SELECT * FROM {view.definition.quoted})"
-        return [
-            rewrite.replacement(text, reference, query, quote(reference.parts[-1]))
-            for reference in statement.reads
-            if TableName.resolve(reference.parts, namespace) == view.name
-        ]
+        below = (await self._relations.sources_of(names)).views
+        return staleness.Read(frozenset(direct), below, frozenset(perhaps))
 
     def _about_view(self, session: Session, namespace: Namespace, look: Glance, text: str) -> NamedCommand | None:
         """The command of ours that a statement of Spark's becomes because it names one of our views."""
         if look.keyword not in ABOUT or look.words.isdisjoint(self._catalog.view_words):
             return None
         command = parse_about(text)
-        if command is None or (len(command.name) == 1 and command.name[0].lower() in session.temporary):
+        if command is None or _is_temporary(session, command.name):
             return None
         return _checked(command) if self._catalog.named(TableName.resolve(command.name, namespace)) else None
+
+    def _is_of_temporary(self, session: Session, statement: Forwarded, look: Glance) -> bool:
+        """DROP or ALTER VIEW of a temporary view: Spark takes it before another of that name.
+
+        A dropped one is forgotten at once: the next DROP of the name must not reach what stands behind it.
+        """
+        name = statement.drops or statement.creates_view
+        if name is None or look.keyword not in {"drop", "alter"} or not _is_temporary(session, name):
+            return False
+        if statement.drops is not None:
+            session.temporary.pop(name[-1].lower(), None)
+        return True
 
     def _lists_databases(self, look: Glance) -> bool:
         return look.keyword == "show" and not self._show_storage and not look.words.isdisjoint(DATABASE_WORDS)
@@ -473,47 +427,6 @@ class Router:
             splices.append(rewrite.replacement(text, reference, rows, "MATERIALIZED_VIEWS"))
         return splices
 
-    # --- what must not be written ------------------------------------------------------------------
-
-    def _refuse_protected(self, statement: Forwarded, targets: list[TableName]) -> None:
-        storage = self._catalog.storage_database
-        if statement.drops_database:
-            for target in targets:
-                self._refuse_drop_database(target.table)
-            return
-        for target in targets:
-            if target.database == storage and (statement.exact or target.table != storage):
-                raise NotAllowed(
-                    f"{target} holds rows of a materialized view; only a refresh changes it. "
-                    f"Change the view's base tables, or use REFRESH or DROP MATERIALIZED VIEW."
-                )
-            # A text that could not be parsed may only read the view; Spark itself refuses to write to one.
-            if statement.exact and not statement.temporary and self._catalog.named(target) is not None:
-                raise self._write_to_view(target, statement)
-
-    def _write_to_view(self, view: TableName, statement: Forwarded) -> NotAllowed:
-        if statement.drops is not None:
-            return NotAllowed(f"{view} is a materialized view. Use DROP MATERIALIZED VIEW {view}.")
-        if statement.creates_view is not None:
-            return NotAllowed(
-                f"{view} is a materialized view and cannot be replaced by a view. "
-                f"Use CREATE OR REPLACE MATERIALIZED VIEW, or drop it first."
-            )
-        return NotAllowed(
-            f"{view} is a materialized view; it is immutable and refreshes from its base tables. "
-            f"Change those, or run REFRESH MATERIALIZED VIEW {view}."
-        )
-
-    def _refuse_drop_database(self, database: str) -> None:
-        if database == self._catalog.storage_database:
-            raise NotAllowed(f"The database {database} holds the rows of materialized views. Drop the views instead.")
-        views = [str(view.name) for view in self._catalog.views() if view.name.database == database]
-        if views:
-            raise NotAllowed(
-                f"The database {database} has materialized views: {', '.join(views[:5])}. "
-                f"Run DROP MATERIALIZED VIEW for each first."
-            )
-
 
 def _classified(text: str) -> Statement:
     try:
@@ -538,18 +451,6 @@ def _forwarded(text: str) -> Forwarded:
     statement = classify(text)
     assert isinstance(statement, Forwarded)
     return statement
-
-
-def _not_fresh(view: MaterializedView, reason: str) -> NotFresh:
-    if not view.built:
-        return NotFresh(
-            f"The materialized view {view.name} has not been built yet, and its settings keep reads from building it. "
-            f"Run REFRESH MATERIALIZED VIEW {view.name}."
-        )
-    return NotFresh(
-        f"The materialized view {view.name} is stale: {reason}. It is set to WHEN STALE FAIL. Run REFRESH MATERIALIZED "
-        f"VIEW {view.name}, or ALTER MATERIALIZED VIEW {view.name} SET ('when_stale' = 'REFRESH')."
-    )
 
 
 def _may_write(look: Glance) -> bool:
@@ -577,6 +478,11 @@ def _composed(look: Glance, text: str) -> bool:
         return False
     words = _PLAIN_ARGUMENT.sub(" ", text).lower()
     return "identifier" in words or "immediate" in words
+
+
+def _is_temporary(session: Session, name: Parts) -> bool:
+    """Whether a temporary view of the session has had the name."""
+    return len(name) == 1 and name[0].lower() in session.temporary
 
 
 def _is_global(name: Parts) -> bool:

@@ -117,7 +117,11 @@ def test_clauses_that_cannot_be_are_refused_by_name(base: Database, clause: str,
 
 @pytest.mark.parametrize(
     "expression",
-    ["rand()", "uuid()", "current_date()", "current_timestamp", "now()", "current_user()", "current_database()"],
+    [
+        *("rand()", "uuid()", "current_date()", "current_timestamp", "now()", "current_user()", "current_database()"),
+        *("to_date('today')", "CAST('now' AS TIMESTAMP)", "reflect('java.util.UUID', 'randomUUID')"),
+        "_metadata.file_name",
+    ],
 )
 def test_what_changes_without_a_write_is_refused(base: Database, expression: str) -> None:
     sqlstate, said = refused(base, f"CREATE MATERIALIZED VIEW m AS SELECT a, {expression} AS x FROM t")
@@ -173,13 +177,16 @@ def test_what_a_read_of_a_stale_view_does(base: Database) -> None:
     assert f"{base.name}.t has changed" in said
     all_rows = [(1,), (2,), (3,)]
     assert base.rows("SELECT a FROM inlining") == all_rows
-    assert base.rows("TABLE inlining") == all_rows
+    assert base.rows("TABLE /* of numbers */ inlining") == all_rows
     assert base.rows(f"SELECT i.a FROM {base.name}.inlining i JOIN inlining ON i.a = inlining.a") == all_rows
     assert base.rows("WITH c AS (SELECT a FROM inlining) SELECT inlining.a FROM c AS inlining") == all_rows
     assert base.version("inlining") == 1
+    base.run("CREATE TEMPORARY VIEW inlining AS SELECT 42 AS a")
+    assert base.rows("SELECT a FROM inlining") == [(42,)]
+    base.run("DROP VIEW inlining", "INSERT INTO t VALUES (4, 'w')")
     # Where the definition cannot stand in the view's place, the view is refreshed.
-    assert base.rows(f"SELECT {base.name}.inlining.a FROM {base.name}.inlining") == all_rows
-    assert base.version("inlining") == 2
+    assert base.rows(f"SELECT {base.name} /* . */ . inlining . a FROM {base.name}.inlining") == [*all_rows, (4,)]
+    assert base.version("inlining") == 3
 
 
 def test_inline_runs_fresh_definitions_of_views_below(base: Database) -> None:
@@ -190,6 +197,17 @@ def test_inline_runs_fresh_definitions_of_views_below(base: Database) -> None:
     )
     assert base.rows("SELECT top FROM high") == [(9,)]
     assert base.version("high") == 1
+
+
+def test_views_whose_names_are_put_together_are_never_served_unbuilt(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW m BUILD DEFERRED WHEN STALE SERVE AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW f WHEN STALE FAIL AS SELECT a FROM t",
+        "INSERT INTO t VALUES (3, 'z')",
+    )
+    all_rows = [(1,), (2,), (3,)]
+    assert base.rows(f"SELECT a FROM IDENTIFIER('{base.name}.' || 'm')") == all_rows
+    assert base.rows(f"EXECUTE IMMEDIATE 'SELECT a FROM {base.name}.' || 'f'") == all_rows
 
 
 # --- ALTER ---------------------------------------------------------------------------------------------
@@ -233,6 +251,27 @@ def test_replacing_by_another_view(base: Database) -> None:
     assert [row[1] for row in rows(base.cursor, "SHOW MATERIALIZED VIEWS")] == ["above", "m1"]
     assert base.rows("SELECT n FROM above") == [(3,)]
     assert refused(base, "ALTER MATERIALIZED VIEW m1 REPLACE WITH MATERIALIZED VIEW above")[0] == "42P19"
+
+
+def test_what_reads_a_moved_view_is_stale_after_a_restart(base: Database, start_gateway: Any) -> None:
+    first = start_gateway()
+    with pyhive(first.host, first.port, database=base.name) as cursor:
+        for sql in (
+            "CREATE MATERIALIZED VIEW ma AS SELECT a, 'A' AS who FROM t",
+            "CREATE MATERIALIZED VIEW mb AS SELECT a + 100 AS a, 'B' AS who FROM t",
+            "CREATE MATERIALIZED VIEW up AS SELECT * FROM ma",
+            "CREATE VIEW sv AS SELECT * FROM ma",
+            "CREATE MATERIALIZED VIEW up2 AS SELECT * FROM sv",
+            "ALTER MATERIALIZED VIEW ma SWAP WITH mb",
+        ):
+            rows(cursor, sql)
+    assert first.stop() == 0
+    again = start_gateway()
+    with pyhive(again.host, again.port, database=base.name) as cursor:
+        for view in ("up", "up2"):
+            assert sorted(rows(cursor, f"SELECT * FROM {view}")) == [(101, "B"), (102, "B")]
+        for view in ("up", "up2", "ma", "mb"):
+            rows(cursor, f"DROP MATERIALIZED VIEW {view}")
 
 
 def test_names_survive_a_restart(base: Database, start_gateway: Any) -> None:
@@ -286,6 +325,8 @@ def test_settings_can_be_changed_and_taken_away(base: Database) -> None:
         ("ALTER MATERIALIZED VIEW m SET ('nonsense' = '1')", "illegal key:nonsense"),
         ("ALTER MATERIALIZED VIEW m SET ('grace_period' = 'x')", "valid grace_period"),
         ("ALTER MATERIALIZED VIEW m UNSET TBLPROPERTIES ('nonsense')", "nonsense"),
+        ("ALTER MATERIALIZED VIEW m SET TBLPROPERTIES ('location' = '/x')", "location"),
+        ("ALTER TABLE m SET TBLPROPERTIES ('view.query.out.numCols' = '7')", "view.query.out.numCols"),
     ):
         assert said in refused(base, sql)[1]
 
@@ -615,6 +656,18 @@ def test_only_the_owner_changes_a_view(base: Database, gateway: Gateway) -> None
             sqlstate, said = refused(other, sql)
             assert sqlstate == "42501", sql
             assert "tester" in said
+        for sql in (
+            f"EXECUTE IMMEDIATE 'DROP VIEW {base.name}.m'",
+            "BEGIN DROP VIEW m; END",
+            f"BEGIN USE {base.name}; ALTER VIEW m RENAME TO stolen; END",
+            f"DROP VIEW IDENTIFIER('{base.name}.m')",
+            f"DROP VIEW IDENTIFIER('{base.name}.' || 'm')",
+            f"EXECUTE IMMEDIATE 'ALTER VIEW {base.name}.m AS SELECT 666 AS a'",
+            f"EXECUTE IMMEDIATE 'CREATE OR REPLACE VIEW {base.name}.m AS SELECT 667 AS a'",
+            f"EXECUTE IMMEDIATE 'DROP DATABASE {base.name} CASCADE'",
+        ):
+            assert refused(other, sql)[0] == "42809", sql
+        assert other.rows("SELECT a FROM m") == [(1,), (2,)]
         base.run("ALTER MATERIALIZED VIEW m OWNER TO `other`")
         other.run("REFRESH MATERIALIZED VIEW m")
         assert refused(base, "REFRESH MATERIALIZED VIEW m")[0] == "42501"

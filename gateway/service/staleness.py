@@ -1,0 +1,114 @@
+"""What a read of stale views does: by WHEN STALE and the grace period of each view that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gateway.errors import NotFresh
+from gateway.mv.catalog import Catalog
+from gateway.mv.executor import Executor
+from gateway.mv.model import MaterializedView
+from sql import rewrite
+from sql.names import Namespace, TableName, quote
+from sql.statement import Forwarded, WhenStale
+
+INLINED_IN = frozenset({"select", "with", "from", "table", "insert", "create", ""})
+"""First words of statements in which a query may stand in the place of a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The materialized views that a statement reads, by id.
+
+    `direct` are named in it, `below` stand behind Spark's views. `perhaps` are those that it may read: a temporary view
+    of that name may be gone, a name may be put together when it runs.
+    """
+
+    direct: frozenset[str] = frozenset()
+    below: frozenset[str] = frozenset()
+    perhaps: frozenset[str] = frozenset()
+
+    @property
+    def all(self) -> frozenset[str]:
+        return self.direct | self.below | self.perhaps
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What must happen before a read is forwarded: views made fresh, the text changed, file listings renewed."""
+
+    fresh: list[str] = field(default_factory=list)
+    splices: list[rewrite.Splice] = field(default_factory=list)
+    listings: list[TableName] = field(default_factory=list)
+    """Definitions that run in the reader's own session, which may have old listings of the files below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The statement and where it stands."""
+
+    statement: Forwarded
+    text: str
+    keyword: str
+    namespace: Namespace
+
+
+class StaleReads:
+    """Decides."""
+
+    def __init__(self, catalog: Catalog, executor: Executor) -> None:
+        self._catalog = catalog
+        self._executor = executor
+
+    def wanted(self, place: Place, read: Read) -> Wanted:
+        """Raises NotFresh where a view that is surely read must not be served."""
+        wanted = Wanted()
+        for view_id in sorted(read.all):
+            staleness = self._catalog.staleness(view_id) if self._catalog.is_stale(view_id) else None
+            if staleness is None or self._catalog.is_tolerated(view_id, staleness):
+                continue
+            view = self._catalog.entry(view_id).view
+            policy = view.when_stale
+            if policy is WhenStale.SERVE and view.built:
+                continue
+            surely = place.statement.exact and view_id in read.direct | read.below
+            if policy is WhenStale.INLINE and surely and view_id not in read.below:
+                splices = self._splices(view, place)
+                if splices:
+                    self._inline(wanted, view, splices)
+                    continue
+            if policy in {WhenStale.FAIL, WhenStale.SERVE} and surely:
+                raise _not_fresh(view, staleness.reason)
+            wanted.fresh.append(view_id)
+        return wanted
+
+    def _inline(self, wanted: Wanted, view: MaterializedView, splices: Sequence[rewrite.Splice]) -> None:
+        """The definition runs in the view's place; what it reads of other views must be fresh then."""
+        wanted.splices.extend(splices)
+        wanted.fresh.extend(base for base in sorted(view.views) if self._catalog.is_stale(base))
+        if self._executor.renew_listing:
+            wanted.listings.append(view.definition)
+
+    def _splices(self, view: MaterializedView, place: Place) -> list[rewrite.Splice]:
+        """What puts the definition in the place of each mention; nothing where the text does not allow it."""
+        if place.keyword not in INLINED_IN or rewrite.is_qualifier(place.text, view.name):
+            return []
+        query = f"(SELECT * FROM {view.definition.quoted})"
+        return [
+            rewrite.replacement(place.text, reference, query, quote(reference.parts[-1]))
+            for reference in place.statement.reads
+            if TableName.resolve(reference.parts, place.namespace) == view.name
+        ]
+
+
+def _not_fresh(view: MaterializedView, reason: str) -> NotFresh:
+    if not view.built:
+        return NotFresh(
+            f"The materialized view {view.name} has not been built yet, and its settings keep reads from building it. "
+            f"Run REFRESH MATERIALIZED VIEW {view.name}."
+        )
+    return NotFresh(
+        f"The materialized view {view.name} is stale: {reason}. It is set to WHEN STALE FAIL. Run REFRESH MATERIALIZED "
+        f"VIEW {view.name}, or ALTER MATERIALIZED VIEW {view.name} SET ('when_stale' = 'REFRESH')."
+    )

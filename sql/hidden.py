@@ -1,0 +1,89 @@
+"""Changes of views inside texts that run other statements: scripts, EXECUTE IMMEDIATE, and names in odd forms.
+
+Such a text cannot be told apart into what it reads and writes, but DROP VIEW, ALTER VIEW, CREATE OR REPLACE VIEW and
+DROP DATABASE begin with words that can be found in it and in its strings. What a text puts together when it runs
+(`'DROP ' || 'VIEW v'`) stays hidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sql.scan import Cursor, Lexeme, identifier, lexemes, string_value
+from sql.statement import Parts
+
+_DEPTH_MAX = 3
+"""Texts within strings within texts."""
+_DATABASES = ("DATABASE", "SCHEMA", "NAMESPACE")
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a text may change. `told`: every name could be read."""
+
+    views: frozenset[Parts] = frozenset()
+    databases: frozenset[Parts] = frozenset()
+    told: bool = True
+
+    def __or__(self, other: Changes) -> Changes:
+        return Changes(self.views | other.views, self.databases | other.databases, self.told and other.told)
+
+
+def changes(text: str, depth: int = 0) -> Changes:
+    """The views and databases that statements anywhere in `text`, its strings included, drop, alter or replace."""
+    found = Changes()
+    pieces = list(lexemes(text))
+    for index, piece in enumerate(pieces):
+        if piece.kind == "string" and depth < _DEPTH_MAX and _may_change(piece.text):
+            found |= changes(string_value(piece.text), depth + 1)
+        elif piece.kind == "word" and piece.text.upper() in ("DROP", "ALTER", "CREATE"):
+            found |= _change(pieces[index : index + _HEAD_PIECES])
+    return found
+
+
+_HEAD_PIECES = 24
+"""More than the longest head, DROP VIEW IF EXISTS IDENTIFIER('…') or a name of four parts, has."""
+
+
+def _may_change(string: str) -> bool:
+    folded = string.lower()
+    return any(word in folded for word in ("drop", "alter", "create"))
+
+
+def _change(pieces: list[Lexeme]) -> Changes:
+    """What the statement that begins with the first piece changes, if it is one of these."""
+    words = [piece.text.upper() if piece.kind in ("word", "symbol") else "" for piece in pieces]
+    place = 1
+    if words[0] == "CREATE":
+        if words[1:3] != ["OR", "REPLACE"]:
+            return Changes()
+        place = 3
+    kind = words[place] if place < len(words) else ""
+    is_database = words[0] == "DROP" and kind in _DATABASES
+    if kind != "VIEW" and not is_database:
+        return Changes()
+    place += 1
+    if words[place : place + 2] == ["IF", "EXISTS"]:
+        place += 2
+    name = _name(pieces[place:])
+    if name is None:
+        return Changes(told=False)
+    return Changes(databases=frozenset({name})) if is_database else Changes(views=frozenset({name}))
+
+
+def _name(pieces: list[Lexeme]) -> Parts | None:
+    """The dotted name at the beginning; parts may stand in double quotes, which may hold identifiers."""
+    if pieces and pieces[0].text.upper() == "IDENTIFIER" and len(pieces) > 1 and pieces[1].text == "(":
+        if len(pieces) < 4 or pieces[2].kind != "string" or pieces[3].text != ")":
+            return None
+        return Cursor(string_value(pieces[2].text)).name()
+    parts: list[str] = []
+    for index, piece in enumerate(pieces):
+        if piece.text == ".":
+            continue
+        if piece.kind == "symbol":
+            return None
+        parts.append(string_value(piece.text) if piece.kind == "string" else identifier(piece))
+        if pieces[index + 1 : index + 2] == [] or pieces[index + 1].text != ".":
+            return tuple(parts)
+    return None

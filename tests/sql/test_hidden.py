@@ -1,0 +1,40 @@
+"""What statements inside other texts change of views."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql.hidden import Changes, changes
+
+
+def views(*names: str) -> Changes:
+    return Changes(views=frozenset(tuple(name.split(".")) for name in names))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("EXECUTE IMMEDIATE 'DROP VIEW r13.v'", views("r13.v")),
+        ("BEGIN DROP VIEW IF EXISTS `a b`.v; END", views("a b.v")),
+        ("BEGIN ALTER VIEW v RENAME TO w; SELECT 1; CREATE OR REPLACE VIEW x AS SELECT 1; END", views("v", "x")),
+        ("DROP VIEW IDENTIFIER('s.mv')", views("s.mv")),
+        ("DROP /* c */ VIEW -- d\n IDENTIFIER ( 's.mv' )", views("s.mv")),
+        ('DROP VIEW "c8"."m"', views("c8.m")),
+        ("EXECUTE IMMEDIATE \"BEGIN EXECUTE IMMEDIATE 'ALTER VIEW v AS SELECT 1'; END\"", views("v")),
+        ("DROP VIEW IDENTIFIER('s.' || 'mv')", Changes(told=False)),
+        ("DROP VIEW", Changes(told=False)),
+        ("EXECUTE IMMEDIATE 'DROP SCHEMA IF EXISTS d CASCADE'", Changes(databases=frozenset({("d",)}))),
+        ("BEGIN CREATE OR REPLACE TEMP VIEW v AS SELECT 1; DROP TABLE v; CREATE VIEW w AS SELECT 2; END", Changes()),
+        ("SELECT 'drop', replace(alter, 'a', 'b') FROM v", Changes()),
+        ("SELECT drop, view FROM v", Changes()),
+    ],
+)
+def test_changes(text: str, expected: Changes) -> None:
+    assert changes(text) == expected
+
+
+@given(st.text(st.sampled_from("DROP VIEWalter'\"`.;() \n")) | st.text())
+def test_any_text_can_be_looked_at(text: str) -> None:
+    changes(text)
