@@ -15,8 +15,9 @@ _HEAD = re.compile(r"[\s(]*(\w+)")
 _BACK_QUOTED = re.compile(
     r"""'(?:[^'\\]|\\.)*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|`((?:[^`]|``)*+)(?:`|\Z)""", re.DOTALL
 )
+_FIRST_WORDS = ("create", "drop", "refresh", "alter", "show", "comment", "analyze", "pause", "resume", "cancel")
 _SECOND_WORD = {
-    **dict.fromkeys(("create", "drop", "refresh", "alter", "show", "comment", "analyze"), "materialized"),
+    **dict.fromkeys(_FIRST_WORDS, "materialized"),
     **dict.fromkeys(("describe", "desc", "explain"), "materialized"),
     "call": "refresh_materialized_view",
 }

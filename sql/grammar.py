@@ -9,6 +9,7 @@ SYNTAX = "42601"
 """The SQLSTATE of a statement that does not follow its grammar."""
 WRONG_VALUE = "22023"
 """The SQLSTATE of a property, a schedule or another value that the grammar takes and its meaning does not."""
+NOT_SUPPORTED = "0A000"
 _NUMBER_MAX = 999_999
 """Above it no count of buckets, partitions or time units means anything, and dates overflow."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sql import alter_grammar, create_grammar, property_grammar, refresh_grammar
-from sql.grammar import SYNTAX, Grammar, SyntaxProblem
+from sql.grammar import NOT_SUPPORTED, SYNTAX, Grammar, SyntaxProblem
 from sql.names import SESSION_CATALOG
 from sql.scan import identifier, skip_blank
 from sql.statement import (
@@ -215,6 +215,15 @@ def _rest(grammar: Grammar) -> str:
     return grammar.text[start:end]
 
 
+def _of_jobs(grammar: Grammar) -> Command:
+    """Doris' statements about jobs, which nothing runs yet."""
+    raise grammar.refusal(
+        "jobs are not run by this version: reads and REFRESH start refreshes, so there is none to pause, resume or "
+        "cancel. ALTER MATERIALIZED VIEW ... REFRESH ON MANUAL keeps reads from refreshing a view",
+        sqlstate=NOT_SUPPORTED,
+    )
+
+
 _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], ...] = (
     (("CREATE", "MATERIALIZED", "VIEW"), lambda grammar: create_grammar.create(grammar, or_replace=False)),
     (
@@ -231,6 +240,9 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], 
     (("DESC",), _describe),
     (("EXPLAIN",), _explain),
     (("ANALYZE", "MATERIALIZED", "VIEW"), _analyze),
+    (("PAUSE", "MATERIALIZED", "VIEW"), _of_jobs),
+    (("RESUME", "MATERIALIZED", "VIEW"), _of_jobs),
+    (("CANCEL", "MATERIALIZED", "VIEW"), _of_jobs),
 )
 
 

@@ -230,3 +230,7 @@ SHOW CREATE MATERIALIZED VIEW db.mv;
 --> ShowCreate name=db.mv
 SHOW CREATE MATERIALIZED VIEW;
 --> SyntaxProblem expected the view's name, found the end of the statement (line 1, column 30)
+PAUSE MATERIALIZED VIEW JOB ON mv1;
+--> SyntaxProblem jobs are not run by this version
+CANCEL MATERIALIZED VIEW TASK 12345 ON mv1;
+--> SyntaxProblem jobs are not run by this version
