@@ -10,6 +10,10 @@ from typing import Any
 from clients import pyhive, rows
 from processes import Gateway
 
+NAP = "CREATE FUNCTION IF NOT EXISTS nap AS 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFReflect'"
+"""Makes `nap('java.lang.Thread', 'sleep', bigint(a))`: a definition with it takes a milliseconds for each row. (Spark's
+own `reflect` is refused in definitions.)"""
+
 _numbers = itertools.count(1)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from databases import Database
+from databases import NAP, Database
 from processes import wait_until
 
 READERS = 40
@@ -70,9 +70,10 @@ def test_a_reader_of_another_view_does_not_wait(database: Database) -> None:
     """While one view's refresh runs for long, other views and other tables answer."""
     slow = (
         "SELECT count(*) AS n, max(slept) AS slept "
-        "FROM (SELECT reflect('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM t)"
+        "FROM (SELECT nap('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM t)"
     )
     database.run(
+        NAP,
         "CREATE TABLE t (a BIGINT) USING parquet",
         "CREATE TABLE u (a INT) USING parquet",
         f"CREATE MATERIALIZED VIEW slow AS {slow}",
@@ -134,9 +135,10 @@ def test_two_creations_of_one_name(database: Database) -> None:
 def test_a_reader_that_gives_up_harms_no_other(database: Database) -> None:
     """The refresh of the only waiter is cancelled; who comes meanwhile gets one of his own."""
     database.run(
+        NAP,
         "CREATE TABLE t (a BIGINT) USING parquet",
         "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n, max(s) AS s "
-        "FROM (SELECT reflect('java.lang.Thread', 'sleep', bigint(a)) AS s FROM t)",
+        "FROM (SELECT nap('java.lang.Thread', 'sleep', bigint(a)) AS s FROM t)",
         "INSERT INTO t VALUES (2000)",
     )
     with pyhive(database.gateway.host, database.gateway.port, database=database.name) as impatient:

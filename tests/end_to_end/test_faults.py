@@ -13,13 +13,13 @@ from typing import Any
 import psutil
 import pytest
 from clients import rows
-from databases import Database
+from databases import NAP, Database
 from processes import Gateway, wait_until
 from pyhive import hive
 
 SLOW = (
     "SELECT sum(a) AS s, count(*) AS n, max(slept) AS slept "
-    "FROM (SELECT a, reflect('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM t)"
+    "FROM (SELECT a, nap('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM t)"
 )
 """Takes as many milliseconds as the rows of t say."""
 
@@ -47,6 +47,7 @@ def test_kill_during_a_refresh(database: Database, direct: Any, start_gateway: A
     gateway: Gateway = start_gateway(**{"versions.retention": 0})
     with _connected(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
+        rows(cursor, NAP)
         rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
         rows(cursor, "INSERT INTO t VALUES (3000)")
         reading = pool.submit(rows, cursor, "SELECT s, n FROM m")
@@ -73,6 +74,7 @@ def test_kill_during_a_creation(database: Database, direct: Any, start_gateway: 
     with _connected(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "INSERT INTO t VALUES (5000)")
+        rows(cursor, NAP)
         creating = pool.submit(rows, cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
         wait_until(lambda: len(_storage_tables(direct, database.name)) == 2, what="the storage table")
         gateway.kill()
@@ -82,6 +84,7 @@ def test_kill_during_a_creation(database: Database, direct: Any, start_gateway: 
     with _connected(again, database.name) as cursor:
         assert rows(cursor, "SHOW MATERIALIZED VIEWS") == []
         rows(cursor, "INSERT OVERWRITE t VALUES (1)")
+        rows(cursor, NAP)
         rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
         assert rows(cursor, "SELECT s FROM m") == [(1,)]
         rows(cursor, "DROP MATERIALIZED VIEW m")
@@ -108,6 +111,7 @@ def test_a_stopped_gateway_stops_its_refresh(database: Database, direct: Any, st
     gateway: Gateway = start_gateway()
     with _connected(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
+        rows(cursor, NAP)
         rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
         rows(cursor, "INSERT INTO t VALUES (60000)")
         reading = pool.submit(rows, cursor, "SELECT s FROM m")
@@ -161,6 +165,7 @@ def test_spark_dies_and_comes_again(embedded: _Embedded) -> None:
     with _connected(embedded.gateway) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "INSERT INTO t VALUES (1)")
+        rows(cursor, NAP)
         rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
         rows(cursor, "CREATE TEMPORARY VIEW gone AS SELECT 1 AS a")
         running = pool.submit(rows, cursor, "SELECT reflect('java.lang.Thread', 'sleep', 60000L)")
@@ -192,6 +197,7 @@ def test_spark_dies_while_nobody_asks(embedded: _Embedded) -> None:
 def test_spark_dies_during_a_refresh(embedded: _Embedded) -> None:
     with _connected(embedded.gateway) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE IF NOT EXISTS t (a INT) USING parquet")
+        rows(cursor, NAP)
         rows(cursor, f"CREATE MATERIALIZED VIEW IF NOT EXISTS m AS {SLOW}")
         rows(cursor, "INSERT OVERWRITE t VALUES (4000)")
         begun = embedded.gateway.log.read_text(encoding="utf-8").count("Refreshing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jpype
 import pytest
 from clients import Jdbc, pyhive, rows
-from databases import Database
+from databases import NAP, Database
 
 
 @pytest.fixture(scope="module")
@@ -207,8 +207,9 @@ def test_a_long_list_stalls_nobody(view: Database) -> None:
 
 
 def test_the_time_limit_of_a_statement_holds_for_its_refresh(database: Database) -> None:
-    slow = "SELECT max(s) AS slept FROM (SELECT reflect('java.lang.Thread', 'sleep', bigint(a)) AS s FROM t)"
+    slow = "SELECT max(s) AS slept FROM (SELECT nap('java.lang.Thread', 'sleep', bigint(a)) AS s FROM t)"
     database.run(
+        NAP,
         "CREATE TABLE t (a INT) USING parquet",
         f"CREATE MATERIALIZED VIEW m AS {slow}",
         "INSERT INTO t VALUES (20000)",
