@@ -160,8 +160,11 @@ class Alteration:
             dropping = caller.session.run(maintenance.drop_view(old_name))
             await self._or_back(dropping, caller.session, name, entry.view)
             await self._dress(replace(other.view, name=name), entry.view, caller.session)
-            # A storage that nobody shows is now a leftover, not a view that somebody damaged.
-            await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.published_keys()))
+            try:
+                # A storage that nobody shows is now a leftover, not a view that somebody damaged.
+                await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.published_keys()))
+            except StatementFailed as error:
+                log.warning("the storage of %s, which was replaced, is not marked so: %s", name, error)
             self._catalog.remove(entry)
 
         await self._move({name: other}, switch, [other, entry])
