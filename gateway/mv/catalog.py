@@ -75,6 +75,8 @@ class Catalog:
         self._entries: dict[str, Entry] = {}
         self._by_name: dict[TableName, Entry] = {}
         self._dependents: dict[TableName, frozenset[str]] = {}
+        self.revision = 0
+        """Grows whenever a view comes, goes, moves, or reads other tables."""
         self._name_locks: dict[TableName, tuple[asyncio.Lock, int]] = {}
         """With how many hold a lock or wait for it."""
         self.storage_database = storage_database
@@ -376,6 +378,7 @@ class Catalog:
             self._index()
 
     def _index(self) -> None:
+        self.revision += 1
         dependents: dict[TableName, set[str]] = {}
         for entry in self._entries.values():
             for table in entry.view.tables:

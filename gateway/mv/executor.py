@@ -87,8 +87,9 @@ class Executor:
         self._sequence = count(1)
         self._next_versions: dict[str, int] = {}
         self._last_task_id = 0
-        self._gone: dict[str, tuple[int, float, str]] = {}
-        """Views whose refresh failed for good: the last event then, until when that counts, and the error."""
+        self._gone: dict[str, tuple[tuple[int, int], float, str]] = {}
+        """Views whose refresh failed for good: the last event and the catalog's revision then, until when that counts,
+        and the error."""
         self._background: set[asyncio.Task[None]] = set()
         self.recomputes = 0
         """Refreshes that ran a definition since the start."""
@@ -147,8 +148,8 @@ class Executor:
         gone = self._gone.get(view_id)
         if entry is None or gone is None or not entry.view.built:
             return None
-        event, until, error = gone
-        if event != entry.ledger.events or time.monotonic() > until:
+        seen, until, error = gone
+        if seen != (entry.ledger.events, self._catalog.revision) or time.monotonic() > until:
             del self._gone[view_id]
             return None
         return error
@@ -306,7 +307,8 @@ class Executor:
             raise
         except FreshgateError as error:
             if isinstance(error, BaseTableMissing):
-                self._gone[entry.view.id] = entry.ledger.events, time.monotonic() + GONE_SECONDS, str(error)
+                seen = entry.ledger.events, self._catalog.revision
+                self._gone[entry.view.id] = seen, time.monotonic() + GONE_SECONDS, str(error)
             self._fail_task(entry, number, task, TaskStatus.FAILED, str(error))
             log.warning("%s", error)
             raise

@@ -98,6 +98,11 @@ def spark_settings(options: Options) -> dict[str, str]:
         # Derby is in this process, a connection costs nothing, and a pool does not survive what cancelling a statement
         # may do: the interrupt breaks its connection, which is never given back, until all wait for ever.
         "spark.hadoop.datanucleus.connectionPoolingType": "NONE",
+        # An interrupt may also leave a thread of the metastore without direct SQL for good. What that does instead
+        # filters partitions by texts only, unless the first says otherwise; the second fetches them all where that
+        # fails, too. Every read of a materialized view filters by a number.
+        "spark.hadoop.hive.metastore.integral.jdo.pushdown": "true",
+        "spark.sql.hive.metastorePartitionPruningFallbackOnException": "true",
         "spark.hadoop.hive.exec.scratchdir": f"file:{options.scratch / 'hive'}",
         "spark.local.dir": str(options.scratch),
         # Each session caches file listings of its own and would not see another session's writes.
