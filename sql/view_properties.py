@@ -174,12 +174,6 @@ def grace_seconds(properties: Mapping[str, str]) -> float:
     return intervals.seconds_of(properties.get("max_staleness", "")) or 0.0
 
 
-def probe_seconds(properties: Mapping[str, str]) -> float | None:
-    """How old an observation of a base table may be before a read makes a new one; None: as configured."""
-    value = properties.get("probe_interval", "")
-    return float(value) if _NUMBER.fullmatch(value) else None
-
-
 def when_stale(properties: Mapping[str, str], trigger: Trigger | None) -> WhenStale:
     """What a read of the stale view does: the property, else SERVE where refreshes were said to be by hand."""
     said = properties.get("when_stale", "").upper()
@@ -198,26 +192,6 @@ def rewrite_enabled(properties: Mapping[str, str]) -> bool:
     return properties.get("use_for_rewrite", "true").lower() == "true"
 
 
-def refresh_partitions(properties: Mapping[str, str]) -> int:
-    """How many partitions one INSERT of a refresh writes: at least 1."""
-    value = properties.get("refresh_partition_num", "1")
-    return max(1, int(value)) if _WHOLE.fullmatch(value) else 1
-
-
-def session_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings for the view's refreshes: `session.<setting>`."""
-    return {
-        name.removeprefix(_SESSION_PREFIX): value
-        for name, value in properties.items()
-        if name.startswith(_SESSION_PREFIX)
-    }
-
-
 def is_clause(name: str) -> bool:
     """Is the name, in a list of known ones, a clause of CREATE in other families?"""
     return name in _CLAUSES
-
-
-def is_kept_only(name: str) -> bool:
-    """Is the property kept and shown without an effect?"""
-    return name not in _MEANING and not name.startswith(_SESSION_PREFIX)

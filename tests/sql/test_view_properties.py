@@ -113,14 +113,6 @@ def test_the_other_readers() -> None:
     assert not view_properties.allows_nondeterministic({})
     assert view_properties.rewrite_enabled({})
     assert not view_properties.rewrite_enabled({"use_for_rewrite": "false"})
-    assert view_properties.probe_seconds({"probe_interval": "0"}) == 0
-    assert view_properties.probe_seconds({}) is None
-    assert view_properties.refresh_partitions({"refresh_partition_num": "0"}) == 1
-    assert view_properties.refresh_partitions({"refresh_partition_num": "4"}) == 4
-    assert view_properties.session_settings({"session.a.b": "1", "c": "2"}) == {"a.b": "1"}
-    assert view_properties.is_kept_only("replication_num")
-    assert not view_properties.is_kept_only("grace_period")
-    assert not view_properties.is_kept_only("session.x")
 
 
 @pytest.mark.parametrize(
