@@ -270,7 +270,7 @@ def refusals() -> list[Step]:
             "Nobody writes a materialized view by hand",
             check=_refused("42809"),
         ),
-        Step("DROP VIEW nyc.daily_delays", check=_refused("42809")),
+        Step("DROP TABLE nyc.daily_delays", check=_refused("42809")),
     ]
 
 
