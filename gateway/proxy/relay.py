@@ -231,7 +231,7 @@ class Relay(asyncio.Protocol):
         assert self._dispatcher is not None
         try:
             decision = self._dispatcher.request(request)
-        except Exception:
+        except Exception:  # our own fault must end this request, not the connection of a client that waits
             self._answer(self._fault(request))
             return
         if isinstance(decision, (Answer, Forward)):
@@ -332,7 +332,7 @@ class Relay(asyncio.Protocol):
         self._request = self._forward = None
         try:
             reply = on_reply(reply)
-        except Exception:
+        except Exception:  # as in _decide: logged and answered by _fault
             reply = self._fault(request)
         self._answer(reply)
         self._drain()
@@ -346,7 +346,7 @@ class Relay(asyncio.Protocol):
         self._request = self._forward = None
         try:
             reply = self._dispatcher.upstream_lost(request)
-        except Exception:
+        except Exception:  # as in _decide: logged and answered by _fault
             reply = self._fault(request) if request is not None else None
         if not waiting:
             return

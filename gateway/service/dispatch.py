@@ -295,7 +295,7 @@ class Dispatch:
         try:
             await route.wait(operation.report)
             side = await session.side()
-        except BaseException:
+        except BaseException:  # cancelled too: what was noted of the statement ends with it
             route.then.abandon(End.FAILED)
             raise
         if route.then.text is not None:
@@ -306,7 +306,7 @@ class Dispatch:
         except asyncio.CancelledError:
             self._keep(self._stop_started(side, started, route.then))
             raise
-        except BaseException:
+        except BaseException:  # Spark may have begun it: nobody knows how it ends
             route.then.abandon()
             raise
         handle = message.execute_handle(answer)

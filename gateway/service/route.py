@@ -244,7 +244,7 @@ class Router:
                 survived = RefreshFailed if composed else BaseTableMissing
                 return Waiting(route, partial(self._make_fresh, session, wanted, write, survived))
             await self._begin_write(write)
-        except BaseException:
+        except BaseException:  # cancelled too: the statement never goes to Spark
             route.abandon(End.FAILED)
             raise
         return route
