@@ -207,6 +207,18 @@ class Refresh:
 
 
 @dataclass(frozen=True, slots=True)
+class Staleness:
+    """Noticing changes of base tables that were not made through the gateway."""
+
+    probe_interval: float = _setting(
+        30.0,
+        "Seconds for which a look at a base table counts: a change made elsewhere is seen by reads at the latest so "
+        "much later. 0: every read looks. A view's property probe_interval goes before this.",
+        _at_least(0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Views:
     """Ordinary Spark views, through which a statement can read a materialized one."""
 
@@ -263,6 +275,7 @@ class Settings:
     access: Access = field(default_factory=Access)
     versions: Versions = field(default_factory=Versions)
     refresh: Refresh = field(default_factory=Refresh)
+    staleness: Staleness = field(default_factory=Staleness)
     views: Views = field(default_factory=Views)
     limits: Limits = field(default_factory=Limits)
     log: Log = field(default_factory=Log)

@@ -14,8 +14,11 @@ from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog, Leftover
 from gateway.mv.creation import Creation
 from gateway.mv.executor import Executor
+from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import LATE_SECONDS, Janitor
 from gateway.mv.measures import Measures
+from gateway.mv.observation import Observer
+from gateway.mv.proposal import Proposer
 from gateway.mv.relations import Relations
 from gateway.mv.rights import Rights
 from gateway.mv.schemas import Schemas
@@ -25,6 +28,7 @@ from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.route import Router
+from gateway.service.staleness import StaleReads
 from gateway.spark.client import Connection, SessionPool
 from gateway.spark.metastore import SparkMetastore
 from gateway.wire.connection import NOSASL, PLAIN
@@ -35,6 +39,8 @@ log = logging.getLogger(__name__)
 
 METASTORE_SESSIONS = 8
 """Sessions for short metastore statements, apart from those that refreshes occupy for minutes."""
+OBSERVATION_SESSIONS = 4
+"""Looks at base tables at one time: each lists files on all of Spark's cores."""
 LISTING_CACHES = ("spark.sql.filesourceTableRelationCacheSize", "spark.sql.hive.filesourcePartitionFileCacheSize")
 SCHEDULER_POOL = "spark.sql.thriftserver.scheduler.pool"
 """Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
@@ -70,12 +76,24 @@ class Server:
         self._engine = engine
         self._refreshes = self._pool(settings.refresh.max_concurrent, {SCHEDULER_POOL: "freshgate"})
         self._short = self._pool(METASTORE_SESSIONS, {})
+        self._looks = self._pool(OBSERVATION_SESSIONS, {SCHEDULER_POOL: "freshgate"})
         metastore = SparkMetastore(self._short)
         self._catalog = Catalog(metastore, settings.storage.database, METASTORE_SESSIONS)
         self._janitor = Janitor(metastore, self._catalog.lock_of, self._catalog.kept, settings.versions.retention)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
         self._schemas = Schemas(self._catalog, metastore, settings.views.scan_interval)
-        self._executor = Executor(self._catalog, self._relations, self._schemas, self._refreshes, self._janitor)
+        observer = Observer(metastore, self._looks)
+        self._inspector = Inspector(self._catalog, self._relations, observer, settings.staleness.probe_interval)
+        self._proposer = Proposer(metastore, self._inspector)
+        self._executor = Executor(
+            self._catalog,
+            self._relations,
+            self._schemas,
+            self._refreshes,
+            self._inspector,
+            self._proposer,
+            self._janitor,
+        )
         transport = settings.upstream.transport
         service = Service(
             self._catalog,
@@ -92,7 +110,7 @@ class Server:
         creation = Creation(
             self._catalog,
             self._relations,
-            self._schemas,
+            self._inspector,
             metastore,
             self._refreshes,
             self._executor,
@@ -103,13 +121,24 @@ class Server:
         alteration = Alteration(
             self._catalog, self._relations, metastore, creation, self._executor, self._janitor, rights
         )
-        commands = Commands(self._catalog, self._schemas, metastore, creation, alteration, self._executor, rights)
+        commands = Commands(
+            self._catalog,
+            self._schemas,
+            metastore,
+            creation,
+            alteration,
+            self._executor,
+            self._inspector,
+            self._proposer,
+            rights,
+        )
         tables = CatalogTables(self._catalog, self._schemas, Measures(metastore))
         return Router(
             self._catalog,
             self._relations,
             self._schemas,
             self._executor,
+            StaleReads(self._catalog, self._inspector, lambda: self._proposer.renew_listing),
             self._janitor,
             commands,
             tables,
@@ -158,8 +187,9 @@ class Server:
         for leftover in leftovers:
             self._janitor.retire(leftover.storage.table, leftover)
         for view in self._catalog.views():
-            strays = Leftover(view.storage, view.definition, frozenset())
+            strays = Leftover(view.storage, view.definition, whole=False)
             self._janitor.retire(view.id, strays, later_seconds=LATE_SECONDS)
+        self._inspector.seed()
         self._janitor.start()
         await self._listener.start()
         log.info("%d materialized views, %d leftovers to drop", len(self._catalog), len(leftovers))
@@ -170,7 +200,7 @@ class Server:
         told = False
         while True:
             try:
-                self._executor.renew_listing = await self._caches_listings()
+                self._proposer.renew_listing = await self._caches_listings()
                 return await self._catalog.load()
             except UpstreamLost as error:
                 if asyncio.get_running_loop().time() > deadline:
@@ -197,5 +227,6 @@ class Server:
         await self._listener.close()
         await self._executor.stop_all()
         await self._janitor.stop()
+        await self._looks.close()
         await self._refreshes.close()
         await self._short.close()

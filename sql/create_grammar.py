@@ -321,7 +321,7 @@ _CLAUSES: tuple[tuple[tuple[str, ...], str, _Clause], ...] = (
     (("REFRESH",), "refreshing", _refresh),
     (("SCHEDULE",), "trigger", _schedule),
     (("TRIGGER", "ON", "UPDATE"), "trigger", _trigger_on_update),
-    (("PARTITION", "BY"), "partitioning", _set("partitioning", layout_grammar.partition)),
+    (("PARTITION", "BY"), "partitioning", _set("partitioning", layout_grammar.followed_partition)),
     (("PARTITIONED", "BY"), "partitioning", _set("partitioning", layout_grammar.partition)),
     (("PARTITIONED", "ON"), "partitioning", _set("partitioning", layout_grammar.partition)),
     (("DISTRIBUTED", "BY"), "distribution", _set("distribution", layout_grammar.distributed_by)),

@@ -60,7 +60,8 @@ def _clause_lines(clauses: Clauses) -> Iterator[str]:
         yield "BUILD DEFERRED"
     yield from _refreshing_lines(clauses.refreshing)
     if clauses.partitioning is not None:
-        yield f"PARTITION BY ({_partition(clauses.partitioning)})"
+        words = "PARTITION BY" if clauses.partitioning.follows else "PARTITIONED BY"
+        yield f"{words} ({_partition(clauses.partitioning)})"
     if clauses.distribution is not None:
         yield _distribution(clauses.distribution)
     if clauses.clustering is not None:

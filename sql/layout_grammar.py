@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sql.grammar import Grammar, listed
 from sql.statement import Clustering, Distribution, Partitioning
 
 FORMATS = ("PARQUET", "ORC")
 UNITS = ("HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 """What date_trunc may cut to where it partitions a view."""
+
+
+def followed_partition(grammar: Grammar) -> Partitioning:
+    """What follows PARTITION BY: with brackets it is Doris', without them BigQuery's."""
+    brackets = grammar.sees("(")
+    return replace(partition(grammar), follows=brackets)
 
 
 def partition(grammar: Grammar) -> Partitioning:

@@ -82,6 +82,21 @@ def parsed_closely(text: str, start: int) -> Forwarded:
         )
 
 
+def query_tree(text: str) -> exp.Query:
+    """sqlglot's tree of one query, to look at, never to print SQL from. Raises Doubt, nothing else."""
+    try:
+        tree, _ = _parse(text, 0)
+    except Doubt:
+        raise
+    except RecursionError:
+        raise Doubt("nested too deeply") from None
+    except Exception as error:  # the parser is not ours, as above
+        raise Doubt(f"not parsed: {type(error).__name__}") from error
+    if not isinstance(tree, exp.Query):
+        raise Doubt("not a query")
+    return tree
+
+
 def expression(text: str, start: int) -> Forwarded:
     """What the expression at `start` reads: the parser is shown SELECT in the place of the characters before it."""
     if start < len("SELECT "):

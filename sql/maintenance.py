@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sql.names import TableName, quote
 from sql.rewrite import safe_literal
@@ -14,7 +15,77 @@ from sql.statement import Clauses, Clustering, Column, Distribution, Partitionin
 
 VERSION_COLUMN = "freshgate_version"
 """The storage table's partition column: which version a row belongs to."""
+PARTITION_COLUMN = "freshgate_partition"
+"""The partition column below it, where the view has partitions of its own. Never under the view's own name for it: the
+metastore's filter breaks on names that begin with an underscore."""
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""How the metastore writes NULL as a partition's value."""
 PLAIN = Clauses()
+
+PartitionKey = str | None
+"""The text of a partition of a view's own; None is NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLayout:
+    """How the storage table is partitioned below the version: not at all, or by the view's own partitions."""
+
+    column: str = ""
+    """The view's column; empty: not at all."""
+    kind: str = ""
+    """The column's type, as SQL."""
+    key: str = "{}"
+    """The partition's key as SQL of the column, which stands as {}."""
+    holds_column: bool = False
+    """The storage's partition column is the view's column, so that filters of queries prune; otherwise its key's text,
+    and the column stands in the files."""
+    time_zone: str = ""
+    """In which keys are computed; empty where they do not depend on one."""
+
+    def key_of(self, column: str) -> str:
+        return self.key.replace(PLACE, column)
+
+    @property
+    def partitioned(self) -> bool:
+        return bool(self.column)
+
+
+UNPARTITIONED = StorageLayout()
+PLACE = "{}"
+"""Where a column stands in SQL that is made for any column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a public view shows: rows of `versions`, but for partitions that a later one of them wrote anew."""
+
+    number: int
+    """The current version."""
+    versions: tuple[int, ...]
+    """Ascending, `number` last."""
+    hidden: Mapping[int, frozenset[PartitionKey]] = field(default_factory=dict)
+
+    @classmethod
+    def only(cls, version: int) -> Shown:
+        return cls(version, (version,))
+
+    def shows(self, version: int, key: PartitionKey) -> bool:
+        return version in self.versions and key not in self.hidden.get(version, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Some of a view's partitions: `keys`, or all but them."""
+
+    keys: frozenset[PartitionKey] = frozenset()
+    all_but: bool = True
+
+    @property
+    def everything(self) -> bool:
+        return self.all_but and not self.keys
+
+
+ALL = Selection()
 
 
 def create_database(database: str) -> str:
@@ -33,17 +104,35 @@ def create_storage(
     properties: Mapping[str, str],
     comment: str | None = None,
     clauses: Clauses = PLAIN,
+    columns: Sequence[str] = (),
+    layout: StorageLayout = UNPARTITIONED,
 ) -> str:
-    """The managed table that holds the versions' rows, a partition a version; no row yet.
+    """The managed table that holds the versions' rows, a partition a version, or some; no row yet.
 
     Made from the definition itself: no text that Spark prints of a type names every type so that it can be read back.
     """
+    partitions, selected = quote(VERSION_COLUMN), f"CAST(0 AS BIGINT) AS {quote(VERSION_COLUMN)}"
+    if layout.partitioned:
+        partitions += f", {quote(PARTITION_COLUMN)}"
+        selected += f", {_key(layout)} AS {quote(PARTITION_COLUMN)}"
     return (
         f"CREATE TABLE {storage.quoted} USING {clauses.file_format or 'parquet'} "
-        f"PARTITIONED BY ({quote(VERSION_COLUMN)}){_buckets(clauses.distribution)}{_comment(comment)} "
+        f"PARTITIONED BY ({partitions}){_buckets(clauses.distribution)}{_comment(comment)} "
         f"TBLPROPERTIES ({_pairs(properties)}) "
-        f"AS SELECT *, CAST(0 AS BIGINT) AS {quote(VERSION_COLUMN)} FROM {definition.quoted} LIMIT 0"
+        f"AS SELECT {_stored(columns, layout)}, {selected} FROM {definition.quoted} LIMIT 0"
     )
+
+
+def _stored(columns: Sequence[str], layout: StorageLayout) -> str:
+    """The columns that stand in the files."""
+    if not layout.holds_column:
+        return "*"
+    return ", ".join(quote(column) for column in columns if column.lower() != layout.column.lower()) or "*"
+
+
+def _key(layout: StorageLayout) -> str:
+    """A row's partition, as the storage's partition column has it."""
+    return quote(layout.column) if layout.holds_column else layout.key_of(quote(layout.column))
 
 
 def _buckets(distribution: Distribution | None) -> str:
@@ -58,27 +147,65 @@ def create_public_view(
     view: TableName,
     storage: TableName,
     columns: Sequence[str],
-    version: int,
+    shown: Shown,
     comment: str | None = None,
     properties: Mapping[str, str] | None = None,
+    layout: StorageLayout = UNPARTITIONED,
 ) -> str:
-    """The view that users read, over one version. Column comments come from the storage table."""
+    """The view that users read, over what a version shows. Column comments come from the storage table."""
     listed = f" TBLPROPERTIES ({_pairs(properties)})" if properties else ""
-    return f"CREATE VIEW {view.quoted}{_comment(comment)}{listed} AS {_shown(storage, columns, version)}"
+    return f"CREATE VIEW {view.quoted}{_comment(comment)}{listed} AS {_shown(storage, columns, shown, layout)}"
 
 
-def publish(view: TableName, storage: TableName, columns: Sequence[str], version: int) -> str:
-    """The one statement that switches readers to `version`. (CREATE OR REPLACE VIEW would lose the properties.)"""
-    return f"ALTER VIEW {view.quoted} AS {_shown(storage, columns, version)}"
+def publish(
+    view: TableName, storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout = UNPARTITIONED
+) -> str:
+    """The one statement that switches readers to `shown`. (CREATE OR REPLACE VIEW would lose the properties.)"""
+    return f"ALTER VIEW {view.quoted} AS {_shown(storage, columns, shown, layout)}"
 
 
-def _shown(storage: TableName, columns: Sequence[str], version: int) -> str:
-    return f"SELECT {', '.join(map(quote, columns))} FROM {storage.quoted} WHERE {VERSION_COLUMN} = {version}"
+def _shown(storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout) -> str:
+    own = layout.column.lower() if layout.holds_column else None
+    selected = ", ".join(
+        f"{quote(PARTITION_COLUMN)} AS {quote(column)}" if column.lower() == own else quote(column)
+        for column in columns
+    )
+    return f"SELECT {selected} FROM {storage.quoted} WHERE {_predicate(shown, layout)}"
+
+
+def _predicate(shown: Shown, layout: StorageLayout) -> str:
+    """Spark prunes partitions by it, together with the reader's own filter. The list of versions reaches the
+    metastore; what is hidden is sorted out by Spark, and grouped by version so that each group is one set."""
+    if shown.versions == (shown.number,) and not shown.hidden:
+        return f"{VERSION_COLUMN} = {shown.number}"
+    listed = ", ".join(map(str, shown.versions))
+    predicate = f"{VERSION_COLUMN} <= {shown.number} AND {VERSION_COLUMN} IN ({listed})"
+    if shown.hidden:
+        groups = " ".join(
+            f"WHEN {version} THEN {_none_of(keys, layout)}" for version, keys in sorted(shown.hidden.items())
+        )
+        predicate += f" AND CASE {VERSION_COLUMN} {groups} ELSE true END"
+    return predicate
+
+
+def _none_of(keys: Iterable[PartitionKey], layout: StorageLayout) -> str:
+    """The storage's partition is none of these."""
+    text = quote(PARTITION_COLUMN)
+    if layout.holds_column and layout.kind != "string":
+        text = f"CAST({text} AS STRING)"
+    named = sorted(key for key in keys if key is not None)
+    conditions = [f"coalesce({text} NOT IN ({', '.join(map(safe_literal, named))}), true)"] if named else []
+    if None in keys:
+        conditions.append(f"{quote(PARTITION_COLUMN)} IS NOT NULL")
+    return " AND ".join(conditions)
 
 
 _NAME = r"`(?:[^`]|``)*`"
 _SHOWN = re.compile(
-    rf"SELECT {_NAME}(?:, {_NAME})* FROM (?:({_NAME})\.)?({_NAME})\.({_NAME}) WHERE {VERSION_COLUMN} = (\d+)"
+    rf"SELECT {_NAME}(?: AS {_NAME})?(?:, {_NAME}(?: AS {_NAME})?)* FROM (?:({_NAME})\.)?({_NAME})\.({_NAME}) "
+    rf"WHERE {VERSION_COLUMN} (?:= (\d+)|<= (\d+) AND {VERSION_COLUMN} IN \([\d, ]+\)"
+    rf"(?: AND CASE {VERSION_COLUMN} .* END)?)",
+    re.DOTALL,
 )
 
 
@@ -87,22 +214,145 @@ def read_published(view_text: str) -> tuple[TableName, int] | None:
     found = _SHOWN.fullmatch(view_text.strip())
     if found is None:
         return None
-    *names, version = found.groups()
+    *names, only, last = found.groups()
     parts = tuple(name[1:-1].replace("``", "`").lower() for name in names if name is not None)
     storage = TableName(parts[-2], parts[-1], parts[0]) if len(parts) == 3 else TableName(parts[0], parts[1])
-    return storage, int(version)
+    return storage, int(only or last)
 
 
 def insert_version(
-    storage: TableName, definition: TableName, version: int, clustering: Clustering | None = None
+    storage: TableName,
+    definition: TableName,
+    version: int,
+    clustering: Clustering | None = None,
+    columns: Sequence[str] = (),
+    layout: StorageLayout = UNPARTITIONED,
+    selection: Selection = ALL,
+    window: str | None = None,
 ) -> str:
-    """The rows of a version. A number is never used twice, so its partition is empty before."""
-    order = ""
-    if clustering is not None:
-        order = f" DISTRIBUTE BY {_listed(clustering.distributed)}"
-        order += f" SORT BY {_listed(clustering.sorted_by)}" if clustering.sorted_by else ""
-    partition = f"PARTITION ({VERSION_COLUMN} = {version})"
-    return f"INSERT INTO {storage.quoted} {partition} SELECT * FROM {definition.quoted}{order}"
+    """The rows of a version, or of some of its partitions. A number is never used twice, so what is written to is empty
+    before, but for what the same refresh wrote (INSERT OVERWRITE would empty all of the version).
+
+    `window` is a further condition on rows (see `within`).
+    """
+    if not layout.partitioned:
+        order = _order(clustering, ())
+        return (
+            f"INSERT INTO {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}) "
+            f"SELECT * FROM {definition.quoted}{order}"
+        )
+    conditions = [text for text in (_selected(selection, layout), window) if text]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    # Without it each of Spark's tasks would write a file of its own into each partition.
+    hint = "" if clustering or _is_one(selection) else f"/*+ REBALANCE({quote(PARTITION_COLUMN)}) */ "
+    listed = _stored(columns, layout)
+    return (
+        f"INSERT INTO {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)}) "
+        f"SELECT {hint}{listed if listed != '*' else ', '.join(map(quote, columns))}, {quote(PARTITION_COLUMN)} "
+        f"FROM (SELECT *, {_guarded(layout)} AS {quote(PARTITION_COLUMN)} FROM {definition.quoted}{where})"
+        f"{_order(clustering, (PARTITION_COLUMN,))}"
+    )
+
+
+def _order(clustering: Clustering | None, before: tuple[str, ...]) -> str:
+    """Spark sorts by the partition columns before it writes; an order that begins with them is kept."""
+    if clustering is None:
+        return ""
+    order = f" DISTRIBUTE BY {_listed((*before, *clustering.distributed))}"
+    return order + (f" SORT BY {_listed((*before, *clustering.sorted_by))}" if clustering.sorted_by else "")
+
+
+def _is_one(selection: Selection) -> bool:
+    return not selection.all_but and len(selection.keys) == 1
+
+
+def _guarded(layout: StorageLayout) -> str:
+    """A row's partition, or an error for texts that Spark's partitions cannot tell from NULL."""
+    key = _key(layout)
+    if not layout.holds_column or layout.kind != "string":
+        return key
+    message = (
+        f"The partition column {layout.column} holds an empty string (or {DEFAULT_PARTITION}), which "
+        "Spark cannot tell from NULL in a partition. Partition the view by another column."
+    )
+    return f"CASE WHEN {key} IN ('', '{DEFAULT_PARTITION}') THEN raise_error({safe_literal(message)}) ELSE {key} END"
+
+
+def _selected(selection: Selection, layout: StorageLayout) -> str:
+    """The rows of the definition that belong to the selected partitions; empty for all.
+
+    A view's column is compared as it is, so that the condition reaches the partitions of the table that it comes from.
+    """
+    if selection.everything:
+        return ""
+    named = sorted(key for key in selection.keys if key is not None)
+    column = quote(layout.column)
+    conditions = []
+    if named and layout.holds_column:
+        conditions.append(f"{column} IN ({', '.join(_typed(key, layout.kind) for key in named)})")
+    elif named:
+        conditions.append(f"{_key(layout)} IN ({', '.join(map(safe_literal, named))})")
+    if None in selection.keys:
+        conditions.append(f"{_key(layout)} IS NULL")
+    met = " OR ".join(conditions) or "false"
+    return f"NOT coalesce({met}, false)" if selection.all_but else f"({met})"
+
+
+def _typed(text: str, kind: str) -> str:
+    return safe_literal(text) if kind == "string" else f"CAST({safe_literal(text)} AS {kind})"
+
+
+OF_VIEW = "of_view"
+"""The view's column in what `partition_keys` asks."""
+KEY = "key"
+"""A partition's key in what `keys_without` asks."""
+
+
+def partition_keys(
+    values: Iterable[PartitionKey], kind: str, expression: str, layout: StorageLayout, window: str
+) -> str:
+    """Rows of (value, key of the view's partition that follows from it, whether that lies within the window).
+
+    `values` are texts of a base table's partition column of the type `kind`, `expression` the view's column as SQL of
+    it, `window` a condition on OF_VIEW. Spark computes the keys just as it does when rows are written, so that both are
+    the same texts.
+    """
+    base = "value" if kind == "string" else f"try_cast(value AS {kind})"
+    column = f"CAST({expression.replace(PLACE, base)} AS {layout.kind})"
+    return (
+        f"SELECT value, CAST({layout.key_of(OF_VIEW)} AS STRING), coalesce({window or 'true'}, false) FROM ("
+        f"SELECT value, {column} AS {OF_VIEW} FROM {_inline(values)} AS partitions(value))"
+    )
+
+
+def keys_without(keys: Iterable[PartitionKey], condition: str) -> str:
+    """Rows of those keys that do not meet a condition on KEY."""
+    return f"SELECT {KEY} FROM {_inline(keys)} AS partitions({KEY}) WHERE NOT coalesce({condition}, false)"
+
+
+def _inline(values: Iterable[PartitionKey]) -> str:
+    rows = ("(CAST(NULL AS STRING))" if value is None else f"({safe_literal(value)})" for value in values)
+    return f"VALUES {', '.join(rows)}"
+
+
+def within(moment: str, unit: str, limit: int, whole: str | None) -> str:
+    """The condition that a moment lies within the last `limit` units (DAY, MONTH, YEAR), this one included, and within
+    the `whole` units that they touch."""
+    first = f"date_trunc('{unit}', current_timestamp()) - INTERVAL {limit - 1} {unit}"
+    return f"{moment} >= " + (first if whole is None else f"date_trunc('{whole}', {first})")
+
+
+def partition_rows(storage: TableName, shown: Shown, layout: StorageLayout) -> str:
+    """Rows of (key, number of rows) for each partition that is shown; no file's rows are read."""
+    key = f"CAST({quote(PARTITION_COLUMN)} AS STRING)"
+    return (
+        f"SELECT {key} AS key, count(*) AS n FROM {storage.quoted} WHERE {_predicate(shown, layout)} "
+        f"GROUP BY {key} ORDER BY key"
+    )
+
+
+def show_partitions(table: TableName) -> str:
+    return f"SHOW PARTITIONS {table.quoted}"
 
 
 def place_version(storage: TableName, version: int, location: str) -> str:
@@ -123,14 +373,21 @@ def analyze(storage: TableName, rest: str) -> str:
     return f"ANALYZE TABLE {storage.quoted} {rest}"
 
 
-def measure_versions(storages: Iterable[TableName]) -> str:
-    """Rows of (storage, version, rows, bytes) for each version that has any row; no column is read."""
+def measure_versions(shown: Iterable[tuple[TableName, Shown, StorageLayout]]) -> str:
+    """Rows of (storage, version, rows, bytes) for each version that has any row; no column is read. What a view shows
+    of earlier versions counts as its current one's."""
     return " UNION ALL ".join(
         f"SELECT {safe_literal(storage.table)} AS storage, version, sum(n) AS n, sum(bytes) AS bytes FROM ("
-        f"SELECT {VERSION_COLUMN} AS version, _metadata.file_path AS path, max(_metadata.file_size) AS bytes, "
-        f"count(*) AS n FROM {storage.quoted} GROUP BY {VERSION_COLUMN}, _metadata.file_path) GROUP BY version"
-        for storage in storages
+        f"SELECT {_counted_as(version, layout)} AS version, _metadata.file_path AS path, "
+        f"max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} GROUP BY 1, 2) GROUP BY version"
+        for storage, version, layout in shown
     )
+
+
+def _counted_as(shown: Shown, layout: StorageLayout) -> str:
+    if not layout.partitioned:
+        return VERSION_COLUMN
+    return f"CASE WHEN {_predicate(shown, layout)} THEN {shown.number} ELSE {VERSION_COLUMN} END"
 
 
 def partition_values(source: TableName, partitioning: Partitioning, version: int | None) -> str:
@@ -152,12 +409,19 @@ def explain_definition(definition: TableName) -> str:
     return f"EXPLAIN EXTENDED SELECT * FROM {definition.quoted}"
 
 
-def drop_versions(storage: TableName, versions: Iterable[int]) -> str:
-    """Rows and files of at least one version; versions that are not there are passed over."""
-    partitions = ", ".join(f"PARTITION ({VERSION_COLUMN} = {version})" for version in versions)
-    if not partitions:
-        raise ValueError("no version to drop")
-    return f"ALTER TABLE {storage.quoted} DROP IF EXISTS {partitions}"
+def drop_partitions(storage: TableName, partitions: Iterable[tuple[int, PartitionKey]], layout: StorageLayout) -> str:
+    """Rows and files of at least one partition; those that are not there are passed over."""
+    listed = ", ".join(f"PARTITION ({_spec(version, key, layout)})" for version, key in partitions)
+    if not listed:
+        raise ValueError("no partition to drop")
+    return f"ALTER TABLE {storage.quoted} DROP IF EXISTS {listed}"
+
+
+def _spec(version: int, key: PartitionKey, layout: StorageLayout) -> str:
+    spec = f"{VERSION_COLUMN} = {version}"
+    if layout.partitioned:
+        spec += f", {quote(PARTITION_COLUMN)} = {'NULL' if key is None else safe_literal(key)}"
+    return spec
 
 
 def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:

@@ -72,6 +72,9 @@ class Partitioning:
 
     column: str
     unit: str | None = None
+    follows: bool = False
+    """Doris' PARTITION BY (…): the partitions must follow those of a base table. Other systems' clauses only say how
+    rows are laid out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 
 from sql import intervals
 from sql.grammar import WRONG_VALUE, SyntaxProblem
+from sql.names import TableName
 from sql.statement import Pairs, Trigger, WhenStale
 
 OWN_PREFIX = "freshgate."
@@ -180,6 +181,59 @@ def when_stale(properties: Mapping[str, str], trigger: Trigger | None) -> WhenSt
     if said in list(WhenStale):
         return WhenStale(said)
     return WhenStale.SERVE if trigger is Trigger.MANUAL else WhenStale.REFRESH
+
+
+def probe_seconds(properties: Mapping[str, str]) -> float | None:
+    """How old a look at the base tables may be for a read, in seconds; None where the gateway's setting counts."""
+    value = properties.get("probe_interval")
+    return float(value) if value is not None and _NUMBER.fullmatch(value) else None
+
+
+def partitions_together(properties: Mapping[str, str]) -> int | None:
+    """Partitions of one INSERT, Doris' refresh_partition_num; None: all. Less than 1 is 1, as in Doris."""
+    value = properties.get("refresh_partition_num")
+    return max(1, int(value)) if value is not None and _WHOLE.fullmatch(value) else None
+
+
+def partition_window(properties: Mapping[str, str]) -> tuple[int, str] | None:
+    """The last units of partitions that the view holds, and the unit; None where it holds them all."""
+    limit = properties.get("partition_sync_limit")
+    if limit is None or not _WHOLE.fullmatch(limit):
+        return None
+    return int(limit), properties.get("partition_sync_time_unit", "DAY")
+
+
+def date_format(properties: Mapping[str, str]) -> str:
+    """How a text partition column writes its date, as Spark's pattern; Doris writes MySQL's, %Y-%m-%d by default.
+
+    Raises ValueError, with a message for the user, for what has no such pattern.
+    """
+    return "".join(map(_pattern, _PIECES.findall(properties.get("partition_date_format", "%Y-%m-%d"))))
+
+
+_PIECES = re.compile(r"%.?|[^%]", re.DOTALL)
+_PATTERNS = {"%Y": "yyyy", "%y": "yy", "%m": "MM", "%d": "dd", "%H": "HH", "%i": "mm", "%s": "ss", "%S": "ss"}
+
+
+def _pattern(piece: str) -> str:
+    if piece in _PATTERNS:
+        return _PATTERNS[piece]
+    if piece.startswith("%") or piece.isalpha() or piece in "{}[]#'\\":
+        raise ValueError(
+            f"valid partition_date_format: {', '.join(_PATTERNS)} and signs between them, such as %Y-%m-%d; "
+            f"found '{piece}'"
+        )
+    return piece
+
+
+def is_excluded(properties: Mapping[str, str], table: TableName) -> bool:
+    """Is the table named by excluded_trigger_tables? Parts that are left out match anything, as in Doris."""
+    full = (table.catalog, *table.database.split("."), table.table)
+    for name in properties.get("excluded_trigger_tables", "").split(","):
+        parts = tuple(part.strip().strip("`").lower() for part in name.split("."))
+        if name.strip() and full[-len(parts) :] == parts:
+            return True
+    return False
 
 
 def allows_nondeterministic(properties: Mapping[str, str]) -> bool:

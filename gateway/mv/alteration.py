@@ -18,11 +18,13 @@ from gateway.mv.catalog import Catalog, Entry, Leftover
 from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation, check_refreshing, unbroken
 from gateway.mv.executor import Executor
 from gateway.mv.janitor import Janitor
+from gateway.mv.layout import storage_layout
 from gateway.mv.model import MaterializedView
 from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.relations import Relations
 from gateway.mv.rights import Rights
 from sql import maintenance
+from sql.following import CannotFollow
 from sql.names import Namespace, TableName
 from sql.statement import (
     AlterMaterializedView,
@@ -92,11 +94,12 @@ class Alteration:
         async with entry.lock:
             before = entry.view
             after = changed(before, change)
+            _check_partitioning(before, after)
             # First what Spark may refuse: a property that it keeps for itself, or for want of rights.
             if (before.properties, before.comment) != (after.properties, after.comment):
                 await self._show_properties(before.properties, after, session)
             await self._metastore.run(maintenance.set_properties(after.storage, stored.write_settings(after)))
-            entry.view = after
+            self._catalog.replace(entry, after)
 
     async def _show_properties(self, before: Mapping[str, str], view: MaterializedView, session: SqlSession) -> None:
         """Comment and properties stand on the public view as well, for those who ask Spark."""
@@ -169,7 +172,7 @@ class Alteration:
 
         await self._move({name: other}, switch, [other, entry])
         await self._executor.stop(entry.view.id)
-        self._janitor.retire(entry.view.id, Leftover(entry.view.storage, entry.view.definition, None))
+        self._janitor.retire(entry.view.id, Leftover(entry.view.storage, entry.view.definition))
 
     async def _or_back(
         self, step: Awaitable[object], session: SqlSession, name: TableName, before: MaterializedView
@@ -237,9 +240,28 @@ class Alteration:
                     break
 
 
+def _check_partitioning(before: MaterializedView, after: MaterializedView) -> None:
+    """What CREATE has decided of the storage's partitions stays."""
+    partitioning = after.clauses.partitioning
+    if partitioning is None or not after.layout.partitioned:
+        return
+    try:
+        layout = storage_layout(partitioning, after.layout.kind, after.properties)
+    except (CannotFollow, ValueError) as error:
+        raise DefinitionRefused(
+            f"The materialized view {before.name} does not take these properties: {error}.", sqlstate="22023"
+        ) from error
+    if layout.key != after.layout.key:
+        raise DefinitionRefused(
+            f"The partitions of materialized view {before.name} are named by its partition_date_format. Create the view "
+            f"anew with CREATE OR REPLACE to change it.",
+            sqlstate="55000",
+        )
+
+
 async def _show(session: SqlSession, name: TableName, view: MaterializedView) -> None:
     """Lets a name show another view's current version."""
-    await session.run(maintenance.publish(name, view.storage, view.columns, view.current.number))
+    await session.run(maintenance.publish(name, view.storage, view.columns, view.current.shown, view.layout))
 
 
 def _other_name(change: Change, name: TableName, namespace: Namespace) -> tuple[TableName, ...]:

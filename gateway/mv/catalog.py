@@ -16,10 +16,12 @@ from dataclasses import dataclass, field, replace
 from gateway.errors import FreshgateError, NoSuchView, StatementFailed
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
+from gateway.mv.drift import Drift, reason
 from gateway.mv.history import History
 from gateway.mv.model import Freshness, MaterializedView, Staleness, Version
 from gateway.mv.ports import Metastore
 from sql import maintenance
+from sql.maintenance import PartitionKey, Shown, StorageLayout
 from sql.names import TableName
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,11 @@ class Entry:
     """The catalog's properties exist, so marks can be stored."""
     writing: int | None = None
     """The version that a refresh is writing now."""
+    drift: Drift | None = None
+    """How the base tables differed from the current version when they were looked at last; None where they did not, or
+    nobody has looked yet."""
+    fresh_at: int | None = None
+    """When they were looked at last and did not differ, in milliseconds since the epoch."""
     uncertain: bool = False
     """The connection broke while a version was published: only the metastore knows which one is current."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -55,8 +62,20 @@ class Leftover:
 
     storage: TableName
     definition: TableName
-    versions: frozenset[int] | None
-    """The versions to drop; None: the table, its definition and everything."""
+    whole: bool = True
+    """The table, its definition and everything; otherwise the partitions that no reader needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What of a view's storage its readers and its running refresh need."""
+
+    shown: Shown
+    writing: int | None
+    layout: StorageLayout
+
+    def needs(self, version: int, key: PartitionKey) -> bool:
+        return version == self.writing or self.shown.shows(version, key)
 
 
 class Catalog:
@@ -79,6 +98,8 @@ class Catalog:
         """Grows whenever a view comes, goes, moves, or reads other tables."""
         self._name_locks: dict[TableName, tuple[asyncio.Lock, int]] = {}
         """With how many hold a lock or wait for it."""
+        self.on_touch: Callable[[Iterable[TableName]], None] = lambda _: None
+        """Told which tables a statement may have changed."""
         self.storage_database = storage_database
         self.writes = OpenWrites()
         self.view_words: frozenset[str] = frozenset()
@@ -117,12 +138,12 @@ class Catalog:
         entry = self._entries.get(view_id)
         return entry.lock if entry else asyncio.Lock()
 
-    def kept(self, view_id: str) -> frozenset[int] | None:
-        """The versions that are current or being written; None for a view that is not in the catalog."""
+    def kept(self, view_id: str) -> Kept | None:
+        """None for a view that is not in the catalog, or of which nobody knows which version is current."""
         entry = self._entries.get(view_id)
         if entry is None or entry.uncertain:
             return None
-        return frozenset({entry.view.current.number, entry.writing or entry.view.current.number})
+        return Kept(entry.view.current.shown, entry.writing, entry.view.layout)
 
     def find(self, view_id: str) -> Entry | None:
         return self._entries.get(view_id)
@@ -148,15 +169,23 @@ class Catalog:
         entry = self._entries.get(view_id)
         if entry is None or view_id in above:
             return True
-        if entry.ledger.stale or entry.uncertain or not entry.view.built:
+        if entry.ledger.stale or entry.drift or entry.uncertain or not entry.view.built:
             return True
         seen = entry.view.current.watermark.views
         return any(
             base not in self._entries
             or seen.get(base) != self._entries[base].view.current.number
             or self._is_stale(base, above | {view_id})
-            for base in entry.view.views
+            for base in self._bases(entry.view)
         )
+
+    def _bases(self, view: MaterializedView) -> list[str]:
+        """The materialized views whose changes make one stale."""
+        return [
+            base
+            for base in sorted(view.views)
+            if (entry := self._entries.get(base)) is None or not view.excludes(entry.view.name)
+        ]
 
     def staleness(self, view_id: str) -> Staleness | None:
         """Why and since when the current version is stale; None where it is not."""
@@ -178,8 +207,11 @@ class Catalog:
                 if missed
                 else Staleness(view.current.started_at, "a base table changed before the gateway was started")
             )
-        for base in sorted(view.views):
+        for base in self._bases(view):
             reasons += filter(None, [self._base_staleness(view, base, above | {view_id})])
+        if entry.drift is not None and not reasons:
+            # The change came between the last look that showed none and the one that showed it.
+            reasons.append(Staleness(entry.fresh_at or view.current.started_at, reason(view, entry.drift)))
         return min(reasons, key=lambda each: each.since) if reasons else None
 
     def _base_staleness(self, view: MaterializedView, base: str, above: frozenset[str]) -> Staleness | None:
@@ -197,7 +229,7 @@ class Catalog:
 
     def freshness(self, view_id: str) -> Freshness:
         entry = self._entries.get(view_id)
-        if entry is not None and entry.uncertain:
+        if entry is not None and (entry.uncertain or _blind(entry)):
             return Freshness.UNKNOWN
         staleness = self.staleness(view_id)
         if staleness is None:
@@ -243,9 +275,18 @@ class Catalog:
     def end_write(self, write: Write) -> None:
         """Notes that a write has ended."""
         self.writes.end(write)
+        self._touched(write)
         at, tables = self._now_ms(), write.tables or frozenset()
         for entry in self._entries.values():
             entry.ledger.end(write.number, at, tables)
+
+    def _touched(self, write: Write) -> None:
+        """Looks that were taken before now do not count."""
+        tables = set(write.tables or ())
+        for entry in self._entries.values():
+            if write.tables is None and write.number in entry.ledger.open:
+                tables |= entry.view.tables
+        self.on_touch(tables)
 
     def forget_write(self, write: Write) -> None:
         """Spark could not even parse the statement. (A stored mark stays: it only matters after a restart.)"""
@@ -259,6 +300,7 @@ class Catalog:
         Spark may commit what it was told to cancel some seconds later. The mark is stored already, and stays.
         """
         late = self.writes.begin(write.words, write.tables)
+        self._touched(write)
         for entry in self._entries.values():
             if write.number in entry.ledger.open:
                 entry.ledger.end(write.number, self._now_ms(), write.tables or frozenset())
@@ -301,7 +343,7 @@ class Catalog:
     def reserve(self, view: MaterializedView) -> Entry:
         """A view that CREATE is building: from now on writes are noted for it. Open ones count as begun."""
         entry = Entry(view, Ledger(0, 0, 0, 0, 0), visible=False, recorded=False)
-        for write in self.writes.touching(view.tables):
+        for write in self.writes.touching(view.triggers):
             entry.ledger.begin(write.number)
         self._entries[view.id] = entry
         self._index()
@@ -368,9 +410,9 @@ class Catalog:
 
     def replace(self, entry: Entry, view: MaterializedView) -> None:
         """The entry's view has changed (its name and id have not)."""
-        reindex = view.tables != entry.view.tables
+        reindex = view.tables != entry.view.tables or view.triggers != entry.view.triggers
         if reindex:
-            for write in self.writes.touching(view.tables - entry.view.tables):
+            for write in self.writes.touching(view.triggers - entry.view.triggers):
                 if write.number not in entry.ledger.open:
                     entry.ledger.begin(write.number)
         entry.view = view
@@ -381,7 +423,7 @@ class Catalog:
         self.revision += 1
         dependents: dict[TableName, set[str]] = {}
         for entry in self._entries.values():
-            for table in entry.view.tables:
+            for table in entry.view.triggers:
                 dependents.setdefault(table, set()).add(entry.view.id)
         self._dependents = {table: frozenset(ids) for table, ids in dependents.items()}
         self.view_words = frozenset({self.storage_database, *(name.table for name in self._by_name)})
@@ -408,7 +450,7 @@ class Catalog:
         self._index()
         return [
             *(leftover for leftover in leftovers if leftover is not None),
-            *(Leftover(_storage_of(orphan), orphan, None) for orphan in orphans),
+            *(Leftover(_storage_of(orphan), orphan) for orphan in orphans),
         ]
 
     async def _load_one(self, storage: TableName) -> Leftover | None:
@@ -435,8 +477,9 @@ class Catalog:
         entry = Entry(view, Ledger.of_stored(view.current, view.mark), History.of_stored(found, version))
         self._entries[view.id] = entry
         self._by_name[view.name] = entry
-        # Rows of versions that have no properties are found when the janitor comes by: a listing less for each view.
-        return Leftover(storage, definition, stored.versions(found) - {version})
+        # Rows of versions that have no properties are found when the janitor comes by later: a listing less for each
+        # view now.
+        return Leftover(storage, definition, whole=False) if stored.versions(found) - {version} else None
 
     async def _without_view(self, name: TableName, storage: TableName, was_published: bool) -> Leftover | None:
         """A storage table that its view does not show: what a broken CREATE, DROP or REPLACE left, or damage."""
@@ -452,7 +495,7 @@ class Catalog:
                 definition_of(storage),
             )
             return None
-        return Leftover(storage, definition_of(storage), None)
+        return Leftover(storage, definition_of(storage))
 
     async def _shown(self, properties: Mapping[str, str], storage: TableName) -> tuple[TableName, int] | None:
         """The name under which a storage is shown, and the version; None where no view shows it.
@@ -473,8 +516,9 @@ class Catalog:
         elif (version := await self.published(name, storage)) is not None:
             settled = name, version
         elif (relation := await self._metastore.relation(target)) and maintenance.read_published(relation.view_text):
-            columns = stored.read_columns(properties)
-            await self._metastore.run(maintenance.publish(target, storage, columns, moved_version))
+            columns, layout = stored.read_columns(properties), stored.read_layout(properties)
+            shown = stored.read_version(properties, moved_version).shown
+            await self._metastore.run(maintenance.publish(target, storage, columns, shown, layout))
             settled = target, moved_version
         else:
             return None
@@ -542,9 +586,16 @@ def enter(entry: Entry, version: Version, contains: int, mark: int, reserved: in
     """Enters in the ledger that `version` is current; returns the view that has it."""
     ledger = entry.ledger
     ledger.publish(contains)
+    entry.drift, entry.fresh_at = None, version.started_at
     ledger.stored_mark = mark
     ledger.stored_watermark = version.watermark.events
     return entry.view.published(version, mark, reserved)
+
+
+def _blind(entry: Entry) -> bool:
+    """Nothing is known to have changed, but not all could be looked at."""
+    drift = entry.drift
+    return drift is not None and not drift.tables and not entry.ledger.stale and entry.view.built
 
 
 def definition_of(storage: TableName) -> TableName:

@@ -27,15 +27,19 @@ from gateway.errors import (
 )
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry, Leftover, definition_of, enter
-from gateway.mv.executor import VERSIONS_RESERVED, Executor, Report, definition_reads, in_words_of
+from gateway.mv.drift import next_contents
+from gateway.mv.executor import TIME_ZONE, VERSIONS_RESERVED, Executor, Report, in_words_of
+from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import Janitor
+from gateway.mv.layout import storage_layout
 from gateway.mv.model import NEVER_BUILT, Cause, MaterializedView, Version, Watermark
 from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
-from gateway.mv.relations import Relations, Sources
+from gateway.mv.relations import Relations, Sources, definition_reads
 from gateway.mv.rights import Rights
-from gateway.mv.schemas import Schemas
+from gateway.mv.schemas import schemas_seen, sql_type
 from sql import maintenance, view_properties
 from sql.determinism import DATE_FUNCTIONS, METADATA, MOMENTS, SAMPLE, nondeterministic
+from sql.following import CannotFollow
 from sql.names import SESSION_CATALOG, Namespace, TableName
 from sql.statement import Clauses, CreateMaterializedView, DropMaterializedView, Refreshing
 
@@ -69,7 +73,7 @@ class Creation:
         self,
         catalog: Catalog,
         relations: Relations,
-        schemas: Schemas,
+        inspector: Inspector,
         metastore: Metastore,
         sessions: Sessions,
         executor: Executor,
@@ -80,7 +84,7 @@ class Creation:
     ) -> None:
         self._catalog = catalog
         self._relations = relations
-        self._schemas = schemas
+        self._inspector = inspector
         self._metastore = metastore
         self._sessions = sessions
         self._executor = executor
@@ -162,7 +166,7 @@ class Creation:
         await session.run(maintenance.drop_view(view.name))
         self._catalog.remove(entry)
         self._relations.forget_sources()
-        await self._janitor.drop_now(view.id, Leftover(view.storage, view.definition, None))
+        await self._janitor.drop_now(view.id, Leftover(view.storage, view.definition))
 
     # --- creating ----------------------------------------------------------------------------------
 
@@ -257,7 +261,8 @@ class Creation:
         _check_clauses(name, statement.clauses, stored_view)
         await self._check_deterministic(statement, name, stored_view)
         now = self._now_ms()
-        return MaterializedView(
+        deferred = statement.clauses.deferred
+        view = MaterializedView(
             id=storage.table,
             name=name,
             storage=storage,
@@ -272,13 +277,47 @@ class Creation:
             tables=sources.tables,
             schemas={},
             views=sources.views,
+            layout=maintenance.UNPARTITIONED,
+            followed=None,
             view_names=self._catalog.names_of(sources.views),
             properties=dict(statement.properties),
             comment=statement.comment,
-            current=Version(NEVER_BUILT if statement.clauses.deferred else 1, now, now, Watermark(0)),
+            current=Version.whole(NEVER_BUILT if deferred else 1, now, now, Watermark(0)),
             mark=0,
-            versions_reserved=1 if statement.clauses.deferred else 1 + VERSIONS_RESERVED,
+            versions_reserved=1 if deferred else 1 + VERSIONS_RESERVED,
         )
+        return await self._partitioned(view, stored_view, caller)
+
+    async def _partitioned(self, view: MaterializedView, definition: Relation, caller: Caller) -> MaterializedView:
+        """The view with its partitions, where it follows those of a base table.
+
+        Doris' PARTITION BY promises that; of the other clauses, which only say how rows are laid out, it is taken where
+        it can be had. Files under LOCATION are laid out by version alone.
+        """
+        partitioning = view.clauses.partitioning
+        if partitioning is None or view.clauses.location is not None:
+            return view
+        kinds = {column.lower(): sql_type(type_json) for column, type_json in definition.columns}
+        try:
+            layout = storage_layout(partitioning, kinds[partitioning.column.lower()], view.properties)
+            inspection = await self._inspector.inspect(view, float("-inf"))
+            followed = self._inspector.following(view, partitioning, inspection.looks)
+        except CannotFollow as error:
+            if not partitioning.follows:
+                return view
+            raise DefinitionRefused(
+                f"The materialized view {view.name} cannot be partitioned by {partitioning.column}: {error}. Partition "
+                f"it by a column that comes from a partition column of a base table, or leave PARTITION BY out.",
+                sqlstate="42P16",
+            ) from error
+        except ValueError as error:
+            raise DefinitionRefused(
+                f"The properties of materialized view {view.name}: {error}.", sqlstate="22023"
+            ) from error
+        if "timestamp" in {layout.kind, followed.kind} or followed.expression != maintenance.PLACE:
+            zone = (await caller.session.run(f"SET {TIME_ZONE}")).rows[0][1]
+            layout = replace(layout, time_zone=str(zone))
+        return replace(view, layout=layout, followed=followed)
 
     def _check_sources(self, name: TableName, sources: Sources) -> None:
         if not sources.tables and not sources.views:
@@ -312,7 +351,7 @@ class Creation:
         """Nothing of a view that was not published is left."""
         if entry is not None:
             self._catalog.remove(entry)
-        await self._janitor.drop_now(storage.table, Leftover(storage, definition_of(storage), None))
+        await self._janitor.drop_now(storage.table, Leftover(storage, definition_of(storage)))
 
     async def _fill(self, entry: Entry, caller: Caller, report: Report) -> None:
         cause = Cause("MANUAL", caller.user, complete=True)
@@ -327,7 +366,13 @@ class Creation:
         )
         await self._metastore.run(
             maintenance.create_storage(
-                view.storage, view.definition, stored.write_view(view), view.comment, view.clauses
+                view.storage,
+                view.definition,
+                stored.write_view(view),
+                view.comment,
+                view.clauses,
+                view.columns,
+                view.layout,
             )
         )
         if not view.built:
@@ -336,16 +381,19 @@ class Creation:
             return
         report(f"Building materialized view {view.name}")
         number, task = self._executor.begin_task(entry, cause)
-        schemas = await self._schemas.of(view.tables)
+        # Only now: what has changed before the rows are read must not look as if it had been read.
+        inspection = await self._inspector.inspect(view, float("-inf"))
         async with self._sessions.session() as session:
             await self._executor.first_write(view, session)
-        version = Version(1, started_at, self._now_ms(), watermark)
+        contents = next_contents(view, 1, maintenance.ALL, inspection.snapshots, {})
+        version = Version.whole(1, started_at, self._now_ms(), watermark, contents=contents)
         async with entry.lock:
             mark = entry.ledger.events
             entry.view = enter(entry, version, contains, mark, view.versions_reserved)
             names = self._catalog.names_of(view.views)
             report(f"Built materialized view {view.name} in {(self._now_ms() - started_at) / 1000:.2f} s")
-            self._catalog.replace(entry, replace(entry.view, schemas=schemas, view_names=names))
+            seen = schemas_seen(inspection.looks)
+            self._catalog.replace(entry, replace(entry.view, schemas=seen, view_names=names))
             tasks = self._executor.end_task(entry, number, task, version.number)
             properties = {**stored.write_view(entry.view), **tasks}
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
@@ -360,7 +408,13 @@ class Creation:
             if old is None:
                 await caller.session.run(
                     maintenance.create_public_view(
-                        view.name, view.storage, view.columns, view.current.number, view.comment, view.properties
+                        view.name,
+                        view.storage,
+                        view.columns,
+                        view.current.shown,
+                        view.comment,
+                        view.properties,
+                        view.layout,
                     )
                 )
                 self._show(entry)
@@ -386,7 +440,9 @@ class Creation:
         view = entry.view
         # A refresh of the old view that is about to publish must find that it is nobody's any more.
         async with old.lock:
-            await caller.session.run(maintenance.publish(view.name, view.storage, view.columns, view.current.number))
+            await caller.session.run(
+                maintenance.publish(view.name, view.storage, view.columns, view.current.shown, view.layout)
+            )
             self._show(entry)
         await self._executor.stop(old.view.id)
         gone = old.view.properties.keys() - view.properties.keys()
@@ -402,7 +458,7 @@ class Creation:
         old = self._catalog.show(entry)
         self._relations.forget_sources()
         if old is not None:
-            self._janitor.retire(old.view.id, Leftover(old.view.storage, old.view.definition, None))
+            self._janitor.retire(old.view.id, Leftover(old.view.storage, old.view.definition))
 
     async def _settle(self, entry: Entry) -> None:
         """After a lost connection: asks the metastore, until it answers, whether the public view came to be."""
@@ -472,9 +528,9 @@ def _new_id(name: TableName) -> str:
 
 
 def _check_column(view: TableName, column: str, type_json: str) -> None:
-    if column.lower() == VERSION_COLUMN:
+    if column.lower() in {VERSION_COLUMN, maintenance.PARTITION_COLUMN}:
         raise DefinitionRefused(
-            f"The materialized view {view} cannot have a column {VERSION_COLUMN}: its storage uses that name. "
+            f"The materialized view {view} cannot have a column {column}: its storage uses that name. "
             f"Give the column another alias."
         )
     if '"name": "void"' in type_json:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -14,6 +15,7 @@ from gateway.errors import FreshgateError, RefreshFailed, UpstreamLost
 from gateway.mv import catalog as catalog_module
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry, Leftover
+from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.model import (
     NEVER_BUILT,
@@ -25,12 +27,14 @@ from gateway.mv.model import (
     Version,
     Watermark,
 )
-from gateway.mv.planner import RefreshPlan, plan_publish, plan_refresh
+from gateway.mv.planner import RefreshPlan, plan_publish
 from gateway.mv.ports import Sessions, SqlSession
-from gateway.mv.relations import Relations
-from gateway.mv.schemas import Schemas
-from sql import lineage, maintenance
-from sql.names import Namespace, TableName
+from gateway.mv.proposal import Proposal, Proposer, asked_for
+from gateway.mv.relations import Relations, definition_reads
+from gateway.mv.schemas import Schemas, schemas_seen
+from sql import maintenance
+from sql.maintenance import Shown
+from sql.names import TableName
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +48,7 @@ GONE = frozenset({"42P01", "42704", "42703", "51024"})
 or a view's column with the type it had."""
 
 GONE_SECONDS = 30.0
+TIME_ZONE = "spark.sql.session.timeZone"
 
 Report = Callable[[str], None]
 """Takes one line for the log of the operation that waits."""
@@ -58,9 +63,30 @@ class _Running:
     """One refresh in progress and those who wait for it."""
 
     sequence: int
+    cause: Cause
     task: asyncio.Task[None]
     waiters: int = 0
     reports: list[Report] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What was noted before a refresh looked at the base tables: the time, the last event, the watermark."""
+
+    at: int
+    contains: int
+    watermark: Watermark
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One refresh under way: of which view, its task with its number, and the session that it runs in."""
+
+    entry: Entry
+    number: int
+    task: Task
+    start: _Start
+    session: SqlSession
 
 
 class Executor:
@@ -72,6 +98,8 @@ class Executor:
         relations: Relations,
         schemas: Schemas,
         sessions: Sessions,
+        inspector: Inspector,
+        proposer: Proposer,
         janitor: Janitor,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -79,9 +107,9 @@ class Executor:
         self._relations = relations
         self._schemas = schemas
         self._sessions = sessions
+        self._inspector = inspector
+        self._proposer = proposer
         self._janitor = janitor
-        self.renew_listing = True
-        """Whether Spark's sessions may hold old file listings; the safe answer until Spark was asked."""
         self._now_ms = now_ms
         self._running: dict[str, _Running] = {}
         self._sequence = count(1)
@@ -97,7 +125,8 @@ class Executor:
     # --- waiting for fresh content -----------------------------------------------------------------
 
     async def make_fresh(self, view_id: str, cause: Cause, report: Report) -> None:
-        """Returns when the current version contains every write that had ended when this was called.
+        """Returns when the current version contains every write that had ended when this was called, and every other
+        change that the last look at the base tables showed.
 
         Views below come first. Raises RefreshFailed (BaseTableMissing where Spark says so), UpstreamLost.
         """
@@ -107,20 +136,17 @@ class Executor:
         # Only now: a refresh that began before the bases were fresh may have read them stale.
         arrived = next(self._sequence)
         bases = {base: self._current(base) for base in entry.view.views}
-        while not self._suffices(entry, needed, bases):
+        while not await self._suffices(entry, needed, bases):
             if await self._take_part(entry, arrived, cause, report):
                 return
 
     async def refresh(self, view_id: str, cause: Cause, report: Report) -> None:
-        """Carries REFRESH out. Where `cause` asks for everything it returns when a refresh that began after this call
-        is published; otherwise when the view is fresh. Raises what `make_fresh` raises."""
+        """Carries REFRESH out, by what the base tables look like now. Returns when a refresh that began after this
+        call, and does what `cause` asks for, is published or has found nothing to do. Raises what `make_fresh` raises.
+        """
         entry = self._catalog.entry(view_id)
-        if not cause.complete:
-            if self._catalog.is_stale(view_id):
-                await self.make_fresh(view_id, cause, report)
-            else:
-                self._note_nothing_to_do(entry, cause, report)
-            return
+        cause = replace(cause, not_before=time.monotonic())
+        await self._inspector.check([view_id], cause.not_before)
         await self._make_bases_fresh(entry.view.views, cause, report)
         arrived = next(self._sequence)
         while not await self._take_part(entry, arrived, cause, report):
@@ -154,13 +180,19 @@ class Executor:
             return None
         return error
 
+    @asynccontextmanager
+    async def at_spark(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
+        """A session in which the view's partitions have the keys that refreshes give them."""
+        async with self._sessions.session() as session, in_time_zone(session, view.layout.time_zone):
+            yield session
+
     async def empty(self, view_id: str, cause: Cause) -> None:
         """Takes the view's rows away: it counts as never built. Raises what Spark raises."""
         entry = self._catalog.entry(view_id)
         await self.stop(view_id)
         async with entry.lock, self._sessions.session() as session:
             now = self._now_ms()
-            version = Version(NEVER_BUILT, now, now, Watermark(entry.ledger.watermark))
+            version = Version.whole(NEVER_BUILT, now, now, Watermark(entry.ledger.watermark))
             contains, mark, reserved = entry.ledger.events, entry.ledger.events, entry.view.versions_reserved
             task = Task(self._new_task_id(), cause, "WITH NO DATA", now, TaskStatus.SUCCESS, finished_at=now)
             entry.history.end(entry.history.begin(task), task)
@@ -168,8 +200,8 @@ class Executor:
             properties = {**stored.write_version(version, mark, reserved), **tasks}
             await session.run(maintenance.set_properties(entry.view.storage, properties))
             entry.history.saved(tasks)
-            await self._switch(entry, NEVER_BUILT, session)
-            old = entry.view.current.number
+            await self._switch(entry, version.shown, session)
+            old = entry.view.current.shown
             entry.view = catalog_module.enter(entry, version, contains, mark, reserved)
         self._retire(entry.view, old)
 
@@ -183,17 +215,21 @@ class Executor:
         entry = self._catalog.find(view_id)
         return entry.view.current.number if entry else -1
 
-    def _suffices(self, entry: Entry, needed: int, bases: dict[str, int]) -> bool:
+    async def _suffices(self, entry: Entry, needed: int, bases: dict[str, int]) -> bool:
+        # By the looks that were taken already, unless a write was noted since.
+        await self._inspector.check([entry.view.id], float("-inf"))
         seen = entry.view.current.watermark.views
         return (
             entry.view.built
             and not entry.uncertain
             and entry.ledger.contains >= needed
+            and entry.drift is None
             and all(0 <= number <= seen.get(base, -1) for base, number in bases.items())
         )
 
     async def _take_part(self, entry: Entry, arrived: int, cause: Cause, report: Report) -> bool:
-        """Waits for the view's refresh, starting one where none runs; True if it began after `arrived`.
+        """Waits for the view's refresh, starting one where none runs; True if it began after `arrived` and does what
+        `cause` asks for.
 
         A refresh that began earlier may miss what the caller needs, and its failure is not the caller's.
         """
@@ -203,7 +239,7 @@ class Executor:
         try:
             await asyncio.shield(running.task)
         except FreshgateError:
-            if running.sequence > arrived:
+            if running.sequence > arrived and running.cause.covers(cause):
                 raise
         except asyncio.CancelledError:
             if not running.task.cancelled():
@@ -216,12 +252,12 @@ class Executor:
             running.waiters -= 1
             if running.waiters == 0 and not running.task.done():
                 running.task.cancel()
-        return running.sequence > arrived
+        return running.sequence > arrived and running.cause.covers(cause)
 
     def _start(self, entry: Entry, cause: Cause) -> _Running:
         view_id = entry.view.id
         task = asyncio.create_task(self._refresh(entry, cause), name=f"refresh {entry.view.name}")
-        running = _Running(next(self._sequence), task)
+        running = _Running(next(self._sequence), cause, task)
         self._running[view_id] = running
         task.add_done_callback(lambda _: self._running.pop(view_id, None))
         return running
@@ -244,20 +280,6 @@ class Executor:
         """Microseconds since the epoch: unique, growing, and it tells when."""
         self._last_task_id = max(self._last_task_id + 1, self._now_ms() * 1_000)
         return self._last_task_id
-
-    def _note_nothing_to_do(self, entry: Entry, cause: Cause, report: Report) -> None:
-        now = self._now_ms()
-        task = Task(
-            id=cause.task_id or self._new_task_id(),
-            cause=cause,
-            reason="nothing it reads has changed",
-            created_at=now,
-            status=TaskStatus.SUCCESS,
-            mode=RefreshMode.NOT_REFRESH,
-            finished_at=now,
-        )
-        entry.history.end(entry.history.begin(task), task)
-        report(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
     def begin_task(self, entry: Entry, cause: Cause) -> tuple[int, Task]:
         """A task that runs now, with its number in the view's history."""
@@ -314,64 +336,96 @@ class Executor:
             raise
 
     async def _recompute(self, entry: Entry, number: int, task: Task) -> None:
-        if entry.uncertain and (before := await self._catalog.settle(entry)) is not None:
-            self._retire(entry.view, before)
-        view = entry.view
-        plan = plan_refresh(view, self._next_version(view), task.reason, renew_listing=self.renew_listing)
-        self._tell(view, f"Refreshing materialized view {view.name} ({plan.method}: {plan.reason})")
-        log.info("Refreshing %s: version %d, %s, %s", view.name, plan.version, plan.method, plan.reason)
-        began = time.monotonic()
-        entry.writing = plan.version
+        if entry.uncertain:
+            shown = entry.view.current.shown
+            if await self._catalog.settle(entry) is not None:
+                self._retire(entry.view, shown)
+        before, began = entry.view, time.monotonic()
         try:
             present = await self._with_present_bases(entry)
             # Not while a session is held: refreshes below need sessions, too.
-            await self._make_bases_fresh(present.views, task.cause, partial(self._tell, view))
-            async with self._sessions.session() as session:
-                await self._execute(entry, present, plan, session, partial(self.end_task, entry, number, task))
+            await self._make_bases_fresh(present.views, task.cause, partial(self._tell, before))
+            async with self._sessions.session() as session, in_time_zone(session, before.layout.time_zone):
+                work = _Work(entry, number, task, self._start_of(entry, present), session)
+                version = self.expected_version(before)
+                proposal = await self._proposer.propose(present, before, task.cause, version, session)
+                if proposal.plan is None:
+                    self._nothing_to_do(work, proposal)
+                    return
+                await self._execute(work, proposal, proposal.plan)
         except UpstreamLost:
-            self._discard(entry, plan)
+            self._discard(entry)
             raise
         except FreshgateError as error:
-            self._discard(entry, plan)
-            raise await self._failure(view, error) from error
+            self._discard(entry)
+            raise await self._failure(before, error) from error
         except asyncio.CancelledError:
-            self._discard(entry, plan)
+            self._discard(entry)
             raise
         finally:
             entry.writing = None
-        self._tell(view, f"Refreshed materialized view {view.name} in {time.monotonic() - began:.2f} s")
-        log.info("Refreshed %s: version %d in %.2f s", view.name, plan.version, time.monotonic() - began)
+        self._tell(before, f"Refreshed materialized view {before.name} in {time.monotonic() - began:.2f} s")
+        log.info("Refreshed %s in %.2f s", before.name, time.monotonic() - began)
+
+    def _start_of(self, entry: Entry, present: MaterializedView) -> _Start:
+        """What is noted when a refresh begins to look and to read."""
+        watermark = Watermark(entry.ledger.watermark, {base: self._current(base) for base in present.views})
+        return _Start(self._now_ms(), entry.ledger.events, watermark)
+
+    def _nothing_to_do(self, work: _Work, proposal: Proposal) -> None:
+        """What was noted, or seen, has changed nothing that the view shows."""
+        entry = work.entry
+        done = replace(
+            work.task,
+            status=TaskStatus.SUCCESS,
+            mode=RefreshMode.NOT_REFRESH,
+            finished_at=self._now_ms(),
+            reason="nothing that it shows has changed",
+        )
+        entry.history.end(work.number, done)
+        current = replace(entry.view.current, contents=proposal.contents(entry.view.current.number))
+        # In memory only: after a restart it is found out once more.
+        entry.view = replace(entry.view, current=current)
+        entry.ledger.publish(work.start.contains)
+        entry.drift, entry.fresh_at = None, work.start.at
+        self._tell(entry.view, f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
     async def first_write(self, view: MaterializedView, session: SqlSession) -> None:
         """Writes the rows of a new view's version."""
         self.recomputes += 1
         self._next_versions[view.id] = view.current.number + 1
-        plan = plan_refresh(view, view.current.number, "first build", renew_listing=self.renew_listing)
-        for step in plan.write:
-            await session.run(step.sql)
-
-    async def _execute(
-        self,
-        entry: Entry,
-        present: MaterializedView,
-        plan: RefreshPlan,
-        session: SqlSession,
-        end_task: Callable[[int], dict[str, str]],
-    ) -> None:
-        """`present` is the view with what it reads today; `end_task` gives the properties that store the task."""
-        self.recomputes += 1
-        started_at, contains = self._now_ms(), entry.ledger.events
-        watermark = Watermark(entry.ledger.watermark, {base: self._current(base) for base in present.views})
-        # Asked for meanwhile: the rows take longer, and a change of a table now makes the view stale anyway.
-        described = asyncio.create_task(self._schemas.of(present.tables))
-        try:
+        plan = self._proposer.first(view, view.current.number)
+        async with in_time_zone(session, view.layout.time_zone):
             for step in plan.write:
-                log.debug("%s: %s", present.name, step.purpose)
                 await session.run(step.sql)
-            schemas = await described
-        finally:
-            described.cancel()
-        version = Version(plan.version, started_at, self._now_ms(), watermark, plan.method)
+
+    async def _execute(self, work: _Work, proposal: Proposal, plan: RefreshPlan) -> None:
+        self.recomputes += 1
+        entry, session, present = work.entry, work.session, proposal.view
+        entry.writing = self._next_version(entry.view)
+        task = replace(work.task, mode=plan.mode, reason=plan.reason, partitions=proposal.partitions)
+        entry.history.amend(work.number, task)
+        self._tell(present, f"Refreshing materialized view {present.name} ({plan.method}: {plan.reason})")
+        log.info("Refreshing %s: version %d, %s, %s", present.name, plan.version, plan.method, plan.reason)
+        for step in plan.write:
+            log.debug("%s: %s", present.name, step.purpose)
+            await session.run(step.sql)
+        version = Version(
+            plan.version,
+            work.start.at,
+            self._now_ms(),
+            work.start.watermark,
+            plan.method,
+            plan.manifest,
+            plan.shown(await self._proposer.present(present)),
+            proposal.contents(plan.version),
+        )
+        old = entry.view.current.shown
+        await self._publish(work, proposal, task, version)
+        self._retire(entry.view, old)
+
+    async def _publish(self, work: _Work, proposal: Proposal, task: Task, version: Version) -> None:
+        entry, session, present = work.entry, work.session, proposal.view
         async with entry.lock:
             if self._catalog.find(present.id) is not entry:
                 raise _stopped(present)
@@ -380,21 +434,21 @@ class Executor:
                 entry.view,
                 tables=present.tables,
                 views=present.views,
-                schemas=schemas,
+                followed=present.followed,
+                schemas=schemas_seen(proposal.inspection.looks),
                 view_names=self._catalog.names_of(present.views),
             )
-            mark, reserved, tasks = entry.ledger.events, plan.version + VERSIONS_RESERVED, end_task(plan.version)
+            mark, reserved = entry.ledger.events, version.number + VERSIONS_RESERVED
+            tasks = self.end_task(entry, work.number, task, version.number)
             properties = {**stored.write_bases(view), **stored.write_version(version, mark, reserved), **tasks}
             await session.run(maintenance.set_properties(view.storage, properties))
             entry.history.saved(tasks)
             # From here on this version may be the current one in the catalog, whatever we hear of the next call.
             entry.ledger.stored_mark = mark
-            entry.ledger.stored_watermark = max(entry.ledger.stored_watermark, watermark.events)
-            await self._switch(entry, plan.version, session)
-            old = entry.view.current.number
+            entry.ledger.stored_watermark = max(entry.ledger.stored_watermark, version.watermark.events)
+            await self._switch(entry, version.shown, session)
             self._catalog.replace(entry, view)
-            entry.view = catalog_module.enter(entry, version, contains, mark, reserved)
-        self._retire(view, old)
+            entry.view = catalog_module.enter(entry, version, work.start.contains, mark, reserved)
 
     async def _failure(self, view: MaterializedView, error: FreshgateError) -> RefreshFailed:
         kept = f"version {view.current.number} stays published" if view.built else "it has no rows yet"
@@ -409,10 +463,10 @@ class Executor:
         advice = "Bring that back, or replace the view with CREATE OR REPLACE MATERIALIZED VIEW."
         return BaseTableMissing(said + advice, sqlstate=error.sqlstate, cause=cause)
 
-    async def _switch(self, entry: Entry, version: int, session: SqlSession) -> None:
+    async def _switch(self, entry: Entry, shown: Shown, session: SqlSession) -> None:
         """The commit point."""
         try:
-            await session.run(plan_publish(entry.view, version).sql)
+            await session.run(plan_publish(entry.view, shown).sql)
         except (UpstreamLost, asyncio.CancelledError):
             entry.uncertain = True
             raise
@@ -447,17 +501,17 @@ class Executor:
         self._next_versions[view.id] = number + 1
         return number
 
-    def _discard(self, entry: Entry, plan: RefreshPlan) -> None:
+    def _discard(self, entry: Entry) -> None:
         """The rows that a failed refresh may have written are nobody's: the janitor drops them.
 
-        Unless they may have been published: then they are a stray if they were not, once that is known.
+        Unless they may have been published: then they are strays if they were not, once that is known.
         """
-        if entry.uncertain:
-            return
-        self._retire(plan.view, plan.version)
+        if not entry.uncertain:
+            self._retire(entry.view, None)
 
-    def _retire(self, view: MaterializedView, version: int) -> None:
-        self._janitor.retire(view.id, Leftover(view.storage, view.definition, frozenset({version})))
+    def _retire(self, view: MaterializedView, shown: Shown | None) -> None:
+        """Nobody begins to read what was shown."""
+        self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), shown)
 
     def _tell(self, view: MaterializedView, line: str) -> None:
         running = self._running.get(view.id)
@@ -465,21 +519,22 @@ class Executor:
             report(line)
 
 
-def asked_for(cause: Cause) -> str:
-    """Why everything is recomputed, where that was asked for; empty otherwise."""
-    if cause.partitions:
-        return "partitions were asked for, and single ones are not refreshed yet"
-    return "everything was asked for" if cause.complete else ""
-
-
 def in_words_of(view: TableName, definition: TableName, message: str) -> str:
     """Spark's message with the view's name for that of its definition, which no user has ever seen."""
     return message.replace(definition.quoted, view.quoted).replace(str(definition), str(view))
 
 
-def definition_reads(query: str, namespace: Namespace) -> list[TableName]:
-    """The relations that a definition's text names."""
-    return [TableName.resolve(reference.parts, namespace) for reference in lineage.relations(query).reads]
+@asynccontextmanager
+async def in_time_zone(session: SqlSession, time_zone: str) -> AsyncIterator[None]:
+    """In that time zone, where one is given: what partition a moment lies in depends on it."""
+    if not time_zone:
+        yield
+        return
+    await session.run(f"SET {TIME_ZONE}={time_zone}")
+    try:
+        yield
+    finally:
+        await session.run(f"RESET {TIME_ZONE}")
 
 
 def _stopped(view: MaterializedView) -> RefreshFailed:

@@ -50,11 +50,15 @@ class History:
         self.tasks.append((number, task))
         return number
 
-    def end(self, number: int, task: Task) -> None:
-        """The task has ended as `task` says."""
+    def amend(self, number: int, task: Task) -> None:
+        """More is known of a running task."""
         for place, (known, _) in enumerate(self.tasks):
             if known == number:
                 self.tasks[place] = number, task
+
+    def end(self, number: int, task: Task) -> None:
+        """The task has ended as `task` says."""
+        self.amend(number, task)
         self.unsaved[number] = task
 
     def take_unsaved(self) -> dict[str, str]:

@@ -16,14 +16,19 @@ from itertools import count
 
 from gateway.errors import FreshgateError
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Leftover
+from gateway.mv.catalog import Kept, Leftover
+from gateway.mv.partitions import stored_partition
 from gateway.mv.ports import Metastore
 from sql import maintenance
+from sql.maintenance import PartitionKey, Shown
+from sql.names import TableName
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 30.0
 """After a failed drop: Spark may be starting anew."""
+DROPPED_TOGETHER = 500
+"""Partitions in one statement."""
 LATE_SECONDS = 600.0
 """After a start: a refresh of the killed gateway before it may still run at Spark and write its rows late."""
 
@@ -42,6 +47,8 @@ class _Retired:
     leftover: Leftover
     sequence: int
     not_before: float
+    shown: Shown | None = None
+    """What earlier reads may still read of a version that was replaced."""
 
 
 class Janitor:
@@ -51,7 +58,7 @@ class Janitor:
         self,
         metastore: Metastore,
         lock_of: Callable[[str], AbstractAsyncContextManager[object]],
-        kept: Callable[[str], frozenset[int] | None],
+        kept: Callable[[str], Kept | None],
         retention_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -75,10 +82,12 @@ class Janitor:
         if self._reads.pop(read.sequence, None) and self._retired:
             self._wake.set()
 
-    def retire(self, view_id: str, leftover: Leftover, *, later_seconds: float = 0.0) -> None:
-        """From now on no read begins to use this."""
+    def retire(
+        self, view_id: str, leftover: Leftover, shown: Shown | None = None, *, later_seconds: float = 0.0
+    ) -> None:
+        """From now on no read begins to use this, or what a version has `shown`."""
         due = self._clock() + self._retention + later_seconds
-        self._retired.append(_Retired(view_id, leftover, next(self._sequence), due))
+        self._retired.append(_Retired(view_id, leftover, next(self._sequence), due, shown))
         self._wake.set()
 
     async def drop_now(self, view_id: str, leftover: Leftover) -> None:
@@ -131,32 +140,36 @@ class Janitor:
                 self._retired.remove(retired)
 
     async def _drop(self, retired: _Retired) -> None:
-        """Drops a version's rows and then its properties, or the whole storage. Dropping twice is harmless."""
+        """Drops what nobody needs, or the whole storage. Dropping twice is harmless."""
         leftover = retired.leftover
-        if leftover.versions is None:
+        if leftover.whole:
             await self._metastore.run(maintenance.drop_view(leftover.definition))
             await self._metastore.run(maintenance.drop_table(leftover.storage))
             return
         if leftover.storage.table not in await self._metastore.tables(leftover.storage.database):
             return
-        present = await self._metastore.versions(leftover.storage)
+        present = await stored_partitions(self._metastore, leftover.storage)
         kept = self._kept(retired.view_id)
-        unneeded = present & leftover.versions - (kept or frozenset())
-        if kept is not None:
-            unneeded |= self._strays(retired, present - kept)
-        if unneeded:
-            await self._metastore.run(maintenance.drop_versions(leftover.storage, sorted(unneeded)))
+        if kept is None:
+            return
+        # Whatever nobody knows goes as well: a refresh whose gateway was killed may end at Spark long after.
+        waiting = [each.shown for each in self._retired if each is not retired and each.view_id == retired.view_id]
+        unneeded = [
+            partition
+            for partition in present
+            if not kept.needs(*partition) and not any(shown.shows(*partition) for shown in waiting if shown)
+        ]
+        for start in range(0, len(unneeded), DROPPED_TOGETHER):
+            some = unneeded[start : start + DROPPED_TOGETHER]
+            await self._metastore.run(maintenance.drop_partitions(leftover.storage, some, kept.layout))
         async with self._lock_of(retired.view_id):
             found = await self._metastore.properties(leftover.storage)
-            keys = [key for number in leftover.versions for key in stored.version_keys(found, number)]
-            if keys:
+            gone = stored.versions(found) - {kept.shown.number, kept.writing}
+            keys = [key for number in gone for key in stored.version_keys(found, number)]
+            if keys and self._kept(retired.view_id) == kept:
                 await self._metastore.run(maintenance.unset_properties(leftover.storage, keys))
 
-    def _strays(self, retired: _Retired, unknown: frozenset[int]) -> frozenset[int]:
-        """Versions that nobody knows: a refresh whose gateway was killed may end at Spark long after."""
-        waiting = (
-            each.leftover.versions
-            for each in self._retired
-            if each is not retired and each.view_id == retired.view_id and each.leftover.versions is not None
-        )
-        return unknown.difference(*waiting)
+
+async def stored_partitions(metastore: Metastore, storage: TableName) -> list[tuple[int, PartitionKey]]:
+    """The versions and partitions of which the storage table has rows."""
+    return [stored_partition(row[0]) for row in (await metastore.run(maintenance.show_partitions(storage))).rows]

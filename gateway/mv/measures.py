@@ -10,6 +10,7 @@ from gateway.errors import StatementFailed
 from gateway.mv.model import MaterializedView
 from gateway.mv.ports import Metastore
 from sql import maintenance
+from sql.maintenance import Shown, StorageLayout
 from sql.names import TableName
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class Measures:
         """For each view's id its versions that have rows."""
         listed = list(views)
         unknown = [
-            view.storage
+            (view.storage, view.current.shown, view.layout)
             for view in listed
             if view.built and view.current.number not in self._known.get(view.storage.table, {})
         ]
@@ -47,7 +48,7 @@ class Measures:
             del self._known[gone]
         return {view.id: self._known.get(view.storage.table, {}) for view in listed}
 
-    async def _measure(self, storages: list[TableName]) -> None:
+    async def _measure(self, storages: list[tuple[TableName, Shown, StorageLayout]]) -> None:
         try:
             rows = (await self._metastore.run(maintenance.measure_versions(storages))).rows
         except StatementFailed as error:
@@ -56,9 +57,9 @@ class Measures:
                 for storage in storages:
                     await self._measure([storage])
             else:
-                log.warning("cannot measure %s: %s", storages[0], error)
+                log.warning("cannot measure %s: %s", storages[0][0], error)
             return
-        for storage in storages:
-            self._known[storage.table] = {}
+        for measured, _, _ in storages:
+            self._known[measured.table] = {}
         for table, version, count, size in rows:
             self._known[table][int(version)] = Measure(int(count), int(size))

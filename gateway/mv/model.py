@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
+from typing import Any
 
+from gateway.mv.snapshot import Snapshot
 from sql import view_properties
+from sql.maintenance import PartitionKey, Shown, StorageLayout
 from sql.names import Namespace, TableName
 from sql.statement import Clauses, Column, Method, WhenStale
 
@@ -62,6 +66,58 @@ class Watermark:
 
 
 @dataclass(frozen=True, slots=True)
+class Manifest:
+    """Which version wrote each partition of the content: `default`, unless `exceptions` names another.
+
+    NEVER_BUILT as an exception: the partition is not shown at all. A view without partitions of its own has no
+    exceptions.
+    """
+
+    default: int
+    exceptions: Mapping[PartitionKey, int] = field(default_factory=dict)
+
+    def writer(self, key: PartitionKey) -> int:
+        return self.exceptions.get(key, self.default)
+
+    @property
+    def versions(self) -> frozenset[int]:
+        return frozenset({self.default, *self.exceptions.values()})
+
+    def rewritten(self, version: int, keys: Iterable[PartitionKey]) -> Manifest:
+        """After `version` wrote these partitions anew."""
+        return Manifest(self.default, {**self.exceptions, **dict.fromkeys(keys, version)})
+
+    def shown(self, number: int, present: Iterable[tuple[int, PartitionKey]]) -> Shown:
+        """What the public view of version `number` must show of the storage's partitions that are `present`."""
+        hidden: dict[int, set[PartitionKey]] = {}
+        versions = {number}
+        for version, key in present:
+            if self.writer(key) == version:
+                versions.add(version)
+            else:
+                hidden.setdefault(version, set()).add(key)
+        kept = {version: frozenset(keys) for version, keys in hidden.items() if version in versions}
+        return Shown(number, tuple(sorted(versions)), kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What base tables looked like to those who wrote a version's partitions. Names are `base_key`s.
+
+    `followed` is the table whose partitions the view follows: each partition as it was when what follows from it was
+    written. `others` holds the states of all other tables, for each version from which on they were such.
+    """
+
+    followed: Snapshot | None = None
+    others: tuple[tuple[int, Mapping[str, Snapshot]], ...] = ()
+
+    def others_of(self, version: int) -> Mapping[str, Snapshot]:
+        """The other tables as the writer of a version saw them."""
+        place = bisect_right(self.others, version, key=lambda entry: entry[0])
+        return self.others[place - 1][1] if place else {}
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """One published, immutable content. Times are milliseconds since the epoch."""
 
@@ -70,6 +126,37 @@ class Version:
     published_at: int
     watermark: Watermark
     method: str = Method.COMPLETE.value
+    manifest: Manifest = field(default=Manifest(NEVER_BUILT))
+    shown: Shown = field(default=Shown.only(NEVER_BUILT))
+    """What the public view shows; the manifest, but for partitions that are gone from the storage."""
+    contents: Contents = field(default=Contents())
+
+    @classmethod
+    def whole(cls, number: int, started_at: int, published_at: int, watermark: Watermark, **rest: Any) -> Version:
+        """A version that wrote all that it shows, or has nothing to show."""
+        parts = {"manifest": Manifest(number), "shown": Shown.only(number), **rest}
+        return cls(number, started_at, published_at, watermark, **parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The base table whose partitions a view's partitions follow."""
+
+    base: str
+    """Its `base_key`."""
+    column: str
+    """Its partition column."""
+    place: int
+    """The column's place among the table's partition columns, from 0."""
+    kind: str
+    """The column's type, as SQL."""
+    expression: str
+    """The view's column as SQL of the table's, which stands as {}."""
+
+
+def base_key(base: TableName | str) -> str:
+    """A base table, or a materialized view by its id, as `Contents` names it."""
+    return base if isinstance(base, str) else base.quoted
 
 
 class TaskStatus(StrEnum):
@@ -83,8 +170,10 @@ class RefreshMode(StrEnum):
     """What a task recomputed."""
 
     COMPLETE = "COMPLETE"
+    PARTIAL = "PARTIAL"
+    """Some partitions."""
     NOT_REFRESH = "NOT_REFRESH"
-    """Nothing: the view was fresh."""
+    """Nothing: the view was fresh, or what was noted had changed nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +187,16 @@ class Cause:
     partitions: tuple[str, ...] = ()
     complete: bool = False
     """Recompute everything, stale or not."""
+    not_before: float = float("-inf")
+    """When a look at the base tables must have begun (the monotonic clock's time) to count."""
+
+    def covers(self, other: Cause) -> bool:
+        """Whether a refresh for this cause does what the other one asks for."""
+        if other.complete and not other.partitions:
+            return self.complete and not self.partitions
+        if other.partitions:
+            return set(other.partitions) <= set(self.partitions) or (self.complete and not self.partitions)
+        return not self.partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +212,8 @@ class Task:
     finished_at: int = 0
     version: int = NEVER_BUILT
     error: str = ""
+    partitions: tuple[str, ...] = ()
+    """Names of those that were to be recomputed, in the mode PARTIAL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +242,10 @@ class MaterializedView:
     schemas: Mapping[TableName, Schema]
     """Of the base tables, as the last successful refresh saw them; a table that could not be described is left out."""
     views: frozenset[str]
+    layout: StorageLayout
+    """The storage table's columns, and how its partitions follow the view's own."""
+    followed: Followed | None
+    """None where the view has no partitions of its own, or the definition does not let them follow any."""
     view_names: Mapping[str, TableName]
     """The names of `views`, by id, as the last successful refresh knew them."""
     properties: Mapping[str, str]
@@ -162,6 +267,14 @@ class MaterializedView:
     def base_name(self, view_id: str) -> str:
         """The name under which the definition reads another view, also after that was dropped or renamed."""
         return str(self.view_names.get(view_id, view_id))
+
+    @property
+    def triggers(self) -> frozenset[TableName]:
+        """The base tables whose changes make the view stale: those that excluded_trigger_tables does not name."""
+        return frozenset(table for table in self.tables if not self.excludes(table))
+
+    def excludes(self, table: TableName) -> bool:
+        return view_properties.is_excluded(self.properties, table)
 
     @property
     def when_stale(self) -> WhenStale:

@@ -7,7 +7,11 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
+from gateway.mv.model import MaterializedView
+from sql.maintenance import DEFAULT_PARTITION, PartitionKey
 from sql.statement import Partitioning
+
+_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 
 NAME_CHARACTERS_MAX = 50
 _LEFT_OUT = re.compile(r"[^a-zA-Z0-9,]")
@@ -43,6 +47,12 @@ def partition(partitioning: Partitioning, value: str | None, kind: str, rows: in
     return Partition(_name(f"{low},{high}"), f"[('{low}'), ('{high}'))", rows, value)
 
 
+def of_key(view: MaterializedView, key: PartitionKey, rows: int = 0) -> Partition:
+    """The partition that the storage keeps under a key."""
+    partitioning = view.clauses.partitioning or Partitioning(view.layout.column)
+    return partition(partitioning, key, view.layout.kind, rows)
+
+
 def _bounds(value: str, unit: str | None) -> tuple[str, str] | None:
     try:
         if unit is None:
@@ -75,3 +85,17 @@ def _name(description: str) -> str:
     if len(name) <= NAME_CHARACTERS_MAX:
         return name
     return name[:30] + hashlib.sha256(description.encode()).hexdigest()[:16]
+
+
+def stored_partition(path: str) -> tuple[int, PartitionKey]:
+    """The version and key of a storage table's partition as SHOW PARTITIONS writes it:
+    `freshgate_version=8/freshgate_partition=a%2Fb`, or the version alone."""
+    version, _, rest = path.partition("/")
+    value = rest.partition("=")[2]
+    key = None if not rest or value == DEFAULT_PARTITION else unescaped(value)
+    return int(version.partition("=")[2]), key
+
+
+def unescaped(value: str) -> str:
+    """A partition's value without the escapes that make it a directory's name (Spark's ExternalCatalogUtils)."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)

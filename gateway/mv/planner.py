@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
-from gateway.mv.model import MaterializedView
-from sql import maintenance
+from gateway.mv.drift import next_manifest
+from gateway.mv.model import Manifest, MaterializedView, RefreshMode
+from sql import maintenance, view_properties
+from sql.maintenance import ALL, PartitionKey, Selection, Shown
+from sql.names import quote
+from sql.rewrite import safe_literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,35 +28,121 @@ class RefreshPlan:
 
     view: MaterializedView
     version: int
-    method: str
+    mode: RefreshMode
     reason: str
+    chosen: Selection
+    left: frozenset[PartitionKey]
+    """Partitions that have left the window of partition_sync_limit."""
     write: tuple[Step, ...]
-    publish: Step
+
+    @property
+    def method(self) -> str:
+        return "COMPLETE" if self.mode is RefreshMode.COMPLETE else "PARTITIONS"
+
+    @property
+    def manifest(self) -> Manifest:
+        return next_manifest(self.view.current.manifest, self.version, self.chosen, self.left)
+
+    def shown(self, present: Iterable[tuple[int, PartitionKey]]) -> Shown:
+        """What the public view shows then; `present` are the partitions that the storage has."""
+        if not self.view.layout.partitioned:
+            return Shown.only(self.version)
+        return self.manifest.shown(self.version, present)
 
 
-def plan_refresh(view: MaterializedView, version: int, reason: str, *, renew_listing: bool) -> RefreshPlan:
-    """A complete refresh. `renew_listing`: Spark's sessions may hold old file listings of the base tables."""
+def plan_refresh(
+    view: MaterializedView,
+    version: int,
+    reason: str,
+    *,
+    renew_listing: bool,
+    chosen: Selection = ALL,
+    known: frozenset[PartitionKey] = frozenset(),
+    left: frozenset[PartitionKey] = frozenset(),
+) -> RefreshPlan:
+    """`renew_listing`: Spark's sessions may hold old file listings of the base tables. `known` are partitions that the
+    base table leads to, as far as they are known: by them a complete refresh is cut where refresh_partition_num says.
+    """
     write = []
     if renew_listing:
         write.append(Step(maintenance.refresh_listing(view.definition), "see every file of the base tables"))
     if view.clauses.location is not None:
         placed = maintenance.place_version(view.storage, version, view.clauses.location)
         write.append(Step(placed, f"put version {version} where LOCATION says"))
-    rows = maintenance.insert_version(view.storage, view.definition, version, view.clauses.clustering)
-    write.append(Step(rows, f"write version {version}"))
-    return RefreshPlan(
-        view=view,
-        version=version,
-        method="COMPLETE",
-        reason=reason,
-        write=tuple(write),
-        publish=plan_publish(view, version),
-    )
+    batches = list(_batches(view, chosen, known))
+    for number, batch in enumerate(batches, 1):
+        rows = maintenance.insert_version(
+            view.storage,
+            view.definition,
+            version,
+            view.clauses.clustering,
+            view.columns,
+            view.layout,
+            batch,
+            window(view),
+        )
+        part = f", part {number} of {len(batches)}" if len(batches) > 1 else ""
+        write.append(Step(rows, f"write version {version}{part}"))
+    mode = RefreshMode.COMPLETE if chosen.everything else RefreshMode.PARTIAL
+    return RefreshPlan(view, version, mode, reason, chosen, left, tuple(write))
 
 
-def plan_publish(view: MaterializedView, version: int) -> Step:
+def _batches(view: MaterializedView, chosen: Selection, known: frozenset[PartitionKey]) -> Iterator[Selection]:
+    """What each INSERT writes: all, or as many partitions as refresh_partition_num says."""
+    size = view_properties.partitions_together(view.properties)
+    if size is None or not view.layout.partitioned:
+        if chosen.all_but or chosen.keys:
+            yield chosen
+        return
+    keys = iter(sorted(known - chosen.keys if chosen.all_but else chosen.keys, key=_order))
+    while batch := frozenset(islice(keys, size)):
+        yield Selection(batch, all_but=False)
+    if chosen.all_but:
+        # Rows of partitions that nobody knows yet: they may come from another branch of a UNION.
+        yield Selection(known | chosen.keys)
+
+
+def _order(key: PartitionKey) -> tuple[bool, str]:
+    return key is not None, key or ""
+
+
+def window(view: MaterializedView) -> str:
+    """The condition that a row lies within what partition_sync_limit says; empty where there is no such limit."""
+    return _window(view, _moment(view, quote(view.layout.column)))
+
+
+def window_of_column(view: MaterializedView) -> str:
+    """The same of the view's column as `maintenance.partition_keys` names it."""
+    return _window(view, _moment(view, maintenance.OF_VIEW))
+
+
+def window_of_key(view: MaterializedView) -> str:
+    """The same of a partition's key as `maintenance.keys_without` names it."""
+    if view.layout.holds_column:
+        return _window(view, _moment(view, f"CAST({maintenance.KEY} AS {view.layout.kind})"))
+    return _window(view, f"CAST({maintenance.KEY} AS TIMESTAMP)")
+
+
+def _moment(view: MaterializedView, column: str) -> str:
+    """The time of the view's column."""
+    if view.layout.kind != "string":
+        return f"CAST({column} AS TIMESTAMP)"
+    pattern = safe_literal(view_properties.date_format(view.properties))
+    return f"try_to_timestamp({column}, {pattern})"
+
+
+def _window(view: MaterializedView, moment: str) -> str:
+    """Whole partitions stay, or go."""
+    limited = view_properties.partition_window(view.properties)
+    if limited is None or not view.layout.partitioned:
+        return ""
+    unit = view.clauses.partitioning.unit if view.clauses.partitioning else None
+    return maintenance.within(moment, limited[1], limited[0], unit)
+
+
+def plan_publish(view: MaterializedView, shown: Shown) -> Step:
     """The switch alone; NEVER_BUILT as the version empties the view."""
     return Step(
-        maintenance.publish(view.name, view.storage, view.columns, version),
-        f"switch readers from version {view.current.number} to {version}",
+        maintenance.publish(view.name, view.storage, view.columns, shown, view.layout),
+        f"switch readers from version {view.current.number} to {shown.number}",
     )

@@ -60,7 +60,17 @@ class Relation:
     columns: tuple[tuple[str, str], ...] = ()
     """Name of each column and its type as Spark's JSON."""
     created: str = ""
-    """When it was created, as Spark prints it: another time means another table, same name or not."""
+    """When it was created, as Spark prints it, or the table's own id (Delta): another one means another table, same
+    name or not. Empty where neither is told (Iceberg)."""
+    provider: str = ""
+    """What the rows are stored as, in lower case: parquet, hive, delta, iceberg, jdbc, …"""
+    location: str = ""
+    partition_columns: tuple[str, ...] = ()
+    """Those whose values tell the partition; none where a table is partitioned by anything else."""
+    partitions_listed: bool = False
+    """The metastore has a list of the partitions, and directories beside them do not count."""
+    reading: str = ""
+    """A fingerprint of what, beside the columns, decides which rows the files are read as."""
 
 
 class Metastore(Protocol):

@@ -1,9 +1,10 @@
 """A materialized view as the table properties of its storage table, and back.
 
 Every property's name begins with `freshgate.`. Numbers stand as they are, texts as `x` and the hexadecimal digits of
-their UTF-8: Spark shows a property whose value matches `spark.redaction.regex` (url, token, password, …) as
-`*********(redacted)`, and a view's name or query may well hold such a word. A value longer than VALUE_CHARACTERS_MAX is
-cut into pieces: the name itself then holds `+<number of pieces>` and `<name>.0`, `<name>.1`, … hold them. The count
+their UTF-8 (long records as `z` and those of their zlib stream): Spark shows a property whose value matches
+`spark.redaction.regex` (url, token, password, …) as `*********(redacted)`, and a view's name or query may well hold
+such a word. A value longer than VALUE_CHARACTERS_MAX is cut into pieces: the name itself then holds
+`+<number of pieces>` and `<name>.0`, `<name>.1`, … hold them. The count
 makes pieces that a longer, earlier value left behind harmless.
 """
 
@@ -11,11 +12,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.errors import FreshgateError
-from gateway.mv.model import Cause, MaterializedView, RefreshMode, Schema, Task, TaskStatus, Version, Watermark
+from gateway.mv.model import (
+    Cause,
+    Contents,
+    Followed,
+    Manifest,
+    MaterializedView,
+    RefreshMode,
+    Schema,
+    Task,
+    TaskStatus,
+    Version,
+    Watermark,
+)
+from gateway.mv.snapshot import Snapshot
+from sql.maintenance import PartitionKey, Shown, StorageLayout
 from sql.names import Namespace, TableName
 from sql.statement import (
     Clauses,
@@ -30,11 +46,14 @@ from sql.statement import (
 )
 
 PREFIX = "freshgate."
-FORMAT = 1
+FORMAT = 2
+READABLE = frozenset({"1", "2"})
+"""Format 1 knew no partitions of a view's own."""
 VALUE_CHARACTERS_MAX = 3_900
 """Below the 4,000 characters of PARAM_VALUE in metastore schemas before Hive 3."""
 
 _TEXT_MARK = "x"
+_PACKED_MARK = "z"
 _PIECES_MARK = "+"
 _WAY_OUT = (
     "Stop the gateway, drop the storage table and the view straight on Spark, then create the materialized view again."
@@ -64,6 +83,7 @@ def write_view(view: MaterializedView) -> dict[str, str]:
         **_text("namespace", json.dumps([view.namespace.catalog, view.namespace.database])),
         **_text("columns", json.dumps(view.columns)),
         **_text("listed", json.dumps([[column.name, column.comment] for column in view.listed])),
+        **_text("layout", json.dumps(dataclasses.asdict(view.layout))),
         **write_settings(view),
         **write_bases(view),
         **write_version(view.current, view.mark, view.versions_reserved),
@@ -107,6 +127,7 @@ def write_bases(view: MaterializedView) -> dict[str, str]:
         **_text("tables", json.dumps(sorted(_name(table) for table in view.tables))),
         **_text("schemas", json.dumps(schemas, sort_keys=True)),
         **_text("views", json.dumps(sorted(view.views))),
+        **_text("followed", json.dumps(view.followed and dataclasses.asdict(view.followed))),
         **_text("view_names", json.dumps({base: _name(name) for base, name in sorted(view.view_names.items())})),
     }
 
@@ -115,8 +136,9 @@ def write_tasks(tasks: Iterable[tuple[int, Task]]) -> dict[str, str]:
     """Finished tasks with their numbers; a task takes the place of the one TASKS_MAX before it."""
     written: dict[str, str] = {}
     for number, task in tasks:
-        record = json.dumps([number, dataclasses.asdict(task)])
-        written |= _text(f"task.{number % TASKS_MAX}", record)
+        record = dataclasses.asdict(task)
+        del record["cause"]["not_before"]
+        written |= _text(f"task.{number % TASKS_MAX}", json.dumps([number, record]))
     return written
 
 
@@ -127,8 +149,9 @@ def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
         number, record = json.loads(_required(properties, f"task.{place}"))
         cause = record.pop("cause")
         cause["partitions"] = tuple(cause["partitions"])
+        said = {"status": TaskStatus(record["status"]), "mode": RefreshMode(record["mode"])}
         task = Task(
-            **{**record, "status": TaskStatus(record["status"]), "mode": RefreshMode(record["mode"])},
+            **{**record, **said, "partitions": tuple(record.get("partitions", ()))},
             cause=Cause(**cause),
         )
         found.append((number, task))
@@ -143,12 +166,37 @@ def write_version(version: Version, mark: int, reserved: int) -> dict[str, str]:
         "method": version.method,
         "events": version.watermark.events,
         "views": dict(version.watermark.views),
+        "manifest": _written_manifest(version.manifest),
+        "shown": _written_shown(version.shown),
+        "followed": version.contents.followed and _written_snapshot(version.contents.followed),
+        "others": [
+            [number, {base: _written_snapshot(snapshot) for base, snapshot in states.items()}]
+            for number, states in version.contents.others
+        ],
     }
     return {
-        **_text(f"version.{version.number}", json.dumps(record, sort_keys=True)),
+        **_text(f"version.{version.number}", json.dumps(record, sort_keys=True), packed=True),
         **write_mark(mark),
         PREFIX + "versions_reserved": str(reserved),
     }
+
+
+def _written_manifest(manifest: Manifest) -> list[Any]:
+    """The default, and for each other version the partitions that it wrote."""
+    written: dict[int, list[PartitionKey]] = {}
+    for key, version in manifest.exceptions.items():
+        written.setdefault(version, []).append(key)
+    return [manifest.default, sorted(written.items())]
+
+
+def _written_shown(shown: Shown) -> list[Any]:
+    hidden = [[version, sorted(keys, key=repr)] for version, keys in sorted(shown.hidden.items())]
+    return [list(shown.versions), hidden]
+
+
+def _written_snapshot(snapshot: Snapshot) -> list[Any]:
+    partitions = sorted(snapshot.partitions.items(), key=repr)
+    return [snapshot.identity, snapshot.state, snapshot.default, snapshot.position, partitions]
 
 
 def write_mark(mark: int) -> dict[str, str]:
@@ -195,6 +243,10 @@ def read_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(json.loads(_required(properties, "columns")))
 
 
+def read_layout(properties: Mapping[str, str]) -> StorageLayout:
+    return StorageLayout(**json.loads(_optional(properties, "layout", "{}")))
+
+
 def read_view(
     properties: Mapping[str, str], storage: TableName, definition: TableName, current: int
 ) -> MaterializedView:
@@ -202,9 +254,9 @@ def read_view(
 
     Raises UnreadableProperties where a property is missing or the format is a later one.
     """
-    if (format_number := _required(properties, "format")) != str(FORMAT):
+    if (format_number := _required(properties, "format")) not in READABLE:
         raise UnreadableProperties(
-            f"The storage table {storage} has catalog format {format_number}, this Freshgate reads format {FORMAT}. "
+            f"The storage table {storage} has catalog format {format_number}, this Freshgate reads up to {FORMAT}. "
             "Start the version of Freshgate that wrote it."
         )
     try:
@@ -223,12 +275,14 @@ def read_view(
             tables=frozenset(_read_name(name) for name in json.loads(_required(properties, "tables"))),
             schemas=_read_schemas(json.loads(_optional(properties, "schemas", "{}"))),
             views=frozenset(json.loads(_required(properties, "views"))),
+            layout=read_layout(properties),
+            followed=_read_followed(json.loads(_optional(properties, "followed", "null"))),
             view_names={
                 base: _read_name(name) for base, name in json.loads(_optional(properties, "view_names", "{}")).items()
             },
             properties=json.loads(_required(properties, "properties")),
             comment=json.loads(_required(properties, "comment")),
-            current=_read_version(properties, current),
+            current=read_version(properties, current),
             mark=int(_required(properties, "mark")),
             versions_reserved=int(_required(properties, "versions_reserved")),
         )
@@ -236,15 +290,38 @@ def read_view(
         raise UnreadableProperties(f"The table properties of {storage} are damaged ({error}). {_WAY_OUT}") from error
 
 
-def _read_version(properties: Mapping[str, str], number: int) -> Version:
+def read_version(properties: Mapping[str, str], number: int) -> Version:
+    """A stored version. One that an earlier Freshgate wrote says nothing of its contents, so it counts as stale."""
     record: dict[str, Any] = json.loads(_required(properties, f"version.{number}"))
+    default, exceptions = record.get("manifest", [number, []])
+    versions, hidden = record.get("shown", [[number], []])
     return Version(
         number=number,
         started_at=record["started_at"],
         published_at=record["published_at"],
         method=record["method"],
         watermark=Watermark(record["events"], record["views"]),
+        manifest=Manifest(default, {key: version for version, keys in exceptions for key in keys}),
+        shown=Shown(number, tuple(versions), {version: frozenset(keys) for version, keys in hidden}),
+        contents=Contents(
+            _read_snapshot(record.get("followed")),
+            tuple(
+                (since, {base: snapshot for base, kept in states.items() if (snapshot := _read_snapshot(kept))})
+                for since, states in record.get("others", [])
+            ),
+        ),
     )
+
+
+def _read_snapshot(record: list[Any] | None) -> Snapshot | None:
+    if record is None:
+        return None
+    identity, state, default, position, partitions = record
+    return Snapshot(identity, state, default, {tuple(values): kept for values, kept in partitions}, position)
+
+
+def _read_followed(record: dict[str, Any] | None) -> Followed | None:
+    return None if record is None else Followed(**record)
 
 
 def _read_schemas(record: dict[str, Any]) -> dict[TableName, Schema]:
@@ -287,9 +364,12 @@ def _read_name(text: str) -> TableName:
     return TableName(database, table, catalog)
 
 
-def _text(name: str, value: str) -> dict[str, str]:
-    """The property, or properties, that hold a text."""
-    key, encoded = PREFIX + name, _TEXT_MARK + value.encode("utf-8").hex()
+def _text(name: str, value: str, *, packed: bool = False) -> dict[str, str]:
+    """The property, or properties, that hold a text; `packed` where it may be long and repeats itself."""
+    content, mark = value.encode("utf-8"), _TEXT_MARK
+    if packed and len(content) > VALUE_CHARACTERS_MAX // 2:
+        content, mark = zlib.compress(content), _PACKED_MARK
+    key, encoded = PREFIX + name, mark + content.hex()
     if len(encoded) <= VALUE_CHARACTERS_MAX:
         return {key: encoded}
     starts = range(0, len(encoded), VALUE_CHARACTERS_MAX)
@@ -309,8 +389,10 @@ def _required(properties: Mapping[str, str], name: str) -> str:
         value = properties[key]
         if value.startswith(_PIECES_MARK):
             value = "".join(properties[f"{key}.{index}"] for index in range(int(value[1:])))
+        if value.startswith(_PACKED_MARK):
+            return zlib.decompress(bytes.fromhex(value[1:])).decode("utf-8")
         return bytes.fromhex(value[1:]).decode("utf-8") if value.startswith(_TEXT_MARK) else str(int(value))
     except KeyError as missing:
         raise UnreadableProperties(f"The catalog property {missing} is missing. {_WAY_OUT}") from missing
-    except ValueError as error:
+    except (ValueError, zlib.error) as error:
         raise UnreadableProperties(f"The catalog property {key} is damaged ({error}). {_WAY_OUT}") from error

@@ -11,12 +11,12 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 
 from gateway.mv.catalog import Catalog
 from gateway.mv.ports import Metastore, RelationKind
 from sql import lineage
-from sql.names import SESSION_CATALOG, TableName
+from sql.names import SESSION_CATALOG, Namespace, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +171,9 @@ class Relations:
 
     def _reindex(self) -> None:
         self.view_words = frozenset(view for database in self._databases.values() for view in database.views)
+
+
+@lru_cache(maxsize=4_096)
+def definition_reads(query: str, namespace: Namespace) -> tuple[TableName, ...]:
+    """The relations that a definition's text names."""
+    return tuple(TableName.resolve(reference.parts, namespace) for reference in lineage.relations(query).reads)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.catalog import Catalog
 from gateway.mv.model import MaterializedView, Schema, State
+from gateway.mv.observation import Look
 from gateway.mv.ports import Metastore, RelationKind
 from sql.names import TableName
 
@@ -96,6 +97,29 @@ class Schemas:
             elif known != str(entry.view.name):
                 changes.append(f"the materialized view {known} was renamed to {entry.view.name}")
         return "; ".join(changes)
+
+
+def schemas_seen(looks: Mapping[TableName, Look]) -> dict[TableName, Schema]:
+    """The schemas of tables as looks at them showed, of those that exist and can be described."""
+    return {
+        table: Schema(look.relation.created, look.relation.columns, look.is_view)
+        for table, look in looks.items()
+        if look.relation is not None
+    }
+
+
+def sql_type(type_json: str) -> str:
+    """A column's type as SQL; texts of a bounded length are plain ones."""
+    kind = json.loads(type_json)
+    match kind.get("name"):
+        case "decimal":
+            return f"decimal({kind.get('precision')},{kind.get('scale')})"
+        case "timestamp_ltz":
+            return "timestamp"
+        case "varchar" | "char":
+            return "string"
+        case name:
+            return str(name)
 
 
 def differences(table: TableName, before: Schema, now: Schema | None) -> list[str]:

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog
 from gateway.mv.measures import Measure, Measures
-from gateway.mv.model import Freshness, MaterializedView, State, Task, TaskStatus
+from gateway.mv.model import Freshness, MaterializedView, RefreshMode, State, Task, TaskStatus, base_key
 from gateway.mv.schemas import Schemas
 from gateway.service import info
 from sql import create_text
 from sql.rewrite import Value
-from sql.statement import Clauses, Trigger
+from sql.statement import Trigger
 
 NULL_TEXT = "\\N"
 """How Doris' text columns show what is not there."""
@@ -90,7 +90,7 @@ class CatalogTables:
             view.query,
             f"EnvInfo{{ctlId='{view.namespace.catalog}', dbId='{view.namespace.database}'}}",
             f"{{{properties}}}",
-            _partition_info(view.clauses),
+            _partition_info(view),
             state is State.NORMAL and self._catalog.freshness(view.id) is Freshness.FRESH,
         )
 
@@ -196,13 +196,15 @@ def job_name(view: MaterializedView) -> str:
     return f"inner_mtmv_{number_of(view.id)}"
 
 
-def _partition_info(clauses: Clauses) -> str:
-    partitioning = clauses.partitioning
-    if partitioning is None:
+def _partition_info(view: MaterializedView) -> str:
+    partitioning, followed = view.clauses.partitioning, view.followed
+    if partitioning is None or followed is None:
         return "MTMVPartitionInfo{partitionType=SELF_MANAGE}"
+    names = {base_key(table): str(table) for table in view.tables} | {base: view.base_name(base) for base in view.views}
     kind = "FOLLOW_BASE_TABLE" if partitioning.unit is None else "EXPR"
     unit = "" if partitioning.unit is None else f", expr='date_trunc({partitioning.column}, {partitioning.unit})'"
-    return f"MTMVPartitionInfo{{partitionType={kind}, partitionCol='{partitioning.column}'{unit}}}"
+    related = f"relatedTable={names.get(followed.base, followed.base)}, relatedCol='{followed.column}'"
+    return f"MTMVPartitionInfo{{partitionType={kind}, {related}, partitionCol='{partitioning.column}'{unit}}}"
 
 
 def _job(view: MaterializedView) -> tuple[Value, ...]:
@@ -223,9 +225,10 @@ def _job(view: MaterializedView) -> tuple[Value, ...]:
 
 def _task(view: MaterializedView, task: Task) -> tuple[Value, ...]:
     done = task.status is TaskStatus.SUCCESS
-    needed = 1 if task.mode.value == "COMPLETE" else 0
+    names = task.partitions or ((view.name.table,) if task.mode is not RefreshMode.NOT_REFRESH else ())
+    needed = len(names)
     finished = needed if done else 0
-    everything = f'["{view.name.table}"]'
+    everything = f"[{','.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]"
     partitions = ",".join(f'"{name}"' for name in task.cause.partitions)
     complete = str(task.cause.complete).lower()
     return (

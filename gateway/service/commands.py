@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -9,11 +10,12 @@ from gateway.errors import FreshgateError, NoSuchView
 from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Caller, Creation
-from gateway.mv.executor import Executor, Report, asked_for
-from gateway.mv.model import Cause, MaterializedView
+from gateway.mv.executor import Executor, Report
+from gateway.mv.inspection import Inspector
+from gateway.mv.model import Cause, Freshness, MaterializedView
 from gateway.mv.partitions import Partition, partition
-from gateway.mv.planner import RefreshPlan, plan_refresh
 from gateway.mv.ports import Metastore
+from gateway.mv.proposal import Proposer, Standing, view_bases
 from gateway.mv.rights import Rights
 from gateway.mv.schemas import Schemas
 from gateway.service import info
@@ -25,6 +27,7 @@ from sql.names import TableName
 from sql.statement import (
     AlterMaterializedView,
     Analyze,
+    Clauses,
     Command,
     CreateMaterializedView,
     Describe,
@@ -51,6 +54,8 @@ class Commands:
         creation: Creation,
         alteration: Alteration,
         executor: Executor,
+        inspector: Inspector,
+        proposer: Proposer,
         rights: Rights,
     ) -> None:
         self._catalog = catalog
@@ -59,6 +64,8 @@ class Commands:
         self._creation = creation
         self._alteration = alteration
         self._executor = executor
+        self._inspector = inspector
+        self._proposer = proposer
         self._rights = rights
 
     async def run(self, command: Command, session: Session, report: Report) -> Result:
@@ -84,7 +91,8 @@ class Commands:
                 return await self._describe(command, session)
             case ShowPartitions(name):
                 view = await self._view(name, session)
-                return info.show_partitions(self._catalog, view, await self._partitions(view))
+                await self._inspector.check([view.id])
+                return info.show_partitions(self._catalog, view, await self._standings(view))
             case ShowProperties(name, key):
                 return info.show_properties(await self._view(name, session), key)
             case Analyze(name, rest):
@@ -144,9 +152,13 @@ class Commands:
         return NO_ROWS
 
     async def _check_partitions(self, view: MaterializedView, names: Iterable[str]) -> None:
-        known = await self._partitions(view)
-        column = view.clauses.partitioning.column if view.clauses.partitioning else ""
-        missing = [name for name in names if not any(each.is_called(name, column) for each in known)]
+        if view.layout.partitioned:
+            async with self._executor.at_spark(view) as session:
+                missing = await self._proposer.missing(view, names, session)
+        else:
+            known = await self._partitions(view)
+            column = view.clauses.partitioning.column if view.clauses.partitioning else ""
+            missing = [name for name in names if not any(each.is_called(name, column) for each in known)]
         if missing:
             raise NoSuchView(
                 f"partition not exist: {', '.join(missing)} of materialized view {view.name}. "
@@ -154,8 +166,18 @@ class Commands:
                 sqlstate="42704",
             )
 
+    async def _standings(self, view: MaterializedView) -> list[Standing]:
+        """The view's partitions. Where they follow no base table's, each is as fresh as the view."""
+        if view.layout.partitioned and view.built:
+            async with self._executor.at_spark(view) as session:
+                return await self._proposer.standings(view, session)
+        fresh = self._catalog.freshness(view.id) is Freshness.FRESH
+        unsynced = frozenset() if fresh else view_bases(view)
+        return [Standing(each, view.current.number, unsynced) for each in await self._partitions(view)]
+
     async def _partitions(self, view: MaterializedView) -> list[Partition]:
-        """A view that follows no column has one partition, named like itself, as in Doris."""
+        """Of a view that follows no base table's partitions. Without a column it has one, named like itself, as in
+        Doris."""
         partitioning = view.clauses.partitioning
         if partitioning is None:
             counted = f"SELECT count(*) FROM {view.name.quoted}" if view.built else "SELECT 0"
@@ -176,15 +198,13 @@ class Commands:
             for base in sorted(view.views)
             if (entry := self._catalog.find(base)) and self._catalog.is_stale(base)
         ]
-        plan: RefreshPlan | None = None
-        if statement.method is not Method.AUTO or self._catalog.is_stale(view.id):
-            staleness = self._catalog.staleness(view.id)
-            reason = asked_for(_cause(statement, "")) or (staleness.reason if staleness else "")
-            plan = plan_refresh(
-                view, self._executor.expected_version(view), reason, renew_listing=self._executor.renew_listing
-            )
+        cause = replace(_cause(statement, ""), not_before=time.monotonic())
+        await self._inspector.check([view.id], cause.not_before)
+        async with self._executor.at_spark(view) as session:
+            proposal = await self._proposer.propose(view, view, cause, self._executor.expected_version(view), session)
+            present = await self._proposer.present(view)
         changes = await self._schemas.changes(view)
-        return info.explain_refresh(self._catalog, plan, view, map(str, bases), changes)
+        return info.explain_refresh(self._catalog, proposal, present, map(str, bases), changes)
 
     async def _explain_create(self, statement: CreateMaterializedView, session: Session) -> Result:
         caller = await _caller(session)
@@ -200,7 +220,7 @@ class Commands:
         facts = {
             "reads": ", ".join(reads),
             "refresh": create_text.refresh_info(clauses),
-            "method: COMPLETE, because": "a refresh of single partitions or rows is not built yet",
+            "partitions": _partitions_said(clauses),
             "when stale": view_properties.when_stale(properties, trigger).value,
             "grace period": f"{view_properties.grace_seconds(properties):g} seconds",
             "stored as": clauses.file_format or "parquet",
@@ -212,6 +232,15 @@ class Commands:
 def _cause(statement: RefreshMaterializedView, user: str) -> Cause:
     complete = statement.method is not Method.AUTO
     return Cause("MANUAL", user, partitions=statement.partitions, complete=complete)
+
+
+def _partitions_said(clauses: Clauses) -> str:
+    partitioning = clauses.partitioning
+    if partitioning is None:
+        return "none of its own: a refresh recomputes everything"
+    if partitioning.follows:
+        return f"by {partitioning.column}: CREATE checks whose partitions they follow, and a refresh recomputes those"
+    return f"by {partitioning.column}, where they can follow a base table's"
 
 
 async def _caller(session: Session) -> Caller:

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gateway.mv.catalog import Catalog
-from gateway.mv.model import Freshness, MaterializedView, State, Task
-from gateway.mv.partitions import Partition
-from gateway.mv.planner import RefreshPlan
+from gateway.mv.model import MaterializedView, State, Task, base_key
+from gateway.mv.planner import plan_publish
+from gateway.mv.proposal import Proposal, Standing
 from gateway.service.operation import Result
 from gateway.wire.rowset import Column, Type
 from sql import create_text, lineage, view_properties
+from sql.maintenance import PartitionKey
 from sql.names import TableName, quote
 from sql.statement import Clauses, ShowCreate, Trigger, WhenStale
 
@@ -221,51 +222,63 @@ def show_properties(view: MaterializedView, key: str | None) -> Result:
     return Result(PROPERTY_COLUMNS, [(key, value)])
 
 
-def show_partitions(catalog: Catalog, view: MaterializedView, partitions: Sequence[Partition]) -> Result:
+def show_partitions(catalog: Catalog, view: MaterializedView, standings: Sequence[Standing]) -> Result:
     """SHOW PARTITIONS: Doris' columns as far as they mean something here."""
-    fresh = catalog.freshness(view.id) is Freshness.FRESH
-    unsynced = "[]" if fresh else "[" + ", ".join(base_names(catalog, view)) + "]"
-    partitioning = view.clauses.partitioning
+    column = view.clauses.partitioning.column if view.clauses.partitioning else ""
+    names = {base_key(table): str(table) for table in view.tables} | {base: view.base_name(base) for base in view.views}
+    published = {task.version: task.finished_at for _, task in catalog.entry(view.id).history.tasks}
+    published[view.current.number] = view.current.published_at
     rows = [
         (
             number,
-            partition.name,
-            view.current.number,
-            moment(view.current.published_at).strftime("%Y-%m-%d %H:%M:%S"),
+            each.partition.name,
+            each.version,
+            _time(published.get(each.version)),
             "NORMAL",
-            partitioning.column if partitioning else "",
-            partition.range,
-            fresh,
-            unsynced,
-            partition.rows,
+            column,
+            each.partition.range,
+            not each.unsynced,
+            "[" + ", ".join(sorted(names.get(base, base) for base in each.unsynced)) + "]",
+            each.partition.rows,
         )
-        for number, partition in enumerate(partitions, 1)
+        for number, each in enumerate(standings, 1)
     ]
     return Result(PARTITION_COLUMNS, rows)
+
+
+def _time(milliseconds: int | None) -> str:
+    """Nothing for a version that wrote partitions so long ago that its task is forgotten."""
+    return "" if milliseconds is None else moment(milliseconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
 # --- EXPLAIN -------------------------------------------------------------------------------------------
 
 
 def explain_refresh(
-    catalog: Catalog, plan: RefreshPlan | None, view: MaterializedView, bases: Iterable[str], changes: str
+    catalog: Catalog,
+    proposal: Proposal,
+    present: Iterable[tuple[int, PartitionKey]],
+    bases: Iterable[str],
+    changes: str,
 ) -> Result:
-    """What a refresh would do now; `plan` None: nothing. `bases` are the views below that are refreshed first,
-    `changes` what keeps the definition from meaning what it meant."""
+    """What a refresh would do now. `present` are the partitions that the storage has, `bases` the views below that are
+    refreshed first, `changes` what keeps the definition from meaning what it meant."""
+    view, plan = proposal.view, proposal.plan
     lines = [f"REFRESH MATERIALIZED VIEW {view.name}", f"freshness: {catalog.freshness(view.id).value}"]
     staleness = catalog.staleness(view.id)
     if staleness is not None:
         lines.append(f"because: {staleness.reason}")
     if changes:
         lines.append(f"state: SCHEMA_CHANGE, so it may fail: {changes}")
+    lines += [f"first: REFRESH MATERIALIZED VIEW {base}, which it reads and which is stale" for base in bases]
     if plan is None:
-        lines.append("method: NOT_REFRESH, because nothing it reads has changed")
+        lines.append("method: NOT_REFRESH, because nothing that it shows has changed")
         return _lines(lines)
-    lines += [
-        f"method: {plan.method}, because {plan.reason}",
-        *(f"first: REFRESH MATERIALIZED VIEW {base}, which it reads and which is stale" for base in bases),
-    ]
-    steps = [*plan.write, plan.publish]
+    lines.append(f"method: {plan.method}, because {plan.reason}")
+    if proposal.partitions:
+        lines.append(f"partitions: {', '.join(proposal.partitions)}")
+    written = {(plan.version, key) for key in plan.chosen.keys} if not plan.chosen.all_but else {(plan.version, None)}
+    steps = [*plan.write, plan_publish(view, plan.shown([*present, *written]))]
     for number, step in enumerate(steps, 1):
         lines += [f"step {number}: {step.purpose}", f"    {step.sql}"]
     return _lines(lines)

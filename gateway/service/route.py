@@ -128,6 +128,20 @@ class Own:
     work: Callable[[Report], Awaitable[Result]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A statement that reads views, and what is known of it before they are fresh."""
+
+    session: Session
+    route: Route
+    place: staleness.Place
+    read: staleness.Read
+    splices: Sequence[rewrite.Splice]
+    write: Write | None
+    composed: bool
+    """Its names are put together when it runs."""
+
+
 class Router:
     """Decides about statements."""
 
@@ -137,6 +151,7 @@ class Router:
         relations: Relations,
         schemas: Schemas,
         executor: Executor,
+        stale_reads: staleness.StaleReads,
         janitor: Janitor,
         commands: Commands,
         tables: CatalogTables,
@@ -151,7 +166,7 @@ class Router:
         self._commands = commands
         self._tables = tables
         self._protection = Protection(catalog)
-        self._stale_reads = staleness.StaleReads(catalog, executor)
+        self._stale_reads = stale_reads
         self._show_storage = show_storage
         self._global_temporary: dict[str, frozenset[TableName]] = {}
 
@@ -229,20 +244,22 @@ class Router:
         if composed:
             route.ends.append(partial(_forget_namespace, session))
         try:
-            wanted = staleness.Wanted()
+            read = staleness.Read()
             if statement.touches_rows and statement.creates_view is None:
                 if composed:
                     read = staleness.Read(perhaps=frozenset(view.id for view in self._catalog.views()))
                 else:
                     read = await self._views_read(session, namespace, statement)
                 self._begin_read(route, read.all)
-                wanted = self._stale_reads.wanted(staleness.Place(statement, text, look.keyword, namespace), read)
-            if changed or splices or wanted.splices:
-                route.text = rewrite.splice(text, [*splices, *wanted.splices])
+            if changed or splices:
+                route.text = rewrite.splice(text, splices)
+            place = staleness.Place(statement, text, look.keyword, namespace)
+            task = _Reading(session, route, place, read, splices, write, composed=composed)
+            if self._stale_reads.due(read):
+                return Waiting(route, partial(self._look_first, task))
+            wanted = self._wanted(task)
             if wanted.fresh or wanted.listings:
-                # A view that only may be read must not fail the statement when it cannot be refreshed.
-                survived = RefreshFailed if composed else BaseTableMissing
-                return Waiting(route, partial(self._make_fresh, session, wanted, write, survived))
+                return Waiting(route, partial(self._make_fresh, task, wanted))
             await self._begin_write(write)
         except BaseException:  # cancelled too: the statement never goes to Spark
             route.abandon(End.FAILED)
@@ -254,21 +271,27 @@ class Router:
         if views:
             route.closes.append(partial(self._release, self._janitor.begin_read(views)))
 
-    async def _make_fresh(
-        self,
-        session: Session,
-        wanted: staleness.Wanted,
-        write: Write | None,
-        survived: type[RefreshFailed],
-        report: Report,
-    ) -> None:
-        cause = Cause("SYSTEM", session.user)
+    def _wanted(self, reading: _Reading) -> staleness.Wanted:
+        """What must happen first; the statement's text is changed where definitions stand in for views."""
+        wanted = self._stale_reads.wanted(reading.place, reading.read)
+        if wanted.splices:
+            reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *wanted.splices])
+        return wanted
+
+    async def _look_first(self, reading: _Reading, report: Report) -> None:
+        await self._stale_reads.look(reading.read)
+        await self._make_fresh(reading, self._wanted(reading), report)
+
+    async def _make_fresh(self, reading: _Reading, wanted: staleness.Wanted, report: Report) -> None:
+        cause = Cause("SYSTEM", reading.session.user)
+        # A view that only may be read must not fail the statement when it cannot be refreshed.
+        survived = RefreshFailed if reading.composed else BaseTableMissing
         await asyncio.gather(*(self._make_one_fresh(view, cause, survived, report) for view in wanted.fresh))
         if wanted.listings:
-            sql = await session.sql()
+            sql = await reading.session.sql()
             for definition in wanted.listings:
                 await sql.run(maintenance.refresh_listing(definition))
-        await self._begin_write(write)
+        await self._begin_write(reading.write)
 
     async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
         if (known := self._executor.known_gone(view_id)) is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.errors import NotFresh
 from gateway.mv.catalog import Catalog
-from gateway.mv.executor import Executor
+from gateway.mv.inspection import Inspector
 from gateway.mv.model import MaterializedView
 from sql import rewrite
 from sql.names import Namespace, TableName, quote
@@ -57,9 +57,22 @@ class Place:
 class StaleReads:
     """Decides."""
 
-    def __init__(self, catalog: Catalog, executor: Executor) -> None:
+    def __init__(self, catalog: Catalog, inspector: Inspector, renews_listing: Callable[[], bool]) -> None:
         self._catalog = catalog
-        self._executor = executor
+        self._inspector = inspector
+        self._renews_listing = renews_listing
+
+    def due(self, read: Read) -> bool:
+        """Whether the base tables must be looked at before it can be said what the read needs."""
+        return self._inspector.due(filter(self._matters, sorted(read.all)))
+
+    async def look(self, read: Read) -> None:
+        await self._inspector.check(filter(self._matters, sorted(read.all)))
+
+    def _matters(self, view_id: str) -> bool:
+        """A view that is served in any case is not looked at for that."""
+        view = self._catalog.entry(view_id).view
+        return not (view.when_stale is WhenStale.SERVE and view.built)
 
     def wanted(self, place: Place, read: Read) -> Wanted:
         """Raises NotFresh where a view that is surely read must not be served."""
@@ -87,7 +100,7 @@ class StaleReads:
         """The definition runs in the view's place; what it reads of other views must be fresh then."""
         wanted.splices.extend(splices)
         wanted.fresh.extend(base for base in sorted(view.views) if self._catalog.is_stale(base))
-        if self._executor.renew_listing:
+        if self._renews_listing():
             wanted.listings.append(view.definition)
 
     def _splices(self, view: MaterializedView, place: Place) -> list[rewrite.Splice]:

@@ -1,21 +1,35 @@
 """Spark's metastore through SQL: what exists, its columns and properties.
 
 Everything goes through statements of Spark 4 (DESCRIBE … AS JSON, SHOW …), so that an embedded engine and any Thrift
-server are asked the same way.
+server are asked the same way. Tables of Delta, Iceberg and other catalogs know no AS JSON: their plain DESCRIBE is
+read.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gateway.errors import StatementFailed
-from gateway.mv.ports import Relation, RelationKind, Rows, Sessions
+from gateway.mv.ports import Relation, RelationKind, Rows, Sessions, SqlSession
+from gateway.mv.snapshot import fingerprint
+from sql import observation
 from sql.names import Namespace, TableName, quote
 
 NOT_FOUND = frozenset({"42P01", "42704"})
 """SQLSTATEs of TABLE_OR_VIEW_NOT_FOUND and SCHEMA_NOT_FOUND."""
+NOT_SUPPORTED = "0A000"
+COUNTED = re.compile(
+    r"transient_lastDdlTime|last_modified_\w+|num(Files|Rows|Partitions|FilesErasureCoded)|totalSize|rawDataSize"
+    r"|COLUMN_STATS_ACCURATE|STATS_\w+|DO_NOT_UPDATE_STATS|comment|(spark|impala|freshgate)\..*",
+    re.IGNORECASE,
+)
+"""Properties of Hive tables that change with what was counted, or say nothing of how files are read."""
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_OF_LENGTH = re.compile(r"(varchar|char)\((\d+)\)")
 
 
 class SparkMetastore:
@@ -30,7 +44,13 @@ class SparkMetastore:
 
     async def relation(self, name: TableName) -> Relation | None:
         try:
-            answer = await self.run(f"DESCRIBE TABLE EXTENDED {name.quoted} AS JSON")
+            async with self._sessions.session() as session:
+                try:
+                    answer = await session.run(f"DESCRIBE TABLE EXTENDED {name.quoted} AS JSON")
+                except StatementFailed as error:
+                    if error.sqlstate != NOT_SUPPORTED:
+                        raise
+                    return await _plainly(session, name)
         except StatementFailed as error:
             if error.sqlstate in NOT_FOUND:
                 return None
@@ -67,11 +87,24 @@ class SparkMetastore:
         return frozenset(int(version) for version in first_levels if version.isdigit())
 
 
+# --- DESCRIBE … AS JSON --------------------------------------------------------------------------------
+
+
 def _relation(name: TableName, described: dict[str, Any]) -> Relation:
     columns = tuple((column["name"], json.dumps(column["type"])) for column in described.get("columns", ()))
     created = str(described.get("created_time", ""))
     if described.get("type") != "VIEW":
-        return Relation(name, RelationKind.TABLE, columns=columns, created=created)
+        return Relation(
+            name,
+            RelationKind.TABLE,
+            columns=columns,
+            created=created,
+            provider=_provider(described),
+            location=described.get("location", ""),
+            partition_columns=tuple(described.get("partition_columns", ())),
+            partitions_listed=described.get("partition_provider") == "Catalog",
+            reading=_reading(described),
+        )
     if described.get("catalog_name") == "system":
         return Relation(name, RelationKind.TEMPORARY_VIEW, columns=columns)
     catalog, _, database = described.get("view_catalog_and_namespace", "").partition(".")
@@ -82,10 +115,91 @@ def _relation(name: TableName, described: dict[str, Any]) -> Relation:
         namespace=Namespace(_unquoted(database) or name.database, catalog or name.catalog),
         columns=columns,
         created=created,
+        reading=fingerprint(json.dumps(described.get("view_creation_spark_configuration"), sort_keys=True)),
     )
+
+
+def _provider(described: dict[str, Any]) -> str:
+    provider = str(described.get("provider", "")).lower()
+    handler = described.get("table_properties", {}).get("storage_handler")
+    return f"{provider} with {handler}" if handler else provider
+
+
+def _reading(described: dict[str, Any]) -> str:
+    """Serde and options. Of a Hive table its properties, too: the serde gets them."""
+    told = {key: described.get(key) for key in ("serde_library", "input_format", "storage_properties")}
+    if described.get("provider") == "hive":
+        properties = described.get("table_properties", {})
+        told["table_properties"] = {key: text for key, text in properties.items() if not COUNTED.fullmatch(key)}
+    return fingerprint(json.dumps(told, sort_keys=True))
 
 
 def _unquoted(identifier: str) -> str:
     if identifier.startswith("`") and identifier.endswith("`"):
         return identifier[1:-1].replace("``", "`")
     return identifier
+
+
+# --- DESCRIBE of tables of other catalogs ------------------------------------------------------------------
+
+
+async def _plainly(session: SqlSession, name: TableName) -> Relation:
+    describe = f"DESCRIBE TABLE EXTENDED {name.quoted}"
+    relation = _described(name, (await session.run(describe)).rows)
+    if relation.provider == "delta":
+        detail = await session.run(observation.delta_detail(name))
+        created = detail.rows[0][detail.columns.index("id")]
+        return replace(relation, created=created)
+    if relation.provider == "iceberg":
+        # A session keeps tables of Iceberg as it once found them.
+        await session.run(observation.renew(name))
+        relation = _described(name, (await session.run(describe)).rows)
+        return replace(relation, reading=await _iceberg_schema(session, name))
+    return relation
+
+
+async def _iceberg_schema(session: SqlSession, name: TableName) -> str:
+    """The table's and its schema's own ids, which no statement shows: a column that was dropped and added again is
+    another one. Empty where the metadata file cannot be read from SQL."""
+    try:
+        files = (await session.run(observation.iceberg_metadata_files(name))).rows
+        ids = (await session.run(observation.iceberg_ids(files[-1][0]))).rows if files else []
+    except (StatementFailed, ValueError):
+        return ""
+    return fingerprint(*map(str, ids[0])) if len(ids) == 1 else ""
+
+
+def _described(name: TableName, rows: list[tuple[Any, ...]]) -> Relation:
+    """Reads columns, then sections that begin with `# Title`."""
+    sections: dict[str, list[tuple[str, str]]] = {"": []}
+    title = ""
+    for first, second, *_ in rows:
+        if not first:
+            title = "between"
+        elif first.startswith("# ") and not second:
+            title = first.removeprefix("# ")
+        else:
+            sections.setdefault(title, []).append((first, second or ""))
+    detail = dict(sections.get("Detailed Table Information", ()))
+    columns = [(column, kind) for column, kind in sections[""] if not column.startswith("#")]
+    parts = [_unquoted(part) for part, _ in sections.get("Partition Information", ()) if not part.startswith("# ")]
+    known = {column.lower() for column, _ in columns}
+    return Relation(
+        name,
+        RelationKind.TABLE,
+        columns=tuple((column, json.dumps(_type(kind))) for column, kind in columns),
+        provider=detail.get("Provider", "").lower(),
+        location=detail.get("Location", ""),
+        partition_columns=tuple(parts) if all(part.lower() in known for part in parts) else (),
+    )
+
+
+def _type(text: str) -> dict[str, Any]:
+    """A type as AS JSON has it, as far as one that is not nested goes."""
+    if found := _DECIMAL.fullmatch(text):
+        return {"name": "decimal", "precision": int(found[1]), "scale": int(found[2])}
+    if found := _OF_LENGTH.fullmatch(text):
+        return {"name": found[1], "length": int(found[2])}
+    if text == "string":
+        return {"name": "string", "collation": "UTF8_BINARY"}
+    return {"name": "timestamp_ltz" if text == "timestamp" else text}

@@ -12,6 +12,7 @@ from processes import wait_until
 
 from gateway.mv import properties
 from sql import maintenance
+from sql.maintenance import Shown
 from sql.names import TableName
 
 NUMBERS, TEXTS = [(1,), (2,)], [("x",), ("y",)]
@@ -41,7 +42,7 @@ class Cut:
 
     def show(self, target: str, view: str) -> None:
         column = {"one": "a", "two": "b"}[view]
-        self.run(maintenance.publish(self.name(target), self.storage(view), (column,), 1))
+        self.run(maintenance.publish(self.name(target), self.storage(view), (column,), Shown.only(1)))
 
     def rename(self, view: str, target: str) -> None:
         self.run(maintenance.rename_view(self.name(view), self.name(target)))

@@ -10,6 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger, OpenWrites
 from gateway.mv.model import MaterializedView, Version, Watermark
+from sql.maintenance import UNPARTITIONED
 from sql.names import Namespace, TableName
 from sql.statement import Clauses
 
@@ -137,6 +138,8 @@ def test_a_cancelled_write_stays_suspect() -> None:
         tables=frozenset({table}),
         schemas={},
         views=frozenset(),
+        layout=UNPARTITIONED,
+        followed=None,
         view_names={},
         properties={},
         comment=None,

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.mv import properties
 from gateway.mv.history import History
-from gateway.mv.model import Cause, MaterializedView, RefreshMode, Schema, Task, TaskStatus, Version, Watermark
+from gateway.mv.model import (
+    Cause,
+    Contents,
+    Followed,
+    Manifest,
+    MaterializedView,
+    RefreshMode,
+    Schema,
+    Task,
+    TaskStatus,
+    Version,
+    Watermark,
+)
+from gateway.mv.snapshot import Snapshot
+from sql.maintenance import Shown, StorageLayout
 from sql.names import Namespace, TableName
 from sql.statement import (
     Clauses,
@@ -26,14 +42,38 @@ texts = st.text(max_size=60)
 words = st.text(min_size=1, max_size=20).map(str.lower)
 names = st.builds(TableName, words, words, words)
 counts = st.integers(min_value=0, max_value=2**53)
-versions = st.builds(
+keys = st.none() | texts
+numbers = st.integers(0, 10_000)
+snapshots = st.builds(
+    Snapshot,
+    words,
+    words,
+    words,
+    st.dictionaries(st.lists(keys, min_size=1, max_size=2).map(tuple), words, max_size=4),
+    words,
+)
+contents = st.builds(
+    Contents,
+    st.none() | snapshots,
+    st.lists(st.tuples(numbers, st.dictionaries(words, snapshots, max_size=2)), max_size=2).map(tuple),
+)
+bare_versions = st.builds(
     Version,
     number=st.integers(0, 10_000),
     started_at=counts,
     published_at=counts,
     watermark=st.builds(Watermark, counts, st.dictionaries(words, counts, max_size=3)),
     method=st.just("COMPLETE"),
+    manifest=st.builds(Manifest, numbers, st.dictionaries(keys, numbers, max_size=4)),
+    shown=st.builds(
+        Shown,
+        numbers,
+        st.lists(numbers, min_size=1, max_size=3).map(tuple),
+        st.dictionaries(numbers, st.frozensets(keys, min_size=1, max_size=3), max_size=2),
+    ),
+    contents=contents,
 )
+versions = bare_versions.map(lambda version: replace(version, shown=replace(version.shown, number=version.number)))
 columns = st.lists(words, max_size=2).map(tuple)
 schedules = st.builds(
     Schedule,
@@ -72,6 +112,7 @@ tasks = st.builds(
     finished_at=counts,
     version=st.just(0),
     error=st.text(max_size=2000),
+    partitions=st.lists(words, max_size=3).map(tuple),
 )
 views = st.builds(
     MaterializedView,
@@ -89,6 +130,8 @@ views = st.builds(
     tables=st.frozensets(names, max_size=4),
     schemas=st.dictionaries(names, schemas, max_size=3),
     views=st.frozensets(words, max_size=3),
+    layout=st.builds(StorageLayout, words, words, texts, st.booleans(), words),
+    followed=st.none() | st.builds(Followed, words, words, numbers, words, texts),
     view_names=st.dictionaries(words, names, max_size=2),
     properties=st.dictionaries(texts, texts, max_size=3),
     comment=st.none() | texts,

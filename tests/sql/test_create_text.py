@@ -47,7 +47,7 @@ refreshings = st.one_of(
     st.builds(Refreshing, methods, st.just(Trigger.SCHEDULE), intervals | crons),
 )
 partitionings = st.builds(
-    Partitioning, names, st.none() | st.sampled_from(["HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"])
+    Partitioning, names, st.none() | st.sampled_from(["HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"]), st.booleans()
 )
 distributions = st.one_of(
     st.builds(Distribution, st.just(()) | name_lists, st.none() | numbers),
@@ -115,7 +115,7 @@ def test_a_clause_stands_on_a_line_of_its_own() -> None:
     said = Clauses(
         deferred=True,
         refreshing=Refreshing(Method.AUTO, Trigger.SCHEDULE, Schedule(cron="0 5 * * *", time_zone="UTC")),
-        partitioning=Partitioning("k2", "MONTH"),
+        partitioning=Partitioning("k2", "MONTH", follows=True),
         distribution=Distribution(("a",), 2),
         clustering=Clustering(("a",), ("b",)),
         file_format="orc",

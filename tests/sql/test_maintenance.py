@@ -8,26 +8,49 @@ from hypothesis import strategies as st
 
 from sql import maintenance
 from sql.classify import classify
+from sql.maintenance import Selection, Shown, StorageLayout
 from sql.names import TableName
 from sql.statement import Column, Forwarded
 
 VIEW = TableName("sales", "daily totals")
 STORAGE = TableName("freshgate_storage", "sales__daily__0a1b2c3d")
 DEFINITION = TableName("freshgate_storage", "sales__daily__0a1b2c3d__definition")
+BY_DAY = StorageLayout("a", "date", "{}", holds_column=True)
+SEVERAL = Shown(3, (1, 3), {1: frozenset({"2024-01-01", None})})
+SOME = Selection(frozenset({"2024-01-01", None}), all_but=False)
 
 folded = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=8).filter(
     lambda name: name == name.lower()
 )
 
 
-@given(folded, folded, folded, st.lists(folded, min_size=1, max_size=4), st.integers(0, 2**62))
+numbers = st.integers(0, 2**62)
+keys = st.none() | st.text(max_size=5)
+
+
+@given(
+    folded,
+    folded,
+    folded,
+    st.lists(folded, min_size=1, max_size=4),
+    st.frozensets(numbers, min_size=1, max_size=4),
+    st.dictionaries(numbers, st.frozensets(keys, min_size=1, max_size=3), max_size=2),
+    st.booleans(),
+)
 def test_what_is_published_reads_back(
-    catalog: str, database: str, table: str, columns: list[str], version: int
+    catalog: str,
+    database: str,
+    table: str,
+    columns: list[str],
+    versions: frozenset[int],
+    hidden: dict[int, frozenset[str | None]],
+    holds: bool,
 ) -> None:
     storage = TableName(database, table, catalog)
-    text = maintenance.publish(VIEW, storage, columns, version)
+    layout = StorageLayout(columns[0], "int", "{}", holds)
+    text = maintenance.publish(VIEW, storage, columns, Shown(max(versions), tuple(sorted(versions)), hidden), layout)
     query = text.removeprefix(f"ALTER VIEW {VIEW.quoted} AS ")
-    assert maintenance.read_published(query) == (storage, version)
+    assert maintenance.read_published(query) == (storage, max(versions))
 
 
 @pytest.mark.parametrize(
@@ -38,6 +61,9 @@ def test_what_is_published_reads_back(
         "SELECT `a` FROM `s`.`t` WHERE freshgate_version = x",
         "SELECT `a`, 1 FROM `s`.`t` WHERE freshgate_version = 1",
         "SELECT `a` FROM `t` WHERE freshgate_version = 1",
+        "SELECT `a` FROM `s`.`t` WHERE freshgate_version <= 1",
+        "SELECT `a` FROM `s`.`t` WHERE freshgate_version <= 1 AND freshgate_version IN (1) OR 1 = 1",
+        "SELECT `a` FROM `s`.`t` WHERE freshgate_version = 1 AND freshgate_version IN (1)",
     ],
 )
 def test_another_view_is_not_read_as_published(text: str) -> None:
@@ -63,9 +89,17 @@ def test_storage() -> None:
     ("text", "reads", "writes"),
     [
         (maintenance.insert_version(STORAGE, DEFINITION, 9), DEFINITION, STORAGE),
-        (maintenance.create_public_view(VIEW, STORAGE, ["a"], 1, "c"), STORAGE, VIEW),
-        (maintenance.publish(VIEW, STORAGE, ["a"], 1), STORAGE, VIEW),
-        (maintenance.drop_versions(STORAGE, [1, 2]), None, STORAGE),
+        (maintenance.create_public_view(VIEW, STORAGE, ["a"], Shown.only(1), "c"), STORAGE, VIEW),
+        (maintenance.publish(VIEW, STORAGE, ["a"], Shown.only(1)), STORAGE, VIEW),
+        (maintenance.publish(VIEW, STORAGE, ["a", "b"], SEVERAL, BY_DAY), STORAGE, VIEW),
+        (
+            maintenance.insert_version(STORAGE, DEFINITION, 9, None, ["a", "b"], BY_DAY, SOME, "`a` > 1"),
+            DEFINITION,
+            STORAGE,
+        ),
+        (maintenance.partition_rows(STORAGE, SEVERAL, BY_DAY), STORAGE, None),
+        (maintenance.drop_partitions(STORAGE, [(1, None), (2, None)], maintenance.UNPARTITIONED), None, STORAGE),
+        (maintenance.drop_partitions(STORAGE, [(1, None), (2, "it's")], BY_DAY), None, STORAGE),
         (maintenance.set_properties(STORAGE, {"a": "b"}), None, STORAGE),
         (maintenance.unset_properties(STORAGE, ["a"]), None, STORAGE),
         (maintenance.drop_view(VIEW), None, VIEW),
@@ -84,7 +118,7 @@ def test_each_text_does_what_its_name_says(text: str, reads: TableName | None, w
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: maintenance.drop_versions(STORAGE, []),
+        lambda: maintenance.drop_partitions(STORAGE, [], BY_DAY),
         lambda: maintenance.set_properties(STORAGE, {}),
         lambda: maintenance.unset_properties(STORAGE, []),
     ],

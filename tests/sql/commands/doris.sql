@@ -13,7 +13,7 @@ l_shipdate,
 o_orderdate,
 l_partkey,
 l_suppkey;
---> CreateMaterializedView name=mv1 query='select l_shipdate, o_orderdate, l_partkey, l_suppkey, sum(o_totalprice) as sum_total\nfrom lineitem\nleft join orders on lineitem.l_orderkey = orders.o_orderkey and l_shipdate = o_orderdate\ngroup by\nl_shipdate,\no_orderdate,\nl_partkey,\nl_suppkey' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='l_shipdate') distribution(buckets=2)
+--> CreateMaterializedView name=mv1 query='select l_shipdate, o_orderdate, l_partkey, l_suppkey, sum(o_totalprice) as sum_total\nfrom lineitem\nleft join orders on lineitem.l_orderkey = orders.o_orderkey and l_shipdate = o_orderdate\ngroup by\nl_shipdate,\no_orderdate,\nl_partkey,\nl_suppkey' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='l_shipdate' follows=True) distribution(buckets=2)
 CREATE MATERIALIZED VIEW mv1
 BUILD DEFERRED REFRESH AUTO ON MANUAL
 partition by(`order_date`)
@@ -23,7 +23,7 @@ PROPERTIES (
 )
 AS
 SELECT t1.o_date as order_date, t1.user_id as user_id, t1.num, t2.age FROM t1 join t2 on t1.user_id=t2.user_id;
---> CreateMaterializedView name=mv1 query='SELECT t1.o_date as order_date, t1.user_id as user_id, t1.num, t2.age FROM t1 join t2 on t1.user_id=t2.user_id' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='order_date') distribution(buckets=2)
+--> CreateMaterializedView name=mv1 query='SELECT t1.o_date as order_date, t1.user_id as user_id, t1.num, t2.age FROM t1 join t2 on t1.user_id=t2.user_id' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='order_date' follows=True) distribution(buckets=2)
 CREATE MATERIALIZED VIEW mv2
 BUILD DEFERRED REFRESH AUTO ON MANUAL
 partition by(`age`)
@@ -33,7 +33,7 @@ PROPERTIES (
 )
 AS
 SELECT t1.o_date as order_date, t1.user_id as user_id, t1.num, t2.age FROM t1 join t2 on t1.user_id=t2.user_id;
---> CreateMaterializedView name=mv2 query='SELECT t1.o_date as order_date, t1.user_id as user_id, t1.num, t2.age FROM t1 join t2 on t1.user_id=t2.user_id' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='age') distribution(buckets=2)
+--> CreateMaterializedView name=mv2 query='SELECT t1.o_date as order_date, t1.user_id as user_id, t1.num, t2.age FROM t1 join t2 on t1.user_id=t2.user_id' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='age' follows=True) distribution(buckets=2)
 CREATE MATERIALIZED VIEW mv_hive
 BUILD DEFERRED REFRESH AUTO ON MANUAL
 partition by(`year`)
@@ -41,7 +41,7 @@ DISTRIBUTED BY RANDOM BUCKETS 2
 PROPERTIES ('replication_num' = '1')
 AS
 SELECT k1,year,region FROM hive1;
---> CreateMaterializedView name=mv_hive query='SELECT k1,year,region FROM hive1' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='year') distribution(buckets=2)
+--> CreateMaterializedView name=mv_hive query='SELECT k1,year,region FROM hive1' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='year' follows=True) distribution(buckets=2)
 CREATE MATERIALIZED VIEW mv_hive2
 BUILD DEFERRED REFRESH AUTO ON MANUAL
 partition by(`region`)
@@ -49,7 +49,7 @@ DISTRIBUTED BY RANDOM BUCKETS 2
 PROPERTIES ('replication_num' = '1')
 AS
 SELECT k1,year,region FROM hive1;
---> CreateMaterializedView name=mv_hive2 query='SELECT k1,year,region FROM hive1' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='region') distribution(buckets=2)
+--> CreateMaterializedView name=mv_hive2 query='SELECT k1,year,region FROM hive1' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='region' follows=True) distribution(buckets=2)
 CREATE MATERIALIZED VIEW mv1
 BUILD DEFERRED REFRESH AUTO ON MANUAL
 partition by(`k2`)
@@ -61,7 +61,7 @@ PROPERTIES (
 )
 AS
 SELECT * FROM t1;
---> CreateMaterializedView name=mv1 query='SELECT * FROM t1' properties=replication_num=1,partition_sync_limit=1,partition_sync_time_unit=DAY deferred=True method='AUTO' trigger='MANUAL' partitioning(column='k2') distribution(buckets=2)
+--> CreateMaterializedView name=mv1 query='SELECT * FROM t1' properties=replication_num=1,partition_sync_limit=1,partition_sync_time_unit=DAY deferred=True method='AUTO' trigger='MANUAL' partitioning(column='k2' follows=True) distribution(buckets=2)
 CREATE MATERIALIZED VIEW mv1
 BUILD DEFERRED REFRESH AUTO ON MANUAL
 partition by (date_trunc(`k2`,'month'))
@@ -71,7 +71,7 @@ PROPERTIES (
 )
 AS
 SELECT * FROM t1;
---> CreateMaterializedView name=mv1 query='SELECT * FROM t1' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='k2' unit='MONTH') distribution(buckets=2)
+--> CreateMaterializedView name=mv1 query='SELECT * FROM t1' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='k2' unit='MONTH' follows=True) distribution(buckets=2)
 CREATE MATERIALIZED VIEW mv1
 BUILD DEFERRED REFRESH AUTO ON MANUAL
 partition by (date_trunc(`k2`,'year'))
@@ -81,25 +81,25 @@ PROPERTIES (
 )
 AS
 SELECT * FROM t1;
---> CreateMaterializedView name=mv1 query='SELECT * FROM t1' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='k2' unit='YEAR') distribution(buckets=2)
+--> CreateMaterializedView name=mv1 query='SELECT * FROM t1' properties=replication_num=1 deferred=True method='AUTO' trigger='MANUAL' partitioning(column='k2' unit='YEAR' follows=True) distribution(buckets=2)
 CREATE MATERIALIZED VIEW mv1
 REFRESH COMPLETE ON SCHEDULE EVERY 10 hour
 partition by(`xxx`)
 AS
 select * from t1;
---> CreateMaterializedView name=mv1 query='select * from t1' method='COMPLETE' trigger='SCHEDULE' every=10 unit='HOUR' partitioning(column='xxx')
+--> CreateMaterializedView name=mv1 query='select * from t1' method='COMPLETE' trigger='SCHEDULE' every=10 unit='HOUR' partitioning(column='xxx' follows=True)
 CREATE MATERIALIZED VIEW mv1
 REFRESH AUTO ON SCHEDULE EVERY 10 hour
 partition by(`xxx`)
 AS
 select * from t1;
---> CreateMaterializedView name=mv1 query='select * from t1' method='AUTO' trigger='SCHEDULE' every=10 unit='HOUR' partitioning(column='xxx')
+--> CreateMaterializedView name=mv1 query='select * from t1' method='AUTO' trigger='SCHEDULE' every=10 unit='HOUR' partitioning(column='xxx' follows=True)
 CREATE MATERIALIZED VIEW mv1
 REFRESH ON COMMIT
 partition by(`xxx`)
 AS
 select * from t1;
---> CreateMaterializedView name=mv1 query='select * from t1' trigger='COMMIT' partitioning(column='xxx')
+--> CreateMaterializedView name=mv1 query='select * from t1' trigger='COMMIT' partitioning(column='xxx' follows=True)
 REFRESH MATERIALIZED VIEW mv1 partitions(p_20231017_20231018);
 --> RefreshMaterializedView name=mv1 partitions=p_20231017_20231018
 REFRESH MATERIALIZED VIEW mvName AUTO;
@@ -113,7 +113,7 @@ ALTER MATERIALIZED VIEW mv1 set("grace_period"="3333");
 DROP MATERIALIZED VIEW mv1;
 --> DropMaterializedView name=mv1
 CREATE MATERIALIZED VIEW IF NOT EXISTS shop.daily (day COMMENT 'of the order', total) BUILD IMMEDIATE REFRESH AUTO ON SCHEDULE EVERY 1 DAY STARTS "2030-01-31 04:00:00" DUPLICATE KEY (day) COMMENT 'sums' PARTITION BY (day) DISTRIBUTED BY HASH(day, total) BUCKETS AUTO PROPERTIES ("grace_period" = "60", "refresh_partition_num" = "2", "use_for_rewrite" = "TRUE", "workload_group" = "g1", "excluded_trigger_tables" = "shop.t2,t3") AS SELECT day, total FROM shop.t;
---> CreateMaterializedView name=shop.daily query='SELECT day, total FROM shop.t' columns=day:of the order,total comment='sums' properties=grace_period=60,refresh_partition_num=2,use_for_rewrite=true,workload_group=g1,excluded_trigger_tables=shop.t2,t3 if_not_exists=True method='AUTO' trigger='SCHEDULE' every=1 unit='DAY' starts='2030-01-31 04:00:00' partitioning(column='day') distribution(columns=day,total) keys=day duplicate=True
+--> CreateMaterializedView name=shop.daily query='SELECT day, total FROM shop.t' columns=day:of the order,total comment='sums' properties=grace_period=60,refresh_partition_num=2,use_for_rewrite=true,workload_group=g1,excluded_trigger_tables=shop.t2,t3 if_not_exists=True method='AUTO' trigger='SCHEDULE' every=1 unit='DAY' starts='2030-01-31 04:00:00' partitioning(column='day' follows=True) distribution(columns=day,total) keys=day duplicate=True
 CREATE MATERIALIZED VIEW mv KEY (a, b) DISTRIBUTED BY RANDOM AS SELECT a, b FROM t;
 --> CreateMaterializedView name=mv query='SELECT a, b FROM t' distribution() keys=a,b
 CREATE MATERIALIZED VIEW mv REFRESH COMPLETE AS SELECT 1 AS a;

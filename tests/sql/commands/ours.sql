@@ -14,7 +14,7 @@ CREATE MATERIALIZED VIEW mv PROPERTIES ('when_stale' = 'never') AS SELECT 1 AS a
 CREATE MATERIALIZED VIEW mv PROPERTIES ('when_stale' = 'fail') WHEN STALE FAIL AS SELECT 1 AS a;
 --> SyntaxProblem the property when_stale is given twice (line 1, column 64)
 CREATE MATERIALIZED VIEW mv TBLPROPERTIES ('query' = 'AS SELECT') USING orc COMMENT 'c' WITH NO DATA GRACE PERIOD 1 MINUTE KEY (a) PARTITION BY (a) CLUSTERED ON (a) DISTRIBUTED BY HASH(a) BUCKETS 2 REFRESH ON COMMIT AS SELECT a FROM t;
---> CreateMaterializedView name=mv query='SELECT a FROM t' comment='c' properties=query=AS SELECT,grace_period=60 deferred=True trigger='COMMIT' partitioning(column='a') distribution(columns=a buckets=2) clustering(distributed=a sorted_by=a) file_format='orc' keys=a
+--> CreateMaterializedView name=mv query='SELECT a FROM t' comment='c' properties=query=AS SELECT,grace_period=60 deferred=True trigger='COMMIT' partitioning(column='a' follows=True) distribution(columns=a buckets=2) clustering(distributed=a sorted_by=a) file_format='orc' keys=a
 ALTER MATERIALIZED VIEW mv SET WHEN STALE SERVE;
 --> AlterMaterializedView name=mv change=SetProperties properties=when_stale=SERVE
 ALTER MATERIALIZED VIEW mv SET GRACE PERIOD 10 MINUTE;

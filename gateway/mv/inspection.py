@@ -1,0 +1,195 @@
+"""Compares views with their base tables as these look today, and remembers the outcome in the catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.drift import Drift, drift
+from gateway.mv.model import Followed, MaterializedView, base_key
+from gateway.mv.observation import Look, Observer
+from gateway.mv.relations import Relations, Sources, definition_reads
+from gateway.mv.schemas import sql_type
+from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved
+from sql import view_properties
+from sql.following import CannotFollow, Source, follow
+from sql.names import TableName
+from sql.statement import Partitioning
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """All base tables of a view, as they look today."""
+
+    observed: Mapping[str, Observed]
+    """By `base_key`, without those that excluded_trigger_tables names."""
+    looks: Mapping[TableName, Look]
+
+    @property
+    def snapshots(self) -> dict[str, Snapshot]:
+        return {base: look for base, look in self.observed.items() if isinstance(look, Snapshot)}
+
+
+class Inspector:
+    """Looks when a look is due."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        relations: Relations,
+        observer: Observer,
+        probe_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._catalog = catalog
+        self._relations = relations
+        self._observer = observer
+        self._probe_seconds = probe_seconds
+        self._clock = clock
+        self._now_ms = now_ms
+        catalog.on_touch = observer.touch
+
+    def due(self, view_ids: Iterable[str]) -> bool:
+        """Whether `check` would have to ask Spark."""
+        return any(
+            entry.view.built and (entry.ledger.stale or self._observer.due(*self._wanted(entry.view)))
+            for entry in self._below(view_ids)
+        )
+
+    async def check(self, view_ids: Iterable[str], not_before: float | None = None) -> None:
+        """Finds out whether the views, and those below them, are fresh. Looks may be as old as each view's
+        probe_interval, or must have begun at `not_before`. Never raises: what cannot be looked at is not fresh."""
+        await asyncio.gather(*(self._check(entry, not_before) for entry in self._below(view_ids)))
+
+    def seed(self) -> None:
+        """Tells the observer what the catalog knows of tables, after a start."""
+        for view in self._catalog.views():
+            contents = view.current.contents
+            tables = {base_key(table): table for table in view.tables}
+            for _, states in contents.others:
+                for base in states.keys() & tables.keys():
+                    self._observer.seed(tables[base], states[base])
+            if contents.followed and contents.followed.position and view.followed and view.followed.base in tables:
+                self._observer.seed(tables[view.followed.base], contents.followed)
+
+    async def inspect(self, view: MaterializedView, not_before: float) -> Inspection:
+        """Looks at all that a view reads; a look may be as old as `not_before`."""
+        looks = await self._observer.observe(view.tables, not_before)
+        observed: dict[str, Observed] = {base_key(table): looks[table].observed for table in view.triggers}
+        for base in view.views:
+            entry = self._catalog.find(base)
+            if entry is not None and not view.excludes(entry.view.name):
+                observed[base] = snapshot_of(entry.view)
+        return Inspection(observed, looks)
+
+    def followed(self, view: MaterializedView, inspection: Inspection) -> Followed | None:
+        """What the view's partitions follow, as things are today; None where they follow nothing."""
+        if not view.layout.partitioned or any(isinstance(look, Unobserved) for look in inspection.observed.values()):
+            # Then everything is written anyway; it is not told what the table looks like.
+            return view.followed
+        try:
+            return self.following(view, view.clauses.partitioning, inspection.looks)
+        except CannotFollow:
+            return None
+
+    def following(
+        self, view: MaterializedView, partitioning: Partitioning | None, looks: Mapping[TableName, Look]
+    ) -> Followed:
+        """What a view's partitions can follow. Raises CannotFollow with the reason."""
+        if partitioning is None:
+            raise CannotFollow("it has no partitions of its own")
+        sources = {table: source for table, look in looks.items() if (source := _source(look))}
+        for base in view.views:
+            entry = self._catalog.find(base)
+            if entry is not None:
+                sources[entry.view.name] = _source_of_view(entry.view)
+        place = [column.lower() for column in view.columns].index(partitioning.column.lower())
+        found = follow(view.query, view.namespace, place, partitioning.unit, sources)
+        below = self._catalog.named(found.table)
+        if below is not None:
+            return Followed(below.id, found.column, 0, below.layout.kind, found.expression)
+        columns = [column.lower() for column in sources[found.table].partition_columns]
+        kind = _kinds(looks[found.table]).get(found.column.lower(), "string")
+        return Followed(
+            base_key(found.table), found.column, columns.index(found.column.lower()), kind, found.expression
+        )
+
+    # --- one view ----------------------------------------------------------------------------------
+
+    def _below(self, view_ids: Iterable[str]) -> list[Entry]:
+        ids = {below for view_id in view_ids for below in self._catalog.reads(view_id)}
+        return [entry for view_id in sorted(ids) if (entry := self._catalog.find(view_id))]
+
+    def _wanted(self, view: MaterializedView) -> tuple[Iterable[TableName], float]:
+        seconds = view_properties.probe_seconds(view.properties)
+        return view.tables, self._clock() - (self._probe_seconds if seconds is None else seconds)
+
+    async def _check(self, entry: Entry, not_before: float | None) -> None:
+        view = entry.view
+        if not view.built or entry.uncertain:
+            return
+        contains, now = entry.ledger.events, self._now_ms()
+        oldest = self._wanted(view)[1] if not_before is None else not_before
+        inspection = await self.inspect(view, oldest)
+        self._forget_views(view, inspection)
+        sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
+        if entry.view.current is not view.current:
+            # A refresh was published meanwhile; it has looked, too.
+            return
+        found = drift(view, inspection.observed)
+        moved = _moved(view, sources)
+        if moved:
+            found = Drift(wholly=found.tables | moved, unobserved=found.unobserved)
+        entry.drift = None if found.none else found
+        if found.none:
+            # What was noted changed nothing.
+            entry.ledger.publish(max(contains, entry.ledger.contains))
+            entry.fresh_at = now
+
+    def _forget_views(self, view: MaterializedView, inspection: Inspection) -> None:
+        """A Spark view that was replaced past the gateway may read other tables."""
+        for table, look in inspection.looks.items():
+            if look.is_view and base_key(table) in drift(view, inspection.observed).tables:
+                self._relations.forget(table.database)
+
+
+def _moved(view: MaterializedView, sources: Sources) -> frozenset[str]:
+    """What the definition reads today and did not then, or the other way round: names may mean something else."""
+    return frozenset(map(base_key, sources.tables ^ view.tables)) | (sources.views ^ view.views)
+
+
+def snapshot_of(view: MaterializedView) -> Snapshot:
+    """A materialized view as a base table: the state of a partition is the version that wrote it."""
+    manifest = view.current.manifest
+    partitions: dict[PartitionValues, str] = {(key,): str(version) for key, version in manifest.exceptions.items()}
+    return Snapshot(view.id, str(view.current.number), str(manifest.default), partitions)
+
+
+def _source(look: Look) -> Source | None:
+    relation = look.relation
+    if relation is None:
+        return None
+    columns = tuple(name for name, _ in relation.columns)
+    if look.is_view:
+        return Source(columns, view_text=relation.view_text, namespace=relation.namespace)
+    return Source(columns, relation.partition_columns)
+
+
+def _source_of_view(view: MaterializedView) -> Source:
+    partitioning = view.clauses.partitioning
+    if partitioning is None or not view.layout.partitioned or view.followed is None:
+        return Source(view.columns)
+    if partitioning.unit and view.layout.kind == "string":
+        # Its keys are dates, its column's values are texts of another form.
+        return Source(view.columns)
+    return Source(view.columns, (partitioning.column,), partitioning.unit)
+
+
+def _kinds(look: Look) -> dict[str, str]:
+    """The types of a table's columns as SQL, by lower-case name."""
+    columns = look.relation.columns if look.relation else ()
+    return {name.lower(): sql_type(type_json) for name, type_json in columns}

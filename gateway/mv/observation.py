@@ -1,0 +1,462 @@
+"""Looks at base tables: what each looked like when it was last looked at, and who may share a look.
+
+Files are listed, Delta's log and Iceberg's metadata tables are read, all by statements in service sessions. No row of a
+base table is read; what the files of a partition are is folded to one row inside Spark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from weakref import WeakSet
+
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
+from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved, fingerprint
+from sql import observation
+from sql.names import TableName
+
+FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml", "binaryfile", "hive"})
+LONG_NAMES = ("org.apache.spark.sql.", "com.databricks.spark.")
+"""What old tables have before the name of a format."""
+GONE = Snapshot("", "gone")
+PATH_NOT_FOUND = "42K03"
+LOCATIONS_TOGETHER = 50
+"""Locations that one statement lists."""
+NAMED_MAX = 3
+"""Locations that a reason names."""
+DESCRIBED_AGAIN = 64
+"""Partitions of a table of Hive's formats whose places are asked for anew in each look; see `_described`."""
+DESCRIBING_SESSIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a table looked like."""
+
+    observed: Observed
+    began: float
+    """By the clock of the observer."""
+    is_view: bool = False
+    relation: Relation | None = None
+    """None where there is no such table, or the metastore did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A look, and which touch of the table was the last before it began."""
+
+    look: Look
+    touch: int
+
+    def serves(self, not_before: float, touch: int) -> bool:
+        return self.look.began >= not_before and self.touch >= touch
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a directory: the sum of all their names, times and sizes, how many, and their bytes."""
+
+    directory: str
+    sum: str
+
+
+class Observer:
+    """Looks at base tables; looks are shared by all who ask meanwhile, and remembered.
+
+    The sessions are for looks alone: they keep the settings that make listings cheap.
+    """
+
+    def __init__(self, metastore: Metastore, sessions: Sessions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metastore = metastore
+        self._clock = clock
+        self._tables = _Tables(sessions)
+        self._known: dict[TableName, _Known] = {}
+        self._running: dict[TableName, asyncio.Task[_Known]] = {}
+        self._touches = count(1)
+        self._touched: dict[TableName, int] = {}
+
+    async def observe(self, tables: Iterable[TableName], not_before: float) -> dict[TableName, Look]:
+        """A look at each table that began at `not_before` or later, and not before the table was last touched. What
+        cannot be observed is Unobserved; never raises FreshgateError."""
+        names = list(dict.fromkeys(tables))
+        looks = await asyncio.gather(*(self._shared(name, not_before) for name in names))
+        return dict(zip(names, looks, strict=True))
+
+    def due(self, tables: Iterable[TableName], not_before: float) -> bool:
+        """Whether `observe` would have to look."""
+        return any(self._remembered(table, not_before, self._touched.get(table, 0)) is None for table in tables)
+
+    def touch(self, tables: Iterable[TableName]) -> None:
+        """A statement may have changed them: looks that began before now do not count."""
+        for table in tables:
+            self._touched[table] = next(self._touches)
+
+    def seed(self, table: TableName, snapshot: Snapshot) -> None:
+        """A stored earlier look, from which the next one goes on. Of several the best is kept: one that knows what
+        partitions looked like, and then the latest."""
+        known = self._tables.last.get(table)
+        if known is None or _rank(snapshot) > _rank(known):
+            self._tables.last[table] = snapshot
+
+    def forget(self, tables: Iterable[TableName]) -> None:
+        """No view reads them any more."""
+        for table in tables:
+            for remembered in (self._known, self._touched, self._tables.last, self._tables.places):
+                remembered.pop(table, None)
+
+    def _remembered(self, table: TableName, not_before: float, touch: int) -> Look | None:
+        known = self._known.get(table)
+        return known.look if known is not None and known.serves(not_before, touch) else None
+
+    async def _shared(self, table: TableName, not_before: float) -> Look:
+        # Nobody can ask for a look of the future, and touches from now on are not waited for.
+        not_before, touch = min(not_before, self._clock()), self._touched.get(table, 0)
+        while True:
+            look = self._remembered(table, not_before, touch)
+            if look is not None:
+                return look
+            task = self._running.get(table)
+            if task is None:
+                task = self._running[table] = asyncio.create_task(self._look(table))
+            # Who is cancelled leaves the look to the others.
+            known = await asyncio.shield(task)
+            if known.serves(not_before, touch):
+                return known.look
+
+    async def _look(self, table: TableName) -> _Known:
+        began, touch = self._clock(), self._touched.get(table, 0)
+        relation: Relation | None = None
+        observed: Observed
+        remember = True
+        try:
+            relation = await self._metastore.relation(table)
+            observed = await self._tables.observed(table, relation)
+        except UpstreamLost as error:
+            # Spark is soon back; the next to ask tries again.
+            observed, remember = Unobserved(str(error)), False
+        except (FreshgateError, ValueError) as error:
+            observed = Unobserved(str(error))
+        finally:
+            del self._running[table]
+        is_view = relation is not None and relation.kind is not RelationKind.TABLE
+        known = _Known(Look(observed, began, is_view, relation), touch)
+        if remember:
+            self._known[table] = known
+        else:
+            self._known.pop(table, None)
+        return known
+
+
+def _rank(snapshot: Snapshot) -> tuple[bool, int, bool]:
+    position = int(snapshot.position) if snapshot.position.isdigit() else -1
+    return bool(snapshot.default), position, bool(snapshot.partitions)
+
+
+@dataclass(slots=True)
+class _Places:
+    """Where the partitions of one table are, as far as it was asked; who was asked for longest ago stands first."""
+
+    identity: str
+    found: dict[PartitionValues, str] = field(default_factory=dict)
+
+
+class _Tables:
+    """One look at one table, by what it is stored as."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self.last: dict[TableName, Snapshot] = {}
+        """Looks with a position, from which the next ones go on."""
+        self.places: dict[TableName, _Places] = {}
+        self._set_up: WeakSet[SqlSession] = WeakSet()
+
+    async def observed(self, table: TableName, relation: Relation | None) -> Observed:
+        if relation is None:
+            return GONE
+        if relation.kind is RelationKind.VIEW:
+            return _view(relation)
+        provider = relation.provider
+        for prefix in LONG_NAMES:
+            provider = provider.removeprefix(prefix)
+        if provider in FILE_FORMATS and relation.location and relation.kind is RelationKind.TABLE:
+            return await self._files_twice(relation)
+        if provider not in {"delta", "iceberg"}:
+            what = f"tables of {relation.provider}" if relation.provider else "tables that name no format"
+            return Unobserved(f"{table}: {what} cannot be observed")
+        async with self._session() as session:
+            look = self._delta if provider == "delta" else self._iceberg
+            snapshot = await look(session, relation)
+        self.last[table] = snapshot
+        return snapshot
+
+    # --- Delta ---------------------------------------------------------------------------------------
+
+    async def _delta(self, session: SqlSession, relation: Relation) -> Snapshot:
+        identity = fingerprint("delta", relation.created, observation.plain_path(relation.location))
+        version = int((await session.run(observation.delta_version(relation.name))).rows[0][0])
+        last = self.last.get(relation.name)
+        if last is not None and last.identity == identity and last.position.isdigit():
+            position = int(last.position)
+            if position == version:
+                return last
+            if position < version <= position + observation.COMMITS_MAX:
+                commits = observation.delta_commits(relation.location, position + 1, version)
+                # A log that SQL may not read, or that was cleaned up, has nothing to go on from.
+                with contextlib.suppress(StatementFailed):
+                    rows = (await session.run(commits)).rows
+                    followed = _followed(last, rows, relation.partition_columns, version)
+                    if followed is not None:
+                        return followed
+        first = f"v{version}"
+        return Snapshot(identity, first, first, position=str(version))
+
+    # --- Iceberg -------------------------------------------------------------------------------------
+
+    async def _iceberg(self, session: SqlSession, relation: Relation) -> Snapshot:
+        table = relation.name
+        columns = (json.dumps(relation.columns), json.dumps(relation.partition_columns))
+        identity = fingerprint("iceberg", relation.reading, observation.plain_path(relation.location), *columns)
+        await session.run(observation.renew(table))
+        position = str((await session.run(observation.iceberg_snapshot(table))).rows[0][1])
+        if position == observation.NO_SNAPSHOT:
+            return Snapshot(identity, "empty", "" if relation.partition_columns else "empty", position=position)
+        if not position.isdigit():
+            raise StatementFailed(f"{table} does not tell its current snapshot.")
+        last = self.last.get(table)
+        if last and (last.identity, last.position) == (identity, position) and (last.default or last.partitions):
+            return last
+        if relation.partition_columns:
+            partitions = await self._iceberg_partitions(session, relation, position)
+            if partitions is not None:
+                return Snapshot(identity, _state(partitions), "", partitions, position)
+        history = (await session.run(observation.iceberg_history(table))).rows
+        state = f"s{observation.unreplaced(history, position)}"
+        return Snapshot(identity, state, state, position=position)
+
+    async def _iceberg_partitions(
+        self, session: SqlSession, relation: Relation, position: str
+    ) -> dict[PartitionValues, str] | None:
+        """None where the table was partitioned in another way before: then its files have other values, or none."""
+        width = len(relation.partition_columns)
+        try:
+            rows = (await session.run(observation.iceberg_files(relation.name, position, width))).rows
+        except StatementFailed:
+            return None
+        if any(spec != 0 for *_, spec in rows):
+            return None
+        return {tuple(row[:width]): fingerprint(f"{row[width]} {row[width + 1]}") for row in rows}
+
+    # --- files -----------------------------------------------------------------------------------------
+
+    async def _files_twice(self, relation: Relation) -> Snapshot:
+        try:
+            return await self._files(relation)
+        except StatementFailed:
+            # Files and partitions that went between two statements of one look are no reason to know nothing.
+            return await self._files(relation)
+
+    async def _files(self, relation: Relation) -> Snapshot:
+        root = observation.plain_path(relation.location)
+        columns = (json.dumps(relation.columns), json.dumps(relation.partition_columns))
+        identity = fingerprint(relation.created, root, relation.provider, relation.reading, *columns)
+        if not relation.partition_columns:
+            return Snapshot(identity, _state_of(await self._listed([root])))
+        if not relation.partitions_listed:
+            partitions = _inferred(await self._listed([root]), root, relation.partition_columns)
+            return Snapshot(identity, _state(partitions), "", partitions)
+        places = await self._partition_places(relation, root, identity)
+        roots = [root] if any(observation.is_within(place, root) for place in places.values()) else []
+        roots += sorted({place for place in places.values() if not observation.is_within(place, root)})
+        partitions = _folded(await self._listed(roots), places)
+        return Snapshot(identity, _state(partitions), "", partitions)
+
+    async def _listed(self, locations: Sequence[str]) -> list[_Files]:
+        found: list[_Files] = []
+        async with self._session() as session:
+            for start in range(0, len(locations), LOCATIONS_TOGETHER):
+                found += await _list(session, locations[start : start + LOCATIONS_TOGETHER])
+        return found
+
+    async def _partition_places(self, relation: Relation, root: str, identity: str) -> dict[PartitionValues, str]:
+        """Where each partition of the metastore's list is: below the table's location by default, anywhere else
+        where the partition has a location of its own."""
+        columns = relation.partition_columns
+        async with self._session() as session:
+            names = (await session.run(observation.list_partitions(relation.name))).rows
+            listed = dict.fromkeys(_values(name, columns) for (name,) in names)
+            if not listed:
+                return {}
+            plan = (await session.run(observation.explain_partitions(relation.name, columns))).rows
+        paths = observation.explained_paths(plan[0][0])
+        if paths is None:
+            return await self._described(relation, listed, identity)
+        return await self._explained(relation, listed, paths, root)
+
+    async def _explained(
+        self, relation: Relation, listed: Collection[PartitionValues], paths: Collection[str], root: str
+    ) -> dict[PartitionValues, str]:
+        """`paths` has the places of all partitions, but does not say which is whose. Where a partition's usual place is
+        among them, and no other partition has it, that is its own; the others are asked for."""
+        usual: dict[PartitionValues, str] = {}
+        for path in paths:
+            values = observation.partition_values(path[len(root) + 1 :], relation.partition_columns)
+            if values is not None and values in listed and observation.is_within(path, root):
+                usual[values] = path
+        asked = await self._describe(relation, [values for values in listed if values not in usual])
+        taken = set(asked.values())
+        asked |= await self._describe(relation, [values for values, path in usual.items() if path in taken])
+        places = usual | asked
+        if not set(paths) <= set(places.values()):
+            # A partition stands at its usual place by name, and is elsewhere.
+            return await self._describe(relation, listed)
+        return places
+
+    async def _described(
+        self, relation: Relation, listed: Collection[PartitionValues], identity: str
+    ) -> dict[PartitionValues, str]:
+        """The places of partitions where no plan tells them: each is asked for once and remembered. In every look some
+        are asked for again, for the place of a partition may be changed."""
+        memory = self.places.get(relation.name)
+        if memory is None or memory.identity != identity:
+            memory = self.places[relation.name] = _Places(identity)
+        known = [values for values in memory.found if values in listed]
+        wanted = [values for values in listed if values not in memory.found] + known[:DESCRIBED_AGAIN]
+        asked = await self._describe(relation, wanted)
+        memory.found = {values: memory.found[values] for values in known if values not in asked} | asked
+        return memory.found
+
+    async def _describe(self, relation: Relation, wanted: Collection[PartitionValues]) -> dict[PartitionValues, str]:
+        waiting = list(wanted)
+        found: dict[PartitionValues, str] = {}
+
+        async def work() -> None:
+            async with self._session() as session:
+                while waiting:
+                    values = waiting.pop()
+                    describe = observation.describe_partition(relation.name, relation.partition_columns, values)
+                    try:
+                        answer = await session.run(describe)
+                    except BaseException:
+                        waiting.clear()
+                        raise
+                    found[values] = observation.described_location(answer.rows[0][0])
+
+        workers = min(DESCRIBING_SESSIONS, -(-len(waiting) // DESCRIBED_AGAIN))
+        await asyncio.gather(*(work() for _ in range(workers)))
+        return found
+
+    @contextlib.asynccontextmanager
+    async def _session(self) -> AsyncIterator[SqlSession]:
+        """A session with the settings for listing, which it keeps."""
+        async with self._sessions.session() as session:
+            if session not in self._set_up:
+                for key, value in observation.LISTING_SETTINGS.items():
+                    await session.run(observation.set_setting(key, value))
+                self._set_up.add(session)
+            yield session
+
+
+# --- states --------------------------------------------------------------------------------------------
+
+
+def _view(relation: Relation) -> Snapshot:
+    """What a view is made of. What its tables hold is theirs to tell."""
+    namespace = relation.namespace
+    columns = json.dumps(relation.columns)
+    state = fingerprint(relation.view_text, namespace.catalog, namespace.database, columns, relation.reading)
+    return Snapshot("view", state)
+
+
+def _state(partitions: Mapping[PartitionValues, str]) -> str:
+    return fingerprint(*sorted(json.dumps([values, state]) for values, state in partitions.items()))
+
+
+def _state_of(files: Iterable[_Files]) -> str:
+    return fingerprint(*sorted(part.sum for part in files))
+
+
+def _values(name: str, columns: Sequence[str]) -> PartitionValues:
+    values = observation.partition_values(name, columns)
+    if values is None:
+        raise ValueError(f"The partition {name} has other columns than {', '.join(columns)}.")
+    return values
+
+
+async def _list(session: SqlSession, locations: Sequence[str]) -> list[_Files]:
+    """A location that is not there has no files; so Spark's queries see it."""
+    if not locations:
+        return []
+    try:
+        rows = (await session.run(observation.list_files(locations))).rows
+    except StatementFailed as error:
+        if error.sqlstate != PATH_NOT_FOUND:
+            # Of a path that it cannot list Spark says less than which one it was.
+            named = ", ".join(locations[:NAMED_MAX])
+            raise StatementFailed(f"The files at {named} cannot be listed.", error.sqlstate, str(error)) from error
+        if len(locations) == 1:
+            return []
+        return [part for location in locations for part in await _list(session, [location])]
+    found = []
+    for directory, *sums in rows:
+        if not any(observation.is_within(directory, location) for location in locations):
+            raise ValueError(f"Files of {', '.join(locations)} are listed as those of {directory}.")
+        found.append(_Files(directory, " ".join(map(str, sums))))
+    return found
+
+
+def _folded(files: Iterable[_Files], places: Mapping[PartitionValues, str]) -> dict[PartitionValues, str]:
+    """The state of each partition, from the files at its place and below. Files elsewhere do not count."""
+    at: dict[str, list[_Files]] = {place: [] for place in places.values()}
+    for part in files:
+        place = part.directory
+        while place and place not in at:
+            place = place.rpartition("/")[0]
+        if place:
+            at[place].append(part)
+    states = {place: _state_of(parts) for place, parts in at.items()}
+    return {values: states[place] for values, place in places.items()}
+
+
+def _inferred(files: Iterable[_Files], root: str, columns: Sequence[str]) -> dict[PartitionValues, str]:
+    """The partitions of a table of which the metastore has no list: the directories are the list."""
+    found: dict[PartitionValues, list[_Files]] = {}
+    for part in files:
+        segments = part.directory[len(root) + 1 :].split("/")[: len(columns)]
+        values = observation.partition_values("/".join(segments), columns)
+        if values is not None:
+            found.setdefault(values, []).append(part)
+    return {values: _state_of(parts) for values, parts in found.items()}
+
+
+def _followed(last: Snapshot, rows: Iterable[tuple[Any, ...]], columns: Sequence[str], version: int) -> Snapshot | None:
+    """Delta's table at `version`, from an earlier look and what the commits since did; None where they do not tell all:
+    some are gone, or the table's columns may have become others."""
+    partitions, newest, commits = dict(last.partitions), -1, 0
+    described, harmless = set[int](), set[int]()
+    latest: dict[PartitionValues, int] = {}
+    for kind, detail, changed, versions, number in rows:
+        if kind is None:
+            commits = number
+        elif kind == "data":
+            newest = max(newest, changed)
+            values = observation.delta_values(detail, columns)
+            if columns and values is None:
+                return None
+            if columns and values is not None:
+                latest[values] = max(changed, latest.get(values, -1))
+        elif kind == "schema":
+            described.update(json.loads(versions))
+        elif detail in observation.HARMLESS_OPERATIONS:
+            harmless.update(json.loads(versions))
+    if commits != version - int(last.position) or described - harmless:
+        return None
+    partitions.update((values, f"v{changed}") for values, changed in latest.items())
+    state = f"v{newest}" if newest >= 0 else last.state
+    return Snapshot(last.identity, state, last.default, partitions, str(version))

@@ -1,0 +1,233 @@
+"""Proposes a refresh: what differs today, which of the view's partitions that touches, and so what must be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from gateway.mv.drift import Drift, drift, next_contents, reason, selection
+from gateway.mv.inspection import Inspection, Inspector
+from gateway.mv.janitor import stored_partitions
+from gateway.mv.model import Cause, Contents, MaterializedView
+from gateway.mv.partitions import Partition, of_key
+from gateway.mv.planner import RefreshPlan, plan_refresh, window_of_column, window_of_key
+from gateway.mv.ports import Metastore, SqlSession
+from gateway.mv.snapshot import PartitionValues, Snapshot
+from sql import maintenance, view_properties
+from sql.maintenance import PartitionKey, Selection
+
+KEYS_TOGETHER = 2_000
+"""Values in one question for their keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The view's partitions that partitions of the followed table lead to. Those that partition_sync_limit keeps out
+    are left out."""
+
+    of: Mapping[PartitionValues, PartitionKey] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A partition of a view, the version that wrote it, and the tables with which it is not in sync."""
+
+    partition: Partition
+    version: int
+    unsynced: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a refresh would do."""
+
+    view: MaterializedView
+    """With what it reads, and follows, today."""
+    plan: RefreshPlan | None
+    """None: nothing that the view shows has changed."""
+    inspection: Inspection
+    keys: Keys = field(default=Keys())
+
+    def contents(self, version: int) -> Contents:
+        """What the base tables look like to the version that the plan writes; to the current one where it writes
+        nothing."""
+        chosen = self.plan.chosen if self.plan else Selection(all_but=False)
+        return next_contents(self.view, version, chosen, self.inspection.snapshots, self.keys.of)
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The names of the partitions that are recomputed; empty where all are, or all but some."""
+        chosen = self.plan.chosen if self.plan else Selection()
+        return () if chosen.all_but else tuple(sorted(of_key(self.view, key).name for key in chosen.keys))
+
+
+class Proposer:
+    """Asks Spark for no more than the view's own partitions, and what partitions of a base table lead to."""
+
+    def __init__(self, metastore: Metastore, inspector: Inspector) -> None:
+        self._metastore = metastore
+        self._inspector = inspector
+        self.renew_listing = True
+        """Whether Spark's sessions may hold old file listings; the safe answer until Spark was asked."""
+
+    async def propose(
+        self, view: MaterializedView, before: MaterializedView, cause: Cause, version: int, session: SqlSession
+    ) -> Proposal:
+        """`view` has what the definition reads today, `before` what it read when it was refreshed last. Raises what
+        Spark raises."""
+        inspection = await self._inspector.inspect(view, cause.not_before)
+        view = replace(view, followed=self._inspector.followed(view, inspection))
+        found = _found(view, before, cause, drift(view, inspection.observed))
+        single = bool(cause.partitions) and view.followed is not None and not found.wholly and not found.unobserved
+        if found.none and not single:
+            return Proposal(view, None, inspection)
+        keys = await self._keys(view, _wanted(view, found, inspection), session)
+        left = await self._left(view, session)
+        if single:
+            named = await self._called(view, inspection, cause.partitions, session)
+            chosen = Selection(frozenset(named), all_but=False)
+        else:
+            chosen = selection(view, found, keys.of)
+        if not chosen.all_but and not chosen.keys and not left:
+            return Proposal(view, None, inspection, keys)
+        plan = plan_refresh(
+            view,
+            version,
+            asked_for(cause) or reason(view, found),
+            renew_listing=self.renew_listing,
+            chosen=chosen,
+            known=frozenset(keys.of.values()),
+            left=left,
+        )
+        return Proposal(view, plan, inspection, keys)
+
+    def first(self, view: MaterializedView, version: int) -> RefreshPlan:
+        """The plan of a view that has no rows yet."""
+        return plan_refresh(view, version, "first build", renew_listing=self.renew_listing)
+
+    # --- partitions of the view --------------------------------------------------------------------
+
+    async def standings(self, view: MaterializedView, session: SqlSession) -> list[Standing]:
+        """The partitions that the view shows, and how each stands to the base tables. Raises what Spark raises."""
+        inspection = await self._inspector.inspect(view, float("-inf"))
+        found = drift(view, inspection.observed)
+        keys = await self._keys(view, found.partitions, session)
+        counted = maintenance.partition_rows(view.storage, view.current.shown, view.layout)
+        touched = frozenset(keys.of.values())
+        return [
+            Standing(of_key(view, key, int(rows)), writer, _unsynced(found, key in touched, writer))
+            for key, rows in (await session.run(counted)).rows
+            for writer in (view.current.manifest.writer(key),)
+        ]
+
+    async def missing(self, view: MaterializedView, names: Iterable[str], session: SqlSession) -> list[str]:
+        """Those of the names that no partition of the view has, nor one that a refresh would make."""
+        inspection = await self._inspector.inspect(view, float("-inf"))
+        known = await self._known(view, inspection, session)
+        column = view.layout.column
+        return [name for name in names if not any(each.is_called(name, column) for each in known.values())]
+
+    async def _called(
+        self, view: MaterializedView, inspection: Inspection, names: Iterable[str], session: SqlSession
+    ) -> list[PartitionKey]:
+        known = await self._known(view, inspection, session)
+        wanted = list(names)
+        return [
+            key
+            for key, partition in known.items()
+            if any(partition.is_called(name, view.layout.column) for name in wanted)
+        ]
+
+    async def _known(
+        self, view: MaterializedView, inspection: Inspection, session: SqlSession
+    ) -> dict[PartitionKey, Partition]:
+        """Partitions that the view shows, and those that the followed table leads to today."""
+        shown = await self.shown(view)
+        leading = await self._keys(view, _all_of(view, inspection), session)
+        return {key: of_key(view, key) for key in shown | set(leading.of.values())}
+
+    async def present(self, view: MaterializedView) -> list[tuple[int, PartitionKey]]:
+        """The versions and partitions of which the storage has rows, where partitions matter."""
+        return await stored_partitions(self._metastore, view.storage) if view.layout.partitioned else []
+
+    async def shown(self, view: MaterializedView) -> frozenset[PartitionKey]:
+        """The partitions that the current version shows."""
+        current = view.current.shown
+        return frozenset(key for version, key in await self.present(view) if current.shows(version, key))
+
+    async def _keys(self, view: MaterializedView, partitions: Iterable[PartitionValues], session: SqlSession) -> Keys:
+        if view.followed is None:
+            return Keys()
+        followed = view.followed
+        by_value: dict[str | None, list[PartitionValues]] = {}
+        for values in partitions:
+            by_value.setdefault(values[followed.place], []).append(values)
+        found: dict[PartitionValues, PartitionKey] = {}
+        for some in _together(by_value):
+            question = maintenance.partition_keys(
+                some, followed.kind, followed.expression, view.layout, window_of_column(view)
+            )
+            for value, key, within in (await session.run(question)).rows:
+                if within:
+                    found.update(dict.fromkeys(by_value[value], key))
+        return Keys(found)
+
+    async def _left(self, view: MaterializedView, session: SqlSession) -> frozenset[PartitionKey]:
+        """Shown partitions that partition_sync_limit keeps out by now."""
+        condition = window_of_key(view)
+        if not condition:
+            return frozenset()
+        shown = sorted(await self.shown(view), key=lambda key: key or "")
+        left: set[PartitionKey] = set()
+        for some in _together(shown):
+            answer = await session.run(maintenance.keys_without(some, condition))
+            left.update(row[0] for row in answer.rows)
+        return frozenset(left)
+
+
+def _unsynced(found: Drift, touched: bool, writer: int) -> frozenset[str]:
+    """The tables whose changes a partition misses, by `base_key`."""
+    if found.unobserved:
+        return frozenset(found.unobserved) | found.tables
+    followed = frozenset({found.followed}) if touched else frozenset[str]()
+    return followed | found.wholly | found.behind_of(writer)
+
+
+def _found(view: MaterializedView, before: MaterializedView, cause: Cause, found: Drift) -> Drift:
+    """The difference; all of it where the definition means something else, or everything was asked for."""
+    moved = (view.tables, view.views, view.followed) != (before.tables, before.views, before.followed)
+    complete = cause.complete and not cause.partitions
+    if not moved and not complete and view.built:
+        return found
+    return Drift(wholly=found.tables or view_bases(view), unobserved=found.unobserved, followed=found.followed)
+
+
+def view_bases(view: MaterializedView) -> frozenset[str]:
+    return frozenset(table.quoted for table in view.tables) | view.views
+
+
+def _wanted(view: MaterializedView, found: Drift, inspection: Inspection) -> Iterable[PartitionValues]:
+    """The partitions of the followed table whose keys matter: the changed ones, or all where a complete refresh is cut
+    into parts."""
+    if view_properties.partitions_together(view.properties) is not None:
+        return {*_all_of(view, inspection), *found.partitions}
+    return found.partitions
+
+
+def _all_of(view: MaterializedView, inspection: Inspection) -> Iterable[PartitionValues]:
+    look = inspection.observed.get(view.followed.base) if view.followed else None
+    return look.partitions if isinstance(look, Snapshot) else ()
+
+
+def asked_for(cause: Cause) -> str:
+    """Why something is recomputed, where that was asked for; empty otherwise."""
+    if cause.partitions:
+        return "partitions were asked for"
+    return "everything was asked for" if cause.complete else ""
+
+
+def _together(keys: Iterable[PartitionKey]) -> Iterator[list[PartitionKey]]:
+    rest = iter(keys)
+    while some := list(islice(rest, KEYS_TOGETHER)):
+        yield some

@@ -1,0 +1,309 @@
+"""Views that follow a base table's partitions: what a refresh recomputes, and what it says of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from clients import pyhive, rows
+from databases import Database
+from processes import Engine, Gateway
+from pyhive.exc import OperationalError
+
+from sql.rewrite import safe_literal
+
+SALES = "CREATE TABLE sales (item STRING, price INT, shop INT, day DATE) USING parquet PARTITIONED BY (day)"
+ROWS = "INSERT INTO sales VALUES ('a', 1, 1, DATE'2024-01-01'), ('b', 2, 2, DATE'2024-01-02'), ('c', 3, 1, NULL)"
+DAILY = "SELECT day, count(*) AS n, sum(price) AS total FROM sales GROUP BY day"
+
+
+def last_task(database: Database, view: str) -> tuple[str, list[str], str]:
+    """Mode, partitions and reason of the view's last task."""
+    found = rows(
+        database.cursor,
+        'SELECT RefreshMode, NeedRefreshPartitions, Reason FROM tasks("type"="mv") '
+        f"WHERE MvName = '{view}' AND MvDatabaseName = '{database.name}' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
+    )
+    mode, partitions, reason = found[0]
+    return mode, [] if partitions == "\\N" else json.loads(partitions), reason
+
+
+def check(database: Database, view: str, query: str) -> None:
+    assert database.rows(f"SELECT * FROM {view}") == database.rows(query)
+
+
+@pytest.fixture
+def sales(database: Database) -> Database:
+    database.run(SALES, ROWS, f"CREATE MATERIALIZED VIEW daily PARTITION BY (day) AS {DAILY}")
+    return database
+
+
+def test_a_read_recomputes_the_partitions_that_were_written(sales: Database) -> None:
+    check(sales, "daily", DAILY)
+    sales.run("INSERT INTO sales VALUES ('d', 5, 1, DATE'2024-01-02'), ('e', 6, 1, DATE'2024-01-03')")
+    check(sales, "daily", DAILY)
+    mode, partitions, reason = last_task(sales, "daily")
+    assert (mode, partitions) == ("PARTIAL", ["p_20240102_20240103", "p_20240103_20240104"])
+    assert reason == f"{sales.name}.sales has changed in 2 partitions"
+    sales.run("INSERT INTO sales VALUES ('f', 7, 1, NULL)")
+    check(sales, "daily", DAILY)
+    assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_NULL"])
+
+
+def test_what_a_write_did_not_change_is_not_recomputed(sales: Database) -> None:
+    before = sales.version("daily")
+    sales.run("INSERT INTO sales SELECT * FROM sales WHERE price > 100", "REFRESH MATERIALIZED VIEW daily AUTO")
+    assert last_task(sales, "daily")[0] == "NOT_REFRESH"
+    check(sales, "daily", DAILY)
+    assert (sales.version("daily"), sales.freshness("daily")) == (before, "FRESH")
+
+
+def test_partitions_go_with_those_of_the_base_table(sales: Database) -> None:
+    sales.run("ALTER TABLE sales DROP PARTITION (day = DATE'2024-01-01')")
+    check(sales, "daily", DAILY)
+    assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240101_20240102"])
+    assert [row[1] for row in rows(sales.cursor, "SHOW PARTITIONS daily")] == ["p_NULL", "p_20240102_20240103"]
+    sales.run("TRUNCATE TABLE sales")
+    check(sales, "daily", DAILY)
+    sales.run(ROWS)
+    check(sales, "daily", DAILY)
+
+
+def test_the_view_has_the_definitions_columns_in_their_order(sales: Database) -> None:
+    described = [row[:2] for row in rows(sales.cursor, "DESCRIBE daily")]
+    assert described == [("day", "date"), ("n", "bigint"), ("total", "bigint")]
+    assert sales.rows("SELECT n FROM daily WHERE day = DATE'2024-01-02'") == [(1,)]
+    plan = rows(sales.cursor, "EXPLAIN FORMATTED SELECT n FROM daily WHERE day = DATE'2024-01-02'")[0][0]
+    assert "InMemoryFileIndex [file" in plan or "InMemoryFileIndex(1 paths)" in plan, plan
+
+
+def test_show_partitions_says_which_are_in_sync(sales: Database) -> None:
+    sales.run("ALTER MATERIALIZED VIEW daily SET ('when_stale' = 'SERVE')")
+    sales.run("INSERT INTO sales VALUES ('d', 5, 1, DATE'2024-01-02'), ('e', 6, 1, DATE'2024-01-03')")
+    shown = {row[1]: (row[7], row[8], row[9]) for row in rows(sales.cursor, "SHOW PARTITIONS daily")}
+    assert shown == {
+        "p_NULL": (True, "[]", 1),
+        "p_20240101_20240102": (True, "[]", 1),
+        "p_20240102_20240103": (False, f"[{sales.name}.sales]", 1),
+    }
+    sales.run("REFRESH MATERIALIZED VIEW daily PARTITIONS (p_20240103_20240104)")
+    assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240103_20240104"])
+    shown = {row[1]: (row[7], row[2]) for row in rows(sales.cursor, "SHOW PARTITIONS daily")}
+    assert shown["p_20240103_20240104"] == (True, 2)
+    assert shown["p_20240102_20240103"] == (False, 1)
+    assert sales.freshness("daily") == "STALE"
+    with pytest.raises(OperationalError, match="partition not exist: p_nope"):
+        sales.run("REFRESH MATERIALIZED VIEW daily PARTITIONS (p_nope)")
+    sales.run("REFRESH MATERIALIZED VIEW daily AUTO")
+    assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240102_20240103"])
+    assert sales.freshness("daily") == "FRESH"
+
+
+def test_another_tables_change_is_everybodys(sales: Database) -> None:
+    query = "SELECT day, item, name FROM sales LEFT JOIN shops ON shop = id"
+    sales.run(
+        "CREATE TABLE shops (id INT, name STRING) USING parquet",
+        "INSERT INTO shops VALUES (1, 'one'), (2, 'two')",
+        f"CREATE MATERIALIZED VIEW named PARTITION BY (day) AS {query}",
+        "INSERT INTO shops VALUES (3, 'three')",
+    )
+    check(sales, "named", query)
+    assert last_task(sales, "named")[0] == "COMPLETE"
+    sales.run(
+        "ALTER MATERIALIZED VIEW named SET ('when_stale' = 'SERVE')",
+        "INSERT INTO shops VALUES (1, 'uno')",
+        "REFRESH MATERIALIZED VIEW named PARTITIONS (p_20240101_20240102)",
+    )
+    unsynced = {row[1]: row[8] for row in rows(sales.cursor, "SHOW PARTITIONS named")}
+    assert unsynced == {
+        "p_NULL": f"[{sales.name}.shops]",
+        "p_20240101_20240102": "[]",
+        "p_20240102_20240103": f"[{sales.name}.shops]",
+    }
+    sales.run("REFRESH MATERIALIZED VIEW named AUTO")
+    versions = {row[1]: row[2] for row in rows(sales.cursor, "SHOW PARTITIONS named")}
+    assert versions["p_20240101_20240102"] < versions["p_NULL"] == versions["p_20240102_20240103"]
+    check(sales, "named", query)
+    sales.run(
+        f"ALTER MATERIALIZED VIEW named SET ('excluded_trigger_tables' = '{sales.name}.shops')",
+        "ALTER MATERIALIZED VIEW named SET ('when_stale' = 'REFRESH')",
+        "INSERT INTO shops VALUES (2, 'dos')",
+    )
+    assert sales.freshness("named") == "FRESH"
+    sales.run("INSERT INTO sales VALUES ('z', 9, 2, DATE'2024-01-02')")
+    assert len(sales.rows("SELECT * FROM named WHERE name = 'dos'")) == 2
+    assert last_task(sales, "named")[:2] == ("PARTIAL", ["p_20240102_20240103"])
+
+
+def test_refresh_partition_num_cuts_a_refresh(sales: Database) -> None:
+    sales.run("ALTER MATERIALIZED VIEW daily SET ('refresh_partition_num' = '2')")
+    sales.run(
+        "INSERT INTO sales VALUES ('d', 1, 1, DATE'2024-02-01'), ('e', 1, 1, DATE'2024-02-02'), ('f', 1, 1, NULL)"
+    )
+    plan = [row[0] for row in rows(sales.cursor, "EXPLAIN REFRESH MATERIALIZED VIEW daily AUTO")]
+    assert sum("part " in line for line in plan) == 2, plan
+    check(sales, "daily", DAILY)
+    assert len(last_task(sales, "daily")[1]) == 3
+    sales.run("REFRESH MATERIALIZED VIEW daily COMPLETE")
+    check(sales, "daily", DAILY)
+
+
+ROLLED_UP = [
+    ("DATE", "DATE'{}'", "month", {"p_20240101_20240201", "p_20240201_20240301"}),
+    ("TIMESTAMP", "TIMESTAMP'{} 10:30:00'", "year", {"p_20240101_20250101"}),
+    (
+        "TIMESTAMP",
+        "TIMESTAMP'{} 10:30:00'",
+        "hour",
+        {"p_20240115100000_20240115110000", "p_20240220100000_20240220110000"},
+    ),
+    ("STRING", "'{}'", "quarter", {"p_20240101_20240401"}),
+    ("STRING", "replace('{}', '-', '/')", "week", {"p_20240115_20240122", "p_20240219_20240226"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "unit", "names"), ROLLED_UP)
+def test_roll_up(database: Database, kind: str, value: str, unit: str, names: set[str]) -> None:
+    slashes = ", 'partition_date_format' = '%Y/%m/%d'" if "/" in value else ""
+    database.run(
+        f"CREATE TABLE t (a INT, p {kind}) USING parquet PARTITIONED BY (p)",
+        f"INSERT INTO t VALUES (1, {value.format('2024-01-15')}), (2, {value.format('2024-02-20')})",
+        f"CREATE MATERIALIZED VIEW m PARTITION BY (date_trunc(p, '{unit}')) PROPERTIES ('x' = '1'{slashes}) "
+        "AS SELECT p AS p, a FROM t".replace("'x' = '1', ", "").replace(" PROPERTIES ('x' = '1')", ""),
+    )
+    assert {row[1] for row in rows(database.cursor, "SHOW PARTITIONS m")} == names
+    database.run(f"INSERT INTO t VALUES (3, {value.format('2024-02-20')})")
+    check(database, "m", "SELECT p, a FROM t")
+    mode, partitions, _ = last_task(database, "m")
+    assert mode == "PARTIAL"
+    assert len(partitions) == 1
+    assert set(partitions) <= names
+    database.run("INSERT INTO t VALUES (4, NULL)")
+    check(database, "m", "SELECT p, a FROM t")
+    assert last_task(database, "m")[1] == ["p_NULL"]
+
+
+def test_either_of_several_partition_columns(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT, year INT, region STRING) USING orc PARTITIONED BY (year, region)",
+        "INSERT INTO t VALUES (1, 2020, 'bj'), (2, 2020, 'sh'), (3, 2021, 'bj')",
+        "CREATE MATERIALIZED VIEW by_year PARTITION BY (year) AS SELECT a, year, region FROM t",
+        "CREATE MATERIALIZED VIEW by_region PARTITION BY (r) AS SELECT region AS r, count(*) AS n FROM t GROUP BY 1",
+        "INSERT INTO t VALUES (4, 2021, 'bj')",
+    )
+    assert {row[1] for row in rows(database.cursor, "SHOW PARTITIONS by_year")} == {"p_2020", "p_2021"}
+    assert {row[1] for row in rows(database.cursor, "SHOW PARTITIONS by_region")} == {"p_bj", "p_sh"}
+    check(database, "by_year", "SELECT a, year, region FROM t")
+    check(database, "by_region", "SELECT region, count(*) FROM t GROUP BY 1")
+    assert last_task(database, "by_year")[:2] == ("PARTIAL", ["p_2021"])
+    assert last_task(database, "by_region")[:2] == ("PARTIAL", ["p_bj"])
+
+
+ODD = ["a b", "x/y", "50%", "it's", 'say "hi"', "ü", "a=b", "{}", "c:d", "back\\slash", "[a]", "", "NULL", "${x}"]
+
+
+def test_odd_partition_values(database: Database) -> None:
+    quoted = list(map(safe_literal, ODD))
+    listed = ", ".join(f"({number}, {value})" for number, value in enumerate(quoted))
+    query = "SELECT _p, count(*) AS n FROM t GROUP BY _p"
+    database.run(
+        "CREATE TABLE t (a INT, _p STRING) USING parquet PARTITIONED BY (_p)",
+        f"INSERT INTO t VALUES {listed}",
+        f"CREATE MATERIALIZED VIEW m PARTITION BY (_p) AS {query}",
+    )
+    check(database, "m", query)
+    for value in quoted:
+        database.run(f"INSERT INTO t VALUES (100, {value})")
+        check(database, "m", query)
+        mode, partitions, _ = last_task(database, "m")
+        assert (mode, len(partitions)) == ("PARTIAL", 1), value
+
+
+def test_the_last_units_only(database: Database) -> None:
+    query = "SELECT d, count(*) AS n FROM t GROUP BY d"
+    database.run(
+        "CREATE TABLE t (a INT, d DATE) USING parquet PARTITIONED BY (d)",
+        "INSERT INTO t VALUES (1, current_date()), (2, date_sub(current_date(), 1)), (3, date_sub(current_date(), 5)), "
+        "(4, NULL)",
+        "CREATE MATERIALIZED VIEW m PARTITION BY (d) PROPERTIES ('partition_sync_limit' = '2', "
+        f"'partition_sync_time_unit' = 'DAY') AS {query}",
+    )
+    last = f"{query} HAVING d >= date_sub(current_date(), 1)"
+    check(database, "m", last)
+    database.run("INSERT INTO t VALUES (5, date_sub(current_date(), 5))")
+    check(database, "m", last)
+    assert last_task(database, "m")[0] == "NOT_REFRESH"
+    database.run("INSERT INTO t VALUES (5, date_sub(current_date(), 1))")
+    check(database, "m", last)
+    database.run("ALTER MATERIALIZED VIEW m SET ('partition_sync_limit' = '1')", "REFRESH MATERIALIZED VIEW m AUTO")
+    database.run("INSERT INTO t VALUES (6, current_date())")
+    check(database, "m", f"{query} HAVING d >= current_date()")
+    assert len(rows(database.cursor, "SHOW PARTITIONS m")) == 1
+
+
+def test_views_on_views_follow_partitions(sales: Database) -> None:
+    monthly = "SELECT date_trunc('month', day) AS month, sum(n) AS n FROM daily GROUP BY 1"
+    sales.run(
+        "INSERT INTO sales VALUES ('m', 1, 1, DATE'2024-03-05')",
+        "CREATE MATERIALIZED VIEW copied PARTITION BY (d) AS SELECT day AS d, n, total FROM daily WHERE n > 0",
+        f"CREATE MATERIALIZED VIEW monthly PARTITION BY (date_trunc(month, 'month')) AS {monthly}",
+        "CREATE MATERIALIZED VIEW top PARTITION BY (date_trunc(d, 'year')) AS SELECT c.d, c.total FROM copied c",
+    )
+    sales.run("INSERT INTO sales VALUES ('n', 8, 1, DATE'2024-03-05'), ('o', 8, 1, DATE'2025-01-01')")
+    base = monthly.replace("daily", f"({DAILY}) x")
+    check(sales, "monthly", base)
+    check(sales, "top", f"SELECT day, total FROM ({DAILY}) x")
+    assert last_task(sales, "daily")[1] == ["p_20240305_20240306", "p_20250101_20250102"]
+    assert last_task(sales, "copied")[1] == ["p_20240305_20240306", "p_20250101_20250102"]
+    assert last_task(sales, "monthly")[1] == ["p_20240301_20240401", "p_20250101_20250201"]
+    assert last_task(sales, "top")[1] == ["p_20240101_20250101", "p_20250101_20260101"]
+
+
+REFUSED = [
+    ("(d)", "SELECT item AS d FROM sales", "partition column"),
+    ("(day)", "SELECT day, sum(price) OVER () AS s FROM sales", "window"),
+    ("(day)", "SELECT day, item FROM sales LIMIT 5", "LIMIT"),
+    ("(day)", "SELECT s.day, t.id FROM shops t LEFT JOIN sales s ON s.shop = t.id", "outer join"),
+    ("(day)", "SELECT a.day, b.item FROM sales a JOIN sales b ON a.shop = b.shop", "more than once"),
+    ("(date_trunc(m, 'day'))", "SELECT date_trunc('month', day) AS m FROM sales", "unit"),
+    ("(day)", "SELECT day, count(*) AS n FROM sales GROUP BY ROLLUP (day)", "several sets"),
+]
+
+
+@pytest.mark.parametrize(("clause", "query", "reason"), REFUSED)
+def test_what_cannot_follow_is_refused_with_its_reason(shared: Database, clause: str, query: str, reason: str) -> None:
+    shared.run(SALES.replace("TABLE", "TABLE IF NOT EXISTS"), "CREATE TABLE IF NOT EXISTS shops (id INT) USING parquet")
+    with pytest.raises(OperationalError) as raised:
+        shared.run(f"CREATE MATERIALIZED VIEW refused PARTITION BY {clause} AS {query}")
+    status: Any = raised.value.args[0].status
+    assert status.sqlState == "42P16"
+    assert reason.lower() in status.errorMessage.lower()
+    # Other systems' clause only says how rows are laid out.
+    shared.run(
+        f"CREATE MATERIALIZED VIEW laid_out PARTITIONED BY {clause} AS {query}", "DROP MATERIALIZED VIEW laid_out"
+    )
+
+
+def test_what_was_replaced_is_dropped_and_survives_a_restart(
+    engine: Engine, database: Database, start_gateway: Any
+) -> None:
+    eager: Gateway = start_gateway(**{"versions.retention": 0, "storage.database": f"s_{database.name}"})
+    with pyhive(eager.host, eager.port, database=database.name) as cursor:
+        own = Database(database.name, eager, cursor)
+        own.run(SALES, ROWS, f"CREATE MATERIALIZED VIEW daily PARTITION BY (day) AS {DAILY}")
+        for number in range(3):
+            own.run(f"INSERT INTO sales VALUES ('d', {number}, 1, DATE'2024-01-02')")
+            check(own, "daily", DAILY)
+        versions = {row[1]: row[2] for row in rows(cursor, "SHOW PARTITIONS daily")}
+        assert versions == {"p_NULL": 1, "p_20240101_20240102": 1, "p_20240102_20240103": 4}
+    eager.kill()
+    again: Gateway = start_gateway(**{"versions.retention": 0, "storage.database": f"s_{database.name}"})
+    with pyhive(again.host, again.port, database=database.name) as cursor:
+        own = Database(database.name, again, cursor)
+        assert own.freshness("daily") == "FRESH"
+        check(own, "daily", DAILY)
+        own.run("INSERT INTO sales VALUES ('e', 1, 1, DATE'2024-01-01')")
+        check(own, "daily", DAILY)
+        assert last_task(own, "daily")[:2] == ("PARTIAL", ["p_20240101_20240102"])
+        own.run("DROP MATERIALIZED VIEW daily")

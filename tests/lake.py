@@ -1,0 +1,32 @@
+"""Spark with Delta Lake and Iceberg beside its own file formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jars import jar
+from processes import Engine
+
+ARCHIVES = ("delta-spark_4.1_2.13", "delta-storage", "iceberg-spark-runtime-4.1_2.13")
+ICEBERG = "lake"
+"""The catalog of Iceberg tables. Delta's stand in Spark's own."""
+
+
+def lake_settings(warehouse: Path) -> dict[str, str]:
+    """Spark settings for both; `warehouse` is the directory of the Iceberg tables."""
+    return {
+        # Not spark.jars: Hive closes the class loader of those with the first session of the server that ends.
+        "spark.driver.extraClassPath": ":".join(str(jar(artifact)) for artifact in ARCHIVES),
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        f"spark.sql.catalog.{ICEBERG}": "org.apache.iceberg.spark.SparkCatalog",
+        f"spark.sql.catalog.{ICEBERG}.type": "hadoop",
+        f"spark.sql.catalog.{ICEBERG}.warehouse": warehouse.as_uri(),
+    }
+
+
+def lake_engine(data_dir: Path) -> Engine:
+    """An engine with both, its tables below `data_dir`."""
+    return Engine(data_dir, **lake_settings(data_dir / "lake"))

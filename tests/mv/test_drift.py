@@ -1,0 +1,172 @@
+"""What a refresh must write, and that after it nothing differs: against a model of tables and contents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.mv.drift import drift, next_contents, next_manifest, reason, selection
+from gateway.mv.model import NEVER_BUILT, Contents, Followed, Manifest, MaterializedView, Version, Watermark
+from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved
+from sql.maintenance import ALL, PartitionKey, Selection, Shown, StorageLayout
+from sql.names import Namespace, TableName
+from sql.statement import Clauses
+
+SALES, SHOPS = TableName("d", "sales"), TableName("d", "shops")
+DAYS: list[PartitionValues] = [("1", "a"), ("1", "b"), ("2", "a"), (None, "a"), ("3", "c")]
+KEYS: list[PartitionKey] = ["1", "2", "3", None]
+STATES = ["", "x", "y"]
+Today = dict[str, Snapshot]
+
+
+def view_of(version: Version) -> MaterializedView:
+    return MaterializedView(
+        id="v",
+        name=TableName("d", "v"),
+        storage=TableName("s", "v"),
+        definition=TableName("s", "v__definition"),
+        query="",
+        namespace=Namespace(),
+        columns=("day", "n"),
+        listed=(),
+        clauses=Clauses(),
+        owner="me",
+        created_at=0,
+        tables=frozenset({SALES, SHOPS}),
+        schemas={},
+        views=frozenset(),
+        layout=StorageLayout("day", "string", "{}", holds_column=True),
+        followed=Followed(SALES.quoted, "day", 0, "string", "{}"),
+        view_names={},
+        properties={},
+        comment=None,
+        current=version,
+        mark=0,
+        versions_reserved=0,
+    )
+
+
+def sales(partitions: dict[PartitionValues, str], identity: str = "1") -> Snapshot:
+    there = {values: state for values, state in partitions.items() if state}
+    return Snapshot(identity, repr(sorted(there.items(), key=repr)), "", there)
+
+
+def built(today: Today) -> MaterializedView:
+    blank = view_of(Version.whole(1, 0, 0, Watermark(0)))
+    return replace(blank, current=replace(blank.current, contents=next_contents(blank, 1, ALL, today, {})))
+
+
+def refreshed(
+    view: MaterializedView, number: int, chosen: Selection, today: Today, keys: dict[PartitionValues, PartitionKey]
+) -> MaterializedView:
+    manifest = next_manifest(view.current.manifest, number, chosen)
+    contents = next_contents(view, number, chosen, today, keys)
+    version = Version(number, 0, 0, Watermark(0), "", manifest, Shown.only(number), contents)
+    return replace(view, current=version)
+
+
+class Model:
+    """The tables, and of each partition of the view from what it was computed."""
+
+    def __init__(self) -> None:
+        self.days: dict[PartitionValues, str] = dict.fromkeys(DAYS, "x")
+        self.shops = "x"
+        self.computed = {key: self.inputs(key) for key in KEYS}
+
+    def look(self) -> Today:
+        return {SALES.quoted: sales(self.days), SHOPS.quoted: Snapshot("2", self.shops)}
+
+    def inputs(self, key: PartitionKey) -> object:
+        days = sorted(self.days.items(), key=repr)
+        return self.shops, [(values, state) for values, state in days if values[0] == key and state]
+
+    @property
+    def differing(self) -> set[PartitionKey]:
+        return {key for key in KEYS if self.computed[key] != self.inputs(key)}
+
+
+writes = st.one_of(
+    st.tuples(st.sampled_from(DAYS), st.sampled_from(STATES)),
+    st.tuples(st.none(), st.sampled_from(STATES)),
+)
+refreshes = st.none() | st.frozensets(st.sampled_from(KEYS), max_size=2)
+
+
+@given(st.lists(st.tuples(st.lists(writes, max_size=3), refreshes), max_size=6))
+def test_exactly_what_differs_is_written(
+    steps: list[tuple[list[tuple[PartitionValues | None, str]], frozenset[PartitionKey] | None]],
+) -> None:
+    """Writes, then a refresh of what has changed (None), or of partitions by name."""
+    model = Model()
+    view = built(model.look())
+    for number, (written, named) in enumerate([*steps, ([], None)], 2):
+        for day, state in written:
+            if day is None:
+                model.shops = state
+            else:
+                model.days[day] = state
+        today = model.look()
+        found = drift(view, today)
+        assert found.none == (not model.differing)
+        keys = {values: values[0] for values in found.partitions}
+        chosen = selection(view, found, keys) if named is None else Selection(named, all_but=False)
+        rewritten = {key for key in KEYS if (key in chosen.keys) != chosen.all_but}
+        if named is None:
+            assert rewritten == model.differing
+        view = refreshed(view, number, chosen, today, keys)
+        model.computed |= {key: model.inputs(key) for key in rewritten}
+        assert all((view.current.manifest.writer(key) == number) == (key in rewritten) for key in KEYS)
+    assert drift(view, model.look()).none
+
+
+@given(st.frozensets(st.sampled_from(DAYS)), st.booleans())
+def test_a_table_that_was_made_again_differs_wholly(partitions: frozenset[PartitionValues], same: bool) -> None:
+    before = {SALES.quoted: sales(dict.fromkeys(partitions, "x")), SHOPS.quoted: Snapshot("2", "x")}
+    again = sales(dict.fromkeys(partitions, "x"), "1" if same else "other")
+    found = drift(built(before), {**before, SALES.quoted: again})
+    assert found.none == same
+    assert same or selection(built(before), found, {}) == ALL
+
+
+def test_what_cannot_be_observed_is_never_fresh() -> None:
+    before = {SALES.quoted: sales({("1",): "x"}), SHOPS.quoted: Snapshot("2", "x")}
+    today: dict[str, Observed] = {**before, SHOPS.quoted: Unobserved("no listing")}
+    found = drift(built(before), today)
+    assert not found.none
+    assert selection(built(before), found, {}) == ALL
+    assert "no listing" in reason(built(before), found)
+
+
+def test_the_reason_names_tables_and_counts_partitions() -> None:
+    view = built({SALES.quoted: sales({("1",): "x", ("2",): "x"}), SHOPS.quoted: Snapshot("2", "x")})
+    one = {SALES.quoted: sales({("1",): "y", ("2",): "x"}), SHOPS.quoted: Snapshot("2", "x")}
+    assert reason(view, drift(view, one)) == "d.sales has changed in 1 partition"
+    both = {SALES.quoted: sales({}), SHOPS.quoted: Snapshot("2", "y")}
+    assert reason(view, drift(view, both)) == "d.sales, d.shops have changed"
+
+
+few = st.sampled_from(["a", "b", None])
+
+
+@given(
+    st.integers(1, 5),
+    st.dictionaries(few, st.integers(0, 5), max_size=3),
+    st.frozensets(st.tuples(st.integers(1, 5), few)),
+)
+def test_a_view_shows_what_the_manifest_says(
+    default: int, exceptions: dict[PartitionKey, int], present: frozenset[tuple[int, PartitionKey]]
+) -> None:
+    manifest = Manifest(default, exceptions)
+    shown = manifest.shown(6, present)
+    for version, key in present:
+        assert shown.shows(version, key) == (manifest.writer(key) == version)
+    assert shown.shows(6, "new")
+    assert not shown.shows(NEVER_BUILT, None)
+
+
+def test_a_version_without_contents_is_not_taken_for_fresh() -> None:
+    """An earlier Freshgate stored none."""
+    view = replace(built({}), current=replace(built({}).current, contents=Contents()))
+    assert not drift(view, {SALES.quoted: sales({}), SHOPS.quoted: Snapshot("2", "x")}).none

@@ -1,0 +1,493 @@
+"""Looks at base tables: what each kind of change shows on real Spark, and who shares a look."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pytest
+from clients import pyhive, rows
+from lake import lake_engine
+
+from gateway.config import Address
+from gateway.errors import StatementFailed, UpstreamLost
+from gateway.mv.observation import Look, Observer
+from gateway.mv.ports import Relation, RelationKind
+from gateway.mv.snapshot import PartitionValues, Snapshot, Unobserved
+from gateway.spark.client import SessionPool
+from gateway.spark.metastore import SparkMetastore
+from sql.names import Namespace, TableName
+
+NOTHING: frozenset[PartitionValues] = frozenset()
+"""No partition has changed."""
+ANYTHING = None
+"""Any partition may have changed."""
+NOW = float("inf")
+"""Asks for a look that begins now."""
+
+
+def parts(*values: str | None) -> frozenset[PartitionValues]:
+    return frozenset((value,) for value in values)
+
+
+def named(table: str) -> TableName:
+    return TableName.resolve(tuple(table.split(".")), Namespace())
+
+
+@dataclass
+class FixedEngine:
+    current: Address
+
+    async def address(self) -> Address:
+        return self.current
+
+
+class Eye:
+    """An observer of a real Spark, and a client that changes tables there."""
+
+    def __init__(self, port: int, cursor: Any, runner: asyncio.Runner) -> None:
+        self.cursor = cursor
+        self.runner = runner
+        self.pool = SessionPool(FixedEngine(Address("127.0.0.1", port)), "observer", 4)
+        self.observer = self.another()
+        self.before: dict[str, Snapshot] = {}
+
+    def another(self) -> Observer:
+        """As after a restart of the gateway."""
+        return Observer(SparkMetastore(self.pool), self.pool)
+
+    def run(self, *statements: str) -> None:
+        for statement in statements:
+            rows(self.cursor, statement)
+
+    def look(self, table: str, observer: Observer | None = None) -> Look:
+        seen = (observer or self.observer).observe([named(table)], NOW)
+        return self.runner.run(seen)[named(table)]
+
+    def snapshot(self, table: str, observer: Observer | None = None) -> Snapshot:
+        observed = self.look(table, observer).observed
+        assert isinstance(observed, Snapshot), observed
+        return observed
+
+    def begin(self, table: str) -> Snapshot:
+        self.before[table] = self.snapshot(table)
+        return self.before[table]
+
+    def changed(self, table: str, *statements: str) -> frozenset[PartitionValues] | None:
+        """What of the table has changed since the last look at it, after the statements."""
+        self.run(*statements)
+        before = self.before[table]
+        return self.begin(table).changed(before)
+
+    def directory(self, table: str) -> Path:
+        look = self.look(table)
+        assert look.relation is not None
+        return Path(unquote(urlparse(look.relation.location).path))
+
+
+@pytest.fixture(scope="module")
+def eye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eye]:
+    engine = lake_engine(tmp_path_factory.mktemp("lake"))
+    try:
+        with pyhive(engine.host, engine.port) as cursor, asyncio.Runner() as runner:
+            rows(cursor, "SET spark.sql.shuffle.partitions=1")
+            rows(cursor, "SET hive.exec.dynamic.partition.mode=nonstrict")
+            opened = Eye(engine.port, cursor, runner)
+            yield opened
+            runner.run(opened.pool.close())
+    finally:
+        engine.stop()
+
+
+def data_file(directory: Path) -> Path:
+    return next(path for path in directory.iterdir() if path.name[0] not in "._")
+
+
+def rewrite(file: Path) -> None:
+    """Another program writes other bytes of the same number under the same name, a little later."""
+    status = file.stat()
+    file.write_bytes(bytes(reversed(file.read_bytes())))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 2_000_000))
+
+
+# --- files ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("of_parquet", "(id INT, day STRING) USING parquet PARTITIONED BY (day)"),
+        ("of_hive", "(id INT) PARTITIONED BY (Day STRING) ROW FORMAT DELIMITED STORED AS TEXTFILE"),
+    ],
+)
+def test_partitions_of_files(eye: Eye, tmp_path: Path, name: str, stored: str) -> None:
+    """Spark's own format, whose plans show where the partitions are, and one of Hive, whose plans do not."""
+    eye.run(f"CREATE TABLE {name} {stored}")
+    assert eye.begin(name).partitions == {}
+    insert = f"INSERT INTO {name} SELECT * FROM VALUES"
+    odd = "x y/%=é'\"{[*?:#"
+    assert eye.changed(
+        name, f"{insert} (1, 'a'), (2, 'b'), (3, NULL), (4, '{odd.replace(chr(39), chr(92) + chr(39))}')"
+    )
+    assert eye.before[name].partitions.keys() == parts("a", "b", None, odd)
+    assert eye.changed(name) == NOTHING
+    assert eye.changed(name, f"{insert} (5, 'b'), (6, 'c')") == parts("b", "c")
+    assert eye.changed(name, f"INSERT OVERWRITE {name} PARTITION (day = 'a') VALUES (7)") == parts("a")
+    assert eye.changed(name, f"ALTER TABLE {name} ADD PARTITION (day = 'new')") == parts("new")
+    assert eye.changed(name, f"ALTER TABLE {name} DROP PARTITION (day = 'b')", f"{insert} (8, 'b')") == parts("b")
+    assert eye.changed(name, f"ALTER TABLE {name} DROP PARTITION (day = 'new')") == parts("new")
+
+    # What other programs do.
+    home = eye.directory(name)
+    by_value = {path.name.partition("=")[2]: path for path in home.iterdir() if "=" in path.name}
+    shutil.copy(data_file(by_value["a"]), by_value["a"] / "another")
+    rewrite(data_file(by_value["__HIVE_DEFAULT_PARTITION__"]))
+    (by_value["c"] / "_hidden").write_text("of a writer", encoding="utf-8")
+    shutil.copytree(by_value["a"], home / "Day=unlisted")
+    assert eye.changed(name) == parts("a", None)
+    data_file(by_value["c"]).unlink()
+    assert eye.changed(name) == parts("c")
+    shutil.rmtree(by_value["b"])
+    assert eye.changed(name) == parts("b")
+
+    # Partitions elsewhere: outside, and at the usual place of another.
+    elsewhere = tmp_path / "a place [of] its own, with commas"
+    shutil.copytree(by_value["a"], elsewhere)
+    assert eye.changed(name, f"ALTER TABLE {name} PARTITION (day = 'a') SET LOCATION '{elsewhere}'") == parts("a")
+    shutil.copy(data_file(by_value["a"]), by_value["a"] / "of nobody")
+    assert eye.changed(name) == NOTHING
+    rewrite(data_file(elsewhere))
+    assert eye.changed(name) == parts("a")
+    moved = f"ALTER TABLE {name} PARTITION (day = 'c') SET LOCATION '{by_value['a']}'"
+    assert eye.changed(name, moved) == parts("c")
+    shutil.copy(data_file(by_value["a"]), by_value["a"] / "of c")
+    assert eye.changed(name) == parts("c")
+
+    # The same files, read as other rows; and another table.
+    assert eye.changed(name, f"ALTER TABLE {name} ADD COLUMNS (more INT)") is ANYTHING
+    eye.run(f"DROP TABLE {name}")
+    assert eye.changed(name) is ANYTHING
+    gone = eye.look(name)
+    assert (gone.observed, gone.relation) == (Snapshot("", "gone"), None)
+    shutil.rmtree(home, ignore_errors=True)
+    assert eye.changed(name, f"CREATE TABLE {name} {stored}") is ANYTHING
+
+
+def test_other_files(eye: Eye, tmp_path: Path) -> None:
+    """Formats, tables without partitions, partitions by several columns, and a place that is gone."""
+    for kind in ("orc", "csv", "json"):
+        eye.run(f"CREATE TABLE of_{kind} (id INT) USING {kind}", f"INSERT INTO of_{kind} VALUES (1)")
+        assert eye.begin(f"of_{kind}").partitions == {}
+        assert eye.changed(f"of_{kind}") == NOTHING
+        assert eye.changed(f"of_{kind}", f"INSERT INTO of_{kind} VALUES (1)") is ANYTHING
+    assert eye.changed("of_csv", "INSERT OVERWRITE of_csv VALUES (2), (2)") is ANYTHING
+    assert eye.changed("of_csv", "ALTER TABLE of_csv SET SERDEPROPERTIES ('sep' = '2')") is ANYTHING
+    assert eye.changed("of_csv", "TRUNCATE TABLE of_csv") is ANYTHING
+    assert eye.changed("of_csv") == NOTHING
+
+    place = tmp_path / "b [c] {d}*?"
+    eye.run(
+        f"CREATE TABLE placed (id INT, n INT, day DATE) USING parquet PARTITIONED BY (n, day) LOCATION '{place}'",
+        "INSERT INTO placed VALUES (1, 7, DATE'2024-01-01'), (2, 8, NULL)",
+    )
+    assert eye.begin("placed").partitions.keys() == {("7", "2024-01-01"), ("8", None)}
+    rewrite(data_file(place / "n=8" / "day=__HIVE_DEFAULT_PARTITION__"))
+    assert eye.changed("placed") == frozenset({("8", None)})
+    shutil.move(place, tmp_path / "away")
+    assert eye.changed("placed") == frozenset({("7", "2024-01-01"), ("8", None)})
+    assert rows(eye.cursor, "SELECT * FROM placed") == [], "so Spark sees a table whose place is gone"
+    shutil.move(tmp_path / "away", place)
+    assert eye.changed("placed") == frozenset({("7", "2024-01-01"), ("8", None)})
+
+
+def test_what_cannot_be_observed(eye: Eye) -> None:
+    """Neither changed nor unchanged, and said why; views are what they say."""
+    eye.run(
+        "CREATE TABLE of_jdbc USING jdbc OPTIONS (url 'jdbc:derby:memory:x;create=true', dbtable 'sys.systables')",
+        "CREATE TABLE broken (id INT, day STRING) USING parquet PARTITIONED BY (day)",
+        "INSERT INTO broken VALUES (1, 'a')",
+    )
+    assert eye.look("of_jdbc").observed == Unobserved("default.of_jdbc: tables of jdbc cannot be observed")
+    assert isinstance(eye.look("no_catalog.a.b").observed, Unobserved)
+    eye.begin("broken")
+    eye.run("ALTER TABLE broken PARTITION (day = 'a') SET LOCATION 'nofs:/x'")
+    look = eye.look("broken")
+    assert isinstance(look.observed, Unobserved)
+    assert "nofs" in look.observed.reason
+    assert look.relation is not None
+
+    eye.run("CREATE VIEW seen AS SELECT id FROM broken")
+    eye.begin("seen")
+    assert eye.look("seen").is_view
+    assert eye.changed("seen", "CREATE OR REPLACE VIEW seen AS SELECT id FROM broken") == NOTHING
+    assert eye.changed("seen", "ALTER VIEW seen AS SELECT id + 1 AS id FROM broken") is ANYTHING
+
+
+# --- Delta and Iceberg -----------------------------------------------------------------------------------
+
+
+def test_delta(eye: Eye) -> None:
+    eye.run(
+        "CREATE TABLE delt (id INT, n INT, day STRING) USING delta PARTITIONED BY (n, day) "
+        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        "INSERT INTO delt SELECT id, 1, day FROM VALUES (1, 'a'), (2, 'a'), (3, 'b'), (4, NULL) AS t(id, day)",
+    )
+    first = eye.begin("delt")
+    assert (first.default, first.state, first.partitions, first.position) == ("v1", "v1", {}, "1")
+    assert eye.changed("delt") == NOTHING
+    a, b, null = ("1", "a"), ("1", "b"), ("1", None)
+    assert eye.changed("delt", "INSERT INTO delt VALUES (5, 1, NULL), (6, 2, 'c')") == {null, ("2", "c")}
+    assert eye.changed("delt", "DELETE FROM delt WHERE id = 1") == {a}
+    assert eye.changed("delt", "UPDATE delt SET id = 9 WHERE day = 'b'") == {b}
+    merge = "MERGE INTO delt USING (SELECT 2 AS id) s ON delt.id = s.id WHEN MATCHED THEN UPDATE SET day = 'b'"
+    assert eye.changed("delt", merge) == {a, b}
+    state = eye.before["delt"].state
+    assert eye.changed("delt", "OPTIMIZE delt", "ALTER TABLE delt SET TBLPROPERTIES ('some' = 'text')") == NOTHING
+    assert eye.before["delt"].state == state
+    assert eye.before["delt"].position > first.position
+
+    # After a restart: from a stored look, or from none.
+    again = eye.another()
+    again.seed(named("delt"), first)
+    assert eye.snapshot("delt", again).changed(first) == {a, b, null, ("2", "c")}
+    assert eye.snapshot("delt", again) == eye.before["delt"]
+    assert eye.snapshot("delt", eye.another()).changed(first) is ANYTHING
+
+    # What no partition tells: other columns, other rows from of old, a log that was cleaned up, another table.
+    assert eye.changed("delt", "ALTER TABLE delt ADD COLUMNS (more INT)") is ANYTHING
+    assert eye.changed("delt", "RESTORE TABLE delt TO VERSION AS OF 1") is ANYTHING
+    position = int(eye.before["delt"].position)
+    eye.run("INSERT INTO delt VALUES (7, 1, 'a')", "INSERT INTO delt VALUES (7, 1, 'b')")
+    log = eye.directory("delt") / "_delta_log"
+    (log / f"{position + 1:020}.json").unlink()
+    assert eye.snapshot("delt", _seeded(eye, "delt")).changed(eye.before["delt"]) is ANYTHING
+    eye.begin("delt")
+    create = "CREATE TABLE delt (id INT, n INT, day STRING) USING delta PARTITIONED BY (n, day)"
+    assert eye.changed("delt", "DROP TABLE delt", create) is ANYTHING
+
+
+def _seeded(eye: Eye, table: str) -> Observer:
+    observer = eye.another()
+    observer.seed(named(table), eye.before[table])
+    return observer
+
+
+def test_delta_without_partitions(eye: Eye) -> None:
+    eye.run("CREATE TABLE whole (id INT) USING delta")
+    eye.begin("whole")
+    assert eye.changed("whole", "INSERT INTO whole VALUES (1)") is ANYTHING
+    assert eye.changed("whole", "ALTER TABLE whole SET TBLPROPERTIES ('some' = 'text')") == NOTHING
+    assert eye.changed("whole", "TRUNCATE TABLE whole") is ANYTHING
+
+
+def test_iceberg(eye: Eye) -> None:
+    table = "lake.db.ice"
+    eye.run(f"CREATE TABLE {table} (id INT, n INT, day DATE) USING iceberg PARTITIONED BY (n, day)")
+    assert eye.begin(table).partitions == {}
+    days = "VALUES (1, 1, DATE'2024-01-01'), (2, 1, DATE'2024-01-01'), (3, 2, NULL)"
+    a, null = ("1", "2024-01-01"), ("2", None)
+    assert eye.changed(table, f"INSERT INTO {table} {days}") == {a, null}
+    assert eye.changed(table) == NOTHING
+    assert eye.changed(table, f"INSERT INTO {table} VALUES (4, 3, NULL)") == {("3", None)}
+    assert eye.changed(table, f"DELETE FROM {table} WHERE id = 1") == {a}
+    properties = "('write.delete.mode' = 'merge-on-read')"
+    assert eye.changed(table, f"ALTER TABLE {table} SET TBLPROPERTIES {properties}") == NOTHING
+    assert eye.changed(table, f"INSERT INTO {table} VALUES (1, 1, DATE'2024-01-01')") == {a}
+    merge = f"MERGE INTO {table} t USING (SELECT 3 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    assert eye.changed(table, merge) == {null}
+    assert eye.changed(table, f"DELETE FROM {table} WHERE n = 3") == {("3", None)}
+    branch = f"ALTER TABLE {table} CREATE BRANCH side"
+    assert eye.changed(table, branch, f"INSERT INTO {table}.branch_side VALUES (9, 9, NULL)") == NOTHING
+    assert eye.snapshot(table, _seeded(eye, table)) == eye.before[table]
+
+    # A column that was dropped and added again is another one, and no snapshot tells.
+    assert eye.changed(table, f"ALTER TABLE {table} ADD COLUMN more INT") is ANYTHING
+    again = f"ALTER TABLE {table} ADD COLUMN more INT"
+    assert eye.changed(table, f"ALTER TABLE {table} DROP COLUMN more", again) is ANYTHING
+    # Once the table was partitioned in another way, only the whole is followed.
+    assert eye.changed(table, f"ALTER TABLE {table} ADD PARTITION FIELD bucket(2, id)") is ANYTHING
+    assert eye.changed(table, f"INSERT INTO {table} VALUES (1, 1, NULL, 1)") is ANYTHING
+    compacted = "CALL lake.system.rewrite_data_files(table => 'db.ice', options => map('rewrite-all', 'true'))"
+    assert eye.changed(table, compacted) == NOTHING
+    create = f"CREATE TABLE {table} (id INT, n INT, day DATE) USING iceberg PARTITIONED BY (n, day)"
+    assert eye.changed(table, f"DROP TABLE {table}", create) is ANYTHING
+
+
+def test_a_relation_of_delta_and_iceberg(eye: Eye) -> None:
+    """Columns are told as those of other tables are."""
+    columns = "(id INT, d DECIMAL(10,2), t TIMESTAMP, s STRING)"
+    eye.run(*(f"CREATE TABLE {name} {columns} USING {kind}" for name, kind in KINDS.items()))
+    found = {kind: eye.look(name).relation for name, kind in KINDS.items()}
+    parquet, delta, iceberg = found["parquet"], found["delta"], found["iceberg"]
+    assert parquet is not None
+    assert delta is not None
+    assert iceberg is not None
+    assert parquet.columns == delta.columns == iceberg.columns
+    assert [relation.provider for relation in (parquet, delta, iceberg)] == ["parquet", "delta", "iceberg"]
+    assert len({parquet.created, delta.created, ""}) == 3
+    assert iceberg.created == ""
+
+
+KINDS = {"col_parquet": "parquet", "col_delta": "delta", "lake.db.col_iceberg": "iceberg"}
+
+
+# --- who shares a look --------------------------------------------------------------------------------
+
+
+@dataclass
+class Answer:
+    rows: list[tuple[Any, ...]]
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class FakeSpark:
+    """A metastore with one table of files, each look at which takes as long as the test says."""
+
+    clock: float = 100.0
+    listings: list[asyncio.Future[int]] = field(default_factory=list)
+    """Each listing of files that has begun: the test ends it with the number of files, or an error."""
+    _began: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def relation(self, name: TableName) -> Relation:
+        return Relation(name, RelationKind.TABLE, created="then", provider="parquet", location="file:/t")
+
+    @contextlib.asynccontextmanager
+    async def session(self) -> AsyncIterator[FakeSpark]:
+        yield self
+
+    async def run(self, sql: str) -> Answer:
+        if "binaryFile" not in sql:
+            return Answer([])
+        listing: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        async with self._began:
+            self.listings.append(listing)
+            self._began.notify_all()
+        return Answer([("file:/t", 1, await listing, 1)])
+
+    async def begun(self, number: int) -> asyncio.Future[int]:
+        async with asyncio.timeout(10), self._began:
+            await self._began.wait_for(lambda: len(self.listings) >= number)
+        return self.listings[number - 1]
+
+
+TABLE = TableName("default", "t")
+
+
+def on_fake(check: Callable[[FakeSpark, Observer], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        fake = FakeSpark()
+        metastore: Any = fake
+        async with asyncio.timeout(10):
+            await check(fake, Observer(metastore, metastore, lambda: fake.clock))
+
+    asyncio.run(run())
+
+
+async def state(asked: asyncio.Task[dict[TableName, Look]]) -> str:
+    observed = (await asked)[TABLE].observed
+    assert isinstance(observed, Snapshot)
+    return observed.state
+
+
+def test_askers_share_looks() -> None:
+    async def check(fake: FakeSpark, observer: Observer) -> None:
+        def ask(not_before: float) -> asyncio.Task[dict[TableName, Look]]:
+            return asyncio.create_task(observer.observe([TABLE], not_before))
+
+        assert observer.due([TABLE], 0.0)
+        early = [ask(100.0), ask(50.0), ask(0.0)]
+        one = await fake.begun(1)
+        # These want a look that begins later: one for all of them, after the one that runs.
+        fake.clock = 110.0
+        late = [ask(105.0) for _ in range(3)]
+        cancelled = ask(105.0)
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        one.set_result(1)
+        states = {await state(asked) for asked in early}
+        two = await fake.begun(2)
+        two.set_result(2)
+        states |= {await state(asked) for asked in late}
+        assert len(states) == 2
+        assert len(fake.listings) == 2
+        assert not observer.due([TABLE], 110.0)
+        assert observer.due([TABLE], 110.5)
+        assert (await observer.observe([TABLE], 110.0))[TABLE].began == 110.0
+        assert len(fake.listings) == 2
+        observer.forget([TABLE])
+        assert observer.due([TABLE], 0.0)
+
+    on_fake(check)
+
+
+def test_a_touch_outdates_looks() -> None:
+    """Also one that runs, and in the very moment in which it began. The clock stands still."""
+
+    async def check(fake: FakeSpark, observer: Observer) -> None:
+        first = asyncio.create_task(observer.observe([TABLE], 0.0))
+        one = await fake.begun(1)
+        observer.touch([TABLE])
+        second = asyncio.create_task(observer.observe([TABLE], 0.0))
+        one.set_result(1)
+        before = await state(first)
+        assert observer.due([TABLE], 0.0)
+        # Touches after the asker came are not his.
+        two = await fake.begun(2)
+        observer.touch([TABLE])
+        two.set_result(2)
+        assert await state(second) != before
+        assert len(fake.listings) == 2
+        assert observer.due([TABLE], 0.0)
+
+    on_fake(check)
+
+
+def test_failures_are_looks_without_knowledge() -> None:
+    """Spark's errors are remembered like looks; that Spark is away is not."""
+
+    async def check(fake: FakeSpark, observer: Observer) -> None:
+        async def fail(number: int, error: Exception) -> Look:
+            asked = asyncio.create_task(observer.observe([TABLE], float("inf")))
+            (await fake.begun(number)).set_exception(error)
+            if isinstance(error, StatementFailed):
+                (await fake.begun(number + 1)).set_exception(error)
+            return (await asked)[TABLE]
+
+        lost = await fail(1, UpstreamLost("Spark is away."))
+        assert lost.observed == Unobserved("Spark is away.")
+        assert observer.due([TABLE], 0.0)
+        failed = await fail(2, StatementFailed("No disk."))
+        assert failed.observed == Unobserved("No disk.")
+        assert failed.relation is not None
+        assert not observer.due([TABLE], 0.0)
+        # Files that went while they were listed: the second try counts.
+        fake.clock += 1.0
+        asked = asyncio.create_task(observer.observe([TABLE], float("inf")))
+        (await fake.begun(4)).set_exception(StatementFailed("A file is gone."))
+        (await fake.begun(5)).set_result(1)
+        assert await state(asked)
+
+    on_fake(check)
+
+
+def test_seeds() -> None:
+    """The one that knows partitions, then the latest, is gone on from."""
+
+    async def check(_: FakeSpark, observer: Observer) -> None:
+        brief, early = Snapshot("i", "v9", position="9"), Snapshot("i", "v3", "v1", {("a",): "v3"}, "3")
+        late = Snapshot("i", "v4", "v1", {("a",): "v4"}, "10")
+        for seeds in ([brief, early, late], [late, early, brief], [early, late, brief]):
+            observer.forget([TABLE])
+            for seed in seeds:
+                observer.seed(TABLE, seed)
+            assert observer._tables.last[TABLE] == late
+
+    on_fake(check)
