@@ -94,6 +94,7 @@ class Server:
             self._proposer,
             self._janitor,
         )
+        self._janitor.compact = self._executor.compact
         transport = settings.upstream.transport
         service = Service(
             self._catalog,

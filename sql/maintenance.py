@@ -57,20 +57,31 @@ PLACE = "{}"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a public view shows: rows of `versions`, but for partitions that a later one of them wrote anew."""
+    """What a public view shows: rows of the versions in `ranges`, but for partitions that a later one wrote anew."""
 
     number: int
     """The current version."""
-    versions: tuple[int, ...]
-    """Ascending, `number` last."""
+    ranges: tuple[tuple[int, int], ...]
+    """First and last version of each, ascending; `number` is the last of all. Every version between was published:
+    rows of any other may still come, from a refresh that failed or was cut off."""
     hidden: Mapping[int, frozenset[PartitionKey]] = field(default_factory=dict)
 
     @classmethod
     def only(cls, version: int) -> Shown:
-        return cls(version, (version,))
+        return cls(version, ((version, version),))
+
+    def followed_by(self, version: int) -> Shown:
+        """With all rows of a further version."""
+        *before, (first, last) = self.ranges
+        if version == last + 1:
+            return Shown(version, (*before, (first, version)), self.hidden)
+        return Shown(version, (*self.ranges, (version, version)), self.hidden)
+
+    def has(self, version: int) -> bool:
+        return any(first <= version <= last for first, last in self.ranges)
 
     def shows(self, version: int, key: PartitionKey) -> bool:
-        return version in self.versions and key not in self.hidden.get(version, ())
+        return self.has(version) and key not in self.hidden.get(version, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +185,12 @@ def _shown(storage: TableName, columns: Sequence[str], shown: Shown, layout: Sto
 
 
 def _predicate(shown: Shown, layout: StorageLayout) -> str:
-    """Spark prunes partitions by it, together with the reader's own filter. The list of versions reaches the
-    metastore; what is hidden is sorted out by Spark, and grouped by version so that each group is one set."""
-    if shown.versions == (shown.number,) and not shown.hidden:
+    """Spark prunes partitions by it, together with the reader's own filter. The ranges of versions reach the metastore;
+    what is hidden is sorted out by Spark, and grouped by version so that each group is one set."""
+    if shown == Shown.only(shown.number):
         return f"{VERSION_COLUMN} = {shown.number}"
-    listed = ", ".join(map(str, shown.versions))
-    predicate = f"{VERSION_COLUMN} <= {shown.number} AND {VERSION_COLUMN} IN ({listed})"
+    ranges = " OR ".join(f"{VERSION_COLUMN} BETWEEN {first} AND {last}" for first, last in shown.ranges)
+    predicate = f"{VERSION_COLUMN} <= {shown.number} AND ({ranges})"
     if shown.hidden:
         groups = " ".join(
             f"WHEN {version} THEN {_none_of(keys, layout)}" for version, keys in sorted(shown.hidden.items())
@@ -203,7 +214,7 @@ def _none_of(keys: Iterable[PartitionKey], layout: StorageLayout) -> str:
 _NAME = r"`(?:[^`]|``)*`"
 _SHOWN = re.compile(
     rf"SELECT {_NAME}(?: AS {_NAME})?(?:, {_NAME}(?: AS {_NAME})?)* FROM (?:({_NAME})\.)?({_NAME})\.({_NAME}) "
-    rf"WHERE {VERSION_COLUMN} (?:= (\d+)|<= (\d+) AND {VERSION_COLUMN} IN \([\d, ]+\)"
+    rf"WHERE {VERSION_COLUMN} (?:= (\d+)|<= (\d+) AND \({VERSION_COLUMN} BETWEEN [^()]+\)"
     rf"(?: AND CASE {VERSION_COLUMN} .* END)?)",
     re.DOTALL,
 )

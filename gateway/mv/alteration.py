@@ -253,8 +253,8 @@ def _check_partitioning(before: MaterializedView, after: MaterializedView) -> No
         ) from error
     if layout.key != after.layout.key:
         raise DefinitionRefused(
-            f"The partitions of materialized view {before.name} are named by its partition_date_format. Create the view "
-            f"anew with CREATE OR REPLACE to change it.",
+            f"The partitions of materialized view {before.name} are named by its partition_date_format. Create the "
+            f"view anew with CREATE OR REPLACE to change it.",
             sqlstate="55000",
         )
 

@@ -180,6 +180,21 @@ class Executor:
             return None
         return error
 
+    async def compact(self, view_id: str) -> None:
+        """Shortens what the public view says, after replaced partitions were dropped. No row is touched, and no reader
+        sees a difference. Raises what Spark raises."""
+        entry = self._catalog.find(view_id)
+        if entry is None or not entry.view.current.shown.hidden:
+            return
+        async with entry.lock, self._sessions.session() as session:
+            current = entry.view.current
+            present = await self._proposer.present(entry.view)
+            shown = current.manifest.shown(current.shown, present)
+            if shown == current.shown or entry.uncertain or self._catalog.find(view_id) is not entry:
+                return
+            await session.run(plan_publish(entry.view, shown).sql)
+            entry.view = replace(entry.view, current=replace(current, shown=shown))
+
     @asynccontextmanager
     async def at_spark(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
         """A session in which the view's partitions have the keys that refreshes give them."""

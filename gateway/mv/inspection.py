@@ -86,15 +86,31 @@ class Inspector:
                 observed[base] = snapshot_of(entry.view)
         return Inspection(observed, looks)
 
-    def followed(self, view: MaterializedView, inspection: Inspection) -> Followed | None:
-        """What the view's partitions follow, as things are today; None where they follow nothing."""
-        if not view.layout.partitioned or any(isinstance(look, Unobserved) for look in inspection.observed.values()):
-            # Then everything is written anyway; it is not told what the table looks like.
+    def followed(self, view: MaterializedView, before: MaterializedView, inspection: Inspection) -> Followed | None:
+        """What the view's partitions follow, as things are today; None where they follow nothing any more. `before` is
+        the view as it was refreshed last.
+
+        CREATE has decided it. It is decided anew where the definition may mean something else: it reads other things,
+        a Spark view on the way was replaced, or the followed table was.
+        """
+        blind = any(isinstance(look, Unobserved) for look in inspection.observed.values())
+        if not view.layout.partitioned or blind:
+            # In the blind everything is written anyway.
+            return view.followed
+        found = drift(view, inspection.observed)
+        replaced = any(look.is_view and base_key(table) in found.tables for table, look in inspection.looks.items())
+        same_sources = (view.tables, view.views) == (before.tables, before.views)
+        if view.followed and same_sources and not replaced and not found.wholly:
             return view.followed
         try:
-            return self.following(view, view.clauses.partitioning, inspection.looks)
+            following = self.following(view, view.clauses.partitioning, inspection.looks)
         except CannotFollow:
             return None
+        texts = [view.query, *(look.relation.view_text for look in inspection.looks.values() if look.relation)]
+        if following != view.followed and any("*" in text for text in texts):
+            # A star stands for the columns of when the view was created, and those of today may be others.
+            return None
+        return following
 
     def following(
         self, view: MaterializedView, partitioning: Partitioning | None, looks: Mapping[TableName, Look]
@@ -114,6 +130,10 @@ class Inspector:
             return Followed(below.id, found.column, 0, below.layout.kind, found.expression)
         columns = [column.lower() for column in sources[found.table].partition_columns]
         kind = _kinds(looks[found.table]).get(found.column.lower(), "string")
+        if kind in {"float", "double"}:
+            raise CannotFollow(
+                f"the partition column {found.column} is of the type {kind}, whose zeros are equal and yet two"
+            )
         return Followed(
             base_key(found.table), found.column, columns.index(found.column.lower()), kind, found.expression
         )

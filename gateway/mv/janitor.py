@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import count
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 30.0
 """After a failed drop: Spark may be starting anew."""
+COMPACTED_FROM = 100
+"""Partitions that a public view names to leave them out, when it is worth a statement to shorten it."""
 DROPPED_TOGETHER = 500
 """Partitions in one statement."""
 LATE_SECONDS = 600.0
@@ -66,6 +68,8 @@ class Janitor:
         self._lock_of = lock_of
         self._kept = kept
         self._retention = retention_seconds
+        self.compact: Callable[[str], Awaitable[None]] = _nothing
+        """Called for a view of which much was dropped that its readers had to leave out."""
         self._clock = clock
         self._sequence = count(1)
         self._reads: dict[int, Read] = {}
@@ -162,12 +166,19 @@ class Janitor:
         for start in range(0, len(unneeded), DROPPED_TOGETHER):
             some = unneeded[start : start + DROPPED_TOGETHER]
             await self._metastore.run(maintenance.drop_partitions(leftover.storage, some, kept.layout))
+        if sum(map(len, kept.shown.hidden.values())) >= COMPACTED_FROM:
+            await self.compact(retired.view_id)
         async with self._lock_of(retired.view_id):
             found = await self._metastore.properties(leftover.storage)
             gone = stored.versions(found) - {kept.shown.number, kept.writing}
             keys = [key for number in gone for key in stored.version_keys(found, number)]
-            if keys and self._kept(retired.view_id) == kept:
+            now = self._kept(retired.view_id)
+            if keys and now and (now.shown.number, now.writing) == (kept.shown.number, kept.writing):
                 await self._metastore.run(maintenance.unset_properties(leftover.storage, keys))
+
+
+async def _nothing(_: str) -> None:
+    pass
 
 
 async def stored_partitions(metastore: Metastore, storage: TableName) -> list[tuple[int, PartitionKey]]:

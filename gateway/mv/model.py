@@ -87,17 +87,13 @@ class Manifest:
         """After `version` wrote these partitions anew."""
         return Manifest(self.default, {**self.exceptions, **dict.fromkeys(keys, version)})
 
-    def shown(self, number: int, present: Iterable[tuple[int, PartitionKey]]) -> Shown:
-        """What the public view of version `number` must show of the storage's partitions that are `present`."""
+    def shown(self, shown: Shown, present: Iterable[tuple[int, PartitionKey]]) -> Shown:
+        """`shown` without what the manifest leaves out of the storage's partitions that are `present`."""
         hidden: dict[int, set[PartitionKey]] = {}
-        versions = {number}
         for version, key in present:
-            if self.writer(key) == version:
-                versions.add(version)
-            else:
+            if self.writer(key) != version and shown.has(version):
                 hidden.setdefault(version, set()).add(key)
-        kept = {version: frozenset(keys) for version, keys in hidden.items() if version in versions}
-        return Shown(number, tuple(sorted(versions)), kept)
+        return replace(shown, hidden={version: frozenset(keys) for version, keys in hidden.items()})
 
 
 @dataclass(frozen=True, slots=True)

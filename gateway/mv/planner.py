@@ -47,7 +47,10 @@ class RefreshPlan:
         """What the public view shows then; `present` are the partitions that the storage has."""
         if not self.view.layout.partitioned:
             return Shown.only(self.version)
-        return self.manifest.shown(self.version, present)
+        before = self.view.current.shown
+        everything = self.chosen.everything or not self.view.built
+        shown = Shown.only(self.version) if everything else before.followed_by(self.version)
+        return self.manifest.shown(shown, present)
 
 
 def plan_refresh(

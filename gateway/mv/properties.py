@@ -191,7 +191,7 @@ def _written_manifest(manifest: Manifest) -> list[Any]:
 
 def _written_shown(shown: Shown) -> list[Any]:
     hidden = [[version, sorted(keys, key=repr)] for version, keys in sorted(shown.hidden.items())]
-    return [list(shown.versions), hidden]
+    return [list(shown.ranges), hidden]
 
 
 def _written_snapshot(snapshot: Snapshot) -> list[Any]:
@@ -294,7 +294,7 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
     """A stored version. One that an earlier Freshgate wrote says nothing of its contents, so it counts as stale."""
     record: dict[str, Any] = json.loads(_required(properties, f"version.{number}"))
     default, exceptions = record.get("manifest", [number, []])
-    versions, hidden = record.get("shown", [[number], []])
+    ranges, hidden = record.get("shown", [[[number, number]], []])
     return Version(
         number=number,
         started_at=record["started_at"],
@@ -302,7 +302,11 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
         method=record["method"],
         watermark=Watermark(record["events"], record["views"]),
         manifest=Manifest(default, {key: version for version, keys in exceptions for key in keys}),
-        shown=Shown(number, tuple(versions), {version: frozenset(keys) for version, keys in hidden}),
+        shown=Shown(
+            number,
+            tuple((first, last) for first, last in ranges),
+            {version: frozenset(keys) for version, keys in hidden},
+        ),
         contents=Contents(
             _read_snapshot(record.get("followed")),
             tuple(

@@ -77,7 +77,7 @@ class Proposer:
         """`view` has what the definition reads today, `before` what it read when it was refreshed last. Raises what
         Spark raises."""
         inspection = await self._inspector.inspect(view, cause.not_before)
-        view = replace(view, followed=self._inspector.followed(view, inspection))
+        view = replace(view, followed=self._inspector.followed(view, before, inspection))
         found = _found(view, before, cause, drift(view, inspection.observed))
         single = bool(cause.partitions) and view.followed is not None and not found.wholly and not found.unobserved
         if found.none and not single:

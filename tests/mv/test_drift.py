@@ -159,11 +159,19 @@ def test_a_view_shows_what_the_manifest_says(
     default: int, exceptions: dict[PartitionKey, int], present: frozenset[tuple[int, PartitionKey]]
 ) -> None:
     manifest = Manifest(default, exceptions)
-    shown = manifest.shown(6, present)
+    shown = manifest.shown(Shown(5, ((1, 5),)).followed_by(6), present)
+    assert shown.ranges == ((1, 6),)
     for version, key in present:
         assert shown.shows(version, key) == (manifest.writer(key) == version)
     assert shown.shows(6, "new")
     assert not shown.shows(NEVER_BUILT, None)
+
+
+def test_versions_that_were_never_published_are_not_shown() -> None:
+    """Version 3 failed: its rows may come late."""
+    shown = Shown.only(1).followed_by(2).followed_by(4)
+    assert shown.ranges == ((1, 2), (4, 4))
+    assert [version for version in range(6) if shown.has(version)] == [1, 2, 4]
 
 
 def test_a_version_without_contents_is_not_taken_for_fresh() -> None:

@@ -68,7 +68,7 @@ bare_versions = st.builds(
     shown=st.builds(
         Shown,
         numbers,
-        st.lists(numbers, min_size=1, max_size=3).map(tuple),
+        st.lists(st.tuples(numbers, numbers), min_size=1, max_size=3).map(tuple),
         st.dictionaries(numbers, st.frozensets(keys, min_size=1, max_size=3), max_size=2),
     ),
     contents=contents,

@@ -16,7 +16,7 @@ VIEW = TableName("sales", "daily totals")
 STORAGE = TableName("freshgate_storage", "sales__daily__0a1b2c3d")
 DEFINITION = TableName("freshgate_storage", "sales__daily__0a1b2c3d__definition")
 BY_DAY = StorageLayout("a", "date", "{}", holds_column=True)
-SEVERAL = Shown(3, (1, 3), {1: frozenset({"2024-01-01", None})})
+SEVERAL = Shown(3, ((1, 1), (3, 3)), {1: frozenset({"2024-01-01", None})})
 SOME = Selection(frozenset({"2024-01-01", None}), all_but=False)
 
 folded = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=8).filter(
@@ -48,7 +48,8 @@ def test_what_is_published_reads_back(
 ) -> None:
     storage = TableName(database, table, catalog)
     layout = StorageLayout(columns[0], "int", "{}", holds)
-    text = maintenance.publish(VIEW, storage, columns, Shown(max(versions), tuple(sorted(versions)), hidden), layout)
+    shown = Shown(max(versions), tuple((version, version) for version in sorted(versions)), hidden)
+    text = maintenance.publish(VIEW, storage, columns, shown, layout)
     query = text.removeprefix(f"ALTER VIEW {VIEW.quoted} AS ")
     assert maintenance.read_published(query) == (storage, max(versions))
 
@@ -62,8 +63,8 @@ def test_what_is_published_reads_back(
         "SELECT `a`, 1 FROM `s`.`t` WHERE freshgate_version = 1",
         "SELECT `a` FROM `t` WHERE freshgate_version = 1",
         "SELECT `a` FROM `s`.`t` WHERE freshgate_version <= 1",
-        "SELECT `a` FROM `s`.`t` WHERE freshgate_version <= 1 AND freshgate_version IN (1) OR 1 = 1",
-        "SELECT `a` FROM `s`.`t` WHERE freshgate_version = 1 AND freshgate_version IN (1)",
+        "SELECT `a` FROM `s`.`t` WHERE freshgate_version <= 1 AND (freshgate_version BETWEEN 1 AND 1) OR 1 = 1",
+        "SELECT `a` FROM `s`.`t` WHERE freshgate_version = 1 AND (freshgate_version BETWEEN 1 AND 1)",
     ],
 )
 def test_another_view_is_not_read_as_published(text: str) -> None:
