@@ -100,6 +100,9 @@ class Catalog:
         """With how many hold a lock or wait for it."""
         self.on_touch: Callable[[Iterable[TableName]], None] = lambda _: None
         """Told which tables a statement may have changed."""
+        self.on_forget: Callable[[Iterable[TableName]], None] = lambda _: None
+        """Told which tables no view reads any more."""
+        self._read: frozenset[TableName] = frozenset()
         self.storage_database = storage_database
         self.writes = OpenWrites()
         self.view_words: frozenset[str] = frozenset()
@@ -426,6 +429,9 @@ class Catalog:
             for table in entry.view.triggers:
                 dependents.setdefault(table, set()).add(entry.view.id)
         self._dependents = {table: frozenset(ids) for table, ids in dependents.items()}
+        read = frozenset(table for entry in self._entries.values() for table in entry.view.tables)
+        self.on_forget(self._read - read)
+        self._read = read
         self.view_words = frozenset({self.storage_database, *(name.table for name in self._by_name)})
         self.table_words = frozenset(word for table in dependents for word in (table.table, table.database))
 

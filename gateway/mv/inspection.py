@@ -51,7 +51,7 @@ class Inspector:
         self._probe_seconds = probe_seconds
         self._clock = clock
         self._now_ms = now_ms
-        catalog.on_touch = observer.touch
+        catalog.on_touch, catalog.on_forget = observer.touch, observer.forget
 
     def due(self, view_ids: Iterable[str]) -> bool:
         """Whether `check` would have to ask Spark."""
