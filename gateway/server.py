@@ -84,7 +84,7 @@ class Server:
         self._schemas = Schemas(self._catalog, metastore, settings.views.scan_interval)
         observer = Observer(metastore, self._looks)
         self._inspector = Inspector(self._catalog, self._relations, observer, settings.staleness.probe_interval)
-        self._proposer = Proposer(metastore, self._inspector)
+        self._proposer = Proposer(metastore, self._short, self._inspector, settings.storage.definition_characters)
         self._executor = Executor(
             self._catalog,
             self._relations,

@@ -420,19 +420,27 @@ def explain_definition(definition: TableName) -> str:
     return f"EXPLAIN EXTENDED SELECT * FROM {definition.quoted}"
 
 
-def drop_partitions(storage: TableName, partitions: Iterable[tuple[int, PartitionKey]], layout: StorageLayout) -> str:
-    """Rows and files of at least one partition; those that are not there are passed over."""
-    listed = ", ".join(f"PARTITION ({_spec(version, key, layout)})" for version, key in partitions)
+def drop_versions(storage: TableName, versions: Iterable[int]) -> str:
+    """All partitions of at least one version."""
+    listed = ", ".join(f"PARTITION ({VERSION_COLUMN} = {version})" for version in versions)
+    if not listed:
+        raise ValueError("no version to drop")
+    return f"ALTER TABLE {storage.quoted} DROP IF EXISTS {listed}"
+
+
+def drop_partitions(storage: TableName, partitions: Iterable[tuple[int, PartitionKey]]) -> str:
+    """Rows and files of at least one partition of the view's own; those that are not there are passed over."""
+    listed = ", ".join(
+        f"PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)} = {_value(key)})"
+        for version, key in partitions
+    )
     if not listed:
         raise ValueError("no partition to drop")
     return f"ALTER TABLE {storage.quoted} DROP IF EXISTS {listed}"
 
 
-def _spec(version: int, key: PartitionKey, layout: StorageLayout) -> str:
-    spec = f"{VERSION_COLUMN} = {version}"
-    if layout.partitioned:
-        spec += f", {quote(PARTITION_COLUMN)} = {'NULL' if key is None else safe_literal(key)}"
-    return spec
+def _value(key: PartitionKey) -> str:
+    return "NULL" if key is None else safe_literal(key)
 
 
 def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:

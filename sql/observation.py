@@ -132,7 +132,7 @@ HARMLESS_OPERATIONS = frozenset({"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
 """What Delta calls the commits that have a new description of the table, but of the same columns."""
 _ACTIONS = (
     "add STRUCT<partitionValues: MAP<STRING, STRING>, dataChange: BOOLEAN>, "
-    "remove STRUCT<partitionValues: MAP<STRING, STRING>, dataChange: BOOLEAN>, "
+    "remove STRUCT<partitionValues: MAP<STRING, STRING>, dataChange: BOOLEAN, extendedFileMetadata: BOOLEAN>, "
     "metaData STRUCT<id: STRING>, commitInfo STRUCT<operation: STRING>"
 )
 
@@ -154,7 +154,8 @@ def delta_commits(location: str, first: int, last: int) -> str:
     names = ",".join(f"{version:020}" for version in range(first, last + 1))
     source = f"text.{_path(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
     file = (
-        "coalesce(action.add, named_struct('partitionValues', action.remove.partitionValues, "
+        "coalesce(action.add, named_struct("
+        "'partitionValues', IF(action.remove.extendedFileMetadata, action.remove.partitionValues, NULL), "
         "'dataChange', action.remove.dataChange))"
     )
     changes = "(action.add IS NOT NULL OR action.remove IS NOT NULL) AND coalesce(file.dataChange, true)"
@@ -174,18 +175,17 @@ def delta_commits(location: str, first: int, last: int) -> str:
 def delta_values(pairs: str | None, columns: Sequence[str]) -> Values | None:
     """The values that a commit tells of a partition; None where they cannot be told.
 
-    Under column mapping the names are not the columns': then only a single one can be told.
+    A removed file's values that are NULL are left out. Under column mapping the names are not the columns': then only
+    a single one can be told.
     """
     if pairs is None:
         return None
     told: Mapping[str, str | None] = {name.lower(): value or None for name, value in json.loads(pairs)}
-    if len(told) != len(columns):
-        return None
-    if len(columns) == 1:
+    if len(columns) == 1 and len(told) == 1:
         return tuple(told.values())
-    if any(column.lower() not in told for column in columns):
-        return None
-    return tuple(told[column.lower()] for column in columns)
+    if told.keys() <= {column.lower() for column in columns}:
+        return tuple(told.get(column.lower()) for column in columns)
+    return None
 
 
 # --- Iceberg -----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from gateway.mv.history import History
 from gateway.mv.model import Freshness, MaterializedView, Staleness, Version
 from gateway.mv.ports import Metastore
 from sql import maintenance
-from sql.maintenance import PartitionKey, Shown, StorageLayout
+from sql.maintenance import PartitionKey, Shown
 from sql.names import TableName
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,6 @@ class Kept:
 
     shown: Shown
     writing: int | None
-    layout: StorageLayout
 
     def needs(self, version: int, key: PartitionKey) -> bool:
         return version == self.writing or self.shown.shows(version, key)
@@ -146,7 +145,7 @@ class Catalog:
         entry = self._entries.get(view_id)
         if entry is None or entry.uncertain:
             return None
-        return Kept(entry.view.current.shown, entry.writing, entry.view.layout)
+        return Kept(entry.view.current.shown, entry.writing)
 
     def find(self, view_id: str) -> Entry | None:
         return self._entries.get(view_id)

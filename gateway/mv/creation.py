@@ -28,12 +28,13 @@ from gateway.errors import (
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry, Leftover, definition_of, enter
 from gateway.mv.drift import next_contents
-from gateway.mv.executor import TIME_ZONE, VERSIONS_RESERVED, Executor, Report, in_words_of
+from gateway.mv.executor import VERSIONS_RESERVED, Executor, Report, in_words_of
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.layout import storage_layout
 from gateway.mv.model import NEVER_BUILT, Cause, MaterializedView, Version, Watermark
 from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
+from gateway.mv.proposal import TIME_ZONE
 from gateway.mv.relations import Relations, Sources, definition_reads
 from gateway.mv.rights import Rights
 from gateway.mv.schemas import schemas_seen, sql_type

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -29,7 +28,7 @@ from gateway.mv.model import (
 )
 from gateway.mv.planner import RefreshPlan, plan_publish
 from gateway.mv.ports import Sessions, SqlSession
-from gateway.mv.proposal import Proposal, Proposer, asked_for
+from gateway.mv.proposal import Proposal, Proposer, asked_for, in_time_zone
 from gateway.mv.relations import Relations, definition_reads
 from gateway.mv.schemas import Schemas, schemas_seen
 from sql import maintenance
@@ -48,7 +47,6 @@ GONE = frozenset({"42P01", "42704", "42703", "51024"})
 or a view's column with the type it had."""
 
 GONE_SECONDS = 30.0
-TIME_ZONE = "spark.sql.session.timeZone"
 
 Report = Callable[[str], None]
 """Takes one line for the log of the operation that waits."""
@@ -186,7 +184,8 @@ class Executor:
         entry = self._catalog.find(view_id)
         if entry is None or not entry.view.current.shown.hidden:
             return
-        async with entry.lock, self._sessions.session() as session:
+        # The session first, here and everywhere: a refresh of the view holds one when it comes to the lock.
+        async with self._sessions.session() as session, entry.lock:
             current = entry.view.current
             present = await self._proposer.present(entry.view)
             shown = current.manifest.shown(current.shown, present)
@@ -195,17 +194,11 @@ class Executor:
             await session.run(plan_publish(entry.view, shown).sql)
             entry.view = replace(entry.view, current=replace(current, shown=shown))
 
-    @asynccontextmanager
-    async def at_spark(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
-        """A session in which the view's partitions have the keys that refreshes give them."""
-        async with self._sessions.session() as session, in_time_zone(session, view.layout.time_zone):
-            yield session
-
     async def empty(self, view_id: str, cause: Cause) -> None:
         """Takes the view's rows away: it counts as never built. Raises what Spark raises."""
         entry = self._catalog.entry(view_id)
         await self.stop(view_id)
-        async with entry.lock, self._sessions.session() as session:
+        async with self._sessions.session() as session, entry.lock:
             now = self._now_ms()
             version = Version.whole(NEVER_BUILT, now, now, Watermark(entry.ledger.watermark))
             contains, mark, reserved = entry.ledger.events, entry.ledger.events, entry.view.versions_reserved
@@ -316,16 +309,16 @@ class Executor:
 
     async def _save_history(self, entry: Entry) -> None:
         """Stores what became of failed tasks; where that fails, it goes with the next change."""
-        async with entry.lock:
-            tasks = entry.history.take_unsaved()
-            if not tasks or not entry.recorded or self._catalog.find(entry.view.id) is not entry:
-                return
-            try:
-                async with self._sessions.session() as session:
+        if not entry.history.unsaved or not entry.recorded:
+            return
+        try:
+            async with self._sessions.session() as session, entry.lock:
+                tasks = entry.history.take_unsaved()
+                if tasks and self._catalog.find(entry.view.id) is entry:
                     await session.run(maintenance.set_properties(entry.view.storage, tasks))
-                entry.history.saved(tasks)
-            except FreshgateError as error:
-                log.info("the tasks of %s are not stored yet: %s", entry.view.name, error)
+                    entry.history.saved(tasks)
+        except FreshgateError as error:
+            log.info("the tasks of %s are not stored yet: %s", entry.view.name, error)
 
     def _keep(self, work: Coroutine[None, None, None]) -> None:
         """Does the work in the background; the loop itself holds tasks only weakly."""
@@ -390,20 +383,30 @@ class Executor:
     def _nothing_to_do(self, work: _Work, proposal: Proposal) -> None:
         """What was noted, or seen, has changed nothing that the view shows."""
         entry = work.entry
-        done = replace(
-            work.task,
-            status=TaskStatus.SUCCESS,
-            mode=RefreshMode.NOT_REFRESH,
-            finished_at=self._now_ms(),
-            reason="nothing that it shows has changed",
-        )
-        entry.history.end(work.number, done)
+        self._end_unchanged(entry, work.number, work.task)
         current = replace(entry.view.current, contents=proposal.contents(entry.view.current.number))
         # In memory only: after a restart it is found out once more.
         entry.view = replace(entry.view, current=current)
         entry.ledger.publish(work.start.contains)
         entry.drift, entry.fresh_at = None, work.start.at
         self._tell(entry.view, f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
+
+    def note_unchanged(self, view_id: str, cause: Cause) -> None:
+        """A look has shown that noted writes changed nothing: that was the whole refresh."""
+        entry = self._catalog.find(view_id)
+        if entry is not None:
+            number, task = self.begin_task(entry, cause)
+            self._end_unchanged(entry, number, task)
+
+    def _end_unchanged(self, entry: Entry, number: int, task: Task) -> None:
+        done = replace(
+            task,
+            status=TaskStatus.SUCCESS,
+            mode=RefreshMode.NOT_REFRESH,
+            finished_at=self._now_ms(),
+            reason="nothing that it shows has changed",
+        )
+        entry.history.end(number, done)
 
     async def first_write(self, view: MaterializedView, session: SqlSession) -> None:
         """Writes the rows of a new view's version."""
@@ -537,19 +540,6 @@ class Executor:
 def in_words_of(view: TableName, definition: TableName, message: str) -> str:
     """Spark's message with the view's name for that of its definition, which no user has ever seen."""
     return message.replace(definition.quoted, view.quoted).replace(str(definition), str(view))
-
-
-@asynccontextmanager
-async def in_time_zone(session: SqlSession, time_zone: str) -> AsyncIterator[None]:
-    """In that time zone, where one is given: what partition a moment lies in depends on it."""
-    if not time_zone:
-        yield
-        return
-    await session.run(f"SET {TIME_ZONE}={time_zone}")
-    try:
-        yield
-    finally:
-        await session.run(f"RESET {TIME_ZONE}")
 
 
 def _stopped(view: MaterializedView) -> RefreshFailed:

@@ -60,10 +60,16 @@ class Inspector:
             for entry in self._below(view_ids)
         )
 
-    async def check(self, view_ids: Iterable[str], not_before: float | None = None) -> None:
+    async def check(self, view_ids: Iterable[str], not_before: float | None = None) -> list[str]:
         """Finds out whether the views, and those below them, are fresh. Looks may be as old as each view's
-        probe_interval, or must have begun at `not_before`. Never raises: what cannot be looked at is not fresh."""
-        await asyncio.gather(*(self._check(entry, not_before) for entry in self._below(view_ids)))
+        probe_interval, or must have begun at `not_before`. What cannot be looked at is not fresh. Raises what the
+        metastore raises when it is asked what names mean.
+
+        Returns the ids of views that were stale because of noted writes which turned out to have changed nothing.
+        """
+        entries = self._below(view_ids)
+        cleared = await asyncio.gather(*(self._check(entry, not_before) for entry in entries))
+        return [entry.view.id for entry, unchanged in zip(entries, cleared, strict=True) if unchanged]
 
     def seed(self) -> None:
         """Tells the observer what the catalog knows of tables, after a start."""
@@ -148,10 +154,10 @@ class Inspector:
         seconds = view_properties.probe_seconds(view.properties)
         return view.tables, self._clock() - (self._probe_seconds if seconds is None else seconds)
 
-    async def _check(self, entry: Entry, not_before: float | None) -> None:
+    async def _check(self, entry: Entry, not_before: float | None) -> bool:
         view = entry.view
         if not view.built or entry.uncertain:
-            return
+            return False
         contains, now = entry.ledger.events, self._now_ms()
         oldest = self._wanted(view)[1] if not_before is None else not_before
         inspection = await self.inspect(view, oldest)
@@ -159,16 +165,18 @@ class Inspector:
         sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
         if entry.view.current is not view.current:
             # A refresh was published meanwhile; it has looked, too.
-            return
+            return False
         found = drift(view, inspection.observed)
         moved = _moved(view, sources)
         if moved:
             found = Drift(wholly=found.tables | moved, unobserved=found.unobserved)
         entry.drift = None if found.none else found
-        if found.none:
-            # What was noted changed nothing.
-            entry.ledger.publish(max(contains, entry.ledger.contains))
-            entry.fresh_at = now
+        if not found.none:
+            return False
+        was_stale = entry.ledger.stale
+        entry.ledger.publish(max(contains, entry.ledger.contains))
+        entry.fresh_at = now
+        return was_stale and not entry.ledger.stale
 
     def _forget_views(self, view: MaterializedView, inspection: Inspection) -> None:
         """A Spark view that was replaced past the gateway may read other tables."""

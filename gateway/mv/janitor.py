@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import count
@@ -163,9 +163,8 @@ class Janitor:
             for partition in present
             if not kept.needs(*partition) and not any(shown.shows(*partition) for shown in waiting if shown)
         ]
-        for start in range(0, len(unneeded), DROPPED_TOGETHER):
-            some = unneeded[start : start + DROPPED_TOGETHER]
-            await self._metastore.run(maintenance.drop_partitions(leftover.storage, some, kept.layout))
+        for drop in _drops(leftover.storage, unneeded, {version for version, _ in set(present) - set(unneeded)}):
+            await self._metastore.run(drop)
         if sum(map(len, kept.shown.hidden.values())) >= COMPACTED_FROM:
             await self.compact(retired.view_id)
         async with self._lock_of(retired.view_id):
@@ -175,6 +174,16 @@ class Janitor:
             now = self._kept(retired.view_id)
             if keys and now and (now.shown.number, now.writing) == (kept.shown.number, kept.writing):
                 await self._metastore.run(maintenance.unset_properties(leftover.storage, keys))
+
+
+def _drops(storage: TableName, unneeded: list[tuple[int, PartitionKey]], needed: set[int]) -> Iterator[str]:
+    """Statements that drop partitions; a version of which nothing is needed goes as one."""
+    whole = sorted({version for version, _ in unneeded} - needed)
+    if whole:
+        yield maintenance.drop_versions(storage, whole)
+    single = [partition for partition in unneeded if partition[0] in needed]
+    for start in range(0, len(single), DROPPED_TOGETHER):
+        yield maintenance.drop_partitions(storage, single[start : start + DROPPED_TOGETHER])
 
 
 async def _nothing(_: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -11,12 +12,15 @@ from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import stored_partitions
 from gateway.mv.model import Cause, Contents, MaterializedView
 from gateway.mv.partitions import Partition, of_key
-from gateway.mv.planner import RefreshPlan, plan_refresh, window_of_column, window_of_key
-from gateway.mv.ports import Metastore, SqlSession
+from gateway.mv.planner import RefreshPlan, plan_publish, plan_refresh, window_of_column, window_of_key
+from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.snapshot import PartitionValues, Snapshot
 from sql import maintenance, view_properties
 from sql.maintenance import PartitionKey, Selection
 
+TIME_ZONE = "spark.sql.session.timeZone"
+NAMED_MIN = 200
+"""Partitions that a public view names, from which on it is worth to look how long its text becomes."""
 KEYS_TOGETHER = 2_000
 """Values in one question for their keys."""
 
@@ -65,9 +69,13 @@ class Proposal:
 class Proposer:
     """Asks Spark for no more than the view's own partitions, and what partitions of a base table lead to."""
 
-    def __init__(self, metastore: Metastore, inspector: Inspector) -> None:
+    def __init__(
+        self, metastore: Metastore, sessions: Sessions, inspector: Inspector, view_characters_max: int
+    ) -> None:
         self._metastore = metastore
+        self._sessions = sessions
         self._inspector = inspector
+        self._view_characters_max = view_characters_max
         self.renew_listing = True
         """Whether Spark's sessions may hold old file listings; the safe answer until Spark was asked."""
 
@@ -100,7 +108,25 @@ class Proposer:
             known=frozenset(keys.of.values()),
             left=left,
         )
-        return Proposal(view, plan, inspection, keys)
+        return Proposal(view, await self._short_enough(plan), inspection, keys)
+
+    async def _short_enough(self, plan: RefreshPlan) -> RefreshPlan:
+        """The plan; or one that recomputes everything, where the metastore would not take a public view that names so
+        many replaced partitions."""
+        hidden = sum(map(len, plan.view.current.shown.hidden.values()))
+        if plan.chosen.everything or (not plan.chosen.all_but and len(plan.chosen.keys) + hidden < NAMED_MIN):
+            return plan
+        present = [*await self.present(plan.view), *((plan.version, key) for key in plan.chosen.keys)]
+        if len(plan_publish(plan.view, plan.shown(present)).sql) <= self._view_characters_max:
+            return plan
+        said = f"{plan.reason}; too many partitions to name them in a view"
+        return plan_refresh(plan.view, plan.version, said, renew_listing=self.renew_listing)
+
+    @asynccontextmanager
+    async def session_for(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
+        """A session in which the view's partitions have the keys that refreshes give them."""
+        async with self._sessions.session() as session, in_time_zone(session, view.layout.time_zone):
+            yield session
 
     def first(self, view: MaterializedView, version: int) -> RefreshPlan:
         """The plan of a view that has no rows yet."""
@@ -184,6 +210,19 @@ class Proposer:
             answer = await session.run(maintenance.keys_without(some, condition))
             left.update(row[0] for row in answer.rows)
         return frozenset(left)
+
+
+@asynccontextmanager
+async def in_time_zone(session: SqlSession, time_zone: str) -> AsyncIterator[None]:
+    """In that time zone, where one is given: what partition a moment lies in depends on it."""
+    if not time_zone:
+        yield
+        return
+    await session.run(f"SET {TIME_ZONE}={time_zone}")
+    try:
+        yield
+    finally:
+        await session.run(f"RESET {TIME_ZONE}")
 
 
 def _unsynced(found: Drift, touched: bool, writer: int) -> frozenset[str]:

@@ -153,7 +153,7 @@ class Commands:
 
     async def _check_partitions(self, view: MaterializedView, names: Iterable[str]) -> None:
         if view.layout.partitioned:
-            async with self._executor.at_spark(view) as session:
+            async with self._proposer.session_for(view) as session:
                 missing = await self._proposer.missing(view, names, session)
         else:
             known = await self._partitions(view)
@@ -169,7 +169,7 @@ class Commands:
     async def _standings(self, view: MaterializedView) -> list[Standing]:
         """The view's partitions. Where they follow no base table's, each is as fresh as the view."""
         if view.layout.partitioned and view.built:
-            async with self._executor.at_spark(view) as session:
+            async with self._proposer.session_for(view) as session:
                 return await self._proposer.standings(view, session)
         fresh = self._catalog.freshness(view.id) is Freshness.FRESH
         unsynced = frozenset() if fresh else view_bases(view)
@@ -200,7 +200,7 @@ class Commands:
         ]
         cause = replace(_cause(statement, ""), not_before=time.monotonic())
         await self._inspector.check([view.id], cause.not_before)
-        async with self._executor.at_spark(view) as session:
+        async with self._proposer.session_for(view) as session:
             proposal = await self._proposer.propose(view, view, cause, self._executor.expected_version(view), session)
             present = await self._proposer.present(view)
         changes = await self._schemas.changes(view)

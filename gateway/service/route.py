@@ -279,7 +279,8 @@ class Router:
         return wanted
 
     async def _look_first(self, reading: _Reading, report: Report) -> None:
-        await self._stale_reads.look(reading.read)
+        for unchanged in await self._stale_reads.look(reading.read):
+            self._executor.note_unchanged(unchanged, Cause("SYSTEM", reading.session.user))
         await self._make_fresh(reading, self._wanted(reading), report)
 
     async def _make_fresh(self, reading: _Reading, wanted: staleness.Wanted, report: Report) -> None:

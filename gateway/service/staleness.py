@@ -66,8 +66,9 @@ class StaleReads:
         """Whether the base tables must be looked at before it can be said what the read needs."""
         return self._inspector.due(filter(self._matters, sorted(read.all)))
 
-    async def look(self, read: Read) -> None:
-        await self._inspector.check(filter(self._matters, sorted(read.all)))
+    async def look(self, read: Read) -> list[str]:
+        """Looks where it is due. Returns views of which noted writes have changed nothing."""
+        return await self._inspector.check(filter(self._matters, sorted(read.all)))
 
     def _matters(self, view_id: str) -> bool:
         """A view that is served in any case is not looked at for that."""

@@ -57,6 +57,11 @@ def test_what_a_write_did_not_change_is_not_recomputed(sales: Database) -> None:
     assert last_task(sales, "daily")[0] == "NOT_REFRESH"
     check(sales, "daily", DAILY)
     assert (sales.version("daily"), sales.freshness("daily")) == (before, "FRESH")
+    count = "SELECT count(*) FROM tasks(\"type\"=\"mv\") WHERE MvName = 'daily' AND RefreshMode = 'NOT_REFRESH'"
+    noted = rows(sales.cursor, count)[0][0]
+    sales.run("INSERT INTO sales SELECT * FROM sales WHERE price > 100", "SELECT * FROM daily", "SELECT * FROM daily")
+    assert rows(sales.cursor, count)[0][0] == noted + 1
+    assert (sales.version("daily"), sales.freshness("daily")) == (before, "FRESH")
 
 
 def test_partitions_go_with_those_of_the_base_table(sales: Database) -> None:

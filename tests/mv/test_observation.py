@@ -87,9 +87,9 @@ class Eye:
         return self.begin(table).changed(before)
 
     def directory(self, table: str) -> Path:
-        look = self.look(table)
-        assert look.relation is not None
-        return Path(unquote(urlparse(look.relation.location).path))
+        remembered = self.runner.run(self.observer.observe([named(table)], 0.0))[named(table)]
+        assert remembered.relation is not None
+        return Path(unquote(urlparse(remembered.relation.location).path))
 
 
 @pytest.fixture(scope="module")

@@ -99,8 +99,8 @@ def test_storage() -> None:
             STORAGE,
         ),
         (maintenance.partition_rows(STORAGE, SEVERAL, BY_DAY), STORAGE, None),
-        (maintenance.drop_partitions(STORAGE, [(1, None), (2, None)], maintenance.UNPARTITIONED), None, STORAGE),
-        (maintenance.drop_partitions(STORAGE, [(1, None), (2, "it's")], BY_DAY), None, STORAGE),
+        (maintenance.drop_versions(STORAGE, [1, 2]), None, STORAGE),
+        (maintenance.drop_partitions(STORAGE, [(1, None), (2, "it's")]), None, STORAGE),
         (maintenance.set_properties(STORAGE, {"a": "b"}), None, STORAGE),
         (maintenance.unset_properties(STORAGE, ["a"]), None, STORAGE),
         (maintenance.drop_view(VIEW), None, VIEW),
@@ -119,7 +119,8 @@ def test_each_text_does_what_its_name_says(text: str, reads: TableName | None, w
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: maintenance.drop_partitions(STORAGE, [], BY_DAY),
+        lambda: maintenance.drop_partitions(STORAGE, []),
+        lambda: maintenance.drop_versions(STORAGE, []),
         lambda: maintenance.set_properties(STORAGE, {}),
         lambda: maintenance.unset_properties(STORAGE, []),
     ],

@@ -1,0 +1,288 @@
+"""The table "changes x providers": every kind of change of a base table, on every kind of table, made through the
+gateway and past it. After each the view is right, and exactly what the change touched was recomputed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import pyhive, rows
+from lake import ICEBERG, lake_settings
+from processes import Engine, Gateway
+
+GATEWAY, DIRECT = "through the gateway", "on the engine"
+HOUR = "3600"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A base table under test, and where its files are."""
+
+    name: str
+    home: Path
+    elsewhere: Path
+    """A directory that is not there yet, outside of the table's."""
+
+    def directory(self, value: str) -> Path:
+        return self.home / f"d={value}"
+
+
+def files_in(directory: Path) -> list[Path]:
+    return [path for path in directory.iterdir() if path.name[0] not in "._"]
+
+
+def write_file(table: Table) -> None:
+    """Another program writes a file into a partition's directory."""
+    found = files_in(table.directory("written"))[0]
+    shutil.copy(found, found.with_name("another" + found.suffix))
+
+
+def remove_files(table: Table) -> None:
+    for path in files_in(table.directory("removed")):
+        path.unlink()
+
+
+def rewrite_file(table: Table) -> None:
+    """Other rows in as many bytes, under the same name."""
+    found = files_in(table.directory("rewritten"))[0]
+    # Else Hadoop would find that its checksum is that of other bytes.
+    found.with_name(f".{found.name}.crc").unlink()
+    before = found.stat()
+    text = found.read_bytes()
+    found.write_bytes(text.replace(b"1", b"8"))
+    assert (found.read_bytes() != text, found.stat().st_size) == (True, before.st_size)
+    # The clock of the file system may not have ticked since.
+    os.utime(found, ns=(before.st_atime_ns, before.st_mtime_ns + 2_000_000))
+
+
+def fill_elsewhere(table: Table) -> None:
+    table.elsewhere.mkdir()
+    found = files_in(table.directory("kept"))[0]
+    shutil.copy(found, table.elsewhere / found.name)
+
+
+def write_elsewhere(table: Table) -> None:
+    found = files_in(table.elsewhere)[0]
+    shutil.copy(found, found.with_name("another" + found.suffix))
+
+
+@dataclass(frozen=True)
+class Change:
+    """Statements in which {t} is the table, {elsewhere} a directory; or what another program does."""
+
+    statements: Sequence[str] = ()
+    touched: frozenset[str] | None = field(default_factory=frozenset)
+    """Values of the partitions that the change touches; None: the whole table."""
+    program: Callable[[Table], None] | None = None
+
+
+def change(touched: str | None, *statements: str) -> Change:
+    """`touched` has values with spaces between."""
+    return Change(statements, None if touched is None else frozenset(touched.split()))
+
+
+def program(touched: str, act: Callable[[Table], None]) -> Change:
+    return Change((), frozenset(touched.split()), act)
+
+
+START = "kept inserted overwritten dropped remade written removed rewritten deleted updated merged"
+"""The partitions at the start: each change has one of its own."""
+CREATE = "CREATE TABLE {t} {stored}"
+FILL = "INSERT INTO {t} SELECT '1' AS a, d FROM explode(split('" + START + "', ' ')) AS t(d)"
+
+INSERT = change("inserted new NULL", "INSERT INTO {t} VALUES ('2', 'inserted'), ('3', 'new'), ('4', NULL)")
+OVERWRITE = change("overwritten", "INSERT OVERWRITE {t} PARTITION (d = 'overwritten') VALUES ('5')")
+NOTHING_INSERTED = change("", "INSERT INTO {t} SELECT * FROM {t} WHERE a = '9'")
+PROPERTIES = change("", "ALTER TABLE {t} SET TBLPROPERTIES ('some' = 'text')")
+ADD_COLUMN = change(None, "ALTER TABLE {t} ADD COLUMNS (more STRING)")
+RECREATE = change(None, "DROP TABLE {t}", CREATE, "INSERT INTO {t} VALUES ('1', 'kept'), ('2', 'inserted')")
+AFTERWARDS = change("kept", "INSERT INTO {t} VALUES ('7', 'kept')")
+
+PARTITIONS = [
+    change("elsewhere", "ALTER TABLE {t} ADD PARTITION (d = 'elsewhere') LOCATION '{elsewhere}'"),
+    change("empty", "ALTER TABLE {t} ADD PARTITION (d = 'empty')"),
+    change("dropped", "ALTER TABLE {t} DROP PARTITION (d = 'dropped')"),
+    change("remade", "ALTER TABLE {t} DROP PARTITION (d = 'remade')", "ALTER TABLE {t} ADD PARTITION (d = 'remade')"),
+]
+ROWS = [
+    change("deleted", "DELETE FROM {t} WHERE d = 'deleted'"),
+    change("updated", "UPDATE {t} SET a = '6' WHERE d = 'updated' AND a = '1'"),
+    change(
+        "merged",
+        "MERGE INTO {t} USING (SELECT 'merged' AS d) s ON {t}.d = s.d WHEN MATCHED THEN UPDATE SET a = '7'",
+    ),
+]
+BY_PROGRAMS = [program("written", write_file), program("removed", remove_files)]
+
+
+@dataclass(frozen=True)
+class Provider:
+    """How tables are stored, and the rounds of changes: a look at the view ends each, so that the changes of one touch
+    different partitions."""
+
+    stored: str
+    rounds: Sequence[Sequence[Change]]
+    catalog: str = ""
+    text: bool = False
+
+
+def of_files(stored: str, *, text: bool = False, columns: bool = True) -> Provider:
+    programs = [*BY_PROGRAMS, *([program("rewritten", rewrite_file)] if text else [])]
+    truncated = "kept inserted overwritten written rewritten deleted updated merged new NULL elsewhere"
+    rounds = [
+        [INSERT, OVERWRITE, *PARTITIONS, *programs],
+        [change("inserted", "TRUNCATE TABLE {t} PARTITION (d = 'inserted')"), program("elsewhere", write_elsewhere)],
+        [NOTHING_INSERTED, PROPERTIES],
+        *([[ADD_COLUMN]] if columns else []),
+        [change(truncated.replace("inserted ", ""), "TRUNCATE TABLE {t}")],
+        [RECREATE],
+        [AFTERWARDS],
+    ]
+    return Provider(stored, rounds, text=text)
+
+
+DELTA = [
+    [INSERT, OVERWRITE, *ROWS],
+    [NOTHING_INSERTED, PROPERTIES, change("", "OPTIMIZE {t}")],
+    [ADD_COLUMN],
+    [RECREATE],
+    [AFTERWARDS],
+]
+ICEBERG_ROUNDS = [
+    [INSERT, OVERWRITE, *ROWS],
+    [NOTHING_INSERTED, PROPERTIES],
+    [change("NULL new " + START.replace("deleted ", ""), "TRUNCATE TABLE {t}")],
+    [ADD_COLUMN],
+    [RECREATE],
+    [AFTERWARDS],
+]
+PROVIDERS = {
+    "parquet": of_files("(a STRING, d STRING) USING parquet PARTITIONED BY (d)"),
+    "orc": of_files("(a STRING, d STRING) USING orc PARTITIONED BY (d)"),
+    "csv": of_files("(a STRING, d STRING) USING csv PARTITIONED BY (d)", text=True),
+    "json": of_files("(a STRING, d STRING) USING json PARTITIONED BY (d)", text=True),
+    "text": of_files("(a STRING, d STRING) USING text PARTITIONED BY (d)", text=True, columns=False),
+    "hive": of_files("(a STRING) PARTITIONED BY (d STRING) STORED AS TEXTFILE", text=True),
+    "delta": Provider("(a STRING, d STRING) USING delta PARTITIONED BY (d)", DELTA),
+    "iceberg": Provider("(a STRING, d STRING) USING iceberg PARTITIONED BY (d)", ICEBERG_ROUNDS, f"{ICEBERG}."),
+}
+QUERY = "SELECT d, count(*) AS n, sum(CAST(a AS INT)) AS s FROM {t} GROUP BY d"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """One Spark with all providers, a gateway before it, and a cursor on each."""
+
+    warehouse: Path
+    through: Any
+    direct: Any
+
+    def cursor(self, way: str) -> Any:
+        return self.through if way == GATEWAY else self.direct
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    home = tmp_path_factory.mktemp("changes")
+    settings = {**lake_settings(home / "lake"), "spark.sql.shuffle.partitions": "1"}
+    engine = Engine(home / "data", **settings, **{"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"})
+    try:
+        upstream = f"{engine.host}:{engine.port}"
+        gateway = Gateway(home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0})
+        try:
+            with pyhive(gateway.host, gateway.port) as through, pyhive(engine.host, engine.port) as direct:
+                yield Lake(home, through, direct)
+        finally:
+            gateway.stop()
+    finally:
+        engine.stop()
+
+
+@dataclass
+class Story:
+    """A table, a view on it, and what happens to them."""
+
+    lake: Lake
+    provider: str
+    way: str
+    table: Table = field(init=False)
+    view: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        short = "g" if self.way == GATEWAY else "e"
+        database = f"c_{self.provider}_{short}"
+        self.view = f"{database}.m"
+        rows(self.lake.through, f"CREATE DATABASE {database}")
+        catalog = PROVIDERS[self.provider].catalog
+        self.table = Table(f"{catalog}{database}.t", Path(), self.lake.warehouse / f"{database}_elsewhere")
+        self.run(self.lake.direct, CREATE, FILL)
+        self.table = Table(self.table.name, self._home(), self.table.elsewhere)
+        # A read through the gateway of its own writes has to look though its last look is young.
+        seconds = HOUR if self.way == GATEWAY else "0"
+        self.run(
+            self.lake.through,
+            f"CREATE MATERIALIZED VIEW {self.view} PARTITION BY (d) PROPERTIES ('probe_interval' = '{seconds}') "
+            f"AS {QUERY}",
+        )
+
+    def run(self, cursor: Any, *statements: str) -> None:
+        for statement in statements:
+            stored = PROVIDERS[self.provider].stored
+            rows(cursor, statement.format(t=self.table.name, stored=stored, elsewhere=self.table.elsewhere))
+
+    def _home(self) -> Path:
+        described = rows(self.lake.direct, f"DESCRIBE TABLE EXTENDED {self.table.name}")
+        return Path(next(str(row[1]) for row in described if row[0] == "Location").removeprefix("file:"))
+
+    def apply(self, change: Change) -> None:
+        if change.program is not None:
+            change.program(self.table)
+        self.run(self.lake.cursor(self.way), *change.statements)
+
+    def task(self) -> tuple[int, str, frozenset[str]]:
+        """The view's last task: its number, its mode, and the partitions that it recomputed."""
+        database = self.view.partition(".")[0]
+        found = rows(
+            self.lake.through,
+            'SELECT TaskId, RefreshMode, NeedRefreshPartitions FROM tasks("type"="mv") '
+            f"WHERE MvDatabaseName = '{database}' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
+        )
+        number, mode, partitions = found[0]
+        return int(number), mode, frozenset() if partitions == "\\N" else frozenset(json.loads(partitions))
+
+    def check(self, touched: frozenset[str] | None) -> None:
+        """A read of the view is right, and has recomputed exactly these partitions."""
+        before = self.task()
+        # Iceberg's tables are remembered by each session.
+        rows(self.lake.direct, f"REFRESH TABLE {self.table.name}")
+        expected = sorted(rows(self.lake.direct, QUERY.format(t=self.table.name)), key=repr)
+        assert sorted(rows(self.lake.through, f"SELECT * FROM {self.view}"), key=repr) == expected
+        number, mode, partitions = self.task()
+        if touched is None:
+            assert (mode, number > before[0]) == ("COMPLETE", True)
+        elif touched:
+            assert partitions == {f"p_{value}" for value in touched}
+            assert (mode, number > before[0]) == ("PARTIAL", True)
+        else:
+            assert (number, mode) == before[:2] or mode == "NOT_REFRESH"
+        freshness = rows(self.lake.through, f"SHOW MATERIALIZED VIEWS IN {self.view.partition('.')[0]}")[0][2]
+        assert freshness == "FRESH"
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("way", [GATEWAY, DIRECT])
+def test_changes(lake: Lake, provider: str, way: str) -> None:
+    story = Story(lake, provider, way)
+    for changes in PROVIDERS[provider].rounds:
+        if any(change.statements and "{elsewhere}" in change.statements[0] for change in changes):
+            fill_elsewhere(story.table)
+        for change in changes:
+            story.apply(change)
+        touched = [change.touched for change in changes]
+        story.check(None if None in touched else frozenset().union(*filter(None, touched)))

@@ -1,0 +1,118 @@
+"""Texts that Spark answers when base tables are looked at, and the paths in statements that look."""
+
+from __future__ import annotations
+
+import pytest
+
+from sql import observation
+from sql.names import SESSION_CATALOG, TableName
+from sql.observation import (
+    delta_commits,
+    delta_values,
+    explained_paths,
+    is_within,
+    list_files,
+    partition_values,
+    plain_path,
+    unreplaced,
+)
+
+COLUMNS = ("day", "n")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("day=a/n=1", ("a", "1")),
+        ("Day=x%2Fy %25%3Dé/N=", ("x/y %=é", "")),
+        ("day=__HIVE_DEFAULT_PARTITION__/n=a=b", (None, "a=b")),
+        ("day=a", None),
+        ("day=a/n=1/more=2", None),
+        ("n=1/day=a", None),
+        ("day/n=1", None),
+        ("", None),
+    ],
+)
+def test_partition_values(text: str, values: tuple[str | None, ...] | None) -> None:
+    assert partition_values(text, COLUMNS) == values
+
+
+def plan(paths: str) -> str:
+    return f"FileScan parquet t[day#1] Location: InMemoryFileIndex{paths}, PartitionFilters: [x], PushedFilters: []"
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        (plan("(1 paths)[file:/t/day=a]"), ["file:/t/day=a"]),
+        (plan("(2 paths)[hdfs://n:1/t/day=a, b, s3a://x/[c], d]"), ["hdfs://n:1/t/day=a, b", "s3a://x/[c], d"]),
+        # Cut short, by a path that looks like two, or not a listing at all.
+        (plan("(3 paths)[file:/t/day=a, file:/t/da..."), None),
+        (plan("(1 paths)[file:/t/day=a, file:/b]"), None),
+        ("Scan hive t HiveTableRelation [`t`, Partition Cols: [day#1], Pruned Partitions: [(day=a)]]", None),
+    ],
+)
+def test_explained_paths(text: str, paths: list[str] | None) -> None:
+    assert explained_paths(text) == paths
+
+
+def test_paths() -> None:
+    assert plain_path("file:///a/b/") == plain_path("file:/a/b") == "file:/a/b"
+    assert plain_path("hdfs://name:8020/a") == "hdfs://name:8020/a"
+    assert is_within("file:/a/b", "file:/a")
+    assert is_within("file:/a", "file:/a")
+    assert not is_within("file:/ab", "file:/a")
+    # Characters of patterns are escaped, quotes doubled; a variable would be replaced before Spark reads the path.
+    assert r"binaryFile.`file:/a \[b\]\{c\}\*\?\\``d'`" in list_files([r"file:/a [b]{c}*?\`d'"])
+    with pytest.raises(ValueError, match="variable"):
+        list_files(["file:/a/${b}"])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "values"),
+    [
+        ('[["day","a"],["n","1"]]', ("a", "1")),
+        ('[["N","1"],["Day",null]]', (None, "1")),
+        ('[["day",""],["n","1"]]', (None, "1")),
+        # Files that are removed leave NULLs out.
+        ('[["n","1"]]', (None, "1")),
+        ("[]", (None, None)),
+        (None, None),
+        ('[["col-1","a"],["col-2","1"]]', None),
+        ('[["col-1","a"]]', None),
+    ],
+)
+def test_values_of_delta(pairs: str | None, values: tuple[str | None, ...] | None) -> None:
+    assert delta_values(pairs, COLUMNS) == values
+
+
+def test_one_value_of_delta_needs_no_name() -> None:
+    assert delta_values('[["col-1","a"]]', ("day",)) == ("a",)
+    assert delta_values("[]", ("day",)) == (None,)
+
+
+def test_commits_are_named() -> None:
+    sql = delta_commits("file:///t [1]/", 9, 11)
+    names = ",".join(f"{number:020}" for number in (9, 10, 11))
+    assert rf"text.`file:/t \[1\]/_delta_log` WITH ('pathGlobFilter' = '{{{names}}}.json')" in sql
+
+
+def test_metadata_tables_go_by_their_catalog() -> None:
+    assert "`lake`.`db`.`t`.files VERSION AS OF 5" in observation.iceberg_files(TableName("db", "t", "lake"), "5", 1)
+    assert f"`{SESSION_CATALOG}`.`db`.`t`.snapshots" in observation.iceberg_history(TableName("db", "t"))
+
+
+@pytest.mark.parametrize(
+    ("history", "shown"),
+    [
+        ([("1", None, "append"), ("2", "1", "append")], "2"),
+        ([("1", None, "append"), ("2", "1", "replace"), ("3", "2", "replace")], "1"),
+        # The one before is gone, or there was none.
+        ([("3", "2", "replace")], "2"),
+        ([("3", None, "replace")], "3"),
+        ([("3", "3", "replace")], "3"),
+        ([], "3"),
+    ],
+)
+def test_a_compaction_shows_the_same_rows(history: list[tuple[str, str | None, str]], shown: str) -> None:
+    assert unreplaced(history, "3" if not history else history[-1][0]) == shown
