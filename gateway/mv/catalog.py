@@ -72,9 +72,11 @@ class Kept:
 
     shown: Shown
     writing: int | None
+    reserved: int
+    """Versions from this on were begun by somebody else, or are yet to be begun."""
 
     def needs(self, version: int, key: PartitionKey) -> bool:
-        return version == self.writing or self.shown.shows(version, key)
+        return version >= self.reserved or version == self.writing or self.shown.shows(version, key)
 
 
 class Catalog:
@@ -145,7 +147,7 @@ class Catalog:
         entry = self._entries.get(view_id)
         if entry is None or entry.uncertain:
             return None
-        return Kept(entry.view.current.shown, entry.writing)
+        return Kept(entry.view.current.shown, entry.writing, entry.view.versions_reserved)
 
     def find(self, view_id: str) -> Entry | None:
         return self._entries.get(view_id)

@@ -425,6 +425,7 @@ class Executor:
         entry.history.amend(work.number, task)
         self._tell(present, f"Refreshing materialized view {present.name} ({plan.method}: {plan.reason})")
         log.info("Refreshing %s: version %d, %s, %s", present.name, plan.version, plan.method, plan.reason)
+        await self._reserve(entry, plan.version, session)
         for step in plan.write:
             log.debug("%s: %s", present.name, step.purpose)
             await session.run(step.sql)
@@ -441,6 +442,16 @@ class Executor:
         old = entry.view.current.shown
         await self._publish(work, proposal, task, version)
         self._retire(entry.view, old)
+
+    async def _reserve(self, entry: Entry, number: int, session: SqlSession) -> None:
+        """Stores that a number may be used from now on: the rows of a refresh that is cut off must never meet those of
+        another."""
+        async with entry.lock:
+            if number < entry.view.versions_reserved:
+                return
+            reserved = number + VERSIONS_RESERVED
+            await session.run(maintenance.set_properties(entry.view.storage, stored.write_reserved(reserved)))
+            entry.view = replace(entry.view, versions_reserved=reserved)
 
     async def _publish(self, work: _Work, proposal: Proposal, task: Task, version: Version) -> None:
         entry, session, present = work.entry, work.session, proposal.view

@@ -177,7 +177,7 @@ def write_version(version: Version, mark: int, reserved: int) -> dict[str, str]:
     return {
         **_text(f"version.{version.number}", json.dumps(record, sort_keys=True), packed=True),
         **write_mark(mark),
-        PREFIX + "versions_reserved": str(reserved),
+        **write_reserved(reserved),
     }
 
 
@@ -197,6 +197,11 @@ def _written_shown(shown: Shown) -> list[Any]:
 def _written_snapshot(snapshot: Snapshot) -> list[Any]:
     partitions = sorted(snapshot.partitions.items(), key=repr)
     return [snapshot.identity, snapshot.state, snapshot.default, snapshot.position, partitions]
+
+
+def write_reserved(reserved: int) -> dict[str, str]:
+    """What a refresh stores before it begins a version with this number, or a greater one."""
+    return {PREFIX + "versions_reserved": str(reserved)}
 
 
 def write_mark(mark: int) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -14,10 +15,10 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 from clients import rows
-from databases import Database
+from databases import NAP, Database
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from processes import Engine, Gateway
+from processes import Engine, Gateway, wait_until
 from pyhive import hive
 
 from sql.rewrite import safe_literal
@@ -557,7 +558,8 @@ class Story:
         labels = {view.label(key) for key in chosen.keys}
         did = [(task.mode, task.partitions) for task in tasks if task.mode != "NOT_REFRESH"]
         mode = "PARTIAL" if labels else "COMPLETE"
-        assert did == ([(mode, None if chosen.all_but else sorted(labels))] if chosen else []), view
+        listed = [view.name] if chosen.all_but else sorted(labels)
+        assert did == ([(mode, listed)] if chosen else []), view
         before, after = view.versions, self.world.versions(view.name)
         newest = max(before.values(), default=0)
         for name, (version, synced) in after.items():
@@ -599,3 +601,56 @@ def test_reads_equal_their_query(world: World, setting: Setting, steps: list[Ste
             story.step(step)
     finally:
         story.end()
+
+
+def test_kill_during_a_partition_refresh(
+    database: Database, direct: Any, start_gateway: Callable[..., Gateway]
+) -> None:
+    """Nothing of the half-done refresh is shown, the next does what it left undone, and its rows go."""
+    query = "SELECT p, a, nap('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM t"
+    read = "SELECT p, a FROM m ORDER BY p, a"
+    old, new = [("a", 1), ("b", 1), ("c", 1)], [("b", 2), ("c", 3000)]
+    gateway = start_gateway(**{"versions.retention": 0})
+    with connected(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
+        for statement in (
+            "CREATE TABLE t (a INT, p STRING) USING parquet PARTITIONED BY (p)",
+            "INSERT INTO t VALUES (1, 'a'), (1, 'b'), (1, 'c')",
+            NAP,
+            f"CREATE MATERIALIZED VIEW m PARTITION BY (p) PROPERTIES ('refresh_partition_num' = '1') AS {query}",
+            "INSERT INTO t VALUES (2, 'b'), (3000, 'c')",
+        ):
+            rows(cursor, statement)
+        (storage,) = (
+            row[1]
+            for row in rows(direct, f"SHOW TABLES IN freshgate_storage LIKE '{database.name}__m__*'")
+            if not row[1].endswith("__definition")
+        )
+
+        def stored() -> set[tuple[str, str]]:
+            """Version and partition of all rows in the storage."""
+            names = (row[0] for row in rows(direct, f"SHOW PARTITIONS freshgate_storage.{storage}"))
+            pairs = ([text.partition("=")[2] for text in name.split("/")] for name in names)
+            return {(version, key) for version, key in pairs}
+
+        reading = pool.submit(rows, cursor, read)
+        wait_until(lambda: len(stored()) == 4, what="the first part of the refresh")
+        gateway.kill()
+        assert reading.exception(30) is not None
+    assert {key for version, key in stored() if version != "1"} == {"b"}
+    assert rows(direct, read.replace("FROM m", f"FROM {database.name}.m")) == old
+    again = start_gateway(**{"versions.retention": 0})
+    with connected(again, database.name) as cursor:
+        assert [row[2] for row in rows(cursor, "SHOW MATERIALIZED VIEWS LIKE 'm'")] == ["STALE"]
+        assert rows(cursor, read) == sorted(old + new)
+        tasks = rows(
+            cursor,
+            'SELECT RefreshMode, NeedRefreshPartitions FROM tasks("type"="mv") WHERE MvName = \'m\' '
+            f"AND MvDatabaseName = '{database.name}' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
+        )
+        assert tasks == [("PARTIAL", '["p_b", "p_c"]')]
+        shown = {(str(row[2]), row[1].removeprefix("p_")) for row in rows(cursor, "SHOW PARTITIONS m")}
+        assert {key: version == "1" for version, key in shown} == {"a": True, "b": False, "c": False}
+        wait_until(lambda: stored() == shown, what="all other partitions of the storage to be dropped")
+        rows(cursor, "INSERT INTO t VALUES (5, 'a')")
+        assert rows(cursor, read) == sorted([*old, *new, ("a", 5)])
+        rows(cursor, "DROP MATERIALIZED VIEW m")
