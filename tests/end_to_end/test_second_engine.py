@@ -1,0 +1,191 @@
+"""Another Spark application writes to the tables of the same metastore, of which the gateway hears nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any
+
+import jpype
+import pytest
+from clients import SPARK_HOME, pyhive, rows
+from processes import START_SECONDS, Engine, Gateway
+from pyhive.exc import Error
+
+QUERY = "SELECT d, count(*) AS n, sum(a) AS s FROM {} GROUP BY d"
+
+
+def serve_metastore(home: Path, started: Connection) -> None:
+    """Hive's own metastore, of the archives that PySpark ships; sends its port. Runs in a process of its own.
+
+    Its own main class would serve all networks.
+    """
+    os.chdir(home)
+    jpype.startJVM(
+        "-Xmx512m", f"-Dderby.system.home={home}", classpath=[str(SPARK_HOME / "jars" / "*")], convertStrings=True
+    )
+    settings = jpype.JClass("org.apache.hadoop.hive.conf.HiveConf")()
+    for key, value in {
+        "javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=metastore;create=true",
+        "datanucleus.schema.autoCreateAll": "true",
+        "datanucleus.connectionPoolingType": "NONE",
+        "hive.metastore.schema.verification": "false",
+        "hive.metastore.warehouse.dir": (home / "warehouse").as_uri(),
+    }.items():
+        settings.set(key, value)
+    hive, thrift = "org.apache.hadoop.hive.metastore", "org.apache.thrift"
+    handler = jpype.JClass(f"{hive}.HiveMetaStore").newRetryingHMSHandler("metastore", settings, False)
+    address = jpype.JClass("java.net.InetSocketAddress")("127.0.0.1", 0)
+    listening = jpype.JClass(f"{thrift}.transport.TServerSocket")(address)
+    arguments = jpype.JClass(f"{thrift}.server.TThreadPoolServer$Args")(listening)
+    arguments.processor(jpype.JClass(f"{hive}.TSetIpAddressProcessor")(handler))
+    started.send(int(listening.getServerSocket().getLocalPort()))
+    jpype.JClass(f"{thrift}.server.TThreadPoolServer")(arguments).serve()
+
+
+@contextlib.contextmanager
+def running_metastore(home: Path) -> Iterator[tuple[SpawnProcess, int]]:
+    context = multiprocessing.get_context("spawn")
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=serve_metastore, args=(home, sending), daemon=True)
+    process.start()
+    sending.close()
+    try:
+        assert receiving.poll(START_SECONDS), "the metastore did not start"
+        yield process, receiving.recv()
+    finally:
+        process.kill()
+        process.join()
+        receiving.close()
+
+
+@dataclass(frozen=True)
+class Two:
+    """Two Spark applications with one metastore, a gateway before the first, and a cursor on each."""
+
+    metastore: SpawnProcess
+    home: Path
+    through: Any
+    first: Any
+    second: Any
+
+    def start(self, database: str) -> None:
+        """A table `t` with three rows, and a view `m` on it."""
+        rows(self.through, f"CREATE DATABASE {database} LOCATION '{self.home / database}'")
+        rows(self.through, f"CREATE TABLE {database}.t (a INT, d STRING) USING parquet PARTITIONED BY (d)")
+        rows(self.through, f"INSERT INTO {database}.t VALUES (1, 'x'), (2, 'y'), (3, 'z')")
+        query = QUERY.format(f"{database}.t")
+        rows(self.through, f"CREATE MATERIALIZED VIEW {database}.m PARTITION BY (d) AS {query}")
+
+    def view(self, database: str) -> list[tuple[Any, ...]]:
+        return sorted(rows(self.through, f"SELECT * FROM {database}.m"))
+
+    def base(self, database: str) -> list[tuple[Any, ...]]:
+        return sorted(rows(self.first, QUERY.format(f"{database}.t")))
+
+    def freshness(self, database: str) -> str:
+        return str(rows(self.through, f"SHOW MATERIALIZED VIEWS IN {database}")[0][2])
+
+    def tasks(self, database: str) -> list[tuple[str, list[str]]]:
+        """Mode and partitions of the view's tasks, the last one first."""
+        found = rows(
+            self.through,
+            'SELECT RefreshMode, NeedRefreshPartitions FROM tasks("type"="mv") '
+            f"WHERE MvDatabaseName = '{database}' ORDER BY CAST(TaskId AS BIGINT) DESC",
+        )
+        return [(mode, [] if names == "\\N" else json.loads(names)) for mode, names in found]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    with contextlib.ExitStack() as stack:
+        home = tmp_path_factory.mktemp("metastore")
+        process, port = stack.enter_context(running_metastore(home))
+        settings = {
+            "spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{port}",
+            "spark.hadoop.hive.metastore.connect.retries": "1",
+            "spark.hadoop.hive.metastore.failure.retries": "1",
+            "spark.sql.shuffle.partitions": "1",
+        }
+        cursors = []
+        engines = []
+        for name in ("first", "second"):
+            engines.append(Engine(tmp_path_factory.mktemp(name), **settings))
+            stack.callback(engines[-1].stop)
+            cursors.append(stack.enter_context(pyhive(engines[-1].host, engines[-1].port)))
+        upstream = f"{engines[0].host}:{engines[0].port}"
+        log = home / "gateway.log"
+        gateway = Gateway(log, upstream=upstream, **{"staleness.probe_interval": 0})
+        stack.callback(gateway.stop)
+        through = stack.enter_context(pyhive(gateway.host, gateway.port))
+        yield Two(process, home, through, *cursors)
+
+
+def test_a_write_of_another_application_recomputes_what_it_touched(two: Two) -> None:
+    two.start("touched")
+    assert two.view("touched") == two.base("touched")
+    rows(two.second, "INSERT INTO touched.t VALUES (4, 'y'), (5, 'new')")
+    assert two.view("touched") == [("new", 1, 5), ("x", 1, 1), ("y", 2, 6), ("z", 1, 3)] == two.base("touched")
+    assert two.tasks("touched")[0] == ("PARTIAL", ["p_new", "p_y"])
+    rows(two.second, "ALTER TABLE touched.t DROP PARTITION (d = 'x')")
+    rows(two.second, "INSERT OVERWRITE touched.t PARTITION (d = 'z') VALUES (6)")
+    assert two.view("touched") == [("new", 1, 5), ("y", 2, 6), ("z", 1, 6)] == two.base("touched")
+    assert two.tasks("touched")[0] == ("PARTIAL", ["p_x", "p_z"])
+
+
+def test_a_read_looks_as_often_as_the_view_says(two: Two) -> None:
+    two.start("seldom")
+    rows(two.through, "ALTER MATERIALIZED VIEW seldom.m SET ('probe_interval' = '3600')")
+    old, tasks = two.view("seldom"), two.tasks("seldom")
+    rows(two.second, "INSERT INTO seldom.t VALUES (4, 'y')")
+    assert two.view("seldom") == old != two.base("seldom")
+    assert two.tasks("seldom") == tasks
+    rows(two.through, "ALTER MATERIALIZED VIEW seldom.m SET ('probe_interval' = '0')")
+    assert two.view("seldom") == two.base("seldom") != old
+    assert two.tasks("seldom")[0] == ("PARTIAL", ["p_y"])
+
+
+def check_not_falsely_fresh(two: Two, database: str) -> None:
+    """A look has failed: a read may fail, too, and nothing says that the view is fresh."""
+    with contextlib.suppress(Error):
+        two.view(database)
+    try:
+        freshness = two.freshness(database)
+    except Error:
+        return
+    assert freshness == "UNKNOWN"
+
+
+def test_files_that_are_gone_are_rows_that_are_gone(two: Two) -> None:
+    two.start("removed")
+    shutil.rmtree(two.home / "removed" / "t")
+    assert two.view("removed") == [] == two.base("removed")
+    assert two.freshness("removed") == "FRESH"
+
+
+def test_a_place_that_cannot_be_looked_at(two: Two) -> None:
+    two.start("nowhere")
+    # Of a partition: the metastore itself refuses such a place for a table.
+    rows(two.second, "ALTER TABLE nowhere.t PARTITION (d = 'y') SET LOCATION 'nofs:/x'")
+    check_not_falsely_fresh(two, "nowhere")
+    place = two.home / "nowhere" / "t" / "d=y"
+    rows(two.second, f"ALTER TABLE nowhere.t PARTITION (d = 'y') SET LOCATION '{place}'")
+    assert two.view("nowhere") == two.base("nowhere")
+    assert two.freshness("nowhere") == "FRESH"
+
+
+def test_without_the_metastore_no_view_is_fresh(two: Two) -> None:
+    """The last one: nothing works after it."""
+    two.start("lost")
+    assert two.freshness("lost") == "FRESH"
+    two.metastore.kill()
+    two.metastore.join()
+    check_not_falsely_fresh(two, "lost")
