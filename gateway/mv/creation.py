@@ -385,7 +385,7 @@ class Creation:
         # Only now: what has changed before the rows are read must not look as if it had been read.
         inspection = await self._inspector.inspect(view, float("-inf"))
         async with self._sessions.session() as session:
-            await self._executor.first_write(view, session)
+            await self._executor.first_write(view, inspection, session)
         contents = next_contents(view, 1, maintenance.ALL, inspection.snapshots, {})
         version = Version.whole(1, started_at, self._now_ms(), watermark, contents=contents)
         async with entry.lock:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gateway.mv.model import NEVER_BUILT, Contents, Manifest, MaterializedView, base_key
-from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved
+from gateway.mv.snapshot import MIXED, Observed, PartitionValues, Snapshot, Unobserved
 from sql.maintenance import ALL, PartitionKey, Selection
 
 NAMED_MAX = 5
@@ -132,7 +132,8 @@ def next_contents(
 ) -> Contents:
     """What the tables looked like to the writers of a version that wrote what was chosen.
 
-    `keys` has the view's partition of each partition of the followed table that differs from the current version's.
+    `keys` has the view's partition of each partition of the followed table that differs from the current version's, and
+    may have those of others.
     """
     base = view.followed.base if view.followed else ""
     followed = today.get(base)
@@ -144,7 +145,7 @@ def next_contents(
     if chosen.keys and _changed(before.others_of(version), others):
         layers = (*layers, (version, others))
     if before.followed is not None and followed is not None:
-        followed = _merged(before.followed, followed, chosen, keys, version)
+        followed = _merged(before.followed, followed, chosen, keys)
     return Contents(followed, layers)
 
 
@@ -158,10 +159,13 @@ def _merged(
     today: Snapshot,
     chosen: Selection,
     keys: Mapping[PartitionValues, PartitionKey],
-    version: int,
 ) -> Snapshot:
     """Today's look, but for partitions that changed and were not chosen."""
-    left = [values for values, key in keys.items() if key not in chosen.keys]
+    left = [
+        values
+        for values, key in keys.items()
+        if key not in chosen.keys and before.of_partition(values) != today.of_partition(values)
+    ]
     if not left:
         return today
     partitions = dict(today.partitions)
@@ -171,5 +175,4 @@ def _merged(
             partitions.pop(values, None)
         else:
             partitions[values] = state
-    # No look at the table ever gives this state, so the partitions are compared.
-    return Snapshot(today.identity, f"some of version {version}", today.default, partitions)
+    return Snapshot(today.identity, MIXED, today.default, partitions)

@@ -14,7 +14,7 @@ from gateway.errors import FreshgateError, RefreshFailed, UpstreamLost
 from gateway.mv import catalog as catalog_module
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry, Leftover
-from gateway.mv.inspection import Inspector
+from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.model import (
     NEVER_BUILT,
@@ -408,11 +408,11 @@ class Executor:
         )
         entry.history.end(number, done)
 
-    async def first_write(self, view: MaterializedView, session: SqlSession) -> None:
+    async def first_write(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> None:
         """Writes the rows of a new view's version."""
         self.recomputes += 1
         self._next_versions[view.id] = view.current.number + 1
-        plan = self._proposer.first(view, view.current.number)
+        plan = self._proposer.first(view, inspection)
         async with in_time_zone(session, view.layout.time_zone):
             for step in plan.write:
                 await session.run(step.sql)

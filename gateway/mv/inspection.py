@@ -7,17 +7,20 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.drift import Drift, drift
 from gateway.mv.model import Followed, MaterializedView, base_key
 from gateway.mv.observation import Look, Observer
-from gateway.mv.relations import Relations, Sources, definition_reads
+from gateway.mv.relations import Relations, definition_reads
 from gateway.mv.schemas import sql_type
 from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved
 from sql import view_properties
 from sql.following import CannotFollow, Source, follow
 from sql.names import TableName
 from sql.statement import Partitioning
+
+ICEBERG = "iceberg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,14 @@ class Inspection:
     observed: Mapping[str, Observed]
     """By `base_key`, without those that excluded_trigger_tables names."""
     looks: Mapping[TableName, Look]
+
+    @property
+    def cached(self) -> list[TableName]:
+        """Tables of which each of Spark's sessions remembers what they were: Iceberg's catalogs do that, and renewing a
+        view that reads them does not reach them."""
+        return sorted(
+            table for table, look in self.looks.items() if look.relation and look.relation.provider == ICEBERG
+        )
 
     @property
     def snapshots(self) -> dict[str, Snapshot]:
@@ -62,8 +73,7 @@ class Inspector:
 
     async def check(self, view_ids: Iterable[str], not_before: float | None = None) -> list[str]:
         """Finds out whether the views, and those below them, are fresh. Looks may be as old as each view's
-        probe_interval, or must have begun at `not_before`. What cannot be looked at is not fresh. Raises what the
-        metastore raises when it is asked what names mean.
+        probe_interval, or must have begun at `not_before`. Never raises: what cannot be looked at is not fresh.
 
         Returns the ids of views that were stale because of noted writes which turned out to have changed nothing.
         """
@@ -81,6 +91,10 @@ class Inspector:
                     self._observer.seed(tables[base], states[base])
             if contents.followed and contents.followed.position and view.followed and view.followed.base in tables:
                 self._observer.seed(tables[view.followed.base], contents.followed)
+
+    async def cached(self, view: MaterializedView) -> list[TableName]:
+        """Tables that a session must be told to look at anew before it runs the view's definition."""
+        return (await self.inspect(view, float("-inf"))).cached
 
     async def inspect(self, view: MaterializedView, not_before: float) -> Inspection:
         """Looks at all that a view reads; a look may be as old as `not_before`."""
@@ -162,14 +176,13 @@ class Inspector:
         oldest = self._wanted(view)[1] if not_before is None else not_before
         inspection = await self.inspect(view, oldest)
         self._forget_views(view, inspection)
-        sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
+        moved, blind = await self._moved(view)
         if entry.view.current is not view.current:
             # A refresh was published meanwhile; it has looked, too.
             return False
         found = drift(view, inspection.observed)
-        moved = _moved(view, sources)
-        if moved:
-            found = Drift(wholly=found.tables | moved, unobserved=found.unobserved)
+        if moved or blind:
+            found = Drift(wholly=found.tables | moved, unobserved={**found.unobserved, **blind})
         entry.drift = None if found.none else found
         if not found.none:
             return False
@@ -178,16 +191,20 @@ class Inspector:
         entry.fresh_at = now
         return was_stale and not entry.ledger.stale
 
+    async def _moved(self, view: MaterializedView) -> tuple[frozenset[str], dict[str, str]]:
+        """What the definition reads today and did not then, or the other way round, for names may mean something else;
+        and why that cannot be told, where it cannot."""
+        try:
+            sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
+        except FreshgateError as error:
+            return frozenset(), {"what the definition names": str(error)}
+        return frozenset(map(base_key, sources.tables ^ view.tables)) | (sources.views ^ view.views), {}
+
     def _forget_views(self, view: MaterializedView, inspection: Inspection) -> None:
         """A Spark view that was replaced past the gateway may read other tables."""
         for table, look in inspection.looks.items():
             if look.is_view and base_key(table) in drift(view, inspection.observed).tables:
                 self._relations.forget(table.database)
-
-
-def _moved(view: MaterializedView, sources: Sources) -> frozenset[str]:
-    """What the definition reads today and did not then, or the other way round: names may mean something else."""
-    return frozenset(map(base_key, sources.tables ^ view.tables)) | (sources.views ^ view.views)
 
 
 def snapshot_of(view: MaterializedView) -> Snapshot:

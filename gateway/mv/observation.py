@@ -31,7 +31,7 @@ LOCATIONS_TOGETHER = 50
 """Locations that one statement lists."""
 NAMED_MAX = 3
 """Locations that a reason names."""
-DESCRIBED_NEWLY, DESCRIBED_AGAIN = 500, 64
+DESCRIBED_NEWLY, DESCRIBED_AGAIN = 200, 64
 """Partitions of a table of Hive's formats whose places one look asks for, for the first time and anew; see
 `_asked`."""
 DESCRIBING_SESSIONS = 4

@@ -10,7 +10,7 @@ from gateway.mv.drift import next_manifest
 from gateway.mv.model import Manifest, MaterializedView, RefreshMode
 from sql import maintenance, view_properties
 from sql.maintenance import ALL, PartitionKey, Selection, Shown
-from sql.names import quote
+from sql.names import TableName, quote
 from sql.rewrite import safe_literal
 
 
@@ -59,16 +59,20 @@ def plan_refresh(
     reason: str,
     *,
     renew_listing: bool,
+    renewed: Iterable[TableName] = (),
     chosen: Selection = ALL,
     known: frozenset[PartitionKey] = frozenset(),
     left: frozenset[PartitionKey] = frozenset(),
 ) -> RefreshPlan:
-    """`renew_listing`: Spark's sessions may hold old file listings of the base tables. `known` are partitions that the
+    """`renew_listing`: Spark's sessions may hold old file listings of the base tables. `renewed` are tables that each
+    session remembers in any case, so that it must be told. `known` are partitions that the
     base table leads to, as far as they are known: by them a complete refresh is cut where refresh_partition_num says.
     """
     write = []
     if renew_listing:
         write.append(Step(maintenance.refresh_listing(view.definition), "see every file of the base tables"))
+    for table in renewed:
+        write.append(Step(maintenance.refresh_listing(table), f"see {table} as it is now"))
     if view.clauses.location is not None:
         placed = maintenance.place_version(view.storage, version, view.clauses.location)
         write.append(Step(placed, f"put version {version} where LOCATION says"))

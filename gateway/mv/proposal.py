@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -104,13 +105,14 @@ class Proposer:
             version,
             _why(view, cause, found),
             renew_listing=self.renew_listing,
+            renewed=inspection.cached,
             chosen=chosen,
             known=frozenset(keys.of.values()),
             left=left,
         )
-        return Proposal(view, await self._short_enough(plan), inspection, keys)
+        return Proposal(view, await self._short_enough(plan, inspection), inspection, keys)
 
-    async def _short_enough(self, plan: RefreshPlan) -> RefreshPlan:
+    async def _short_enough(self, plan: RefreshPlan, inspection: Inspection) -> RefreshPlan:
         """The plan; or one that recomputes everything, where the metastore would not take a public view that names so
         many replaced partitions."""
         hidden = sum(map(len, plan.view.current.shown.hidden.values()))
@@ -120,7 +122,7 @@ class Proposer:
         if len(plan_publish(plan.view, plan.shown(present)).sql) <= self._view_characters_max:
             return plan
         said = f"{plan.reason}; too many partitions to name them in a view"
-        return plan_refresh(plan.view, plan.version, said, renew_listing=self.renew_listing)
+        return plan_refresh(plan.view, plan.version, said, renew_listing=self.renew_listing, renewed=inspection.cached)
 
     @asynccontextmanager
     async def session_for(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
@@ -128,9 +130,11 @@ class Proposer:
         async with self._sessions.session() as session, in_time_zone(session, view.layout.time_zone):
             yield session
 
-    def first(self, view: MaterializedView, version: int) -> RefreshPlan:
+    def first(self, view: MaterializedView, inspection: Inspection) -> RefreshPlan:
         """The plan of a view that has no rows yet."""
-        return plan_refresh(view, version, "first build", renew_listing=self.renew_listing)
+        renewed = inspection.cached
+        number = view.current.number
+        return plan_refresh(view, number, "first build", renew_listing=self.renew_listing, renewed=renewed)
 
     # --- partitions of the view --------------------------------------------------------------------
 
@@ -148,8 +152,8 @@ class Proposer:
         ]
 
     async def missing(self, view: MaterializedView, names: Iterable[str], session: SqlSession) -> list[str]:
-        """Those of the names that no partition of the view has, nor one that a refresh would make."""
-        inspection = await self._inspector.inspect(view, float("-inf"))
+        """Those of the names that no partition of the view has, nor one that a refresh would make now."""
+        inspection = await self._inspector.inspect(view, time.monotonic())
         known = await self._known(view, inspection, session)
         column = view.layout.column
         return [name for name in names if not any(each.is_called(name, column) for each in known.values())]

@@ -10,6 +10,10 @@ PartitionValues = tuple[str | None, ...]
 """The values of a table's partition columns, in their order, as Spark's texts; None is NULL."""
 
 
+MIXED = ""
+"""The state of a table whose partitions were not all looked at in one look: then only they are compared."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One look at a table. Equal states are equal rows; unequal ones may be.
@@ -39,8 +43,8 @@ class Snapshot:
             return frozenset()
         either = before.partitions.keys() | self.partitions.keys()
         found = frozenset(values for values in either if before.of_partition(values) != self.of_partition(values))
-        # The table has changed somewhere that no partition tells.
-        return found or None
+        # Where all partitions are equal, the table has changed somewhere that they do not tell.
+        return found if found or before.state == MIXED else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,7 @@ class Router:
             if self._stale_reads.due(read):
                 return Waiting(route, partial(self._look_first, task))
             wanted = self._wanted(task)
-            if wanted.fresh or wanted.listings:
+            if wanted.fresh or wanted.listings or wanted.inlined:
                 return Waiting(route, partial(self._make_fresh, task, wanted))
             await self._begin_write(write)
         except BaseException:  # cancelled too: the statement never goes to Spark
@@ -288,10 +288,9 @@ class Router:
         # A view that only may be read must not fail the statement when it cannot be refreshed.
         survived = RefreshFailed if reading.composed else BaseTableMissing
         await asyncio.gather(*(self._make_one_fresh(view, cause, survived, report) for view in wanted.fresh))
-        if wanted.listings:
-            sql = await reading.session.sql()
-            for definition in wanted.listings:
-                await sql.run(maintenance.refresh_listing(definition))
+        tables = [table for view in wanted.inlined for table in await self._stale_reads.cached(view)]
+        for name in (*wanted.listings, *tables):
+            await (await reading.session.sql()).run(maintenance.refresh_listing(name))
         await self._begin_write(reading.write)
 
     async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:

@@ -42,6 +42,8 @@ class Wanted:
     splices: list[rewrite.Splice] = field(default_factory=list)
     listings: list[TableName] = field(default_factory=list)
     """Definitions that run in the reader's own session, which may have old listings of the files below."""
+    inlined: list[MaterializedView] = field(default_factory=list)
+    """The views whose definitions these are, or would be: their tables may have to be looked at anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,10 @@ class StaleReads:
     async def look(self, read: Read) -> list[str]:
         """Looks where it is due. Returns views of which noted writes have changed nothing."""
         return await self._inspector.check(filter(self._matters, sorted(read.all)))
+
+    async def cached(self, view: MaterializedView) -> list[TableName]:
+        """Tables below that the reader's session must look at anew before it runs the view's definition."""
+        return await self._inspector.cached(view)
 
     def _matters(self, view_id: str) -> bool:
         """A view that is served in any case is not looked at for that."""
@@ -100,6 +106,7 @@ class StaleReads:
     def _inline(self, wanted: Wanted, view: MaterializedView, splices: Sequence[rewrite.Splice]) -> None:
         """The definition runs in the view's place; what it reads of other views must be fresh then."""
         wanted.splices.extend(splices)
+        wanted.inlined.append(view)
         wanted.fresh.extend(base for base in sorted(view.views) if self._catalog.is_stale(base))
         if self._renews_listing():
             wanted.listings.append(view.definition)

@@ -116,6 +116,12 @@ def spark_settings(options: Options) -> dict[str, str]:
         settings["spark.driver.host"] = LOOPBACK
         settings["spark.driver.bindAddress"] = LOOPBACK
     settings.update(options.spark)
+    if jars := settings.get("spark.jars"):
+        # The server closes the class loader that has these jars with its first session (Hive's SessionState.close), and
+        # classes that were not loaded before are missing from then on. On the class path they stay.
+        paths = [jar.removeprefix("file://").removeprefix("file:") for jar in jars.split(",")]
+        before = settings.get("spark.driver.extraClassPath")
+        settings["spark.driver.extraClassPath"] = os.pathsep.join([*paths, *([before] if before else [])])
     ours = " ".join(f'"-D{key}={_escaped(value)}"' for key, value in java.items())
     theirs = options.spark.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = f"{ours} {theirs}".strip()
