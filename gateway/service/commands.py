@@ -14,8 +14,8 @@ from gateway.mv.executor import Executor, Report
 from gateway.mv.inspection import Inspector
 from gateway.mv.model import Cause, Freshness, MaterializedView
 from gateway.mv.partitions import Partition, partition
-from gateway.mv.ports import Metastore
-from gateway.mv.proposal import Proposer, Standing, view_bases
+from gateway.mv.ports import Metastore, SqlSession
+from gateway.mv.proposal import Proposal, Proposer, Standing, view_bases
 from gateway.mv.rights import Rights
 from gateway.mv.schemas import Schemas
 from gateway.service import info
@@ -193,18 +193,31 @@ class Commands:
     # --- explaining --------------------------------------------------------------------------------
 
     async def _explain_refresh(self, statement: RefreshMaterializedView, view: MaterializedView) -> Result:
+        cause = replace(_cause(statement, ""), not_before=time.monotonic())
+        await self._inspector.check([view.id], cause.not_before)
         bases = [
             entry.view.name
             for base in sorted(view.views)
             if (entry := self._catalog.find(base)) and self._catalog.is_stale(base)
         ]
-        cause = replace(_cause(statement, ""), not_before=time.monotonic())
-        await self._inspector.check([view.id], cause.not_before)
         async with self._proposer.session_for(view) as session:
             proposal = await self._proposer.propose(view, view, cause, self._executor.expected_version(view), session)
+            if proposal.plan is None and bases:
+                proposal = await self._after_bases(view, cause, session)
             present = await self._proposer.present(view)
         changes = await self._schemas.changes(view)
         return info.explain_refresh(self._catalog, proposal, present, map(str, bases), changes)
+
+    async def _after_bases(self, view: MaterializedView, cause: Cause, session: SqlSession) -> Proposal:
+        """What a refresh would do once the stale views below are refreshed. What that changes is not known before."""
+        whole = replace(cause, complete=True, partitions=())
+        number = self._executor.expected_version(view)
+        proposal = await self._proposer.propose(view, view, whole, number, session)
+        staleness = self._catalog.staleness(view.id)
+        reason = staleness.reason if staleness else ""
+        if view.followed is not None:
+            reason += "; only the partitions that its refresh changes are written"
+        return replace(proposal, plan=proposal.plan and replace(proposal.plan, reason=reason))
 
     async def _explain_create(self, statement: CreateMaterializedView, session: Session) -> Result:
         caller = await _caller(session)
