@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sql.following import CannotFollow
-
 from sql import view_properties
+from sql.following import CannotFollow
 from sql.maintenance import StorageLayout
 from sql.rewrite import safe_literal
 from sql.statement import Partitioning

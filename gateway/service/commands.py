@@ -42,6 +42,10 @@ from sql.statement import (
     ShowProperties,
 )
 
+LOOKED_AT_MAX = 20
+"""Views of a database whose base tables SHOW MATERIALIZED VIEWS looks at where that is due. Of more views it says what
+the last looks have shown: nobody would wait for hundreds of listings."""
+
 
 class Commands:
     """Runs commands for sessions."""
@@ -122,6 +126,9 @@ class Commands:
 
     async def _show(self, command: ShowMaterializedViews, session: Session) -> Result:
         database = (command.database or (await session.resolve_namespace()).database).lower()
+        listed = [view.id for view in self._catalog.views() if view.name.database == database]
+        if len(listed) <= LOOKED_AT_MAX:
+            await self._inspector.check(listed)
         result = info.show(self._catalog, database, command.pattern)
         if not result.rows and not await self._creation.has_database(database):
             raise NoSuchView(f"There is no database {database}. SHOW DATABASES lists those there are.", "42704")
@@ -132,6 +139,7 @@ class Commands:
         columns = (await (await session.sql()).run(f"DESCRIBE TABLE {view.name.quoted}")).rows
         if not command.extended:
             return info.describe(columns)
+        await self._inspector.check([view.id])
         states = await self._schemas.states([view])
         return info.describe_extended(self._catalog, view, states[view.id], columns)
 
