@@ -354,7 +354,7 @@ class _Tables:
                     describe = observation.describe_partition(relation.name, relation.partition_columns, values)
                     try:
                         answer = await session.run(describe)
-                    except BaseException:
+                    except BaseException:  # cancelled too: the other workers need not go on
                         waiting.clear()
                         raise
                     found[values] = observation.described_location(answer.rows[0][0])
