@@ -47,6 +47,7 @@ GONE = frozenset({"42P01", "42704", "42703", "51024"})
 or a view's column with the type it had."""
 
 GONE_SECONDS = 30.0
+SAVING_SECONDS = 5.0
 
 Report = Callable[[str], None]
 """Takes one line for the log of the operation that waits."""
@@ -117,6 +118,7 @@ class Executor:
         """Views whose refresh failed for good: the last event and the catalog's revision then, until when that counts,
         and the error."""
         self._background: set[asyncio.Task[None]] = set()
+        self._saving: set[asyncio.Task[None]] = set()
         self.recomputes = 0
         """Refreshes that ran a definition since the start."""
 
@@ -153,7 +155,7 @@ class Executor:
     def begin_refresh(self, view_id: str, cause: Cause) -> int:
         """As `refresh`, without waiting for it; returns the id of its task."""
         task_id = self._new_task_id()
-        self._keep(self._unwatched(view_id, replace(cause, task_id=task_id)))
+        self._keep(self._unwatched(view_id, replace(cause, task_id=task_id)), self._background)
         return task_id
 
     async def _unwatched(self, view_id: str, cause: Cause) -> None:
@@ -281,6 +283,9 @@ class Executor:
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*(self.stop(view_id) for view_id in list(self._running)))
+        if self._saving:
+            # What became of failed tasks is worth a moment.
+            await asyncio.wait(self._saving, timeout=SAVING_SECONDS)
 
     # --- tasks -------------------------------------------------------------------------------------
 
@@ -305,7 +310,7 @@ class Executor:
     def _fail_task(self, entry: Entry, number: int, task: Task, status: TaskStatus, error: str) -> None:
         done = replace(task, status=status, finished_at=self._now_ms(), error=error[:ERROR_CHARACTERS_MAX])
         entry.history.end(number, done)
-        self._keep(self._save_history(entry))
+        self._keep(self._save_history(entry), self._saving)
 
     async def _save_history(self, entry: Entry) -> None:
         """Stores what became of failed tasks; where that fails, it goes with the next change."""
@@ -320,11 +325,11 @@ class Executor:
         except FreshgateError as error:
             log.info("the tasks of %s are not stored yet: %s", entry.view.name, error)
 
-    def _keep(self, work: Coroutine[None, None, None]) -> None:
+    def _keep(self, work: Coroutine[None, None, None], among: set[asyncio.Task[None]]) -> None:
         """Does the work in the background; the loop itself holds tasks only weakly."""
         task = asyncio.ensure_future(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        among.add(task)
+        task.add_done_callback(among.discard)
 
     # --- one refresh -------------------------------------------------------------------------------
 
