@@ -175,12 +175,12 @@ class Inspector:
         contains, now = entry.ledger.events, self._now_ms()
         oldest = self._wanted(view)[1] if not_before is None else not_before
         inspection = await self.inspect(view, oldest)
-        self._forget_views(view, inspection)
+        found = drift(view, inspection.observed)
+        self._forget_views(inspection, found)
         moved, blind = await self._moved(view)
         if entry.view.current is not view.current:
             # A refresh was published meanwhile; it has looked, too.
             return False
-        found = drift(view, inspection.observed)
         if moved or blind:
             found = Drift(wholly=found.tables | moved, unobserved={**found.unobserved, **blind})
         entry.drift = None if found.none else found
@@ -200,10 +200,10 @@ class Inspector:
             return frozenset(), {"what the definition names": str(error)}
         return frozenset(map(base_key, sources.tables ^ view.tables)) | (sources.views ^ view.views), {}
 
-    def _forget_views(self, view: MaterializedView, inspection: Inspection) -> None:
+    def _forget_views(self, inspection: Inspection, found: Drift) -> None:
         """A Spark view that was replaced past the gateway may read other tables."""
         for table, look in inspection.looks.items():
-            if look.is_view and base_key(table) in drift(view, inspection.observed).tables:
+            if look.is_view and base_key(table) in found.tables:
                 self._relations.forget(table.database)
 
 

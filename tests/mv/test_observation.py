@@ -406,6 +406,7 @@ def test_askers_share_looks() -> None:
         fake.clock = 110.0
         late = [ask(105.0) for _ in range(3)]
         cancelled = ask(105.0)
+        # One turn of the loop, no time: it has asked, and is cancelled while it waits.
         await asyncio.sleep(0)
         cancelled.cancel()
         one.set_result(1)
