@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import classification, fetch, latency, views
+from benchmarks import classification, fetch, latency, partitions, views
 from benchmarks.figures import Figure, table
 from benchmarks.stand import Stand
 
@@ -29,6 +29,9 @@ MEASURES: Mapping[str, Measure] = {
     "fresh-read": views.fresh_reads,
     "latency-views": latency.with_views,
     "stale-readers": views.stale_readers,
+    "partition-refresh": partitions.one_of_many,
+    "looks": partitions.looks,
+    "hidden-partitions": partitions.hidden_partitions,
 }
 """In this order: the first needs an empty catalog, and the later ones make views."""
 CLASSIFICATION = "classification"
