@@ -59,6 +59,10 @@ def _at_least(low: float) -> Check:
     return lambda value: None if low <= value < math.inf else f"must be at least {low}, and finite"
 
 
+def _none_or_at_least(low: int) -> Check:
+    return lambda value: None if value == 0 or value >= low else f"must be 0, or at least {low}"
+
+
 def _one_of(*choices: str) -> Check:
     return lambda value: None if value in choices else f"must be one of {', '.join(choices)}"
 
@@ -192,7 +196,26 @@ class Versions:
 
     retention: float = _setting(
         60.0,
-        "Seconds that a replaced version is kept, for readers that planned their query just before the switch.",
+        "Seconds that a replaced version is kept, for readers that planned their query just before the switch, and for "
+        "SELECT ... VERSION AS OF.",
+        _at_least(0),
+    )
+    max_count: int = _setting(
+        0,
+        "Versions of one view that may be kept at one time: the current one, older ones that are read or retained, and "
+        "the one that a refresh writes. A refresh that would be one too many waits. 0: any number.",
+        _none_or_at_least(2),
+    )
+    max_bytes: int = _setting(
+        0,
+        "Bytes that the versions of one view may take together, the one that a refresh writes included; measured at "
+        "each refresh, which takes some tenths of a second. A refresh that would take more waits. 0: any number.",
+        _at_least(0),
+    )
+    wait: float = _setting(
+        300.0,
+        "Seconds that a refresh waits for older versions to go where max_count or max_bytes keep it; then it fails and "
+        "says who reads them.",
         _at_least(0),
     )
 

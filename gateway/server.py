@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
@@ -14,20 +16,24 @@ from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog, Leftover
 from gateway.mv.creation import Creation
 from gateway.mv.executor import Executor
+from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import LATE_SECONDS, Janitor
 from gateway.mv.measures import Measures
 from gateway.mv.observation import Observer
 from gateway.mv.proposal import Proposer
+from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
 from gateway.mv.rights import Rights
 from gateway.mv.schemas import Schemas
+from gateway.mv.versions import Limits, Versions
 from gateway.proxy import upstream
 from gateway.proxy.listener import Listener, ListenerSettings
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.route import Router
+from gateway.service.snapshot_reads import SnapshotReads
 from gateway.service.staleness import StaleReads
 from gateway.spark.client import Connection, SessionPool
 from gateway.spark.metastore import SparkMetastore
@@ -45,6 +51,9 @@ LISTING_CACHES = ("spark.sql.filesourceTableRelationCacheSize", "spark.sql.hive.
 SCHEDULER_POOL = "spark.sql.thriftserver.scheduler.pool"
 """Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
 RETRY_SECONDS = 1.0
+TAKING_OVER_SECONDS = 1.0
+STOP_SECONDS = 15.0
+"""For what stopped refreshes wrote to be dropped."""
 MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL}
 
 
@@ -78,8 +87,16 @@ class Server:
         self._short = self._pool(METASTORE_SESSIONS, {})
         self._looks = self._pool(OBSERVATION_SESSIONS, {SCHEDULER_POOL: "freshgate"})
         metastore = SparkMetastore(self._short)
-        self._catalog = Catalog(metastore, settings.storage.database, METASTORE_SESSIONS)
-        self._janitor = Janitor(metastore, self._catalog.lock_of, self._catalog.kept, settings.versions.retention)
+        here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
+        self._fence = Fence(metastore, settings.storage.database, here)
+        self._catalog = Catalog(metastore, settings.storage.database, METASTORE_SESSIONS, self._fence)
+        self._readers = Readers()
+        kept_for = settings.versions
+        self._janitor = Janitor(
+            metastore, self._catalog.lock_of, self._catalog.kept, self._readers, self._fence, kept_for.retention
+        )
+        limits = Limits(kept_for.max_count, kept_for.max_bytes, kept_for.wait)
+        self._versions = Versions(self._catalog, self._janitor, self._readers, metastore, limits)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
         self._schemas = Schemas(self._catalog, metastore, settings.views.scan_interval)
         observer = Observer(metastore, self._looks)
@@ -93,6 +110,8 @@ class Server:
             self._inspector,
             self._proposer,
             self._janitor,
+            self._versions,
+            self._fence,
         )
         self._janitor.compact = self._executor.compact
         transport = settings.upstream.transport
@@ -117,10 +136,11 @@ class Server:
             self._executor,
             self._janitor,
             rights,
+            self._fence,
             settings.storage.definition_characters,
         )
         alteration = Alteration(
-            self._catalog, self._relations, metastore, creation, self._executor, self._janitor, rights
+            self._catalog, self._relations, metastore, creation, self._executor, self._janitor, rights, self._fence
         )
         commands = Commands(
             self._catalog,
@@ -131,6 +151,7 @@ class Server:
             self._executor,
             self._inspector,
             self._proposer,
+            self._versions,
             rights,
         )
         tables = CatalogTables(self._catalog, self._schemas, Measures(metastore))
@@ -140,7 +161,8 @@ class Server:
             self._schemas,
             self._executor,
             StaleReads(self._catalog, self._inspector, lambda: self._proposer.renew_listing),
-            self._janitor,
+            SnapshotReads(self._catalog, self._versions, self._readers),
+            self._readers,
             commands,
             tables,
             show_storage=settings.storage.listed,
@@ -186,7 +208,7 @@ class Server:
         """Reads the catalog, cleans up after a crash, listens. Raises FreshgateError."""
         leftovers = await self._load()
         for leftover in leftovers:
-            self._janitor.retire(leftover.storage.table, leftover)
+            self._retire(leftover)
         for view in self._catalog.views():
             strays = Leftover(view.storage, view.definition, whole=False)
             self._janitor.retire(view.id, strays, later_seconds=LATE_SECONDS)
@@ -195,6 +217,15 @@ class Server:
         await self._listener.start()
         log.info("%d materialized views, %d leftovers to drop", len(self._catalog), len(leftovers))
 
+    def _retire(self, leftover: Leftover) -> None:
+        view_id = leftover.storage.table
+        if not leftover.versions:
+            self._janitor.retire(view_id, leftover)
+            return
+        following = [*leftover.versions[1:], self._catalog.entry(view_id).view.current]
+        for version, after in zip(leftover.versions, following, strict=True):
+            self._janitor.retire(view_id, leftover, version, retired_at=after.published_at)
+
     async def _load(self) -> list[Leftover]:
         """Waits for a Thrift server that is not up yet, as long as the engine may take to start."""
         deadline = asyncio.get_running_loop().time() + self._settings.engine.start_timeout
@@ -202,6 +233,9 @@ class Server:
         while True:
             try:
                 self._proposer.renew_listing = await self._caches_listings()
+                if await self._fence.take():
+                    # What the other gateway had under way when it was killed, or found the mark, ends first.
+                    await asyncio.sleep(TAKING_OVER_SECONDS)
                 return await self._catalog.load()
             except UpstreamLost as error:
                 if asyncio.get_running_loop().time() > deadline:
@@ -228,6 +262,12 @@ class Server:
         await self._listener.close()
         await self._executor.stop_all()
         await self._janitor.stop()
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._janitor.sweep()
+                await self._fence.release()
+        except (FreshgateError, TimeoutError) as error:
+            log.info("what is left is dropped at the next start: %s", error)
         await self._looks.close()
         await self._refreshes.close()
         await self._short.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sql import effects, parser
+from sql import effects, parser, transaction_grammar
 from sql.scan import skip_blank
 from sql.statement import Glance, Statement
 
@@ -36,7 +36,8 @@ def glance(text: str) -> Glance:
     if "`" in folded:
         words |= _quoted(folded)
     keyword = _keyword(folded)
-    return Glance(keyword, frozenset(words), _SECOND_WORD.get(keyword) in words)
+    ours = keyword in transaction_grammar.FIRST_WORDS or _SECOND_WORD.get(keyword) in words
+    return Glance(keyword, frozenset(words), ours)
 
 
 def _keyword(text: str) -> str:

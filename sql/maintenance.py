@@ -103,6 +103,21 @@ def create_database(database: str) -> str:
     return f"CREATE DATABASE IF NOT EXISTS {quote(database)}"
 
 
+def describe_database(database: str) -> str:
+    return f"DESCRIBE DATABASE EXTENDED {quote(database)}"
+
+
+def set_database_properties(database: str, properties: Mapping[str, str]) -> str:
+    return f"ALTER DATABASE {quote(database)} SET DBPROPERTIES ({_pairs(properties)})"
+
+
+def read_database_properties(rows: Iterable[Sequence[str]], names: Iterable[str]) -> dict[str, str]:
+    """Of the answer to `describe_database`, the properties of these names; their values are words."""
+    text = next((row[1] for row in rows if row[0] == "Properties"), "")
+    found = {name: re.search(rf"\({re.escape(name)},(\w*)\)", text) for name in names}
+    return {name: match[1] for name, match in found.items() if match}
+
+
 def create_definition(definition: TableName, query: str, columns: Sequence[Column] = ()) -> str:
     """The view that keeps the query; the query's text is the user's own and stays as it is."""
     listed = ", ".join(quote(column.name) + _comment(column.comment) for column in columns)
@@ -165,17 +180,18 @@ def create_public_view(
 ) -> str:
     """The view that users read, over what a version shows. Column comments come from the storage table."""
     listed = f" TBLPROPERTIES ({_pairs(properties)})" if properties else ""
-    return f"CREATE VIEW {view.quoted}{_comment(comment)}{listed} AS {_shown(storage, columns, shown, layout)}"
+    return f"CREATE VIEW {view.quoted}{_comment(comment)}{listed} AS {shown_rows(storage, columns, shown, layout)}"
 
 
 def publish(
     view: TableName, storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout = UNPARTITIONED
 ) -> str:
     """The one statement that switches readers to `shown`. (CREATE OR REPLACE VIEW would lose the properties.)"""
-    return f"ALTER VIEW {view.quoted} AS {_shown(storage, columns, shown, layout)}"
+    return f"ALTER VIEW {view.quoted} AS {shown_rows(storage, columns, shown, layout)}"
 
 
-def _shown(storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout) -> str:
+def shown_rows(storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout) -> str:
+    """The query of a version's rows."""
     own = layout.column.lower() if layout.holds_column else None
     selected = ", ".join(
         f"{quote(PARTITION_COLUMN)} AS {quote(column)}" if column.lower() == own else quote(column)
@@ -392,6 +408,24 @@ def measure_versions(shown: Iterable[tuple[TableName, Shown, StorageLayout]]) ->
         f"SELECT {_counted_as(version, layout)} AS version, _metadata.file_path AS path, "
         f"max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} GROUP BY 1, 2) GROUP BY version"
         for storage, version, layout in shown
+    )
+
+
+def measure_shown(storage: TableName, shown: Iterable[Shown], layout: StorageLayout) -> str:
+    """Rows of (version, rows, bytes) for each version, by what it shows; no column is read."""
+    return " UNION ALL ".join(
+        f"SELECT {version.number} AS version, sum(n) AS n, sum(bytes) AS bytes FROM ("
+        f"SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} "
+        f"WHERE {_predicate(version, layout)} GROUP BY 1)"
+        for version in shown
+    )
+
+
+def stored_bytes(storage: TableName) -> str:
+    """One row: the bytes of all files of a storage table; NULL where it has none."""
+    return (
+        f"SELECT sum(bytes) FROM (SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes "
+        f"FROM {storage.quoted} GROUP BY 1)"
     )
 
 

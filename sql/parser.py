@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sql import alter_grammar, create_grammar, property_grammar, refresh_grammar
+from sql import alter_grammar, create_grammar, property_grammar, refresh_grammar, transaction_grammar
 from sql.grammar import NOT_SUPPORTED, SYNTAX, Grammar, SyntaxProblem
 from sql.names import SESSION_CATALOG
 from sql.scan import identifier, skip_blank
@@ -29,6 +29,7 @@ from sql.statement import (
     ShowMaterializedViews,
     ShowPartitions,
     ShowProperties,
+    ShowVersions,
 )
 
 __all__ = ["SyntaxProblem", "parse", "parse_about"]
@@ -160,6 +161,13 @@ def _show(grammar: Grammar) -> Command:
     return ShowMaterializedViews(database, pattern)
 
 
+def _show_versions(grammar: Grammar) -> Command:
+    grammar.accept_any("FROM", "IN", "OF")
+    name = grammar.expect_name("the view's name")
+    grammar.expect_end()
+    return ShowVersions(name)
+
+
 def _show_create(grammar: Grammar) -> Command:
     name = grammar.expect_name("the view's name")
     grammar.expect_end()
@@ -235,6 +243,7 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], 
     (("ALTER", "MATERIALIZED", "VIEW"), alter_grammar.alter),
     (("COMMENT", "ON", "MATERIALIZED", "VIEW"), _comment),
     (("SHOW", "MATERIALIZED", "VIEWS"), _show),
+    (("SHOW", "MATERIALIZED", "VIEW", "VERSIONS"), _show_versions),
     (("SHOW", "CREATE", "MATERIALIZED", "VIEW"), _show_create),
     (("DESCRIBE",), _describe),
     (("DESC",), _describe),
@@ -243,6 +252,10 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], 
     (("PAUSE", "MATERIALIZED", "VIEW"), _of_jobs),
     (("RESUME", "MATERIALIZED", "VIEW"), _of_jobs),
     (("CANCEL", "MATERIALIZED", "VIEW"), _of_jobs),
+    (("BEGIN",), transaction_grammar.begin),
+    (("START", "TRANSACTION"), transaction_grammar.start),
+    (("COMMIT",), lambda grammar: transaction_grammar.end(grammar, commit=True)),
+    (("ROLLBACK",), lambda grammar: transaction_grammar.end(grammar, commit=False)),
 )
 
 

@@ -282,6 +282,30 @@ class Analyze:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowVersions:
+    """SHOW MATERIALIZED VIEW VERSIONS: those that are kept of one view."""
+
+    name: Parts
+
+
+@dataclass(frozen=True, slots=True)
+class BeginTransaction:
+    """START TRANSACTION, BEGIN: reads of a materialized view see one version of it until the end."""
+
+    snapshot: bool = False
+    """WITH CONSISTENT SNAPSHOT: the one that is current now, not the one at the view's first use."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransaction:
+    """COMMIT, or ROLLBACK, which differs in nothing: Spark's writes are done when their statement ends."""
+
+    commit: bool
+    chain: bool = False
+    """AND CHAIN: another one begins at once."""
+
+
+@dataclass(frozen=True, slots=True)
 class Explain:
     """EXPLAIN CREATE | REFRESH MATERIALIZED VIEW: what the statement would do, and why."""
 
@@ -299,6 +323,9 @@ Command = (
     | ShowPartitions
     | ShowProperties
     | Analyze
+    | ShowVersions
+    | BeginTransaction
+    | EndTransaction
     | Explain
 )
 NamedCommand = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from processes import Engine, Gateway
 
 StartGateway = Callable[..., Gateway]
+_storages = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -30,11 +32,17 @@ def gateway(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def start_gateway(engine: Engine, tmp_path: Path) -> Iterator[StartGateway]:
-    """Starts further gateways before the shared engine: `start_gateway(**{"limits.connections": 2})`."""
+    """Starts further gateways before the shared engine: `start_gateway(**{"limits.connections": 2})`.
+
+    Those of one test share a storage database that is not the shared gateway's: of two gateways on one, the one that
+    was started first changes nothing any more.
+    """
     started: list[Gateway] = []
+    storage = f"storage_{next(_storages)}"
 
     def start(**settings: object) -> Gateway:
         log = tmp_path / f"gateway-{len(started)}.log"
+        settings = {"storage.database": storage, **settings}
         started.append(Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings))
         return started[-1]
 

@@ -149,6 +149,8 @@ class Gateway:
 
     def __init__(self, log: Path, *, upstream: str | None = None, data_dir: Path | None = None, **settings: object):
         self.log = log
+        self.storage = str(settings.get("storage.database", "freshgate_storage"))
+        """The database of its storage tables."""
         command = [sys.executable, "-m", "gateway", "serve", "--port", "0"]
         if upstream is not None:
             command += ["--upstream", upstream]

@@ -17,6 +17,7 @@ from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry, Leftover
 from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation, check_refreshing, unbroken
 from gateway.mv.executor import Executor
+from gateway.mv.fence import Fence
 from gateway.mv.janitor import Janitor
 from gateway.mv.layout import storage_layout
 from gateway.mv.model import MaterializedView
@@ -56,6 +57,7 @@ class Alteration:
         executor: Executor,
         janitor: Janitor,
         rights: Rights,
+        fence: Fence,
     ) -> None:
         self._catalog = catalog
         self._relations = relations
@@ -64,12 +66,14 @@ class Alteration:
         self._executor = executor
         self._janitor = janitor
         self._rights = rights
+        self._fence = fence
         self._settling: set[asyncio.Task[None]] = set()
 
     async def alter(self, statement: AlterMaterializedView, caller: Caller) -> None:
         """Raises NoSuchView, NotAllowed without the right, and what the change itself refuses."""
         name = TableName.resolve(statement.name, caller.namespace)
         async with self._catalog.name_locks(name, *_other_name(statement.change, name, caller.namespace)):
+            await self._fence.check()
             view = self._catalog.named(name)
             if view is None:
                 error = await self._creation.no_such_view(name)

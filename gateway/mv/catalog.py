@@ -14,11 +14,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from gateway.errors import FreshgateError, NoSuchView, StatementFailed
+from gateway.mv import naming
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
 from gateway.mv.drift import Drift, reason
+from gateway.mv.fence import Fence, Superseded
 from gateway.mv.history import History
 from gateway.mv.model import Freshness, MaterializedView, Staleness, Version
+from gateway.mv.naming import DEFINITION_SUFFIX
 from gateway.mv.ports import Metastore
 from sql import maintenance
 from sql.maintenance import PartitionKey, Shown
@@ -27,7 +30,8 @@ from sql.names import TableName
 log = logging.getLogger(__name__)
 
 NO_SUCH_TABLE = "42P01"
-DEFINITION_SUFFIX = "__definition"
+NO_STORAGE = "its storage table was dropped outside the gateway"
+NO_VIEW = "its view was dropped or replaced outside the gateway"
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +61,20 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Damage:
+    """A view of which somebody dropped or replaced a part, past the gateway."""
+
+    name: TableName
+    storage: TableName
+    owner: str | None
+    problem: str
+
+    @property
+    def advice(self) -> str:
+        return f"Run DROP MATERIALIZED VIEW {self.name}, which removes what is left of it, then create it again."
+
+
+@dataclass(frozen=True, slots=True)
 class Leftover:
     """What a crash or a failed statement left in the storage database, and a view's versions that are not current."""
 
@@ -64,6 +82,8 @@ class Leftover:
     definition: TableName
     whole: bool = True
     """The table, its definition and everything; otherwise the partitions that no reader needs."""
+    versions: tuple[Version, ...] = ()
+    """Those that were current before the current one and are still there, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +107,18 @@ class Catalog:
         metastore: Metastore,
         storage_database: str,
         parallel: int,
+        fence: Fence,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._metastore = metastore
+        self._fence = fence
         self._parallel = parallel
         self._now_ms = now_ms
         self._entries: dict[str, Entry] = {}
         self._by_name: dict[TableName, Entry] = {}
         self._dependents: dict[TableName, frozenset[str]] = {}
+        self.damaged: dict[TableName, Damage] = {}
+        """Views that are there no more as a whole, until somebody drops the rest."""
         self.revision = 0
         """Grows whenever a view comes, goes, moves, or reads other tables."""
         self._name_locks: dict[TableName, tuple[asyncio.Lock, int]] = {}
@@ -135,6 +159,9 @@ class Catalog:
         try:
             return self._entries[view_id]
         except KeyError:
+            for damage in self.damaged.values():
+                if damage.storage.table == view_id:
+                    raise damaged(damage) from None
             raise NoSuchView(f"The materialized view {view_id} was dropped.") from None
 
     def lock_of(self, view_id: str) -> asyncio.Lock:
@@ -171,7 +198,7 @@ class Catalog:
 
     def _is_stale(self, view_id: str, above: frozenset[str]) -> bool:
         entry = self._entries.get(view_id)
-        if entry is None or view_id in above:
+        if entry is None or view_id in above or self._fence.lost:
             return True
         if entry.ledger.stale or entry.drift or entry.uncertain or not entry.view.built:
             return True
@@ -202,6 +229,8 @@ class Catalog:
         view, ledger = entry.view, entry.ledger
         if not view.built:
             return Staleness(view.created_at, "it was not built yet")
+        if self._fence.lost:
+            return Staleness(view.current.started_at, "another gateway refreshes it now")
         reasons = []
         if ledger.stale or entry.uncertain:
             missed = ledger.missed[0] if ledger.missed else None
@@ -233,7 +262,7 @@ class Catalog:
 
     def freshness(self, view_id: str) -> Freshness:
         entry = self._entries.get(view_id)
-        if entry is not None and (entry.uncertain or _blind(entry)):
+        if entry is not None and (entry.uncertain or _blind(entry) or self._fence.lost):
             return Freshness.UNKNOWN
         staleness = self.staleness(view_id)
         if staleness is None:
@@ -271,7 +300,7 @@ class Catalog:
         for entry in entries:
             entry.ledger.begin(write.number)
         try:
-            await asyncio.gather(*(self._store_mark(entry) for entry in entries))
+            await self._store_marks(entries)
         except FreshgateError:
             self.end_write(write)
             raise
@@ -312,6 +341,17 @@ class Catalog:
         self.writes.end(write)
         return late
 
+    async def _store_marks(self, entries: Iterable[Entry]) -> None:
+        unmarked = [entry for entry in entries if entry.recorded and entry.ledger.looks_fresh_in_catalog]
+        if not unmarked:
+            return
+        try:
+            await self._fence.check()
+        except Superseded:
+            # The views are another gateway's now, which will see by looking that something has changed.
+            return
+        await asyncio.gather(*(self._store_mark(entry) for entry in unmarked))
+
     async def _store_mark(self, entry: Entry) -> None:
         async with entry.lock:
             if not entry.recorded or not entry.ledger.looks_fresh_in_catalog:
@@ -322,9 +362,8 @@ class Catalog:
             except StatementFailed as error:
                 if error.sqlstate != NO_SUCH_TABLE:
                     raise
-                # Its storage is gone: somebody dropped it past the gateway. Writers must not suffer from that.
-                log.error("the materialized view %s is damaged and left out: %s", entry.view.name, error)
-                self.remove(entry)
+                # Writers must not suffer from what somebody did past the gateway.
+                self.report_damage(entry, NO_STORAGE)
             entry.ledger.stored_mark = mark
 
     # --- changing ----------------------------------------------------------------------------------
@@ -370,6 +409,57 @@ class Catalog:
             del self._by_name[entry.view.name]
         self._index()
 
+    def report_damage(self, entry: Entry, problem: str) -> None:
+        """Takes out a view of which a part is missing."""
+        view = entry.view
+        self._damage(Damage(view.name, view.storage, view.owner, problem))
+        self.remove(entry)
+
+    def _damage(self, damage: Damage) -> None:
+        log.error("the materialized view %s is damaged: %s. %s", damage.name, damage.problem, damage.advice)
+        self.damaged[damage.name] = damage
+
+    async def find_damage(self, entry: Entry) -> str | None:
+        """What a refresh that did not find something is to say, where a part of the view itself is missing.
+
+        Without its storage the view is no more; without its definition its rows can still be read.
+        """
+        view = entry.view
+        present = await self._metastore.tables(view.storage.database)
+        if view.storage.table not in present:
+            self.report_damage(entry, NO_STORAGE)
+            return str(damaged(self.damaged[view.name]))
+        if view.definition.table not in present:
+            return (
+                f"The definition of materialized view {view.name} was dropped outside the gateway; version "
+                f"{view.current.number} stays published. Create the view again with CREATE OR REPLACE: "
+                f"SHOW CREATE MATERIALIZED VIEW {view.name} has the text."
+            )
+        return None
+
+    def forget_damage(self, name: TableName) -> None:
+        del self.damaged[name]
+        self._index()
+
+    async def verify(self, entry: Entry) -> None:
+        """Whether the metastore shows the version that is current in memory; where not, somebody else has changed it.
+
+        Raises what the metastore raises.
+        """
+        view = entry.view
+        if entry.uncertain or entry.lock.locked():
+            return
+        published = await self.published(view.name, view.storage)
+        if entry.view is not view or entry.lock.locked() or published == view.current.number:
+            return
+        if published is None:
+            self.report_damage(entry, NO_VIEW)
+        else:
+            log.warning(
+                "%s shows version %d, not %d: something else changed it", view.name, published, view.current.number
+            )
+            entry.uncertain = True
+
     def rename(self, moved: Mapping[TableName, Entry]) -> None:
         """These names mean these views now; the views' earlier names mean nothing any more, unless they are among them.
 
@@ -402,7 +492,7 @@ class Catalog:
         """Stores, before views move, that what reads them is stale: a crash must not make it look fresh."""
         names = moved.keys() | {entry.view.name for entry in moved.values()}
         above = self._touch_above(moved.values(), names)
-        await asyncio.gather(*(self._store_mark(entry) for entry in above if entry not in moved.values()))
+        await self._store_marks(entry for entry in above if entry not in moved.values())
 
     @asynccontextmanager
     async def name_locks(self, *names: TableName) -> AsyncIterator[None]:
@@ -433,7 +523,8 @@ class Catalog:
         read = frozenset(table for entry in self._entries.values() for table in entry.view.tables)
         self.on_forget(self._read - read)
         self._read = read
-        self.view_words = frozenset({self.storage_database, *(name.table for name in self._by_name)})
+        names = [*self._by_name, *self.damaged]
+        self.view_words = frozenset({self.storage_database, *(name.table for name in names)})
         self.table_words = frozenset(word for table in dependents for word in (table.table, table.database))
 
     # --- loading -----------------------------------------------------------------------------------
@@ -449,16 +540,30 @@ class Catalog:
 
         storages = [name for name in names if not name.endswith(DEFINITION_SUFFIX)]
         leftovers = await asyncio.gather(*(read(name) for name in storages))
-        orphans = (
-            TableName(self.storage_database, name)
+        tables = {storage.removesuffix(DEFINITION_SUFFIX) for storage in storages}
+        orphans = [
+            orphan
             for name in names
-            if name.endswith(DEFINITION_SUFFIX) and name.removesuffix(DEFINITION_SUFFIX) not in storages
-        )
+            if name.endswith(DEFINITION_SUFFIX) and name.removesuffix(DEFINITION_SUFFIX) not in tables
+            if not await self._is_shown(orphan := TableName(self.storage_database, name))
+        ]
         self._index()
         return [
             *(leftover for leftover in leftovers if leftover is not None),
             *(Leftover(_storage_of(orphan), orphan) for orphan in orphans),
         ]
+
+    async def _is_shown(self, definition: TableName) -> bool:
+        """Whether a view still shows the storage that belongs to a definition, and is not there: that is damage. The
+        id has the view's name in it."""
+        storage = _storage_of(definition)
+        words = storage.table.split("__")[:-1]
+        for end in range(1, len(words)):
+            name = TableName("__".join(words[:end]), "__".join(words[end:]))
+            if await self.published(name, storage) is not None:
+                self._damage(Damage(name, storage, None, NO_STORAGE))
+                return True
+        return False
 
     async def _load_one(self, storage: TableName) -> Leftover | None:
         try:
@@ -472,93 +577,36 @@ class Catalog:
             return None
         definition = definition_of(storage)
         try:
-            shown = await self._shown(found, storage)
+            shown = await naming.settled(self._metastore, found, storage)
             if shown is None:
                 return await self._without_view(stored.read_name(found), storage, stored.was_published(found))
             name, version = shown
             view = replace(stored.read_view(found, storage, definition, version), name=name)
         except stored.UnreadableProperties as error:
             # One damaged table must not keep the other views from being served.
-            log.error("the materialized view of %s is left out: %s", storage, error)
+            self._damage(Damage(_named(found, storage), storage, None, str(error)))
             return None
         entry = Entry(view, Ledger.of_stored(view.current, view.mark), History.of_stored(found, version))
         self._entries[view.id] = entry
         self._by_name[view.name] = entry
         # Rows of versions that have no properties are found when the janitor comes by later: a listing less for each
         # view now.
-        return Leftover(storage, definition, whole=False) if stored.versions(found) - {version} else None
+        if not stored.versions(found) - {version}:
+            return None
+        return Leftover(storage, definition, whole=False, versions=_before(view.current, found))
 
     async def _without_view(self, name: TableName, storage: TableName, was_published: bool) -> Leftover | None:
         """A storage table that its view does not show: what a broken CREATE, DROP or REPLACE left, or damage."""
         relation = await self._metastore.relation(name)
         replaced = relation is not None and maintenance.read_published(relation.view_text) is not None
         if was_published and not replaced:
-            log.error(
-                "the materialized view %s is damaged: its view was dropped or replaced outside the gateway. Its rows "
-                "and definition are kept in %s; drop %s and %s straight on Spark, then create it again",
-                name,
-                storage.database,
-                storage,
-                definition_of(storage),
-            )
+            self._damage(Damage(name, storage, None, NO_VIEW))
             return None
         return Leftover(storage, definition_of(storage))
 
-    async def _shown(self, properties: Mapping[str, str], storage: TableName) -> tuple[TableName, int] | None:
-        """The name under which a storage is shown, and the version; None where no view shows it.
-
-        An ALTER that was cut off while it gave a storage another name is brought to its end where it had begun to
-        change the views, and forgotten where it had not.
-        """
-        name, move = stored.read_name(properties), stored.read_move(properties)
-        if move is None:
-            version = await self.published(name, storage)
-            return None if version is None else (name, version)
-        target, moved_version = move
-        if (version := await self.published(target, storage)) is not None:
-            # The other storage of a swap may be about to take the old name; if none does, nobody is to read it.
-            settled = target, version
-            if name != target and await self.published(name, storage) is not None:
-                await self._drop_unwanted(name, storage)
-        elif (version := await self.published(name, storage)) is not None:
-            settled = name, version
-        elif (relation := await self._metastore.relation(target)) and maintenance.read_published(relation.view_text):
-            columns, layout = stored.read_columns(properties), stored.read_layout(properties)
-            shown = stored.read_version(properties, moved_version).shown
-            await self._metastore.run(maintenance.publish(target, storage, columns, shown, layout))
-            settled = target, moved_version
-        else:
-            return None
-        await self._metastore.run(maintenance.set_properties(storage, stored.write_name(settled[0])))
-        await self._metastore.run(maintenance.unset_properties(storage, stored.moving_keys()))
-        return settled
-
-    async def _drop_unwanted(self, name: TableName, storage: TableName) -> None:
-        """Drops a view that shows `storage` under its old name, unless the other storage of a swap is to have it.
-
-        Looked at twice: the other one may have been brought to its end meanwhile.
-        """
-        if not await self._is_wanted(name, storage) and await self.published(name, storage) is not None:
-            await self._metastore.run(maintenance.drop_view(name))
-
-    async def _is_wanted(self, name: TableName, storage: TableName) -> bool:
-        """Whether another storage is to be shown under this name."""
-        for table in await self._metastore.tables(self.storage_database):
-            other = TableName(self.storage_database, table)
-            if other == storage or table.endswith(DEFINITION_SUFFIX):
-                continue
-            move = stored.read_move(await self._metastore.properties(other))
-            if move is not None and move[0] == name:
-                return True
-        return False
-
     async def published(self, name: TableName, storage: TableName) -> int | None:
         """The version that the public view shows, None where it shows another storage or is gone."""
-        relation = await self._metastore.relation(name)
-        published = maintenance.read_published(relation.view_text) if relation else None
-        if published is None or published[0] != storage:
-            return None
-        return published[1]
+        return await naming.published(self._metastore, name, storage)
 
     async def settle(self, entry: Entry) -> int | None:
         """Asks the metastore which version is current, after a connection broke while one was published.
@@ -570,12 +618,10 @@ class Catalog:
                 return None
             before = entry.view.current.number
             found = await self._metastore.properties(entry.view.storage)
-            shown = await self._shown(found, entry.view.storage)
+            shown = await naming.settled(self._metastore, found, entry.view.storage)
             if shown is None:
-                raise NoSuchView(
-                    f"The view {entry.view.name} was dropped or replaced outside the gateway. "
-                    f"Run DROP MATERIALIZED VIEW {entry.view.name}, then create it again."
-                )
+                self.report_damage(entry, NO_VIEW)
+                raise damaged(self.damaged[entry.view.name])
             name, version = shown
             if name != entry.view.name:
                 self.rename({name: entry})
@@ -599,6 +645,27 @@ def enter(entry: Entry, version: Version, contains: int, mark: int, reserved: in
     return entry.view.published(version, mark, reserved)
 
 
+def damaged(damage: Damage) -> NoSuchView:
+    """What is said of a view that a statement names."""
+    said = f"The materialized view {damage.name} is damaged: {damage.problem.rstrip('.')}. {damage.advice}"
+    return NoSuchView(said, sqlstate="58030")
+
+
+def _before(version: Version, properties: Mapping[str, str]) -> tuple[Version, ...]:
+    """The versions before one, as far as they are kept, oldest first. (Properties of a version that was never published
+    stand in no such row.)"""
+    found: list[Version] = []
+    numbers = stored.versions(properties)
+    while version.previous in numbers and version.previous < version.number:
+        try:
+            version = stored.read_version(properties, version.previous)
+        except (stored.UnreadableProperties, ValueError, KeyError, TypeError) as error:
+            log.warning("version %d cannot be read and is dropped: %s", version.previous, error)
+            break
+        found.append(version)
+    return tuple(reversed(found))
+
+
 def _blind(entry: Entry) -> bool:
     """Nothing is known to have changed, but not all could be looked at."""
     drift = entry.drift
@@ -607,6 +674,15 @@ def _blind(entry: Entry) -> bool:
 
 def definition_of(storage: TableName) -> TableName:
     return TableName(storage.database, storage.table + DEFINITION_SUFFIX)
+
+
+def _named(properties: Mapping[str, str], storage: TableName) -> TableName:
+    """The name of the view that a storage table was made for, as far as it can be told."""
+    try:
+        return stored.read_name(properties)
+    except (stored.UnreadableProperties, ValueError):
+        database, _, rest = storage.table.partition("__")
+        return TableName(database, rest.rpartition("__")[0] or storage.table)
 
 
 def _storage_of(definition: TableName) -> TableName:

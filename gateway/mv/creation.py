@@ -26,9 +26,10 @@ from gateway.errors import (
     UpstreamLost,
 )
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry, Leftover, definition_of, enter
+from gateway.mv.catalog import Catalog, Entry, Leftover, damaged, definition_of, enter
 from gateway.mv.drift import next_contents
 from gateway.mv.executor import VERSIONS_RESERVED, Executor, Report, in_words_of
+from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.layout import storage_layout
@@ -80,6 +81,7 @@ class Creation:
         executor: Executor,
         janitor: Janitor,
         rights: Rights,
+        fence: Fence,
         definition_characters_max: int,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -91,6 +93,7 @@ class Creation:
         self._executor = executor
         self._janitor = janitor
         self._rights = rights
+        self._fence = fence
         self._definition_characters_max = definition_characters_max
         self._now_ms = now_ms
         self._settling: set[asyncio.Task[None]] = set()
@@ -102,12 +105,13 @@ class Creation:
         """
         name = TableName.resolve(statement.name, caller.namespace)
         async with self._catalog.name_lock(name):
-            if not await self._may_create(statement, name, caller.user):
+            if not await self._may_create(statement, name, caller):
                 return
             storage = TableName(self._catalog.storage_database, _new_id(name))
             entry = None
             try:
                 await self._metastore.run(maintenance.create_database(storage.database))
+                await self._fence.check()
                 await self._create_definition(statement, name, definition_of(storage), caller)
                 entry = self._catalog.reserve(await self._describe(statement, name, storage, caller))
                 await self._fill(entry, caller, report)
@@ -122,7 +126,7 @@ class Creation:
 
         Raises what `create` refuses, as far as that is known without creating anything.
         """
-        await self._may_create(statement, name, caller.user)
+        await self._may_create(statement, name, caller)
         try:
             # EXPLAIN puts an error into its answer, where nobody sees it; this raises it.
             described = await caller.session.run(f"DESCRIBE QUERY {statement.query}")
@@ -144,7 +148,11 @@ class Creation:
         """Drops the public view in the caller's session, so that Spark checks his rights, too; then the rest."""
         name = TableName.resolve(statement.name, caller.namespace)
         async with self._catalog.name_lock(name):
+            await self._fence.check()
             view = self._catalog.named(name)
+            if view is None and name in self._catalog.damaged:
+                await self._drop_damaged(name, caller)
+                return
             if view is None:
                 error = await self.no_such_view(name)
                 if statement.if_exists and error.sqlstate == NoSuchView.sqlstate:
@@ -169,10 +177,20 @@ class Creation:
         self._relations.forget_sources()
         await self._janitor.drop_now(view.id, Leftover(view.storage, view.definition))
 
+    async def _drop_damaged(self, name: TableName, caller: Caller) -> None:
+        """Drops what is left of a view of which somebody dropped a part."""
+        damage = self._catalog.damaged[name]
+        self._rights.check_owner(caller.user, damage.owner, name, "drop it")
+        if await self._catalog.published(name, damage.storage) is not None:
+            await caller.session.run(maintenance.drop_view(name))
+        self._catalog.forget_damage(name)
+        await self._janitor.drop_now(damage.storage.table, Leftover(damage.storage, definition_of(damage.storage)))
+
     # --- creating ----------------------------------------------------------------------------------
 
-    async def _may_create(self, statement: CreateMaterializedView, name: TableName, user: str) -> bool:
+    async def _may_create(self, statement: CreateMaterializedView, name: TableName, caller: Caller) -> bool:
         """False where IF NOT EXISTS finds the view."""
+        user = caller.user
         existing = self._catalog.named(name)
         if existing is not None:
             if statement.or_replace:
@@ -182,6 +200,8 @@ class Creation:
             raise NameTaken(
                 f"The materialized view {name} exists already. Drop it first, or use OR REPLACE or IF NOT EXISTS."
             )
+        if name in self._catalog.damaged and statement.or_replace:
+            await self._drop_damaged(name, caller)
         await self.check_name_is_free(name)
         return True
 
@@ -406,6 +426,7 @@ class Creation:
         view = entry.view
         old = self._catalog.named(view.name)
         try:
+            await self._fence.check()
             if old is None:
                 await caller.session.run(
                     maintenance.create_public_view(
@@ -483,6 +504,8 @@ class Creation:
             return NoSuchView(
                 f"There is no materialized view {name}: they live in Spark's own catalog. Leave {name.catalog} out."
             )
+        if name in self._catalog.damaged:
+            return damaged(self._catalog.damaged[name])
         relation = await self._metastore.relation(name)
         if relation is not None:
             kind = "TABLE" if relation.kind is RelationKind.TABLE else "VIEW"

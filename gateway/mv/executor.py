@@ -14,6 +14,7 @@ from gateway.errors import FreshgateError, RefreshFailed, UpstreamLost
 from gateway.mv import catalog as catalog_module
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry, Leftover
+from gateway.mv.fence import Fence, Superseded
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.model import (
@@ -31,6 +32,7 @@ from gateway.mv.ports import Sessions, SqlSession
 from gateway.mv.proposal import Proposal, Proposer, asked_for, in_time_zone
 from gateway.mv.relations import Relations, definition_reads
 from gateway.mv.schemas import Schemas, schemas_seen
+from gateway.mv.versions import Versions
 from sql import maintenance
 from sql.maintenance import Shown
 from sql.names import TableName
@@ -47,6 +49,8 @@ GONE = frozenset({"42P01", "42704", "42703", "51024"})
 or a view's column with the type it had."""
 
 GONE_SECONDS = 30.0
+LATE_ROWS_SECONDS = 30.0
+"""How long a cancelled INSERT may still write."""
 SAVING_SECONDS = 5.0
 
 Report = Callable[[str], None]
@@ -100,6 +104,8 @@ class Executor:
         inspector: Inspector,
         proposer: Proposer,
         janitor: Janitor,
+        versions: Versions,
+        fence: Fence,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
@@ -109,6 +115,8 @@ class Executor:
         self._inspector = inspector
         self._proposer = proposer
         self._janitor = janitor
+        self._versions = versions
+        self._fence = fence
         self._now_ms = now_ms
         self._running: dict[str, _Running] = {}
         self._sequence = count(1)
@@ -130,6 +138,8 @@ class Executor:
 
         Views below come first. Raises RefreshFailed (BaseTableMissing where Spark says so), UpstreamLost.
         """
+        if self._fence.lost is not None:
+            raise self._fence.lost
         entry = self._catalog.entry(view_id)
         needed = entry.ledger.ended
         await self._make_bases_fresh(entry.view.views, cause, report)
@@ -144,6 +154,7 @@ class Executor:
         """Carries REFRESH out, by what the base tables look like now. Returns when a refresh that began after this
         call, and does what `cause` asks for, is published or has found nothing to do. Raises what `make_fresh` raises.
         """
+        await self._fence.check()
         entry = self._catalog.entry(view_id)
         cause = replace(cause, not_before=time.monotonic())
         await self._inspector.check([view_id], cause.not_before)
@@ -193,6 +204,7 @@ class Executor:
             shown = current.manifest.shown(current.shown, present)
             if shown == current.shown or entry.uncertain or self._catalog.find(view_id) is not entry:
                 return
+            await self._check_unmoved(entry)
             await session.run(plan_publish(entry.view, shown).sql)
             entry.view = replace(entry.view, current=replace(current, shown=shown))
 
@@ -201,8 +213,11 @@ class Executor:
         entry = self._catalog.entry(view_id)
         await self.stop(view_id)
         async with self._sessions.session() as session, entry.lock:
+            await self._check_unmoved(entry)
             now = self._now_ms()
-            version = Version.whole(NEVER_BUILT, now, now, Watermark(entry.ledger.watermark))
+            old = entry.view.current
+            watermark = Watermark(entry.ledger.watermark)
+            version = Version.whole(NEVER_BUILT, now, now, watermark, previous=old.number)
             contains, mark, reserved = entry.ledger.events, entry.ledger.events, entry.view.versions_reserved
             task = Task(self._new_task_id(), cause, "WITH NO DATA", now, TaskStatus.SUCCESS, finished_at=now)
             entry.history.end(entry.history.begin(task), task)
@@ -211,7 +226,6 @@ class Executor:
             await session.run(maintenance.set_properties(entry.view.storage, properties))
             entry.history.saved(tasks)
             await self._switch(entry, version.shown, session)
-            old = entry.view.current.shown
             entry.view = catalog_module.enter(entry, version, contains, mark, reserved)
         self._retire(entry.view, old)
 
@@ -314,7 +328,7 @@ class Executor:
 
     async def _save_history(self, entry: Entry) -> None:
         """Stores what became of failed tasks; where that fails, it goes with the next change."""
-        if not entry.history.unsaved or not entry.recorded:
+        if not entry.history.unsaved or not entry.recorded or self._fence.lost:
             return
         try:
             async with self._sessions.session() as session, entry.lock:
@@ -350,9 +364,9 @@ class Executor:
 
     async def _recompute(self, entry: Entry, number: int, task: Task) -> None:
         if entry.uncertain:
-            shown = entry.view.current.shown
+            old = entry.view.current
             if await self._catalog.settle(entry) is not None:
-                self._retire(entry.view, shown)
+                self._retire(entry.view, old)
         before, began = entry.view, time.monotonic()
         try:
             present = await self._with_present_bases(entry)
@@ -430,10 +444,12 @@ class Executor:
         entry.history.amend(work.number, task)
         self._tell(present, f"Refreshing materialized view {present.name} ({plan.method}: {plan.reason})")
         log.info("Refreshing %s: version %d, %s, %s", present.name, plan.version, plan.method, plan.reason)
+        await self._versions.make_room(entry.view)
         await self._reserve(entry, plan.version, session)
         for step in plan.write:
             log.debug("%s: %s", present.name, step.purpose)
             await session.run(step.sql)
+        await self._versions.check_size(entry.view)
         version = Version(
             plan.version,
             work.start.at,
@@ -443,8 +459,9 @@ class Executor:
             plan.manifest,
             plan.shown(await self._proposer.present(present)),
             proposal.contents(plan.version),
+            entry.view.current.number,
         )
-        old = entry.view.current.shown
+        old = entry.view.current
         await self._publish(work, proposal, task, version)
         self._retire(entry.view, old)
 
@@ -454,6 +471,7 @@ class Executor:
         async with entry.lock:
             if number < entry.view.versions_reserved:
                 return
+            await self._fence.check()
             reserved = number + VERSIONS_RESERVED
             await session.run(maintenance.set_properties(entry.view.storage, stored.write_reserved(reserved)))
             entry.view = replace(entry.view, versions_reserved=reserved)
@@ -463,6 +481,7 @@ class Executor:
         async with entry.lock:
             if self._catalog.find(present.id) is not entry:
                 raise _stopped(present)
+            await self._check_unmoved(entry)
             # An ALTER may have changed all else meanwhile.
             view = replace(
                 entry.view,
@@ -484,8 +503,28 @@ class Executor:
             self._catalog.replace(entry, view)
             entry.view = catalog_module.enter(entry, version, work.start.contains, mark, reserved)
 
-    async def _failure(self, view: MaterializedView, error: FreshgateError) -> RefreshFailed:
+    async def _check_unmoved(self, entry: Entry) -> None:
+        """Nobody else has published since the version that is current in memory, or serves this metastore now."""
+        view = entry.view
+        _, published = await asyncio.gather(self._fence.check(), self._catalog.published(view.name, view.storage))
+        if published != view.current.number:
+            # Somebody else's doing: the metastore tells what is current before the next refresh begins.
+            entry.uncertain = True
+            shown = "nothing of it any more" if published is None else f"its version {published}"
+            raise RefreshFailed(
+                f"{view.name} shows {shown}, not version {view.current.number}, from which this refresh began: "
+                f"something else than this gateway has changed it. Only one gateway may serve a metastore.",
+                sqlstate="40001",
+            )
+
+    async def _failure(self, view: MaterializedView, error: FreshgateError) -> FreshgateError:
+        if isinstance(error, RefreshFailed | Superseded):
+            # Our own words say it all.
+            return error
         kept = f"version {view.current.number} stays published" if view.built else "it has no rows yet"
+        entry = self._catalog.find(view.id)
+        if error.sqlstate in GONE and entry is not None and (damage := await self._catalog.find_damage(entry)):
+            return BaseTableMissing(damage, sqlstate="58030")
         said = f"The refresh of materialized view {view.name} failed; {kept}. "
         cause = in_words_of(view.name, view.definition, str(error))
         if error.sqlstate not in GONE:
@@ -541,11 +580,18 @@ class Executor:
         Unless they may have been published: then they are strays if they were not, once that is known.
         """
         if not entry.uncertain:
-            self._retire(entry.view, None)
+            self._strays(entry.view)
 
-    def _retire(self, view: MaterializedView, shown: Shown | None) -> None:
-        """Nobody begins to read what was shown."""
-        self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), shown)
+    def _strays(self, view: MaterializedView) -> None:
+        """Rows of a version that nobody ever saw. Spark may write the last of them after it was told to stop."""
+        for seconds in (0.0, LATE_ROWS_SECONDS):
+            self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), later_seconds=seconds)
+
+    def _retire(self, view: MaterializedView, version: Version) -> None:
+        """Nobody begins to read a version that was current."""
+        if version.number == NEVER_BUILT:
+            return
+        self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), version)
 
     def _tell(self, view: MaterializedView, line: str) -> None:
         running = self._running.get(view.id)

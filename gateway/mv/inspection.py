@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from sql import view_properties
 from sql.following import CannotFollow, Source, follow
 from sql.names import TableName
 from sql.statement import Partitioning
+
+log = logging.getLogger(__name__)
 
 ICEBERG = "iceberg"
 
@@ -174,11 +177,12 @@ class Inspector:
             return False
         contains, now = entry.ledger.events, self._now_ms()
         oldest = self._wanted(view)[1] if not_before is None else not_before
-        inspection = await self.inspect(view, oldest)
+        looks = not_before is not None or self._observer.due(view.tables, oldest)
+        inspection, _ = await asyncio.gather(self.inspect(view, oldest), self._verify(entry, looks))
         found = drift(view, inspection.observed)
         self._forget_views(inspection, found)
         moved, blind = await self._moved(view)
-        if entry.view.current is not view.current:
+        if entry.view.current is not view.current or entry.uncertain:
             # A refresh was published meanwhile; it has looked, too.
             return False
         if moved or blind:
@@ -190,6 +194,14 @@ class Inspector:
         entry.ledger.publish(max(contains, entry.ledger.contains))
         entry.fresh_at = now
         return was_stale and not entry.ledger.stale
+
+    async def _verify(self, entry: Entry, looks: bool) -> None:
+        """With each look at base tables, one at the view itself: another gateway or a person may have changed it."""
+        if looks:
+            try:
+                await self._catalog.verify(entry)
+            except FreshgateError as error:
+                log.warning("cannot tell which version of %s is shown: %s", entry.view.name, error)
 
     async def _moved(self, view: MaterializedView) -> tuple[frozenset[str], dict[str, str]]:
         """What the definition reads today and did not then, or the other way round, for names may mean something else;

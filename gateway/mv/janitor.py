@@ -1,7 +1,7 @@
 """Drops what nobody reads any more: versions that were replaced, and what failed or crashed statements left.
 
-A version may go when no read that began before it was replaced is open, and the retention time is over: reads straight
-on Spark are invisible here, the retention is their time.
+A version may go when no open statement may read it, no transaction holds on to it, and the retention time is over:
+reads straight on Spark are invisible here, the retention is their time.
 """
 
 from __future__ import annotations
@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from itertools import count
 
 from gateway.errors import FreshgateError
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Kept, Leftover
+from gateway.mv.fence import Fence, Superseded
+from gateway.mv.model import Version
 from gateway.mv.partitions import stored_partition
 from gateway.mv.ports import Metastore
+from gateway.mv.readers import Readers
 from sql import maintenance
-from sql.maintenance import PartitionKey, Shown
+from sql.maintenance import PartitionKey
 from sql.names import TableName
 
 log = logging.getLogger(__name__)
@@ -35,34 +37,37 @@ LATE_SECONDS = 600.0
 """After a start: a refresh of the killed gateway before it may still run at Spark and write its rows late."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Read:
-    """An open operation that reads views; released with `Janitor.release`."""
-
-    sequence: int
-    views: frozenset[str]
-
-
 @dataclass(slots=True, eq=False)
-class _Retired:
+class Retired:
+    """Something that nobody begins to read any more. Moments are those of `Readers`."""
+
     view_id: str
     leftover: Leftover
-    sequence: int
+    published: int
+    retired: int
     not_before: float
-    shown: Shown | None = None
-    """What earlier reads may still read of a version that was replaced."""
+    """The clock's seconds before which it is kept in any case."""
+    version: Version | None = None
+    """The version that was replaced, with what earlier reads may still read of it; None: rows of nobody's."""
+    retired_at: int = 0
+    """Milliseconds since the epoch."""
+    going: bool = False
+    """It is being dropped: nobody may choose it any more."""
 
 
 class Janitor:
-    """Open reads, and what waits for them to be dropped."""
+    """What waits to be dropped."""
 
     def __init__(
         self,
         metastore: Metastore,
         lock_of: Callable[[str], AbstractAsyncContextManager[object]],
         kept: Callable[[str], Kept | None],
+        readers: Readers,
+        fence: Fence,
         retention_seconds: float,
         clock: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._metastore = metastore
         self._lock_of = lock_of
@@ -70,33 +75,60 @@ class Janitor:
         self._retention = retention_seconds
         self.compact: Callable[[str], Awaitable[None]] = _nothing
         """Called for a view of which much was dropped that its readers had to leave out."""
+        self._readers = readers
+        self._fence = fence
         self._clock = clock
-        self._sequence = count(1)
-        self._reads: dict[int, Read] = {}
-        self._retired: list[_Retired] = []
+        self._now_ms = now_ms
+        self._retired: list[Retired] = []
+        self._since: dict[str, int] = {}
+        """By view, since when its current version is that; for views whose version was replaced."""
         self._wake = asyncio.Event()
+        self._dropped = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
-
-    def begin_read(self, views: Iterable[str]) -> Read:
-        read = Read(next(self._sequence), frozenset(views))
-        self._reads[read.sequence] = read
-        return read
-
-    def release(self, read: Read) -> None:
-        if self._reads.pop(read.sequence, None) and self._retired:
-            self._wake.set()
+        readers.on_release = self._wake.set
 
     def retire(
-        self, view_id: str, leftover: Leftover, shown: Shown | None = None, *, later_seconds: float = 0.0
+        self,
+        view_id: str,
+        leftover: Leftover,
+        version: Version | None = None,
+        *,
+        later_seconds: float | None = None,
+        retired_at: int | None = None,
     ) -> None:
-        """From now on no read begins to use this, or what a version has `shown`."""
-        due = self._clock() + self._retention + later_seconds
-        self._retired.append(_Retired(view_id, leftover, next(self._sequence), due, shown))
+        """From now on no read begins to use this, or `version`. It is kept for the retention time, or for
+        `later_seconds`. Versions of a view come in their order; `retired_at` is a time other than now."""
+        due = self._clock() + (self._retention if later_seconds is None else later_seconds)
+        published, now = 0, self._readers.now()
+        if version is not None:
+            published, self._since[view_id] = self._since.get(view_id, 0), now
+        at = self._now_ms() if retired_at is None else retired_at
+        self._retired.append(Retired(view_id, leftover, published, now, due, version, at))
         self._wake.set()
 
+    def retired(self, view_id: str) -> list[Retired]:
+        """The versions of a view that were replaced and can still be read, oldest first."""
+        return [each for each in self._retired if each.view_id == view_id and each.version and not each.going]
+
+    def readers_of(self, view_id: str, number: int) -> int:
+        """How many open statements and transactions may read a version."""
+        for each in self._retired:
+            if each.view_id == view_id and each.version and each.version.number == number:
+                return self._readers.count(view_id, number, each.published, each.retired)
+        return self._readers.count(view_id, number, self._since.get(view_id, 0), None)
+
+    async def wait_for_drop(self, seconds: float) -> None:
+        """Returns when something was dropped, or the time is over."""
+        async with self._dropped:
+            try:
+                await asyncio.wait_for(self._dropped.wait(), seconds)
+            except TimeoutError:
+                return
+
     async def drop_now(self, view_id: str, leftover: Leftover) -> None:
-        """Drops it at once where no open read uses it and Spark answers, otherwise as soon as that is so."""
-        retired = _Retired(view_id, leftover, next(self._sequence), self._clock())
+        """Drops it at once where nobody uses it and Spark answers, otherwise as soon as that is so."""
+        now = self._readers.now()
+        retired = Retired(view_id, leftover, 0, now, self._clock())
         if not self._held(retired):
             try:
                 await self._drop(retired)
@@ -128,22 +160,52 @@ class Janitor:
         waiting = [retired.not_before for retired in self._retired if not self._held(retired)]
         return max(0.05, min(waiting) - self._clock()) if waiting else None
 
-    def _held(self, retired: _Retired) -> bool:
-        return any(read.sequence < retired.sequence and retired.view_id in read.views for read in self._reads.values())
+    def _held(self, retired: Retired) -> bool:
+        """Rows of nobody's are dropped beside whatever is read."""
+        if retired.version is not None:
+            number = retired.version.number
+            return self._readers.count(retired.view_id, number, retired.published, retired.retired) > 0
+        return retired.leftover.whole and self._readers.any_of(retired.view_id, retired.retired)
 
     async def sweep(self) -> None:
         """Drops everything that is due now."""
         now = self._clock()
-        for retired in [each for each in self._retired if each.not_before <= now and not self._held(each)]:
+        if not await self._may_drop(now):
+            return
+        due: dict[tuple[str, bool], list[Retired]] = {}
+        for each in self._retired:
+            if each.not_before <= now and not self._held(each):
+                each.going = True
+                due.setdefault((each.view_id, each.leftover.whole), []).append(each)
+        for together in due.values():
+            # One pass drops all that nobody needs of a view.
             try:
-                await self._drop(retired)
+                await self._drop(together[0])
             except FreshgateError as error:
-                log.warning("could not drop %s, will try again: %s", retired.leftover.storage, error)
-                retired.not_before = self._clock() + RETRY_SECONDS
+                log.warning("could not drop %s, will try again: %s", together[0].leftover.storage, error)
+                for each in together:
+                    each.not_before = self._clock() + RETRY_SECONDS
             else:
-                self._retired.remove(retired)
+                self._retired = [each for each in self._retired if each not in together]
+        if due:
+            async with self._dropped:
+                self._dropped.notify_all()
 
-    async def _drop(self, retired: _Retired) -> None:
+    async def _may_drop(self, now: float) -> bool:
+        """Whether anything may be due, and this gateway is the one to drop it."""
+        if not any(each.not_before <= now and not self._held(each) for each in self._retired):
+            return False
+        try:
+            await self._fence.check()
+        except Superseded:
+            self._retired.clear()
+        except FreshgateError as error:
+            log.warning("cannot drop what nobody reads, will try again: %s", error)
+            for each in self._retired:
+                each.not_before = max(each.not_before, now + RETRY_SECONDS)
+        return bool(self._retired) and self._fence.lost is None
+
+    async def _drop(self, retired: Retired) -> None:
         """Drops what nobody needs, or the whole storage. Dropping twice is harmless."""
         leftover = retired.leftover
         if leftover.whole:
@@ -157,11 +219,15 @@ class Janitor:
         if kept is None:
             return
         # Whatever nobody knows goes as well: a refresh whose gateway was killed may end at Spark long after.
-        waiting = [each.shown for each in self._retired if each is not retired and each.view_id == retired.view_id]
+        waiting = [
+            each.version
+            for each in self._retired
+            if not each.going and each.view_id == retired.view_id and each.version
+        ]
         unneeded = [
             partition
             for partition in present
-            if not kept.needs(*partition) and not any(shown.shows(*partition) for shown in waiting if shown)
+            if not kept.needs(*partition) and not any(version.shown.shows(*partition) for version in waiting)
         ]
         for drop in _drops(leftover.storage, unneeded, {version for version, _ in set(present) - set(unneeded)}):
             await self._metastore.run(drop)
@@ -169,7 +235,8 @@ class Janitor:
             await self.compact(retired.view_id)
         async with self._lock_of(retired.view_id):
             found = await self._metastore.properties(leftover.storage)
-            gone = stored.versions(found) - {kept.shown.number, kept.writing}
+            needed = {kept.shown.number, kept.writing, *(version.number for version in waiting)}
+            gone = stored.versions(found) - needed
             keys = [key for number in gone for key in stored.version_keys(found, number)]
             now = self._kept(retired.view_id)
             if keys and now and (now.shown.number, now.writing) == (kept.shown.number, kept.writing):

@@ -126,6 +126,8 @@ class Version:
     shown: Shown = field(default=Shown.only(NEVER_BUILT))
     """What the public view shows; the manifest, but for partitions that are gone from the storage."""
     contents: Contents = field(default=Contents())
+    previous: int = NEVER_BUILT
+    """The version whose place it took."""
 
     @classmethod
     def whole(cls, number: int, started_at: int, published_at: int, watermark: Watermark, **rest: Any) -> Version:

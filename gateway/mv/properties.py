@@ -55,9 +55,6 @@ VALUE_CHARACTERS_MAX = 3_900
 _TEXT_MARK = "x"
 _PACKED_MARK = "z"
 _PIECES_MARK = "+"
-_WAY_OUT = (
-    "Stop the gateway, drop the storage table and the view straight on Spark, then create the materialized view again."
-)
 _PUBLISHED = PREFIX + "published"
 _VERSION = PREFIX + "version."
 _MOVING = PREFIX + "moving_to"
@@ -163,6 +160,7 @@ def write_version(version: Version, mark: int, reserved: int) -> dict[str, str]:
     record = {
         "started_at": version.started_at,
         "published_at": version.published_at,
+        "previous": version.previous,
         "method": version.method,
         "events": version.watermark.events,
         "views": dict(version.watermark.views),
@@ -292,7 +290,7 @@ def read_view(
             versions_reserved=int(_required(properties, "versions_reserved")),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise UnreadableProperties(f"The table properties of {storage} are damaged ({error}). {_WAY_OUT}") from error
+        raise UnreadableProperties(f"The table properties of {storage} are damaged ({error}).") from error
 
 
 def read_version(properties: Mapping[str, str], number: int) -> Version:
@@ -304,6 +302,7 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
         number=number,
         started_at=record["started_at"],
         published_at=record["published_at"],
+        previous=record.get("previous", 0),
         method=record["method"],
         watermark=Watermark(record["events"], record["views"]),
         manifest=Manifest(default, {key: version for version, keys in exceptions for key in keys}),
@@ -402,6 +401,6 @@ def _required(properties: Mapping[str, str], name: str) -> str:
             return zlib.decompress(bytes.fromhex(value[1:])).decode("utf-8")
         return bytes.fromhex(value[1:]).decode("utf-8") if value.startswith(_TEXT_MARK) else str(int(value))
     except KeyError as missing:
-        raise UnreadableProperties(f"The catalog property {missing} is missing. {_WAY_OUT}") from missing
+        raise UnreadableProperties(f"The catalog property {missing} is missing.") from missing
     except (ValueError, zlib.error) as error:
-        raise UnreadableProperties(f"The catalog property {key} is damaged ({error}). {_WAY_OUT}") from error
+        raise UnreadableProperties(f"The catalog property {key} is damaged ({error}).") from error

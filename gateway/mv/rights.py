@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gateway.errors import NotAllowed
 from gateway.mv.model import MaterializedView
+from sql.names import TableName
 
 
 class Rights:
@@ -16,10 +17,15 @@ class Rights:
 
     def check(self, user: str, view: MaterializedView, action: str) -> None:
         """Raises NotAllowed (42501) where `user` may not do `action` ("drop it") to the view."""
-        if user != view.owner and user not in self._administrators:
+        self.check_owner(user, view.owner, view.name, action)
+
+    def check_owner(self, user: str, owner: str | None, name: TableName, action: str) -> None:
+        """The same for a view of which not more is known; whose owner is not known is everybody's, as far as Spark
+        lets him."""
+        if owner is not None and user != owner and user not in self._administrators:
             raise NotAllowed(
-                f"The materialized view {view.name} belongs to {view.owner}; {user} may not {action}. Ask the owner, "
-                f"or an administrator of the gateway, or have it given to you with ALTER MATERIALIZED VIEW "
-                f"{view.name} OWNER TO {user}.",
+                f"The materialized view {name} belongs to {owner}; {user} may not {action}. Ask the owner, or an "
+                f"administrator of the gateway, or have it given to you with ALTER MATERIALIZED VIEW {name} OWNER TO "
+                f"{user}.",
                 sqlstate="42501",
             )

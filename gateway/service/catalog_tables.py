@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gateway.errors import FreshgateError
-from gateway.mv.catalog import Catalog
+from gateway.mv.catalog import Catalog, Damage
 from gateway.mv.measures import Measure, Measures
 from gateway.mv.model import Freshness, MaterializedView, RefreshMode, State, Task, TaskStatus, base_key
 from gateway.mv.schemas import Schemas
@@ -135,9 +135,8 @@ class CatalogTables:
         views = self._catalog.views()
         states = await self._schemas.states(views)
         measures = await self._measures.of(views) if measured else {}
-        return Table(
-            MATERIALIZED_VIEWS, [self._everything(view, states[view.id], measures.get(view.id)) for view in views]
-        )
+        rows = [self._everything(view, states[view.id], measures.get(view.id)) for view in views]
+        return Table(MATERIALIZED_VIEWS, [*rows, *map(_damaged, self._catalog.damaged.values())])
 
     def _everything(
         self, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure] | None
@@ -178,6 +177,19 @@ class CatalogTables:
             view.query,
             str(view.storage),
         )
+
+
+def _damaged(damage: Damage) -> tuple[Value, ...]:
+    """What is known of a view of which a part is missing."""
+    known = {
+        "database_name": damage.name.database,
+        "name": damage.name.table,
+        "owner": damage.owner,
+        "state": "DAMAGED",
+        "schema_change": damage.problem,
+        "storage_table": str(damage.storage),
+    }
+    return tuple(known.get(name) for name, _ in MATERIALIZED_VIEWS)
 
 
 def _minutes(text: str | None) -> int:

@@ -18,6 +18,7 @@ from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.proposal import Proposal, Proposer, Standing, view_bases
 from gateway.mv.rights import Rights
 from gateway.mv.schemas import Schemas
+from gateway.mv.versions import Versions
 from gateway.service import info
 from gateway.service.operation import NO_ROWS, Result
 from gateway.service.session import Session
@@ -40,6 +41,7 @@ from sql.statement import (
     ShowMaterializedViews,
     ShowPartitions,
     ShowProperties,
+    ShowVersions,
 )
 
 LOOKED_AT_MAX = 20
@@ -60,6 +62,7 @@ class Commands:
         executor: Executor,
         inspector: Inspector,
         proposer: Proposer,
+        versions: Versions,
         rights: Rights,
     ) -> None:
         self._catalog = catalog
@@ -70,6 +73,7 @@ class Commands:
         self._executor = executor
         self._inspector = inspector
         self._proposer = proposer
+        self._versions = versions
         self._rights = rights
 
     async def run(self, command: Command, session: Session, report: Report) -> Result:
@@ -99,6 +103,8 @@ class Commands:
                 return info.show_partitions(self._catalog, view, await self._standings(view))
             case ShowProperties(name, key):
                 return info.show_properties(await self._view(name, session), key)
+            case ShowVersions(name):
+                return await self._show_versions(await self._view(name, session))
             case Analyze(name, rest):
                 view = await self._view(name, session)
                 self._rights.check(session.user, view, "analyze it")
@@ -133,6 +139,11 @@ class Commands:
         if not result.rows and not await self._creation.has_database(database):
             raise NoSuchView(f"There is no database {database}. SHOW DATABASES lists those there are.", "42704")
         return result
+
+    async def _show_versions(self, view: MaterializedView) -> Result:
+        kept = self._versions.kept(view)
+        writing = self._catalog.entry(view.id).writing
+        return info.show_versions(kept, await self._versions.measure(view, kept), writing)
 
     async def _describe(self, command: Describe, session: Session) -> Result:
         view = await self._view(command.name, session)

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gateway.mv.catalog import Catalog
+from gateway.mv.measures import Measure
 from gateway.mv.model import MaterializedView, State, Task, base_key
 from gateway.mv.planner import plan_publish
 from gateway.mv.proposal import Proposal, Standing
+from gateway.mv.versions import KeptVersion
 from gateway.service.operation import Result
 from gateway.wire.rowset import Column, Type
 from sql import create_text, lineage, view_properties
@@ -21,7 +23,7 @@ from sql.statement import Clauses, ShowCreate, Trigger, WhenStale
 SHOW_COLUMNS = (
     Column("database", comment="Database of the materialized view"),
     Column("name", comment="Name of the materialized view"),
-    Column("freshness", comment="FRESH, FRESH_WITHIN_GRACE, STALE when a base table changed, or UNKNOWN"),
+    Column("freshness", comment="FRESH, FRESH_WITHIN_GRACE, STALE when a base table changed, UNKNOWN, or DAMAGED"),
     Column("version", Type.BIGINT, "Number of the current version, 0 before the first refresh"),
     Column("last_refresh_time", Type.TIMESTAMP, "When the current version was published, UTC"),
     Column("refresh_method", comment="How the current version was computed"),
@@ -45,6 +47,17 @@ PARTITION_COLUMNS = (
     Column("UnsyncTables"),
     Column("RowCount", Type.BIGINT),
 )
+VERSION_COLUMNS = (
+    Column("version", Type.BIGINT, "Its number, for VERSION AS OF"),
+    Column("state", comment="CURRENT, KEPT, or WRITING while a refresh makes it"),
+    Column("refresh_method", comment="How it was computed"),
+    Column("started_at", Type.TIMESTAMP, "When its refresh began to read, UTC"),
+    Column("published_at", Type.TIMESTAMP, "From when on reads saw it, UTC"),
+    Column("retired_at", Type.TIMESTAMP, "When another one took its place, UTC"),
+    Column("row_count", Type.BIGINT, "Rows that it shows"),
+    Column("size_bytes", Type.BIGINT, "Bytes of the files that it shows; versions share those of partitions"),
+    Column("readers", Type.BIGINT, "Open statements and transactions that may read it, through this gateway"),
+)
 DESCRIBE_COLUMNS = (Column("col_name"), Column("data_type"), Column("comment"))
 PROPERTY_COLUMNS = (Column("key"), Column("value"))
 PLAN_COLUMNS = (Column("plan"),)
@@ -60,6 +73,12 @@ def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
         _show_row(catalog, view)
         for view in catalog.views()
         if database in {None, view.name.database} and matches(view.name.table)
+    ]
+    rows += [
+        (damage.name.database, damage.name.table, "DAMAGED", None, None, None, damage.owner, None, damage.problem)
+        + (None,) * (len(SHOW_COLUMNS) - 9)
+        for damage in catalog.damaged.values()
+        if database in {None, damage.name.database} and matches(damage.name.table)
     ]
     return Result(SHOW_COLUMNS, rows)
 
@@ -79,6 +98,27 @@ def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | dat
         _mode(view),
         "Not available",
     )
+
+
+def show_versions(kept: Iterable[KeptVersion], measures: Mapping[int, Measure], writing: int | None) -> Result:
+    """SHOW MATERIALIZED VIEW VERSIONS, the newest first."""
+    rows: list[tuple[str | int | datetime | None, ...]] = [
+        (
+            each.version.number,
+            "KEPT" if each.retired_at else "CURRENT",
+            each.version.method,
+            moment(each.version.started_at),
+            moment(each.version.published_at),
+            moment(each.retired_at) if each.retired_at else None,
+            measures.get(each.version.number, Measure(0, 0)).rows,
+            measures.get(each.version.number, Measure(0, 0)).bytes,
+            each.readers,
+        )
+        for each in kept
+    ]
+    if writing is not None:
+        rows.append((writing, "WRITING", None, None, None, None, None, None, 0))
+    return Result(VERSION_COLUMNS, rows[::-1])
 
 
 def _mode(view: MaterializedView) -> str:

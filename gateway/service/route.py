@@ -14,19 +14,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway.errors import NotAllowed, RefreshFailed, SyntaxRefused
-from gateway.mv.catalog import Catalog
+from gateway.mv.catalog import Catalog, damaged
 from gateway.mv.changes import Write
 from gateway.mv.executor import BaseTableMissing, Executor, Report
-from gateway.mv.janitor import Janitor, Read
 from gateway.mv.model import Cause
+from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
 from gateway.mv.schemas import Schemas
 from gateway.service import staleness
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
-from gateway.service.operation import End, Result
+from gateway.service.operation import NO_ROWS, End, Result
 from gateway.service.protection import Protection
 from gateway.service.session import Session
+from gateway.service.snapshot import SETTING, VALUES
+from gateway.service.snapshot_reads import SnapshotReads
 from sql import catalog_functions, maintenance, rewrite, view_properties
 from sql.classify import classify, glance
 from sql.grammar import SyntaxProblem
@@ -35,6 +37,8 @@ from sql.parser import parse_about
 from sql.scan import skip_blank
 from sql.statement import (
     AlterMaterializedView,
+    BeginTransaction,
+    EndTransaction,
     Forwarded,
     Glance,
     NamedCommand,
@@ -81,6 +85,7 @@ ABOUT = frozenset({"show", "describe", "desc", "drop", "comment", "analyze", "al
 DATABASE_WORDS = frozenset({"databases", "schemas", "namespaces"})
 MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total_size_bytes"})
 """Columns of freshgate.materialized_views for which Spark must count; nobody waits for what he does not ask for."""
+SETTINGS = frozenset({"set", "reset"})
 _COUNT_ALL = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
 _SHOW_DATABASES = re.compile(r"\s*show\s+(?:databases|schemas|namespaces)\b", re.IGNORECASE)
 
@@ -140,6 +145,14 @@ class _Reading:
     write: Write | None
     composed: bool
     """Its names are put together when it runs."""
+    pinned: bool
+    """It belongs to a transaction, which sees one version of each view."""
+
+    @property
+    def unpinned(self) -> staleness.Read:
+        """What of it must be fresh: of a transaction, what that has not used before."""
+        known = self.session.snapshot.pins.keys() if self.pinned else frozenset()
+        return replace(self.read, direct=self.read.direct - known)
 
 
 class Router:
@@ -152,7 +165,8 @@ class Router:
         schemas: Schemas,
         executor: Executor,
         stale_reads: staleness.StaleReads,
-        janitor: Janitor,
+        snapshot_reads: SnapshotReads,
+        readers: Readers,
         commands: Commands,
         tables: CatalogTables,
         *,
@@ -162,7 +176,8 @@ class Router:
         self._relations = relations
         self._schemas = schemas
         self._executor = executor
-        self._janitor = janitor
+        self._snapshot_reads = snapshot_reads
+        self._readers = readers
         self._commands = commands
         self._tables = tables
         self._protection = Protection(catalog)
@@ -176,6 +191,8 @@ class Router:
         """The route of a statement that mentions nothing of interest; None where `consider` must decide."""
         look = glance(text)
         if look.maybe_command or not look.words.isdisjoint(CATALOG_WORDS) or self._lists_databases(look):
+            return None
+        if look.keyword in SETTINGS and _of_snapshot(text) is not None:
             return None
         writes = _may_write(look)
         if writes and not RELATION_WORDS.isdisjoint(look.words):
@@ -207,6 +224,8 @@ class Router:
     async def consider(self, session: Session, text: str) -> Route | Waiting | Own:
         """Raises FreshgateError where the statement is refused."""
         statement = _classified(text)
+        if isinstance(statement, BeginTransaction | EndTransaction):
+            return Own(partial(self._transaction, statement, session))
         if not isinstance(statement, Forwarded):
             return Own(partial(self._commands.run, statement, session))
         look = glance(text)
@@ -218,12 +237,33 @@ class Router:
         if calls := self._calls(look, text):
             text = await self._with_functions(text, calls)
             statement = _forwarded(text)
-        return await self._forward(session, namespace, statement, look, text, changed=bool(calls))
+        journey = await self._snapshot_reads.journey(text, look, namespace, session)
+        if journey is None:
+            return await self._forward(session, namespace, statement, look, text, changed=bool(calls))
+        statement = _forwarded(journey.text)
+        try:
+            splices = journey.splices(statement)
+            statement = replace(statement, reads=journey.rest(statement))
+            route = await self._forward(session, namespace, statement, look, journey.text, splices, changed=bool(calls))
+        except BaseException:  # cancelled too: nobody reads the versions
+            self._readers.release(journey.read)
+            raise
+        then = route.then if isinstance(route, Waiting) else route
+        then.closes.append(partial(self._readers.release, journey.read))
+        return route
 
     async def _forward(
-        self, session: Session, namespace: Namespace, statement: Forwarded, look: Glance, text: str, *, changed: bool
+        self,
+        session: Session,
+        namespace: Namespace,
+        statement: Forwarded,
+        look: Glance,
+        text: str,
+        versions: Sequence[rewrite.Splice] = (),
+        *,
+        changed: bool,
     ) -> Route | Waiting:
-        """`changed`: the text is not the client's any more."""
+        """`versions`: what puts versions in the place of views; `changed`: the text is not the client's any more."""
         if not self._catalog.idle:
             await self._relations.learn(namespace.database, look.words)
         composed = not statement.exact and _composed(look, text)
@@ -232,7 +272,7 @@ class Router:
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
         if not self._is_of_temporary(session, statement, look):
             self._protection.check(statement, targets, namespace, text)
-        splices = await self._catalog_tables(text, statement, look, changed=changed)
+        splices = [*versions, *await self._catalog_tables(text, statement, look, changed=changed)]
         route = Route()
         write = self._open_write(statement, look, targets, composed=composed)
         if look.keyword not in ROW_CHANGES:
@@ -243,6 +283,8 @@ class Router:
         self._note_relations(route, session, namespace, statement, look)
         if composed:
             route.ends.append(partial(_forget_namespace, session))
+        if look.keyword in SETTINGS and (said := _of_snapshot(text)) is not None:
+            route.ends.append(partial(_set_snapshot, session, _whole_session(said)))
         try:
             read = staleness.Read()
             if statement.touches_rows and statement.creates_view is None:
@@ -250,17 +292,21 @@ class Router:
                     read = staleness.Read(perhaps=frozenset(view.id for view in self._catalog.views()))
                 else:
                     read = await self._views_read(session, namespace, statement)
-                self._begin_read(route, read.all)
             if changed or splices:
                 route.text = rewrite.splice(text, splices)
             place = staleness.Place(statement, text, look.keyword, namespace)
-            task = _Reading(session, route, place, read, splices, write, composed=composed)
-            if self._stale_reads.due(read):
+            pinned = session.snapshot.active and bool(read.all)
+            if pinned:
+                self._snapshot_reads.check(place, read)
+            else:
+                self._begin_read(route, read.all)
+            task = _Reading(session, route, place, read, splices, write, composed=composed, pinned=pinned)
+            if self._stale_reads.due(task.unpinned):
                 return Waiting(route, partial(self._look_first, task))
             wanted = self._wanted(task)
             if wanted.fresh or wanted.listings or wanted.inlined:
                 return Waiting(route, partial(self._make_fresh, task, wanted))
-            await self._begin_write(write)
+            await self._depart(task)
         except BaseException:  # cancelled too: the statement never goes to Spark
             route.abandon(End.FAILED)
             raise
@@ -269,17 +315,19 @@ class Router:
     def _begin_read(self, route: Route, views: frozenset[str]) -> None:
         """Keeps the views' versions until the statement is closed."""
         if views:
-            route.closes.append(partial(self._release, self._janitor.begin_read(views)))
+            read = self._readers.begin(views)
+            route.ends.append(lambda _: self._readers.planned(read))
+            route.closes.append(partial(self._readers.release, read))
 
     def _wanted(self, reading: _Reading) -> staleness.Wanted:
         """What must happen first; the statement's text is changed where definitions stand in for views."""
-        wanted = self._stale_reads.wanted(reading.place, reading.read)
+        wanted = self._stale_reads.wanted(reading.place, reading.unpinned, pinned=reading.pinned)
         if wanted.splices:
             reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *wanted.splices])
         return wanted
 
     async def _look_first(self, reading: _Reading, report: Report) -> None:
-        for unchanged in await self._stale_reads.look(reading.read):
+        for unchanged in await self._stale_reads.look(reading.unpinned):
             self._executor.note_unchanged(unchanged, Cause("SYSTEM", reading.session.user))
         await self._make_fresh(reading, self._wanted(reading), report)
 
@@ -291,7 +339,7 @@ class Router:
         tables = [table for view in wanted.inlined for table in await self._stale_reads.cached(view)]
         for name in (*wanted.listings, *tables):
             await (await reading.session.sql()).run(maintenance.refresh_listing(name))
-        await self._begin_write(reading.write)
+        await self._depart(reading)
 
     async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
         if (known := self._executor.known_gone(view_id)) is not None:
@@ -306,12 +354,14 @@ class Router:
             # The rows that are stored are all there is; a dashboard should rather show them than nothing.
             report(f"Warning: serving the stored rows. {error}")
 
-    async def _begin_write(self, write: Write | None) -> None:
-        if write is not None:
-            await self._catalog.begin_write(write)
-
-    def _release(self, read: Read) -> None:
-        self._janitor.release(read)
+    async def _depart(self, reading: _Reading) -> None:
+        """Everything that the statement reads is as it should be."""
+        if reading.pinned:
+            splices, read = self._snapshot_reads.depart(reading.session.snapshot, reading.place, reading.read)
+            reading.route.closes.append(partial(self._readers.release, read))
+            reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *splices])
+        if reading.write is not None:
+            await self._catalog.begin_write(reading.write)
 
     def _note(self, route: Route, write: Write) -> None:
         route.ends.append(partial(self._end_write, write))
@@ -325,6 +375,27 @@ class Router:
             return
         late = self._catalog.suspect_write(write)
         asyncio.get_running_loop().call_later(LATE_COMMIT_SECONDS, self._catalog.end_write, late)
+
+    async def _transaction(
+        self, statement: BeginTransaction | EndTransaction, session: Session, report: Report
+    ) -> Result:
+        """BEGIN, COMMIT, ROLLBACK. Spark hears nothing of them."""
+        snapshot = session.snapshot
+        if isinstance(statement, EndTransaction):
+            if not snapshot.transaction:
+                report("Warning: there is no transaction in progress")
+            elif not statement.commit:
+                report("Warning: nothing that was written is undone; Spark has no transactions")
+            snapshot.end_transaction()
+            if not statement.chain:
+                return NO_ROWS
+        elif snapshot.transaction:
+            report("Warning: there is already a transaction in progress")
+            return NO_ROWS
+        everything = isinstance(statement, BeginTransaction) and statement.snapshot
+        self._snapshot_reads.begin(snapshot, everything=everything)
+        report("Reads of a materialized view see one version of it until COMMIT. Writes are done at once")
+        return NO_ROWS
 
     # --- what the statement mentions ---------------------------------------------------------------
 
@@ -340,6 +411,8 @@ class Router:
             if parts[-1].lower() in leading:
                 name = TableName.resolve(parts, namespace)
                 view = self._catalog.named(name)
+                if name in self._catalog.damaged:
+                    await self._refuse_damaged(name)
                 if view is None:
                     names.add(name)
                 else:
@@ -348,6 +421,12 @@ class Router:
             names |= self._temporary(session, parts)
         below = (await self._relations.sources_of(names)).views
         return staleness.Read(frozenset(direct), below, frozenset(perhaps))
+
+    async def _refuse_damaged(self, name: TableName) -> None:
+        """A view that cannot be kept fresh is not read as if it were. The name may be somebody else's by now."""
+        damage = self._catalog.damaged[name]
+        if await self._catalog.published(name, damage.storage) is not None:
+            raise damaged(damage)
 
     def _about_view(self, session: Session, namespace: Namespace, look: Glance, text: str) -> NamedCommand | None:
         """The command of ours that a statement of Spark's becomes because it names one of our views."""
@@ -515,6 +594,28 @@ def _is_global(name: Parts) -> bool:
 def _add_temporary(views: dict[str, frozenset[TableName]], name: str, reads: frozenset[TableName], end: End) -> None:
     if end not in {End.FAILED, End.REFUSED}:
         views[name] = reads if end is End.SUCCEEDED else reads | views.get(name, frozenset())
+
+
+_SNAPSHOT_SETTING = re.compile(
+    rf"set\s+`?{re.escape(SETTING)}`?\s*=\s*(.*)|reset(?:\s+`?{re.escape(SETTING)}`?)?", re.IGNORECASE | re.DOTALL
+)
+
+
+def _of_snapshot(text: str) -> str | None:
+    """What SET or RESET makes of freshgate.snapshot; None where the text is about something else."""
+    found = _SNAPSHOT_SETTING.fullmatch(text[skip_blank(text) :].rstrip("; \t\r\n"))
+    return None if found is None else (found[1] or VALUES[1]).strip(" '\"").lower()
+
+
+def _whole_session(value: str) -> bool:
+    if value not in VALUES:
+        raise SyntaxRefused(f"{SETTING} is {' or '.join(VALUES)}, not {value}.", sqlstate="22023")
+    return value == VALUES[0]
+
+
+def _set_snapshot(session: Session, whole: bool, end: End) -> None:
+    if end is End.SUCCEEDED:
+        session.snapshot.set_session(whole)
 
 
 def _forget_namespace(session: Session, _: End) -> None:

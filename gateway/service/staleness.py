@@ -81,8 +81,11 @@ class StaleReads:
         view = self._catalog.entry(view_id).view
         return not (view.when_stale is WhenStale.SERVE and view.built)
 
-    def wanted(self, place: Place, read: Read) -> Wanted:
-        """Raises NotFresh where a view that is surely read must not be served."""
+    def wanted(self, place: Place, read: Read, *, pinned: bool = False) -> Wanted:
+        """`pinned`: a transaction will see the same rows again, so no definition can stand in for a view.
+
+        Raises NotFresh where a view that is surely read must not be served.
+        """
         wanted = Wanted()
         for view_id in sorted(read.all):
             staleness = self._catalog.staleness(view_id) if self._catalog.is_stale(view_id) else None
@@ -93,7 +96,7 @@ class StaleReads:
             if policy is WhenStale.SERVE and view.built:
                 continue
             surely = place.statement.exact and view_id in read.direct | read.below
-            if policy is WhenStale.INLINE and surely and view_id not in read.below:
+            if policy is WhenStale.INLINE and surely and view_id not in read.below and not pinned:
                 splices = self._splices(view, place)
                 if splices:
                     self._inline(wanted, view, splices)

@@ -144,7 +144,7 @@ def hidden_partitions(stand: Stand) -> Iterator[Figure]:
         stand.query(
             f"INSERT INTO {DATABASE}.hidden SELECT item, amount, day FROM {DATABASE}.hidden WHERE day < {HIDDEN}"
         )
-        stand.query(f"REFRESH MATERIALIZED VIEW {view}")
+        stand.query(f"REFRESH MATERIALIZED VIEW {view} AUTO")
         if "CASE" not in _text(stand, view):
             raise SystemExit(f"bench: {view} hides no partition.")
         for name, query in queries.items():

@@ -56,11 +56,11 @@ def test_a_reader_keeps_its_version_while_it_is_replaced(database: Database, sta
         assert {row[1] for row in seen} == {0}
         (storage,) = [
             row[1]
-            for row in rows(writer, f"SHOW TABLES IN freshgate_storage LIKE '{database.name}__m*'")
+            for row in rows(writer, f"SHOW TABLES IN {gateway.storage} LIKE '{database.name}__m*'")
             if not row[1].endswith("__definition")
         ]
         wait_until(
-            lambda: len(rows(writer, f"SHOW PARTITIONS freshgate_storage.{storage}")) == 1,
+            lambda: len(rows(writer, f"SHOW PARTITIONS {gateway.storage}.{storage}")) == 1,
             what="the old versions to be dropped",
         )
         rows(writer, "DROP MATERIALIZED VIEW m")

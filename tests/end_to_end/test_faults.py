@@ -6,16 +6,14 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from clients import rows
+from clients import rows, unclosed
 from databases import NAP, Database
 from processes import Gateway, wait_until
-from pyhive import hive
 
 SLOW = (
     "SELECT sum(a) AS s, count(*) AS n, max(slept) AS slept "
@@ -24,18 +22,8 @@ SLOW = (
 """Takes as many milliseconds as the rows of t say."""
 
 
-@contextmanager
-def _connected(gateway: Gateway, database: str = "default") -> Iterator[Any]:
-    """A cursor whose end asks nothing of a gateway that may be dead."""
-    connection = hive.connect(gateway.host, gateway.port, username="tester", database=database)
-    try:
-        yield connection.cursor()
-    finally:
-        connection._transport.close()
-
-
-def _storage_tables(cursor: Any, database: str) -> list[str]:
-    return [row[1] for row in rows(cursor, f"SHOW TABLES IN freshgate_storage LIKE '{database}__*'")]
+def _storage_tables(cursor: Any, gateway: Gateway, database: str) -> list[str]:
+    return [row[1] for row in rows(cursor, f"SHOW TABLES IN {gateway.storage} LIKE '{database}__*'")]
 
 
 def _said(gateway: Gateway, text: str) -> bool:
@@ -45,7 +33,7 @@ def _said(gateway: Gateway, text: str) -> bool:
 def test_kill_during_a_refresh(database: Database, direct: Any, start_gateway: Any) -> None:
     """The published version and the stale mark survive; the half-written version goes."""
     gateway: Gateway = start_gateway(**{"versions.retention": 0})
-    with _connected(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
+    with unclosed(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, NAP)
         rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
@@ -56,14 +44,15 @@ def test_kill_during_a_refresh(database: Database, direct: Any, start_gateway: A
         assert reading.exception(30) is not None
     assert rows(direct, f"SELECT s, n FROM {database.name}.m") == [(None, 0)]
     again: Gateway = start_gateway(**{"versions.retention": 0})
-    with _connected(again, database.name) as cursor:
+    with unclosed(again, database.name) as cursor:
         (row,) = rows(cursor, "SHOW MATERIALIZED VIEWS LIKE 'm'")
         assert row[2:4] == ("STALE", 1)
         assert rows(cursor, "SELECT s, n FROM m") == [(3000, 1)]
-        (storage,) = [name for name in _storage_tables(direct, database.name) if not name.endswith("__definition")]
+        tables = _storage_tables(direct, gateway, database.name)
+        (storage,) = [name for name in tables if not name.endswith("__definition")]
         current = rows(cursor, "SHOW MATERIALIZED VIEWS LIKE 'm'")[0][3]
         wait_until(
-            lambda: rows(direct, f"SHOW PARTITIONS freshgate_storage.{storage}") == [(f"freshgate_version={current}",)],
+            lambda: rows(direct, f"SHOW PARTITIONS {gateway.storage}.{storage}") == [(f"freshgate_version={current}",)],
             what="other versions to be dropped",
         )
         rows(cursor, "DROP MATERIALIZED VIEW m")
@@ -71,17 +60,17 @@ def test_kill_during_a_refresh(database: Database, direct: Any, start_gateway: A
 
 def test_kill_during_a_creation(database: Database, direct: Any, start_gateway: Any) -> None:
     gateway: Gateway = start_gateway()
-    with _connected(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
+    with unclosed(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "INSERT INTO t VALUES (5000)")
         rows(cursor, NAP)
         creating = pool.submit(rows, cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
-        wait_until(lambda: len(_storage_tables(direct, database.name)) == 2, what="the storage table")
+        wait_until(lambda: len(_storage_tables(direct, gateway, database.name)) == 2, what="the storage table")
         gateway.kill()
         assert creating.exception(30) is not None
     again: Gateway = start_gateway(**{"versions.retention": 0})
-    wait_until(lambda: _storage_tables(direct, database.name) == [], what="the leftovers to be dropped")
-    with _connected(again, database.name) as cursor:
+    wait_until(lambda: _storage_tables(direct, gateway, database.name) == [], what="the leftovers to be dropped")
+    with unclosed(again, database.name) as cursor:
         assert rows(cursor, "SHOW MATERIALIZED VIEWS") == []
         rows(cursor, "INSERT OVERWRITE t VALUES (1)")
         rows(cursor, NAP)
@@ -92,14 +81,14 @@ def test_kill_during_a_creation(database: Database, direct: Any, start_gateway: 
 
 def test_a_mark_survives_a_kill_right_after_the_write(database: Database, start_gateway: Any) -> None:
     gateway: Gateway = start_gateway()
-    with _connected(gateway, database.name) as cursor:
+    with unclosed(gateway, database.name) as cursor:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
         rows(cursor, "CREATE MATERIALIZED VIEW above AS SELECT a FROM m")
         rows(cursor, "INSERT INTO t VALUES (1)")
         gateway.kill()
     again: Gateway = start_gateway()
-    with _connected(again, database.name) as cursor:
+    with unclosed(again, database.name) as cursor:
         assert {row[1]: row[2] for row in rows(cursor, "SHOW MATERIALIZED VIEWS")} == {"m": "STALE", "above": "STALE"}
         assert rows(cursor, "SELECT a FROM above") == [(1,)]
         rows(cursor, "DROP MATERIALIZED VIEW above")
@@ -109,7 +98,7 @@ def test_a_mark_survives_a_kill_right_after_the_write(database: Database, start_
 def test_a_stopped_gateway_stops_its_refresh(database: Database, direct: Any, start_gateway: Any) -> None:
     """SIGTERM: clients hear of it, the refresh is cancelled at Spark, the exit code is 0."""
     gateway: Gateway = start_gateway()
-    with _connected(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
+    with unclosed(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, NAP)
         rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
@@ -119,7 +108,7 @@ def test_a_stopped_gateway_stops_its_refresh(database: Database, direct: Any, st
         assert gateway.stop() == 0
         assert reading.exception(30) is not None
     again: Gateway = start_gateway()
-    with _connected(again, database.name) as cursor:
+    with unclosed(again, database.name) as cursor:
         rows(cursor, "INSERT OVERWRITE t VALUES (1)")
         assert rows(cursor, "SELECT s FROM m") == [(1,)]
         rows(cursor, "DROP MATERIALIZED VIEW m")
@@ -162,7 +151,7 @@ def _rows_in_the_end(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
 
 def test_spark_dies_and_comes_again(embedded: _Embedded) -> None:
     """A waiting statement gets a clear error; later statements of the same connection work in a new session."""
-    with _connected(embedded.gateway) as cursor, ThreadPoolExecutor(1) as pool:
+    with unclosed(embedded.gateway) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "INSERT INTO t VALUES (1)")
         rows(cursor, NAP)
@@ -184,7 +173,7 @@ def test_spark_dies_and_comes_again(embedded: _Embedded) -> None:
 
 def test_spark_dies_while_nobody_asks(embedded: _Embedded) -> None:
     """The session's settings are gone, which must not go unnoticed: the next statement fails once with the news."""
-    with _connected(embedded.gateway) as cursor:
+    with unclosed(embedded.gateway) as cursor:
         rows(cursor, "SET spark.sql.session.timeZone=Asia/Tokyo")
         old = embedded.java()
         old.kill()
@@ -195,7 +184,7 @@ def test_spark_dies_while_nobody_asks(embedded: _Embedded) -> None:
 
 
 def test_spark_dies_during_a_refresh(embedded: _Embedded) -> None:
-    with _connected(embedded.gateway) as cursor, ThreadPoolExecutor(1) as pool:
+    with unclosed(embedded.gateway) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE IF NOT EXISTS t (a INT) USING parquet")
         rows(cursor, NAP)
         rows(cursor, f"CREATE MATERIALIZED VIEW IF NOT EXISTS m AS {SLOW}")

@@ -189,11 +189,13 @@ def test_a_setting_shows_the_storage_database(tree: Database, plain: Any, start_
     with Jdbc(gateway.url) as jdbc:
         metadata = jdbc.connection.getMetaData()
         assert listed(metadata.getSchemas()) == listed(plain.getSchemas())
-        for call in (("getTables", None, STORAGE, "%", None), ("getColumns", None, STORAGE, "%", "%")):
+        jdbc.execute(f"CREATE MATERIALIZED VIEW {tree.name}.another AS SELECT * FROM {tree.name}.m")
+        for call in (("getTables", None, gateway.storage, "%", None), ("getColumns", None, gateway.storage, "%", "%")):
             there = listed(getattr(plain, call[0])(*call[1:]))
             assert there
             assert listed(getattr(metadata, call[0])(*call[1:])) == there
-        assert ("m", "MATERIALIZED_VIEW") in names(metadata.getTables(None, tree.name, "%", None))
+        assert ("another", "MATERIALIZED_VIEW") in names(metadata.getTables(None, tree.name, "%", None))
+        jdbc.execute(f"DROP MATERIALIZED VIEW {tree.name}.another")
 
 
 # --- HiveServer2's calls ---------------------------------------------------------------------------------

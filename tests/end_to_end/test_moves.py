@@ -129,7 +129,7 @@ def test_what_was_cut_off_is_brought_to_an_end(
             assert sorted(rows(cursor, f"SELECT * FROM {view}")) == more, view
 
         def kept() -> list[str]:
-            listed = rows(direct, f"SHOW TABLES IN freshgate_storage LIKE '{database.name}__*'")
+            listed = rows(direct, f"SHOW TABLES IN {again.storage} LIKE '{database.name}__*'")
             return [row[1] for row in listed if not row[1].endswith("__definition")]
 
         wait_until(lambda: len(kept()) == len(views), what="leftovers to be dropped")

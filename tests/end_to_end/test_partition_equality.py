@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,12 +14,11 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlparse
 
 import pytest
-from clients import rows
+from clients import rows, unclosed
 from databases import Database
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from processes import Engine, Gateway, wait_until
-from pyhive import hive
 
 from sql.rewrite import safe_literal
 
@@ -301,16 +300,6 @@ class Model:
 # --- the world -------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def connected(server: Engine | Gateway, database: str) -> Iterator[Any]:
-    """A cursor whose end asks nothing of a gateway that may be dead."""
-    connection = hive.connect(server.host, server.port, username="tester", database=database)
-    try:
-        yield connection.cursor()
-    finally:
-        connection._transport.close()
-
-
 class World:
     """One gateway life after another before one Spark, and what is known of the files."""
 
@@ -323,7 +312,7 @@ class World:
 
     def _begin(self) -> None:
         self.gateway = self._start(**{"staleness.probe_interval": 0})
-        self.through = self._open.enter_context(connected(self.gateway, self.name))
+        self.through = self._open.enter_context(unclosed(self.gateway, self.name))
 
     def restart(self, *, kill: bool) -> None:
         note("kill -9" if kill else "restart")
@@ -587,7 +576,7 @@ class Named:
 
 @pytest.fixture
 def world(engine: Engine, database: Database, start_gateway: Callable[..., Gateway]) -> Iterator[World]:
-    with connected(engine, database.name) as direct:
+    with unclosed(engine, database.name) as direct:
         running = World(engine, direct, database, start_gateway)
         yield running
         running.close()
@@ -619,7 +608,7 @@ def test_kill_during_a_partition_refresh(
     read = "SELECT p, a FROM m ORDER BY p, a"
     old, new = [("a", 1), ("b", 1), ("c", 1)], [("b", 2), ("c", SLOW)]
     gateway = start_gateway(**{"versions.retention": 0})
-    with connected(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
+    with unclosed(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         for statement in (
             "CREATE TABLE t (a INT, p STRING) USING parquet PARTITIONED BY (p)",
             "INSERT INTO t VALUES (1, 'a'), (1, 'b'), (1, 'c')",
@@ -629,13 +618,13 @@ def test_kill_during_a_partition_refresh(
             rows(cursor, statement)
         (storage,) = (
             row[1]
-            for row in rows(direct, f"SHOW TABLES IN freshgate_storage LIKE '{database.name}__m__*'")
+            for row in rows(direct, f"SHOW TABLES IN {gateway.storage} LIKE '{database.name}__m__*'")
             if not row[1].endswith("__definition")
         )
 
         def stored() -> set[tuple[str, str]]:
             """Version and partition of all rows in the storage."""
-            names = (row[0] for row in rows(direct, f"SHOW PARTITIONS freshgate_storage.{storage}"))
+            names = (row[0] for row in rows(direct, f"SHOW PARTITIONS {gateway.storage}.{storage}"))
             pairs = ([text.partition("=")[2] for text in name.split("/")] for name in names)
             return {(version, key) for version, key in pairs}
 
@@ -646,7 +635,7 @@ def test_kill_during_a_partition_refresh(
     assert {key for version, key in stored() if version != "1"} == {"b"}
     assert rows(direct, read.replace("FROM m", f"FROM {database.name}.m")) == old
     again = start_gateway(**{"versions.retention": 0})
-    with connected(again, database.name) as cursor:
+    with unclosed(again, database.name) as cursor:
         assert [row[2] for row in rows(cursor, "SHOW MATERIALIZED VIEWS LIKE 'm'")] == ["STALE"]
         assert rows(cursor, read) == sorted(old + new)
         tasks = rows(

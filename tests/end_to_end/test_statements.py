@@ -432,7 +432,7 @@ def test_the_storage_is_listed_where_a_setting_says_so(base: Database, start_gat
     base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
     open_gateway = start_gateway(**{"storage.listed": "true"})
     with pyhive(open_gateway.host, open_gateway.port) as cursor:
-        assert ("freshgate_storage",) in rows(cursor, "SHOW DATABASES")
+        assert (open_gateway.storage,) in rows(cursor, "SHOW DATABASES")
 
 
 def test_partitions_that_follow_no_base_table(database: Database) -> None:

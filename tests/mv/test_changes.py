@@ -9,6 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger, OpenWrites
+from gateway.mv.fence import Fence
 from gateway.mv.model import MaterializedView, Version, Watermark
 from sql.maintenance import UNPARTITIONED
 from sql.names import Namespace, TableName
@@ -122,7 +123,7 @@ def test_open_writes_are_found_by_table_or_by_word() -> None:
 def test_a_cancelled_write_stays_suspect() -> None:
     """Spark may commit what it was told to cancel: it counts as ended now, and again when that cannot be any more."""
     table = TableName("sales", "orders")
-    catalog = Catalog(None, "freshgate_storage", 1)  # type: ignore[arg-type]  # nothing is stored here
+    catalog = Catalog(None, "freshgate_storage", 1, Fence(None, "freshgate_storage", ""))  # type: ignore[arg-type]  # nothing is stored
     view = MaterializedView(
         id="v",
         name=TableName("sales", "m"),

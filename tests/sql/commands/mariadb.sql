@@ -5,3 +5,17 @@ CREATE MATERIALIZED VIEW table_name (column_name, other) WITH (fillfactor = 70) 
 --> CreateMaterializedView name=table_name query='SELECT 1, 2' columns=column_name,other properties=fillfactor=70,tablespace=tablespace_name deferred=True
 REFRESH MATERIALIZED VIEW view_name;
 --> RefreshMaterializedView name=view_name
+START TRANSACTION;
+--> BeginTransaction
+start transaction read only, isolation level repeatable read;
+--> BeginTransaction
+START TRANSACTION WITH CONSISTENT SNAPSHOT;
+--> BeginTransaction snapshot=True
+COMMIT WORK;
+--> EndTransaction commit=True
+ROLLBACK AND CHAIN;
+--> EndTransaction chain=True
+ROLLBACK TO SAVEPOINT a;
+--> SyntaxProblem there are no savepoints: ROLLBACK ends the transaction, and undoes no write (line 1, column 10)
+COMMIT now;
+--> SyntaxProblem expected the end of the statement, found now (line 1, column 8)

@@ -31,3 +31,9 @@ ALTER MATERIALIZED VIEW mv;
 --> SyntaxProblem expected RENAME, SET, UNSET, REFRESH, REPLACE WITH, REBUILD, OWNER TO or another change, found the end of the statement (line 1, column 27)
 ALTER MATERIALIZED VIEW;
 --> SyntaxProblem expected the view's name, found the end of the statement (line 1, column 24)
+SHOW MATERIALIZED VIEW VERSIONS sales.mv;
+--> ShowVersions name=sales.mv
+SHOW MATERIALIZED VIEW VERSIONS FROM `m v`;
+--> ShowVersions name=m v
+SHOW MATERIALIZED VIEW VERSIONS;
+--> SyntaxProblem expected the view's name, found the end of the statement (line 1, column 32)

@@ -79,3 +79,11 @@ DROP MATERIALIZED VIEW a, b;
 --> SyntaxProblem expected the end of the statement, found , (line 1, column 25)
 DROP MATERIALIZED VIEW mv CASCADE;
 --> SyntaxProblem CASCADE is not offered: drop the views that read this one first
+BEGIN;
+--> BeginTransaction
+BEGIN WORK ISOLATION LEVEL SERIALIZABLE, READ ONLY, NOT DEFERRABLE;
+--> BeginTransaction
+/* a */ begin transaction;
+--> BeginTransaction
+ROLLBACK TRANSACTION AND NO CHAIN;
+--> EndTransaction

@@ -1,0 +1,103 @@
+"""Which of several gateways may change the views of one metastore: the one that was started last.
+
+Two gateways on one metastore are a mistake, or a new one that takes over while the old one still drains. Spark's SQL
+offers no compare-and-set to let both write. So each puts its own mark into the storage database when it starts, and
+looks, before it publishes or drops anything, whether the mark is still its own. One that finds another's mark never
+writes again: its catalog in memory may be out of date.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable
+
+from gateway.errors import FreshgateError, StatementFailed
+from gateway.mv.ports import Metastore
+from sql import maintenance
+
+log = logging.getLogger(__name__)
+
+GATEWAY = "freshgate.gateway"
+WHERE = "freshgate.gateway_at"
+NO_SUCH_DATABASE = frozenset({"42704", "42P01"})
+
+
+class Superseded(FreshgateError):
+    """Another gateway serves this metastore."""
+
+    sqlstate = "55006"
+
+
+class Fence:
+    """This gateway's mark."""
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        database: str,
+        here: str,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._metastore = metastore
+        self._database = database
+        self._here = here
+        self._now_ms = now_ms
+        self._mark = secrets.token_hex(8)
+        self._taken = False
+        self.lost: Superseded | None = None
+        """Why this gateway changes nothing any more."""
+
+    async def take(self) -> bool:
+        """Puts the mark, where the storage database exists; otherwise it is put when that is made.
+
+        Returns whether another gateway's was there: that one was killed, or still runs.
+        """
+        found = await self._read()
+        if found is None:
+            return False
+        place = f"{self._here}, started {time.strftime('%F %T', time.gmtime(self._now_ms() / 1000))} UTC"
+        properties = {GATEWAY: self._mark, WHERE: place.encode().hex()}
+        await self._metastore.run(maintenance.set_database_properties(self._database, properties))
+        self._taken = True
+        return bool(found.get(GATEWAY))
+
+    async def check(self) -> None:
+        """Raises Superseded where another gateway has put its mark since; returns when this one may write."""
+        if self.lost is None and not self._taken:
+            await self.take()
+            return
+        found = await self._read() if self.lost is None else None
+        if found is not None and found.get(GATEWAY) != self._mark:
+            self.lost = _superseded(found.get(WHERE, ""))
+            log.error("%s", self.lost)
+        if self.lost is not None:
+            raise self.lost
+
+    async def release(self) -> None:
+        """Takes the mark away, so that the next gateway need not wait for what this one has under way."""
+        if self._taken and self.lost is None:
+            await self.check()
+            await self._metastore.run(maintenance.set_database_properties(self._database, {GATEWAY: ""}))
+
+    async def _read(self) -> dict[str, str] | None:
+        """The storage database's properties of ours; None where there is no such database."""
+        try:
+            rows = (await self._metastore.run(maintenance.describe_database(self._database))).rows
+        except StatementFailed as error:
+            if error.sqlstate in NO_SUCH_DATABASE:
+                return None
+            raise
+        return maintenance.read_database_properties(rows, (GATEWAY, WHERE))
+
+
+def _superseded(where: str) -> Superseded:
+    try:
+        place = bytes.fromhex(where).decode(errors="replace") or "not known where"
+    except ValueError:
+        place = "not known where"
+    return Superseded(
+        f"Another gateway ({place}) was started for this metastore and refreshes the materialized views now; this one "
+        f"forwards statements, and changes no view any more. Connect to that one, or stop it and restart this one."
+    )

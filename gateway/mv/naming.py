@@ -1,0 +1,74 @@
+"""Under which name the metastore shows a storage, and what is left to do where an ALTER that changed it was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.mv import properties as stored
+from gateway.mv.ports import Metastore
+from sql import maintenance
+from sql.names import TableName
+
+DEFINITION_SUFFIX = "__definition"
+
+
+async def published(metastore: Metastore, name: TableName, storage: TableName) -> int | None:
+    """The version that the public view of a name shows, None where it shows another storage or is gone."""
+    relation = await metastore.relation(name)
+    found = maintenance.read_published(relation.view_text) if relation else None
+    if found is None or found[0] != storage:
+        return None
+    return found[1]
+
+
+async def settled(
+    metastore: Metastore, properties: Mapping[str, str], storage: TableName
+) -> tuple[TableName, int] | None:
+    """The name under which a storage is shown, and the version; None where no view shows it.
+
+    An ALTER that was cut off while it gave a storage another name is brought to its end where it had begun to
+    change the views, and forgotten where it had not.
+    """
+    name, move = stored.read_name(properties), stored.read_move(properties)
+    if move is None:
+        version = await published(metastore, name, storage)
+        return None if version is None else (name, version)
+    target, moved_version = move
+    if (version := await published(metastore, target, storage)) is not None:
+        # The other storage of a swap may be about to take the old name; if none does, nobody is to read it.
+        found = target, version
+        if name != target and await published(metastore, name, storage) is not None:
+            await _drop_unwanted(metastore, name, storage)
+    elif (version := await published(metastore, name, storage)) is not None:
+        found = name, version
+    elif (relation := await metastore.relation(target)) and maintenance.read_published(relation.view_text):
+        columns, layout = stored.read_columns(properties), stored.read_layout(properties)
+        shown = stored.read_version(properties, moved_version).shown
+        await metastore.run(maintenance.publish(target, storage, columns, shown, layout))
+        found = target, moved_version
+    else:
+        return None
+    await metastore.run(maintenance.set_properties(storage, stored.write_name(found[0])))
+    await metastore.run(maintenance.unset_properties(storage, stored.moving_keys()))
+    return found
+
+
+async def _drop_unwanted(metastore: Metastore, name: TableName, storage: TableName) -> None:
+    """Drops a view that shows `storage` under its old name, unless the other storage of a swap is to have it.
+
+    Looked at twice: the other one may have been brought to its end meanwhile.
+    """
+    if not await _is_wanted(metastore, name, storage) and await published(metastore, name, storage) is not None:
+        await metastore.run(maintenance.drop_view(name))
+
+
+async def _is_wanted(metastore: Metastore, name: TableName, storage: TableName) -> bool:
+    """Whether another storage is to be shown under this name."""
+    for table in await metastore.tables(storage.database):
+        other = TableName(storage.database, table)
+        if other == storage or table.endswith(DEFINITION_SUFFIX):
+            continue
+        move = stored.read_move(await metastore.properties(other))
+        if move is not None and move[0] == name:
+            return True
+    return False

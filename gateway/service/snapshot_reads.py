@@ -1,0 +1,196 @@
+"""Reads of a version that need not be the current one: those of transactions, and VERSION | TIMESTAMP AS OF.
+
+The view's name in the statement gives way to the query of the version's rows. What was written for a view that stands
+behind one of Spark's own views cannot be reached so, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from gateway.errors import FreshgateError, NotAllowed, NotFresh, StatementFailed
+from gateway.mv.catalog import Catalog
+from gateway.mv.model import MaterializedView, Version
+from gateway.mv.readers import Read, Readers
+from gateway.mv.versions import Versions
+from gateway.service import staleness
+from gateway.service.session import Session
+from gateway.service.snapshot import Pin, Snapshot
+from sql import maintenance, rewrite, time_travel
+from sql.names import Namespace, TableName, quote
+from sql.statement import Forwarded, Glance, Reference
+from sql.time_travel import Travel
+
+TRAVEL_WORDS = frozenset({"version", "timestamp", "system_version", "system_time"})
+REPLACED_IN = staleness.INLINED_IN | {"explain", "cache"}
+"""First words of statements in which a query may stand in the place of a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """What a statement reads of earlier versions."""
+
+    text: str
+    """The statement without its clauses; everything else has kept its place."""
+    travels: Mapping[int, tuple[Travel, MaterializedView, Version]]
+    """By where the name ends."""
+    read: Read
+    """Holds the versions; must be released."""
+
+    def splices(self, statement: Forwarded) -> list[rewrite.Splice]:
+        """What puts the versions in the place of the mentions. Raises NotAllowed where that is not possible."""
+        if statement.creates_view is not None:
+            raise NotAllowed(
+                "A version of a materialized view cannot stand in a view, permanent or not: it goes when nobody reads "
+                "it any more. Keep its rows with CREATE TABLE ... AS SELECT.",
+                sqlstate="0A000",
+            )
+        mentions = {reference.end: reference for reference in statement.reads}
+        found = []
+        for end, (travel, view, version) in self.travels.items():
+            mention = mentions.get(end)
+            if mention is None or not statement.exact or _qualifies(self.text, view):
+                raise NotAllowed(
+                    f"The version of {view.name} cannot be read in this statement. Read it in a subquery, "
+                    f"(SELECT * FROM {view.name} VERSION AS OF {version.number}) AS v, and qualify columns by v.",
+                    sqlstate="0A000",
+                )
+            whole = Reference(mention.parts, mention.start, travel.end, mention.aliased)
+            found.append(_replacement(self.text, whole, view, version))
+        return found
+
+    def rest(self, statement: Forwarded) -> tuple[Reference, ...]:
+        """The mentions that are ordinary reads."""
+        return tuple(reference for reference in statement.reads if reference.end not in self.travels)
+
+
+class SnapshotReads:
+    """Chooses versions and holds them."""
+
+    def __init__(self, catalog: Catalog, versions: Versions, readers: Readers) -> None:
+        self._catalog = catalog
+        self._versions = versions
+        self._readers = readers
+
+    # --- VERSION AS OF, TIMESTAMP AS OF ------------------------------------------------------------
+
+    async def journey(self, text: str, look: Glance, namespace: Namespace, session: Session) -> Journey | None:
+        """The earlier versions that a statement names; None where there is none. Tables' clauses stay theirs.
+
+        Raises NoSuchVersion, and what Spark says of an expression that is no time.
+        """
+        if look.words.isdisjoint(TRAVEL_WORDS) or not {"as", "of"} <= look.words:
+            return None
+        found = [
+            (travel, view)
+            for travel in time_travel.find(text)
+            if (view := self._catalog.named(TableName.resolve(travel.parts, namespace))) is not None
+        ]
+        if not found:
+            return None
+        if look.keyword not in REPLACED_IN:
+            (_, view), *_ = found
+            raise NotAllowed(f"{view.name} cannot be read as of a version in a {look.keyword.upper()}.", "0A000")
+        moments = {
+            travel.start: await _milliseconds(travel.moment, view, session)
+            for travel, view in found
+            if travel.version is None
+        }
+        # From here on without a pause: what is found must be held before the janitor looks again.
+        travels = {
+            travel.name_end: (
+                travel,
+                view,
+                self._versions.at(view, moments[travel.start])
+                if travel.version is None
+                else self._versions.numbered(view, travel.version),
+            )
+            for travel, view in found
+        }
+        read = self._readers.begin(versions=[(view.id, version.number) for _, view, version in travels.values()])
+        return Journey(time_travel.blanked(text, [travel for travel, _ in found]), travels, read)
+
+    # --- transactions ------------------------------------------------------------------------------
+
+    def begin(self, snapshot: Snapshot, *, everything: bool) -> None:
+        """Begins a transaction; `everything`: with the versions of now."""
+        snapshot.transaction = True
+        if everything:
+            self._pin(snapshot, (view for view in self._catalog.views() if view.built))
+
+    def check(self, place: staleness.Place, read: staleness.Read) -> None:
+        """Raises NotAllowed where a read of a transaction cannot be given the versions that it has to see."""
+        for view_id in sorted(read.all):
+            view = self._catalog.entry(view_id).view
+            reason = None
+            if view_id not in read.direct or not place.statement.exact:
+                reason = "it is read through a view, or by a name that is put together at run time"
+            elif place.keyword not in REPLACED_IN or _qualifies(place.text, view):
+                reason = "this statement does not let a query stand in its place"
+            if reason is not None:
+                raise NotAllowed(
+                    f"The materialized view {view.name} cannot be read so in a transaction, or with "
+                    f"freshgate.snapshot=session: {reason}. Name {view.name} itself, with an alias for its columns, or "
+                    f"end the transaction first.",
+                    sqlstate="0A000",
+                )
+
+    def depart(
+        self, snapshot: Snapshot, place: staleness.Place, read: staleness.Read
+    ) -> tuple[list[rewrite.Splice], Read]:
+        """The splices that show the transaction's versions of what the statement reads, and the hold on them, which
+        must be released. All views that are used for the first time are pinned in one moment."""
+        views = [self._catalog.entry(view_id).view for view_id in sorted(read.direct)]
+        self._pin(snapshot, views)
+        hold = self._readers.begin(versions=[(view.id, snapshot.pins[view.id].version.number) for view in views])
+        splices = [
+            _replacement(place.text, reference, view, snapshot.pins[view.id].version)
+            for view in views
+            for reference in _mentions(view, place)
+        ]
+        return splices, hold
+
+    def _pin(self, snapshot: Snapshot, views: Iterable[MaterializedView]) -> None:
+        for view in views:
+            if view.id in snapshot.pins:
+                continue
+            if not view.built:
+                raise NotFresh(
+                    f"The materialized view {view.name} is not built. REFRESH MATERIALIZED VIEW {view.name}."
+                )
+            read = self._readers.begin(versions=[(view.id, view.current.number)])
+            snapshot.pins[view.id] = Pin(view.current, partial(self._readers.release, read))
+
+
+async def _milliseconds(expression: str, view: MaterializedView, session: Session) -> int:
+    """What a time is in milliseconds since the epoch, as the client's own session reads it."""
+    try:
+        ((found,),) = (
+            await (await session.sql()).run(f"SELECT unix_millis(CAST(({expression}) AS TIMESTAMP_LTZ))")
+        ).rows
+    except StatementFailed as error:
+        raise FreshgateError(
+            f"TIMESTAMP AS OF for the materialized view {view.name} needs a time.", error.sqlstate, str(error)
+        ) from error
+    if found is None:
+        raise FreshgateError(f"TIMESTAMP AS OF for the materialized view {view.name} is NULL. Give a time.", "22004")
+    return int(found)
+
+
+def _mentions(view: MaterializedView, place: staleness.Place) -> Sequence[Reference]:
+    return [
+        reference
+        for reference in place.statement.reads
+        if TableName.resolve(reference.parts, place.namespace) == view.name
+    ]
+
+
+def _qualifies(text: str, view: MaterializedView) -> bool:
+    return rewrite.is_qualifier(text, view.name)
+
+
+def _replacement(text: str, reference: Reference, view: MaterializedView, version: Version) -> rewrite.Splice:
+    query = maintenance.shown_rows(view.storage, view.columns, version.shown, view.layout)
+    return rewrite.replacement(text, reference, f"({query})", quote(reference.parts[-1]))

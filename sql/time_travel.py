@@ -1,0 +1,118 @@
+"""VERSION AS OF and TIMESTAMP AS OF behind the name of a relation: where they stand, and what they say.
+
+Spark's grammar (SqlBaseParser.g4, temporalClause): `[FOR] (SYSTEM_VERSION | VERSION) AS OF` a whole number or a string,
+`[FOR] (SYSTEM_TIME | TIMESTAMP) AS OF` a value expression. Spark refuses both behind a view's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sql.scan import Lexeme, identifier, lexemes, string_value
+from sql.statement import Parts
+
+_VERSION_WORDS = frozenset({"VERSION", "SYSTEM_VERSION"})
+_TIME_WORDS = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
+_ENDS = frozenset(
+    [
+        *("AS", "ON", "USING", "WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET"),
+        *("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI", "LATERAL", "WINDOW"),
+        *("UNION", "EXCEPT", "INTERSECT", "MINUS", "TABLESAMPLE", "PIVOT", "UNPIVOT", "SELECT", "WHEN", "SET"),
+    ]
+)
+"""Words behind a relation that no value expression holds outside of brackets."""
+_BEFORE_OPERAND = frozenset({"INTERVAL", "TIMESTAMP", "DATE", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "NOT", "DIV"})
+"""Words after which an expression goes on."""
+_UNITS = frozenset(
+    unit + plural
+    for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+    for plural in ("", "S")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Travel:
+    """A relation as it was: the clause stands from `start` to `end` (character offsets, end exclusive), right behind
+    the name of `parts`, which ends at `name_end`."""
+
+    parts: Parts
+    name_end: int
+    start: int
+    end: int
+    version: str | None = None
+    """What VERSION AS OF says; None for TIMESTAMP AS OF."""
+    moment: str = ""
+    """The expression of TIMESTAMP AS OF, as it stands in the text."""
+
+
+def find(text: str) -> list[Travel]:
+    """Every such clause of a text, in its order. Never raises; what is malformed is none."""
+    pieces = list(lexemes(text))
+    return [travel for at in range(1, len(pieces)) if (travel := _at(pieces, at, text)) is not None]
+
+
+def blanked(text: str, travels: Sequence[Travel]) -> str:
+    """The text with blanks in the place of these clauses, so that everything else keeps its place."""
+    for travel in travels:
+        text = text[: travel.start] + " " * (travel.end - travel.start) + text[travel.end :]
+    return text
+
+
+def _at(pieces: Sequence[Lexeme], at: int, text: str) -> Travel | None:
+    """The clause whose VERSION or TIMESTAMP stands at place `at`."""
+    word = pieces[at].text.upper()
+    if pieces[at].kind != "word" or word not in _VERSION_WORDS | _TIME_WORDS:
+        return None
+    if [piece.text.upper() for piece in pieces[at + 1 : at + 3]] != ["AS", "OF"] or at + 3 >= len(pieces):
+        return None
+    first = at - 1 if pieces[at - 1].kind == "word" and pieces[at - 1].text.upper() == "FOR" else at
+    parts = tuple(reversed(list(_name_before(pieces, first))))
+    if not parts:
+        return None
+    start, name_end = pieces[first].start, pieces[first - 1].end
+    value = pieces[at + 3]
+    if word in _VERSION_WORDS:
+        if value.kind not in ("word", "string"):
+            return None
+        said = value.text if value.kind == "word" else string_value(value.text)
+        return Travel(parts, name_end, start, value.end, version=said)
+    end = _end_of_expression(pieces, at + 3)
+    return None if end is None else Travel(parts, name_end, start, end, moment=text[value.start : end])
+
+
+def _name_before(pieces: Sequence[Lexeme], end: int) -> Iterator[str]:
+    """The parts of the dotted name that ends before place `end`, last first."""
+    place = end - 1
+    while place >= 0 and pieces[place].kind in ("word", "quoted"):
+        yield identifier(pieces[place])
+        if place == 0 or pieces[place - 1].text != ".":
+            return
+        place -= 2
+
+
+def _end_of_expression(pieces: Sequence[Lexeme], start: int) -> int | None:
+    """Where the expression ends that begins at place `start`; None where there is none.
+
+    It ends before a word behind a complete operand, which is an alias or the next clause.
+    """
+    depth, complete, end = 0, False, None
+    interval = False
+    for piece in pieces[start:]:
+        word = piece.text.upper() if piece.kind == "word" else ""
+        if depth == 0:
+            if piece.text in (",", ")", ";") or word in _ENDS:
+                break
+            if complete and piece.kind in ("word", "quoted") and not _continues(word, interval=interval):
+                break
+        depth += {"(": 1, ")": -1}.get(piece.text, 0) if piece.kind == "symbol" else 0
+        if depth == 0:
+            interval = word == "INTERVAL" or (interval and piece.kind != "symbol")
+        complete = piece.text == ")" or (piece.kind != "symbol" and word not in _BEFORE_OPERAND)
+        end = piece.end
+    return end
+
+
+def _continues(word: str, *, interval: bool) -> bool:
+    """Whether a word goes on with an expression whose last operand is complete."""
+    return word == "DIV" or (interval and (word in _UNITS or word == "TO"))

@@ -1,0 +1,315 @@
+"""Each statement that the gateway sends to Spark fails, breaks off, or is the last one before a kill -9.
+
+Every subject below is one view with one statement about it (CREATE, REFRESH, ALTER, DROP, …). All that is sent for it
+is counted by its name; point N is its N-th statement. After each fault the view must be as it was or as it was to be,
+and after a restart nothing may be left over, files included.
+
+FRESHGATE_FAULTS=all tries every point; otherwise each third one, by turns, so that the suite stays short.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import rows, unclosed
+from fault_proxy import Fault, FaultProxy
+from processes import Engine, Gateway, wait_until
+
+EVERY = 1 if os.environ.get("FRESHGATE_FAULTS") == "all" else 3
+TOGETHER = 6
+"""Subjects whose statements are stopped at one time: the gateway has eight sessions for short statements."""
+STORAGE = "freshgate_storage"
+SETTINGS = {"versions.retention": 0, "staleness.probe_interval": 0, "refresh.max_concurrent": 16}
+
+
+@dataclass(frozen=True)
+class Act:
+    """A statement about the view {v} over the table {v}_t (with 1 row; 2 after `prepare`)."""
+
+    name: str
+    prepare: tuple[str, ...]
+    statement: str
+    before: Callable[[str], dict[str, int | None]]
+    """The views that there are before, and the rows of each; None: there is none of that name."""
+    after: Callable[[str], dict[str, int | None]]
+
+
+CREATE = "CREATE MATERIALIZED VIEW {v} AS SELECT a FROM {v}_t"
+MORE = "INSERT INTO {v}_t VALUES (2)"
+ACTS = (
+    Act("create", (), CREATE, lambda v: {v: None}, lambda v: {v: 1}),
+    Act("refresh", (CREATE, MORE), "REFRESH MATERIALIZED VIEW {v}", lambda v: {v: 1}, lambda v: {v: 2}),
+    Act("read", (CREATE, MORE), "SELECT * FROM {v}", lambda v: {v: 1}, lambda v: {v: 2}),
+    Act(
+        "partitions",
+        (
+            "DROP TABLE {v}_t",
+            "CREATE TABLE {v}_t (a INT, d INT) USING parquet PARTITIONED BY (d)",
+            "INSERT INTO {v}_t VALUES (1, 1)",
+            "CREATE MATERIALIZED VIEW {v} PARTITION BY (d) AS SELECT a, d FROM {v}_t",
+            "INSERT INTO {v}_t VALUES (2, 2)",
+        ),
+        "REFRESH MATERIALIZED VIEW {v} AUTO",
+        lambda v: {v: 1},
+        lambda v: {v: 2},
+    ),
+    Act(
+        "replace",
+        (CREATE,),
+        "CREATE OR REPLACE MATERIALIZED VIEW {v} AS SELECT a FROM {v}_t UNION ALL SELECT a FROM {v}_t",
+        lambda v: {v: 1},
+        lambda v: {v: 2},
+    ),
+    Act("rename", (CREATE,), "ALTER MATERIALIZED VIEW {v} RENAME TO {v}_r", lambda v: {v: 1}, lambda v: {f"{v}_r": 1}),
+    Act(
+        "swap",
+        (CREATE, "CREATE MATERIALIZED VIEW {v}_s AS SELECT a, a AS b FROM {v}_t UNION ALL SELECT 5, 5 FROM {v}_t"),
+        "ALTER MATERIALIZED VIEW {v} REPLACE WITH MATERIALIZED VIEW {v}_s",
+        lambda v: {v: 1, f"{v}_s": 2},
+        lambda v: {v: 2, f"{v}_s": 1},
+    ),
+    Act("comment", (CREATE,), "ALTER MATERIALIZED VIEW {v} COMMENT 'c'", lambda v: {v: 1}, lambda v: {v: 1}),
+    Act("drop", (CREATE,), "DROP MATERIALIZED VIEW {v}", lambda v: {v: 1}, lambda v: {v: None}),
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """The N-th statement of an act, on a view of its own."""
+
+    act: Act
+    view: str
+    number: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.view, self.number
+
+
+def subject_of(text: str) -> str | None:
+    """The view whose name, storage or base table stands in a statement: v and a number."""
+    found = re.search(r"\b(?:f\d+__)?(v\d+)(?:_t|_r|_s)?(?:__\w+)?\b", text)
+    return found[1] if found else None
+
+
+class World:
+    """An engine of its own, the proxy before it, and gateways behind that are killed and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._numbers = itertools.count(1)
+        self._logs = itertools.count(1)
+        self.engine = Engine(directory / "engine")
+        self.proxy = FaultProxy(self.engine.host, self.engine.port, subject_of)
+        self.database = "f1"
+        self.gateway = self.start()
+        with unclosed(self.gateway) as cursor:
+            rows(cursor, f"CREATE DATABASE {self.database}")
+        self.tried: list[str] = []
+
+    def start(self) -> Gateway:
+        log = self._directory / f"gateway-{next(self._logs)}.log"
+        return Gateway(log, upstream=self.proxy.address, **SETTINGS)
+
+    def restart(self) -> None:
+        """After a kill, or an orderly end: faults are over."""
+        self.gateway.stop()
+        self.proxy.plan({})
+        self.gateway = self.start()
+
+    def restart_engine(self) -> None:
+        """Spark is killed and started again on its metastore; the gateway stays."""
+        self.engine.program.process.kill()
+        self.engine.program.process.wait(30)
+        wait_until(lambda: not _alive(self.engine), 30, "Spark's process to end")
+        self.proxy.plan({})
+        self.engine = Engine(self._directory / "engine")
+        self.proxy.host, self.proxy.port = self.engine.host, self.engine.port
+
+    @contextmanager
+    def connected(self, *, direct: bool = False) -> Iterator[Any]:
+        """A cursor in the database, whose end asks nothing of a server that may be dead."""
+        with unclosed(self.engine if direct else self.gateway, self.database) as cursor:
+            yield cursor
+
+    def points(self, act: Act, numbers: Iterable[int]) -> list[Point]:
+        """Points of an act, each with its view prepared."""
+        found = [Point(act, f"v{next(self._numbers)}", number) for number in numbers]
+        self.proxy.plan({})
+        with self.connected() as cursor:
+            for point in found:
+                rows(cursor, f"CREATE TABLE {point.view}_t (a INT) USING parquet")
+                rows(cursor, f"INSERT INTO {point.view}_t VALUES (1)")
+                for statement in act.prepare:
+                    rows(cursor, statement.format(v=point.view))
+        return found
+
+    def statements(self, act: Act) -> int:
+        """How many statements an act sends."""
+        (point,) = self.points(act, [0])
+        self.proxy.plan({})
+        assert self.run(point) is None
+        return self.proxy.counts[point.view]
+
+    def run(self, point: Point) -> Exception | None:
+        """Runs the act; the error that the client gets."""
+        try:
+            with self.connected() as cursor:
+                rows(cursor, point.act.statement.format(v=point.view))
+        except Exception as error:
+            return error
+        return None
+
+    def check(self, points: Iterable[Point]) -> None:
+        """Each view is as before or as after, for readers of the gateway and of Spark; reads lead to what is right."""
+        with self.connected(direct=True) as direct, self.connected() as cursor:
+            for point in points:
+                states = [point.act.before(point.view), point.act.after(point.view)]
+                names = sorted(states[0].keys() | states[1].keys())
+                seen = {name: _count(direct, name) for name in names}
+                assert any(all(seen[name] == state.get(name) for name in names) for state in states), (
+                    f"{point.act.name} {point.number}: Spark shows {seen}, not one of {states}"
+                )
+                for name in names:
+                    assert (_count(cursor, name) is None) == (seen[name] is None), point
+                    if seen[name] is not None:
+                        self._check_fresh(cursor, point, name)
+
+    def _check_fresh(self, cursor: Any, point: Point, name: str) -> None:
+        """A read through the gateway shows what the definition says, and so it does after one more write."""
+        for _ in range(2):
+            text = rows(cursor, f"SELECT definition FROM freshgate.materialized_views WHERE name = '{name}'")
+            assert len(text) == 1, f"{point.act.name} {point.number}: {name} is not in the catalog"
+            expected = sorted(rows(cursor, text[0][0]))
+            assert sorted(rows(cursor, f"SELECT * FROM {name}")) == expected, f"{point.act.name} {point.number}"
+            columns = "(7)" if point.act.name != "partitions" else "(7, 1)"
+            rows(cursor, f"INSERT INTO {point.view}_t VALUES {columns}")
+
+    def check_nothing_is_left(self) -> None:
+        """In the metastore: two objects and one version for each view; in the warehouse: their directories alone."""
+
+        def left() -> list[str]:
+            with self.connected() as cursor, self.connected(direct=True) as direct:
+                select = "SELECT storage_table FROM freshgate.materialized_views"
+                storages = {row[0].rpartition(".")[2] for row in rows(cursor, select)}
+                return list(_left(direct, storages, self._directory / "engine" / "warehouse" / f"{STORAGE}.db"))
+
+        found: list[list[str]] = []
+        with suppress(AssertionError):
+            wait_until(lambda: not (found.append(left()) or found[-1]), 60, "what faults left to be dropped")
+        assert found[-1] == []
+
+    def close(self) -> None:
+        self.gateway.stop()
+        self.proxy.close()
+        self.engine.stop()
+
+
+def _left(direct: Any, storages: set[str], warehouse: Path) -> Iterator[str]:
+    present = {row[1] for row in rows(direct, f"SHOW TABLES IN {STORAGE}")}
+    yield from sorted(present - storages - {f"{storage}__definition" for storage in storages})
+    directories = {path.name for path in warehouse.iterdir() if path.is_dir()} if warehouse.exists() else set()
+    yield from sorted(directories - storages)
+    for storage in storages & present:
+        listed = {row[0] for row in rows(direct, f"SHOW PARTITIONS {STORAGE}.{storage}")}
+        shown = {path.name for path in (warehouse / storage).glob("freshgate_version=*")}
+        if shown != {partition.partition("/")[0] for partition in listed}:
+            yield f"{storage}: partitions {sorted(listed)}, directories {sorted(shown)}"
+        if len(shown) > 1 and not any("/" in partition for partition in listed):
+            yield f"{storage}: versions {sorted(shown)}"
+
+
+def _count(cursor: Any, name: str) -> int | None:
+    """The rows of a view; None where there is none of that name."""
+    if not rows(cursor, f"SHOW VIEWS LIKE '{name}'"):
+        return None
+    return int(rows(cursor, f"SELECT count(*) FROM {name}")[0][0])
+
+
+def _alive(engine: Engine) -> bool:
+    return engine.program.process.poll() is None
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    running = World(tmp_path_factory.mktemp("faults"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def counted(world: World) -> dict[str, int]:
+    """How many statements each act sends."""
+    return {act.name: world.statements(act) for act in ACTS}
+
+
+def chosen(counted: dict[str, int], act: Act, turn: int) -> list[int]:
+    return [number for number in range(1, counted[act.name] + 1) if (number + turn) % EVERY == 0]
+
+
+@pytest.mark.parametrize("act", ACTS, ids=[act.name for act in ACTS])
+def test_a_statement_fails_or_its_connection_breaks(world: World, counted: dict[str, int], act: Act) -> None:
+    for turn, fault in enumerate((Fault.ERROR, Fault.CUT, Fault.CUT_AFTER)):
+        points = world.points(act, chosen(counted, act, turn))
+        hit = len(world.proxy.hit)
+        world.proxy.plan({point.key: fault for point in points})
+        with ThreadPoolExecutor(TOGETHER) as pool:
+            list(pool.map(world.run, points))
+        assert len(world.proxy.hit) - hit == len(points), f"{act.name}: {fault}"
+        world.proxy.plan({})
+        world.tried += [f"{act.name} {point.number} {fault.value}" for point in points]
+        world.check(points)
+
+
+def test_nothing_is_left_of_all_this(world: World) -> None:
+    """While the gateway runs on; and after a restart."""
+    world.check_nothing_is_left()
+    world.restart()
+    world.check_nothing_is_left()
+    print(f"{len(world.tried)} points of failure were tried")
+
+
+def _stopped(world: World, points: list[Point], kill: Callable[[], None]) -> None:
+    """Runs the acts until each stands at its point, and kills."""
+    world.proxy.plan({point.key: Fault.STALL for point in points})
+    with ThreadPoolExecutor(len(points)) as pool:
+        running = [pool.submit(world.run, point) for point in points]
+        wait_until(lambda: world.proxy.stalled == {point.view for point in points}, 60, "all to be stopped")
+        kill()
+        world.proxy.release()
+        assert all(future.result(90) is not None for future in running)
+
+
+def _batches(world: World, counted: dict[str, int], turn: int, acts: Iterable[Act]) -> Iterator[list[Point]]:
+    points = [(act, number) for act in acts for number in chosen(counted, act, turn)]
+    for start in range(0, len(points), TOGETHER):
+        batch: list[Point] = []
+        for act, number in points[start : start + TOGETHER]:
+            batch += world.points(act, [number])
+        yield batch
+
+
+def test_the_gateway_is_killed_at_each_step(world: World, counted: dict[str, int]) -> None:
+    for batch in _batches(world, counted, 0, ACTS):
+        _stopped(world, batch, world.gateway.kill)
+        world.restart()
+        world.check(batch)
+    world.check_nothing_is_left()
+
+
+def test_spark_is_killed_at_each_step(world: World, counted: dict[str, int]) -> None:
+    acts = [act for act in ACTS if act.name in {"create", "refresh", "partitions", "drop"}]
+    for batch in _batches(world, counted, 1, acts):
+        _stopped(world, batch, world.engine.program.process.kill)
+        world.restart_engine()
+        world.check(batch)
+    world.check_nothing_is_left()

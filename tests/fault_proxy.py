@@ -1,0 +1,188 @@
+"""A TCP proxy between a gateway and Spark that counts statements and lets chosen ones fail, break off, or wait."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gateway.wire import message, reply
+from gateway.wire.frame import frame
+
+SASL_COMPLETE = 5
+STALL_SECONDS = 120.0
+
+
+class Fault(Enum):
+    ERROR = "an error"
+    """Spark refuses the statement, and never sees it."""
+    CUT = "the connection cut before it"
+    CUT_AFTER = "the connection cut after it"
+    """Spark runs it; the gateway never hears of that."""
+    STALL = "a stop"
+    """It waits until `release`."""
+
+
+@dataclass
+class FaultProxy:
+    """Listens on a port of its own and passes everything on to `host:port`, which may be changed.
+
+    `subject_of` gives the name under which a statement is counted, None for one that is passed without a look.
+    """
+
+    host: str
+    port: int
+    subject_of: Callable[[str], str | None]
+    faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
+    """What happens to a subject's n-th statement, from 1."""
+    counts: Counter[str] = field(default_factory=Counter)
+    stalled: set[str] = field(default_factory=set)
+    """Subjects of which a statement waits."""
+    hit: list[tuple[str, int, Fault, str]] = field(default_factory=list)
+    """Faults that came to pass: the subject, the number, the fault, the statement."""
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._released = threading.Event()
+        self._sockets: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.own_port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.own_port}"
+
+    def plan(self, faults: dict[tuple[str, int], Fault]) -> None:
+        """Forgets what was counted, and lets these statements fail."""
+        with self._lock:
+            self.faults, self.counts = dict(faults), Counter()
+            self.stalled.clear()
+            self._released = threading.Event()
+
+    def release(self) -> None:
+        """What waits is cut off: nobody waits for it any more."""
+        self._released.set()
+
+    def close(self) -> None:
+        self.release()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for each in self._sockets:
+            _end(each)
+            each.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                try:
+                    spark = socket.create_connection((self.host, self.port))
+                except OSError:
+                    client.close()
+                    continue
+                self._sockets += [client, spark]
+                link = _Link(self, client, spark)
+                threading.Thread(target=link.requests, daemon=True).start()
+                threading.Thread(target=link.replies, daemon=True).start()
+
+    def meet(self, text: str) -> Fault | None:
+        """Counts a statement; what is to happen to it."""
+        subject = self.subject_of(text)
+        if subject is None:
+            return None
+        with self._lock:
+            self.counts[subject] += 1
+            number = self.counts[subject]
+            fault = self.faults.get((subject, number))
+            if fault is None:
+                return None
+            self.hit.append((subject, number, fault, text))
+            if fault is Fault.STALL:
+                self.stalled.add(subject)
+            released = self._released
+        if fault is Fault.STALL:
+            released.wait(STALL_SECONDS)
+        return fault
+
+
+class _Link:
+    """One connection through the proxy; the gateway logs in by SASL."""
+
+    def __init__(self, proxy: FaultProxy, client: socket.socket, spark: socket.socket) -> None:
+        self._proxy, self._client, self._spark = proxy, client, spark
+        self._logged_in = threading.Event()
+        self._swallow = False
+
+    def requests(self) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            while not self._logged_in.is_set():
+                header = _exactly(self._client, 5)
+                body = _exactly(self._client, int.from_bytes(header[1:], "big"))
+                self._spark.sendall(header + body)
+                # The server's answer tells whether more of the handshake comes.
+                if header[0] != 1:
+                    self._logged_in.wait(30)
+            while True:
+                payload = _exactly(self._client, int.from_bytes(_exactly(self._client, 4), "big"))
+                if not self._request(payload):
+                    break
+        self._close()
+
+    def _request(self, payload: bytes) -> bool:
+        """Passes a request on, or does something else with it; False: the connection is to be cut."""
+        head = message.peek(payload)
+        fault = self._proxy.meet(message.statement(payload).statement) if head.name == "ExecuteStatement" else None
+        match fault:
+            case None:
+                self._spark.sendall(frame(payload))
+            case Fault.ERROR:
+                answer = reply.error(head.name, head.seqid, "[INJECTED] a fault of this test", "XX000")
+                self._client.sendall(frame(answer))
+            case Fault.CUT_AFTER:
+                self._swallow = True
+                self._spark.sendall(frame(payload))
+            case Fault.CUT | Fault.STALL:
+                return False
+        return True
+
+    def replies(self) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            while not self._logged_in.is_set():
+                header = _exactly(self._spark, 5)
+                body = _exactly(self._spark, int.from_bytes(header[1:], "big"))
+                self._client.sendall(header + body)
+                if header[0] == SASL_COMPLETE:
+                    self._logged_in.set()
+            while True:
+                header = _exactly(self._spark, 4)
+                payload = _exactly(self._spark, int.from_bytes(header, "big"))
+                if self._swallow:
+                    break
+                self._client.sendall(header + payload)
+        self._close()
+
+    def _close(self) -> None:
+        self._logged_in.set()
+        for each in (self._client, self._spark):
+            _end(each)
+
+
+def _exactly(source: socket.socket, count: int) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        piece = source.recv(count - len(data))
+        if not piece:
+            raise EOFError
+        data += piece
+    return bytes(data)
+
+
+def _end(each: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        each.shutdown(socket.SHUT_RDWR)
