@@ -173,6 +173,12 @@ class Storage:
         "it for a metastore on MySQL or PostgreSQL.",
         _at_least(100),
     )
+    check_interval: float = _setting(
+        600.0,
+        "Seconds after which the gateway looks at that database again: for what a killed gateway left that Spark made "
+        "only later, and for views of which somebody dropped a part.",
+        _at_least(1),
+    )
     listed: bool = _setting(
         False,
         "Whether that database stands in SHOW DATABASES and in what tools list. Users have no business in it.",

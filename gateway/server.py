@@ -123,6 +123,7 @@ class Server:
             show_storage=settings.storage.listed,
         )
         self._listener = self._listen(partial(Dispatch, service))
+        self._survey: asyncio.Task[None] | None = None
 
     def _router(self, metastore: SparkMetastore) -> Router:
         settings = self._settings
@@ -214,6 +215,7 @@ class Server:
             self._janitor.retire(view.id, strays, later_seconds=LATE_SECONDS)
         self._inspector.seed()
         self._janitor.start()
+        self._survey = asyncio.create_task(self._survey_again(), name="survey")
         await self._listener.start()
         log.info("%d materialized views, %d leftovers to drop", len(self._catalog), len(leftovers))
 
@@ -225,6 +227,17 @@ class Server:
         following = [*leftover.versions[1:], self._catalog.entry(view_id).view.current]
         for version, after in zip(leftover.versions, following, strict=True):
             self._janitor.retire(view_id, leftover, version, retired_at=after.published_at)
+
+    async def _survey_again(self) -> None:
+        """What crashes and people do to the storage database is noticed without a restart."""
+        while True:
+            await asyncio.sleep(self._settings.storage.check_interval)
+            try:
+                await self._fence.check()
+                for leftover in await self._catalog.survey():
+                    self._retire(leftover)
+            except FreshgateError as error:
+                log.warning("could not look at the storage database, will try again: %s", error)
 
     async def _load(self) -> list[Leftover]:
         """Waits for a Thrift server that is not up yet, as long as the engine may take to start."""
@@ -260,6 +273,8 @@ class Server:
     async def stop(self) -> None:
         """Closes clients, stops refreshes, frees what they had at Spark."""
         await self._listener.close()
+        if self._survey is not None:
+            self._survey.cancel()
         await self._executor.stop_all()
         await self._janitor.stop()
         try:

@@ -73,7 +73,7 @@ def _at(pieces: Sequence[Lexeme], at: int, text: str) -> Travel | None:
     start, name_end = pieces[first].start, pieces[first - 1].end
     value = pieces[at + 3]
     if word in _VERSION_WORDS:
-        if value.kind not in ("word", "string"):
+        if value.kind != "string" and not (value.kind == "word" and value.text.isdecimal()):
             return None
         said = value.text if value.kind == "word" else string_value(value.text)
         return Travel(parts, name_end, start, value.end, version=said)

@@ -17,6 +17,7 @@ from gateway.errors import FreshgateError, NoSuchView, StatementFailed
 from gateway.mv import naming
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
+from gateway.mv.damage import NO_STORAGE, NO_VIEW, Damage, damaged
 from gateway.mv.drift import Drift, reason
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.history import History
@@ -30,8 +31,6 @@ from sql.names import TableName
 log = logging.getLogger(__name__)
 
 NO_SUCH_TABLE = "42P01"
-NO_STORAGE = "its storage table was dropped outside the gateway"
-NO_VIEW = "its view was dropped or replaced outside the gateway"
 
 
 @dataclass(slots=True, eq=False)
@@ -58,20 +57,6 @@ class Entry:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held over changes of the stored properties: the metastore replaces a table's properties as a whole, so of two
     concurrent changes one would be lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A view of which somebody dropped or replaced a part, past the gateway."""
-
-    name: TableName
-    storage: TableName
-    owner: str | None
-    problem: str
-
-    @property
-    def advice(self) -> str:
-        return f"Run DROP MATERIALIZED VIEW {self.name}, which removes what is left of it, then create it again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +113,8 @@ class Catalog:
         self.on_forget: Callable[[Iterable[TableName]], None] = lambda _: None
         """Told which tables no view reads any more."""
         self._read: frozenset[TableName] = frozenset()
+        self.building: set[str] = set()
+        """Storage tables of views that CREATE is making."""
         self.storage_database = storage_database
         self.writes = OpenWrites()
         self.view_words: frozenset[str] = frozenset()
@@ -553,6 +540,29 @@ class Catalog:
             *(Leftover(_storage_of(orphan), orphan) for orphan in orphans),
         ]
 
+    async def survey(self) -> list[Leftover]:
+        """Looks at the storage database once more: what a killed gateway had under way may end at Spark long after, and
+        people drop things. Returns what should be dropped; what is damaged is reported."""
+        names = await self._metastore.tables(self.storage_database)
+        if not names and self._entries:
+            # A metastore that shows nothing is out of order, and no reason to give up every view.
+            return []
+        for entry in [each for each in self._entries.values() if each.visible and each.view.id not in names]:
+            # Asked for by its name: the list may be from before it was made.
+            if await self._metastore.relation(entry.view.storage) is None and self.find(entry.view.id) is entry:
+                self.report_damage(entry, NO_STORAGE)
+        known = {*self._entries, *self.building, *(damage.storage.table for damage in self.damaged.values())}
+        unknown = {name.removesuffix(DEFINITION_SUFFIX) for name in names} - known
+        found = []
+        for table in sorted(unknown):
+            storage = TableName(self.storage_database, table)
+            leftover = await self._load_one(storage) if table in names else Leftover(storage, definition_of(storage))
+            if leftover is not None:
+                found.append(leftover)
+        if unknown:
+            self._index()
+        return found
+
     async def _is_shown(self, definition: TableName) -> bool:
         """Whether a view still shows the storage that belongs to a definition, and is not there: that is damage. The
         id has the view's name in it."""
@@ -643,12 +653,6 @@ def enter(entry: Entry, version: Version, contains: int, mark: int, reserved: in
     ledger.stored_mark = mark
     ledger.stored_watermark = version.watermark.events
     return entry.view.published(version, mark, reserved)
-
-
-def damaged(damage: Damage) -> NoSuchView:
-    """What is said of a view that a statement names."""
-    said = f"The materialized view {damage.name} is damaged: {damage.problem.rstrip('.')}. {damage.advice}"
-    return NoSuchView(said, sqlstate="58030")
 
 
 def _before(version: Version, properties: Mapping[str, str]) -> tuple[Version, ...]:

@@ -26,7 +26,8 @@ from gateway.errors import (
     UpstreamLost,
 )
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry, Leftover, damaged, definition_of, enter
+from gateway.mv.catalog import Catalog, Entry, Leftover, definition_of, enter
+from gateway.mv.damage import damaged
 from gateway.mv.drift import next_contents
 from gateway.mv.executor import VERSIONS_RESERVED, Executor, Report, in_words_of
 from gateway.mv.fence import Fence
@@ -108,18 +109,28 @@ class Creation:
             if not await self._may_create(statement, name, caller):
                 return
             storage = TableName(self._catalog.storage_database, _new_id(name))
-            entry = None
+            self._catalog.building.add(storage.table)
             try:
-                await self._metastore.run(maintenance.create_database(storage.database))
-                await self._fence.check()
-                await self._create_definition(statement, name, definition_of(storage), caller)
-                entry = self._catalog.reserve(await self._describe(statement, name, storage, caller))
-                await self._fill(entry, caller, report)
-            except BaseException:
-                # A cancelled CREATE, too, leaves nothing behind.
-                await self._abandon(storage, entry)
-                raise
-            await unbroken(self._publish(entry, caller))
+                await self._build(statement, storage, caller, report)
+            finally:
+                self._catalog.building.discard(storage.table)
+
+    async def _build(
+        self, statement: CreateMaterializedView, storage: TableName, caller: Caller, report: Report
+    ) -> None:
+        name = TableName.resolve(statement.name, caller.namespace)
+        entry = None
+        try:
+            await self._metastore.run(maintenance.create_database(storage.database))
+            await self._fence.check()
+            await self._create_definition(statement, name, definition_of(storage), caller)
+            entry = self._catalog.reserve(await self._describe(statement, name, storage, caller))
+            await self._fill(entry, caller, report)
+        except BaseException:
+            # A cancelled CREATE, too, leaves nothing behind.
+            await self._abandon(storage, entry)
+            raise
+        await unbroken(self._publish(entry, caller))
 
     async def check(self, statement: CreateMaterializedView, name: TableName, caller: Caller) -> tuple[Sources, str]:
         """What the definition would read, if the view were created now, and Spark's plan of it.

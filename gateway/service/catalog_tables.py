@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gateway.errors import FreshgateError
-from gateway.mv.catalog import Catalog, Damage
+from gateway.mv.catalog import Catalog
+from gateway.mv.damage import Damage
 from gateway.mv.measures import Measure, Measures
 from gateway.mv.model import Freshness, MaterializedView, RefreshMode, State, Task, TaskStatus, base_key
 from gateway.mv.schemas import Schemas

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway.errors import NotAllowed, RefreshFailed, SyntaxRefused
-from gateway.mv.catalog import Catalog, damaged
+from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Write
+from gateway.mv.damage import damaged
 from gateway.mv.executor import BaseTableMissing, Executor, Report
 from gateway.mv.model import Cause
 from gateway.mv.readers import Readers

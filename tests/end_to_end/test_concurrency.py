@@ -31,38 +31,45 @@ def test_many_stale_readers_cause_one_recompute(database: Database) -> None:
     assert database.version("m") == before + 1
 
 
-def test_a_reader_keeps_its_version_while_it_is_replaced(database: Database, start_gateway: Any) -> None:
-    """Rows are fetched page by page while refreshes go on and old versions are dropped as soon as they may be."""
+def test_a_reader_keeps_its_version_across_twenty_refreshes(
+    database: Database, start_gateway: Any, engine: Any
+) -> None:
+    """Rows are fetched page by page while refreshes go on; versions that it cannot see go at once, its own at its end,
+    with their files."""
     gateway = start_gateway(**{"versions.retention": 0})
-    count = 20_000
+    count, rounds = 20_000, 20
     with pyhive(gateway.host, gateway.port, database=database.name) as writer:
         rows(writer, f"CREATE TABLE t USING parquet AS SELECT id, 0 AS round FROM range({count})")
         rows(writer, "CREATE MATERIALIZED VIEW m AS SELECT id, round FROM t")
+        listed = rows(writer, f"SHOW TABLES IN {gateway.storage} LIKE '{database.name}__m*'")
+        (storage,) = [row[1] for row in listed if not row[1].endswith("__definition")]
+        directory = engine.data_dir / "warehouse" / f"{gateway.storage}.db" / storage
+
+        def versions() -> set[int]:
+            """Those with files, or a partition in the metastore."""
+            found = [row[0] for row in rows(writer, f"SHOW PARTITIONS {gateway.storage}.{storage}")]
+            found += [path.name for path in directory.glob("freshgate_version=*")]
+            return {int(name.partition("=")[2]) for name in found}
+
         with pyhive(
             gateway.host,
             gateway.port,
             database=database.name,
             configuration={"set:hiveconf:spark.sql.thriftServer.incrementalCollect": "true"},
         ) as reader:
-            reader.arraysize = 1_000
+            reader.arraysize = 500
+            (own,) = versions()
             reader.execute("SELECT id, round FROM m")
             seen = [reader.fetchone()]
-            for number in (1, 2, 3):
+            for number in range(1, rounds + 1):
                 rows(writer, f"INSERT OVERWRITE t SELECT id, {number} FROM range({count})")
                 assert rows(writer, "SELECT DISTINCT round FROM m") == [(number,)]
-                seen += reader.fetchmany(3_000)
+                seen += reader.fetchmany(500)
+            wait_until(lambda: versions() == {own, own + rounds}, what="the versions between to be dropped")
             seen += reader.fetchall()
         assert sorted(row[0] for row in seen) == list(range(count))
         assert {row[1] for row in seen} == {0}
-        (storage,) = [
-            row[1]
-            for row in rows(writer, f"SHOW TABLES IN {gateway.storage} LIKE '{database.name}__m*'")
-            if not row[1].endswith("__definition")
-        ]
-        wait_until(
-            lambda: len(rows(writer, f"SHOW PARTITIONS {gateway.storage}.{storage}")) == 1,
-            what="the old versions to be dropped",
-        )
+        wait_until(lambda: versions() == {own + rounds}, what="the reader's version to be dropped")
         rows(writer, "DROP MATERIALIZED VIEW m")
 
 

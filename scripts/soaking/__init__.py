@@ -1,0 +1,1 @@
+"""A long run of everything at once. See `scripts/soak --help`."""
