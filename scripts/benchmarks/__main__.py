@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import classification, fetch, latency, partitions, views
+from benchmarks import classification, contention, fetch, latency, partitions, views
 from benchmarks.figures import Figure, table
 from benchmarks.stand import Stand
 
@@ -32,6 +32,8 @@ MEASURES: Mapping[str, Measure] = {
     "partition-refresh": partitions.one_of_many,
     "looks": partitions.looks,
     "hidden-partitions": partitions.hidden_partitions,
+    "reads-beside-refresh": contention.reads_beside_a_refresh,
+    "sessions": contention.many_sessions,
 }
 """In this order: the first needs an empty catalog, and the later ones make views."""
 CLASSIFICATION = "classification"

@@ -582,7 +582,11 @@ async def test_a_fault_of_the_service_is_an_exception_for_one_request() -> None:
         assert await peer.message() == echo_of(calls.status())
 
 
-@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"\0" * 20, os.urandom(50) + b"\xff"])
+@pytest.mark.parametrize(
+    "data",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"\0" * 20, os.urandom(50) + b"\xff"],
+    ids=["HTTP", "TLS", "zeros", "random"],
+)
 async def test_strangers_are_closed(data: bytes) -> None:
     async with gateway() as gate:
         peer = await gate.dial()
