@@ -13,13 +13,14 @@ from typing import Protocol
 from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.alteration import Alteration
-from gateway.mv.catalog import Catalog, Leftover
+from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Creation
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import LATE_SECONDS, Janitor
 from gateway.mv.measures import Measures
+from gateway.mv.model import Leftover
 from gateway.mv.observation import Observer
 from gateway.mv.proposal import Proposer
 from gateway.mv.readers import Readers
@@ -92,8 +93,15 @@ class Server:
         self._catalog = Catalog(metastore, settings.storage.database, METASTORE_SESSIONS, self._fence)
         self._readers = Readers()
         kept_for = settings.versions
+        catalog = self._catalog
         self._janitor = Janitor(
-            metastore, self._catalog.lock_of, self._catalog.kept, self._readers, self._fence, kept_for.retention
+            metastore,
+            catalog.lock_of,
+            catalog.kept,
+            catalog.verify_id,
+            self._readers,
+            self._fence,
+            kept_for.retention,
         )
         limits = Limits(kept_for.max_count, kept_for.max_bytes, kept_for.wait)
         self._versions = Versions(self._catalog, self._janitor, self._readers, metastore, limits)
@@ -112,6 +120,7 @@ class Server:
             self._janitor,
             self._versions,
             self._fence,
+            metastore,
         )
         self._janitor.compact = self._executor.compact
         transport = settings.upstream.transport

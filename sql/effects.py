@@ -225,7 +225,7 @@ def _replace_table(cursor: Cursor) -> Forwarded | None:
 
 def _alter(cursor: Cursor) -> Forwarded | None:
     if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
-        return _nothing(cursor)
+        return Forwarded(alters_database=_name(cursor), touches_rows=False)
     kind = cursor.accept_any("TABLE", "VIEW")
     name = _name(cursor) if kind else None
     if name is None:

@@ -5,8 +5,10 @@ A statement is never printed anew; what must change is replaced where it stands.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from sql.names import SESSION_CATALOG, TableName, quote
 from sql.scan import Lexeme, identifier, lexemes
@@ -96,18 +98,23 @@ def replacement(text: str, reference: Reference, query: str, alias: str) -> Spli
 
 def _piece_before(text: str, position: int) -> Lexeme | None:
     """The last piece that ends before `position`; comments are none."""
-    before = None
-    for piece in lexemes(text):
-        if piece.end > position:
-            break
-        before = piece
-    return before
+    ends, pieces = _pieces(text)
+    place = bisect_right(ends, position)
+    return pieces[place - 1] if place else None
+
+
+@lru_cache(maxsize=2)
+def _pieces(text: str) -> tuple[list[int], list[Lexeme]]:
+    """A text's pieces with their ends: a statement is asked about each of its mentions."""
+    pieces = list(lexemes(text))
+    return [piece.end for piece in pieces], pieces
 
 
 def is_qualifier(text: str, name: TableName) -> bool:
     """Whether a subquery in the place of the relation might break the text: where columns are qualified with its
     database (`db.view.column`), or something other than an alias may follow its name."""
-    words = [identifier(piece).lower() if piece.kind in ("word", "quoted") else piece.text for piece in lexemes(text)]
+    pieces = _pieces(text)[1]
+    words = [identifier(piece).lower() if piece.kind in ("word", "quoted") else piece.text for piece in pieces]
     qualified = [name.database, ".", name.table, "."]
     return any(
         word == "tablesample" or words[at : at + 2] == ["as", "of"] or words[at : at + 4] == qualified

@@ -354,6 +354,8 @@ class Forwarded:
     """The view or function that is created lives in the session."""
     drops: Parts | None = None
     """DROP TABLE | VIEW | DATABASE: the name (also in `writes`)."""
+    alters_database: Parts | None = None
+    """ALTER DATABASE: the name."""
     drops_database: bool = False
     """`drops` names a database, and with it, every table in it."""
     creates_function: bool = False

@@ -31,6 +31,10 @@ _UNITS = frozenset(
 )
 
 
+CHARACTERS_MAX = 100_000
+"""Of a text that is searched: behind them Spark refuses the clause, as it does for every view."""
+
+
 @dataclass(frozen=True, slots=True)
 class Travel:
     """A relation as it was: the clause stands from `start` to `end` (character offsets, end exclusive), right behind
@@ -47,38 +51,51 @@ class Travel:
 
 
 def find(text: str) -> list[Travel]:
-    """Every such clause of a text, in its order. Never raises; what is malformed is none."""
-    pieces = list(lexemes(text))
-    return [travel for at in range(1, len(pieces)) if (travel := _at(pieces, at, text)) is not None]
+    """Every such clause of a text, in its order; they do not overlap. Never raises; what is malformed is none.
+
+    Takes time in proportion to the text, and looks at no more than the first CHARACTERS_MAX characters.
+    """
+    pieces = list(lexemes(text[:CHARACTERS_MAX]))
+    found: list[Travel] = []
+    at = 1
+    while at < len(pieces):
+        travel, at = _at(pieces, at, text)
+        if travel is not None:
+            found.append(travel)
+    return found
 
 
 def blanked(text: str, travels: Sequence[Travel]) -> str:
     """The text with blanks in the place of these clauses, so that everything else keeps its place."""
+    kept: list[str] = []
+    done = 0
     for travel in travels:
-        text = text[: travel.start] + " " * (travel.end - travel.start) + text[travel.end :]
-    return text
+        kept += text[done : travel.start], " " * (travel.end - travel.start)
+        done = travel.end
+    return "".join([*kept, text[done:]])
 
 
-def _at(pieces: Sequence[Lexeme], at: int, text: str) -> Travel | None:
-    """The clause whose VERSION or TIMESTAMP stands at place `at`."""
+def _at(pieces: Sequence[Lexeme], at: int, text: str) -> tuple[Travel | None, int]:
+    """The clause whose VERSION or TIMESTAMP stands at place `at`, and the place where to look on."""
     word = pieces[at].text.upper()
-    if pieces[at].kind != "word" or word not in _VERSION_WORDS | _TIME_WORDS:
-        return None
-    if [piece.text.upper() for piece in pieces[at + 1 : at + 3]] != ["AS", "OF"] or at + 3 >= len(pieces):
-        return None
+    if pieces[at].kind != "word" or word not in _VERSION_WORDS | _TIME_WORDS or at + 3 >= len(pieces):
+        return None, at + 1
     first = at - 1 if pieces[at - 1].kind == "word" and pieces[at - 1].text.upper() == "FOR" else at
     parts = tuple(reversed(list(_name_before(pieces, first))))
-    if not parts:
-        return None
+    if [piece.text.upper() for piece in pieces[at + 1 : at + 3]] != ["AS", "OF"] or not parts:
+        return None, at + 1
     start, name_end = pieces[first].start, pieces[first - 1].end
     value = pieces[at + 3]
     if word in _VERSION_WORDS:
         if value.kind != "string" and not (value.kind == "word" and value.text.isdecimal()):
-            return None
+            return None, at + 1
         said = value.text if value.kind == "word" else string_value(value.text)
-        return Travel(parts, name_end, start, value.end, version=said)
-    end = _end_of_expression(pieces, at + 3)
-    return None if end is None else Travel(parts, name_end, start, end, moment=text[value.start : end])
+        return Travel(parts, name_end, start, value.end, version=said), at + 4
+    after = _after_expression(pieces, at + 3)
+    if after == at + 3:
+        return None, after
+    end = pieces[after - 1].end
+    return Travel(parts, name_end, start, end, moment=text[value.start : end]), after
 
 
 def _name_before(pieces: Sequence[Lexeme], end: int) -> Iterator[str]:
@@ -91,14 +108,15 @@ def _name_before(pieces: Sequence[Lexeme], end: int) -> Iterator[str]:
         place -= 2
 
 
-def _end_of_expression(pieces: Sequence[Lexeme], start: int) -> int | None:
-    """Where the expression ends that begins at place `start`; None where there is none.
+def _after_expression(pieces: Sequence[Lexeme], start: int) -> int:
+    """The place behind the expression that begins at place `start`; `start` where there is none.
 
     It ends before a word behind a complete operand, which is an alias or the next clause.
     """
-    depth, complete, end = 0, False, None
-    interval = False
-    for piece in pieces[start:]:
+    depth, complete, interval = 0, False, False
+    place = start
+    while place < len(pieces):
+        piece = pieces[place]
         word = piece.text.upper() if piece.kind == "word" else ""
         if depth == 0:
             if piece.text in (",", ")", ";") or word in _ENDS:
@@ -109,8 +127,8 @@ def _end_of_expression(pieces: Sequence[Lexeme], start: int) -> int | None:
         if depth == 0:
             interval = word == "INTERVAL" or (interval and piece.kind != "symbol")
         complete = piece.text == ")" or (piece.kind != "symbol" and word not in _BEFORE_OPERAND)
-        end = piece.end
-    return end
+        place += 1
+    return place
 
 
 def _continues(word: str, *, interval: bool) -> bool:

@@ -14,13 +14,13 @@ from dataclasses import replace
 
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchView, StatementFailed, UpstreamLost
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry, Leftover
+from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation, check_refreshing, unbroken
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence
 from gateway.mv.janitor import Janitor
 from gateway.mv.layout import storage_layout
-from gateway.mv.model import MaterializedView
+from gateway.mv.model import Leftover, MaterializedView
 from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.relations import Relations
 from gateway.mv.rights import Rights
@@ -235,7 +235,10 @@ class Alteration:
         for entry in entries:
             while entry.uncertain and self._catalog.find(entry.view.id) is entry:
                 try:
-                    await self._catalog.settle(entry)
+                    old = entry.view.current
+                    if await self._catalog.settle(entry) is not None:
+                        leftover = Leftover(entry.view.storage, entry.view.definition, whole=False)
+                        self._janitor.retire(entry.view.id, leftover, old)
                 except UpstreamLost as error:
                     log.warning("cannot tell yet what became of %s: %s", entry.view.name, error)
                     await asyncio.sleep(SETTLE_PAUSE_SECONDS)

@@ -21,11 +21,10 @@ from gateway.mv.damage import NO_STORAGE, NO_VIEW, Damage, damaged
 from gateway.mv.drift import Drift, reason
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.history import History
-from gateway.mv.model import Freshness, MaterializedView, Staleness, Version
+from gateway.mv.model import Freshness, Kept, Leftover, MaterializedView, Staleness, Version
 from gateway.mv.naming import DEFINITION_SUFFIX
 from gateway.mv.ports import Metastore
 from sql import maintenance
-from sql.maintenance import PartitionKey, Shown
 from sql.names import TableName
 
 log = logging.getLogger(__name__)
@@ -57,31 +56,6 @@ class Entry:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held over changes of the stored properties: the metastore replaces a table's properties as a whole, so of two
     concurrent changes one would be lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """What a crash or a failed statement left in the storage database, and a view's versions that are not current."""
-
-    storage: TableName
-    definition: TableName
-    whole: bool = True
-    """The table, its definition and everything; otherwise the partitions that no reader needs."""
-    versions: tuple[Version, ...] = ()
-    """Those that were current before the current one and are still there, oldest first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What of a view's storage its readers and its running refresh need."""
-
-    shown: Shown
-    writing: int | None
-    reserved: int
-    """Versions from this on were begun by somebody else, or are yet to be begun."""
-
-    def needs(self, version: int, key: PartitionKey) -> bool:
-        return version >= self.reserved or version == self.writing or self.shown.shows(version, key)
 
 
 class Catalog:
@@ -397,14 +371,25 @@ class Catalog:
         self._index()
 
     def report_damage(self, entry: Entry, problem: str) -> None:
-        """Takes out a view of which a part is missing."""
+        """Takes out a view of which a part is missing; not one that was dropped or replaced meanwhile."""
         view = entry.view
+        if self._entries.get(view.id) is not entry:
+            return
         self._damage(Damage(view.name, view.storage, view.owner, problem))
         self.remove(entry)
 
     def _damage(self, damage: Damage) -> None:
         log.error("the materialized view %s is damaged: %s. %s", damage.name, damage.problem, damage.advice)
         self.damaged[damage.name] = damage
+
+    async def check_fence(self) -> None:
+        """Raises Superseded where another gateway refreshes the views."""
+        await self._fence.check()
+
+    async def verify_id(self, view_id: str) -> None:
+        """As `verify`, for a view that may be gone."""
+        if (entry := self._entries.get(view_id)) is not None:
+            await self.verify(entry)
 
     async def find_damage(self, entry: Entry) -> str | None:
         """What a refresh that did not find something is to say, where a part of the view itself is missing.
@@ -415,7 +400,7 @@ class Catalog:
         present = await self._metastore.tables(view.storage.database)
         if view.storage.table not in present:
             self.report_damage(entry, NO_STORAGE)
-            return str(damaged(self.damaged[view.name]))
+            return str(damaged(Damage(view.name, view.storage, view.owner, NO_STORAGE)))
         if view.definition.table not in present:
             return (
                 f"The definition of materialized view {view.name} was dropped outside the gateway; version "
@@ -436,15 +421,18 @@ class Catalog:
         view = entry.view
         if entry.uncertain or entry.lock.locked():
             return
-        published = await self.published(view.name, view.storage)
-        if entry.view is not view or entry.lock.locked() or published == view.current.number:
+        if await self.published(view.name, view.storage) == view.current.number:
             return
+        # Once more, while nobody here changes it.
+        async with entry.lock:
+            if self.find(view.id) is not entry or entry.uncertain or not entry.visible:
+                return
+            current = entry.view.current.number
+            published = await self.published(entry.view.name, entry.view.storage)
         if published is None:
             self.report_damage(entry, NO_VIEW)
-        else:
-            log.warning(
-                "%s shows version %d, not %d: something else changed it", view.name, published, view.current.number
-            )
+        elif published != current:
+            log.warning("%s shows version %d, not %d: something else changed it", view.name, published, current)
             entry.uncertain = True
 
     def rename(self, moved: Mapping[TableName, Entry]) -> None:
@@ -551,12 +539,18 @@ class Catalog:
             # Asked for by its name: the list may be from before it was made.
             if await self._metastore.relation(entry.view.storage) is None and self.find(entry.view.id) is entry:
                 self.report_damage(entry, NO_STORAGE)
-        known = {*self._entries, *self.building, *(damage.storage.table for damage in self.damaged.values())}
+        # Damaged ones are looked at anew: somebody may have mended them.
+        known = {*self._entries, *self.building}
         unknown = {name.removesuffix(DEFINITION_SUFFIX) for name in names} - known
         found = []
         for table in sorted(unknown):
             storage = TableName(self.storage_database, table)
-            leftover = await self._load_one(storage) if table in names else Leftover(storage, definition_of(storage))
+            if table in names:
+                leftover = await self._load_one(storage)
+            elif await self._is_shown(definition_of(storage)):
+                continue
+            else:
+                leftover = Leftover(storage, definition_of(storage))
             if leftover is not None:
                 found.append(leftover)
         if unknown:
@@ -589,28 +583,32 @@ class Catalog:
         try:
             shown = await naming.settled(self._metastore, found, storage)
             if shown is None:
-                return await self._without_view(stored.read_name(found), storage, stored.was_published(found))
+                return await self._without_view(stored.read_name(found), storage, found)
             name, version = shown
             view = replace(stored.read_view(found, storage, definition, version), name=name)
         except stored.UnreadableProperties as error:
             # One damaged table must not keep the other views from being served.
-            self._damage(Damage(_named(found, storage), storage, None, str(error)))
+            owner, droppable = stored.read_owner(found), not isinstance(error, stored.LaterFormat)
+            self._damage(Damage(_named(found, storage), storage, owner, str(error), droppable))
             return None
         entry = Entry(view, Ledger.of_stored(view.current, view.mark), History.of_stored(found, version))
         self._entries[view.id] = entry
         self._by_name[view.name] = entry
+        self.damaged.pop(view.name, None)
         # Rows of versions that have no properties are found when the janitor comes by later: a listing less for each
         # view now.
         if not stored.versions(found) - {version}:
             return None
         return Leftover(storage, definition, whole=False, versions=_before(view.current, found))
 
-    async def _without_view(self, name: TableName, storage: TableName, was_published: bool) -> Leftover | None:
+    async def _without_view(
+        self, name: TableName, storage: TableName, properties: Mapping[str, str]
+    ) -> Leftover | None:
         """A storage table that its view does not show: what a broken CREATE, DROP or REPLACE left, or damage."""
         relation = await self._metastore.relation(name)
         replaced = relation is not None and maintenance.read_published(relation.view_text) is not None
-        if was_published and not replaced:
-            self._damage(Damage(name, storage, None, NO_VIEW))
+        if stored.was_published(properties) and not replaced:
+            self._damage(Damage(name, storage, stored.read_owner(properties), NO_VIEW))
             return None
         return Leftover(storage, definition_of(storage))
 
@@ -623,6 +621,7 @@ class Catalog:
 
         Returns the version that was current before, where another is now.
         """
+        await self._fence.check()
         async with entry.lock:
             if not entry.uncertain:
                 return None

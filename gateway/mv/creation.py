@@ -26,7 +26,7 @@ from gateway.errors import (
     UpstreamLost,
 )
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry, Leftover, definition_of, enter
+from gateway.mv.catalog import Catalog, Entry, definition_of, enter
 from gateway.mv.damage import damaged
 from gateway.mv.drift import next_contents
 from gateway.mv.executor import VERSIONS_RESERVED, Executor, Report, in_words_of
@@ -34,7 +34,7 @@ from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.layout import storage_layout
-from gateway.mv.model import NEVER_BUILT, Cause, MaterializedView, Version, Watermark
+from gateway.mv.model import NEVER_BUILT, Cause, Leftover, MaterializedView, Version, Watermark
 from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
 from gateway.mv.proposal import TIME_ZONE
 from gateway.mv.relations import Relations, Sources, definition_reads
@@ -180,17 +180,19 @@ class Creation:
 
     async def _drop(self, entry: Entry, session: SqlSession) -> None:
         view = entry.view
-        # First this: a storage without a view is then a leftover, not a view that somebody damaged.
         async with entry.lock:
+            # First this: a storage without a view is then a leftover, not a view that somebody damaged.
             await self._metastore.run(maintenance.unset_properties(view.storage, stored.published_keys()))
-        await session.run(maintenance.drop_view(view.name))
-        self._catalog.remove(entry)
+            await session.run(maintenance.drop_view(view.name))
+            self._catalog.remove(entry)
         self._relations.forget_sources()
         await self._janitor.drop_now(view.id, Leftover(view.storage, view.definition))
 
     async def _drop_damaged(self, name: TableName, caller: Caller) -> None:
         """Drops what is left of a view of which somebody dropped a part."""
         damage = self._catalog.damaged[name]
+        if not damage.droppable:
+            raise damaged(damage)
         self._rights.check_owner(caller.user, damage.owner, name, "drop it")
         if await self._catalog.published(name, damage.storage) is not None:
             await caller.session.run(maintenance.drop_view(name))
@@ -211,9 +213,8 @@ class Creation:
             raise NameTaken(
                 f"The materialized view {name} exists already. Drop it first, or use OR REPLACE or IF NOT EXISTS."
             )
-        if name in self._catalog.damaged and statement.or_replace:
-            await self._drop_damaged(name, caller)
-        await self.check_name_is_free(name)
+        if not (name in self._catalog.damaged and statement.or_replace):
+            await self.check_name_is_free(name)
         return True
 
     async def check_name_is_free(self, name: TableName) -> None:
@@ -438,6 +439,8 @@ class Creation:
         old = self._catalog.named(view.name)
         try:
             await self._fence.check()
+            if view.name in self._catalog.damaged:
+                await self._drop_damaged(view.name, caller)
             if old is None:
                 await caller.session.run(
                     maintenance.create_public_view(
@@ -480,6 +483,8 @@ class Creation:
         await self._executor.stop(old.view.id)
         gone = old.view.properties.keys() - view.properties.keys()
         try:
+            # A storage that nobody shows is now a leftover, not a view that somebody damaged.
+            await self._metastore.run(maintenance.unset_properties(old.view.storage, stored.published_keys()))
             if gone:
                 await caller.session.run(maintenance.unset_view_properties(view.name, sorted(gone)))
             await caller.session.run(maintenance.set_view_properties(view.name, view.properties, view.comment))

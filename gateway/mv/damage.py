@@ -19,9 +19,13 @@ class Damage:
     storage: TableName
     owner: str | None
     problem: str
+    droppable: bool = True
+    """False for one that a later Freshgate has written: it is not damaged for that."""
 
     @property
     def advice(self) -> str:
+        if not self.droppable:
+            return "Nothing of it is changed."
         return f"Run DROP MATERIALIZED VIEW {self.name}, which removes what is left of it, then create it again."
 
 

@@ -13,13 +13,14 @@ from itertools import count
 from gateway.errors import FreshgateError, RefreshFailed, UpstreamLost
 from gateway.mv import catalog as catalog_module
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry, Leftover
+from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.model import (
     NEVER_BUILT,
     Cause,
+    Leftover,
     MaterializedView,
     RefreshMode,
     Task,
@@ -28,7 +29,7 @@ from gateway.mv.model import (
     Watermark,
 )
 from gateway.mv.planner import RefreshPlan, plan_publish
-from gateway.mv.ports import Sessions, SqlSession
+from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.proposal import Proposal, Proposer, asked_for, in_time_zone
 from gateway.mv.relations import Relations, definition_reads
 from gateway.mv.schemas import Schemas, schemas_seen
@@ -106,6 +107,7 @@ class Executor:
         janitor: Janitor,
         versions: Versions,
         fence: Fence,
+        metastore: Metastore,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
@@ -117,6 +119,7 @@ class Executor:
         self._janitor = janitor
         self._versions = versions
         self._fence = fence
+        self._metastore = metastore
         self._now_ms = now_ms
         self._running: dict[str, _Running] = {}
         self._sequence = count(1)
@@ -138,8 +141,7 @@ class Executor:
 
         Views below come first. Raises RefreshFailed (BaseTableMissing where Spark says so), UpstreamLost.
         """
-        if self._fence.lost is not None:
-            raise self._fence.lost
+        self._fence.raise_if_lost()
         entry = self._catalog.entry(view_id)
         needed = entry.ledger.ended
         await self._make_bases_fresh(entry.view.views, cause, report)
@@ -197,15 +199,15 @@ class Executor:
         entry = self._catalog.find(view_id)
         if entry is None or not entry.view.current.shown.hidden:
             return
-        # The session first, here and everywhere: a refresh of the view holds one when it comes to the lock.
-        async with self._sessions.session() as session, entry.lock:
+        # Not in a refresh's session: the janitor must not wait for refreshes, for they may wait for it.
+        async with entry.lock:
             current = entry.view.current
             present = await self._proposer.present(entry.view)
             shown = current.manifest.shown(current.shown, present)
             if shown == current.shown or entry.uncertain or self._catalog.find(view_id) is not entry:
                 return
             await self._check_unmoved(entry)
-            await session.run(plan_publish(entry.view, shown).sql)
+            await self._metastore.run(plan_publish(entry.view, shown).sql)
             entry.view = replace(entry.view, current=replace(current, shown=shown))
 
     async def empty(self, view_id: str, cause: Cause) -> None:
@@ -328,13 +330,14 @@ class Executor:
 
     async def _save_history(self, entry: Entry) -> None:
         """Stores what became of failed tasks; where that fails, it goes with the next change."""
-        if not entry.history.unsaved or not entry.recorded or self._fence.lost:
+        if not entry.history.unsaved or not entry.recorded:
             return
         try:
-            async with self._sessions.session() as session, entry.lock:
+            await self._fence.check()
+            async with entry.lock:
                 tasks = entry.history.take_unsaved()
                 if tasks and self._catalog.find(entry.view.id) is entry:
-                    await session.run(maintenance.set_properties(entry.view.storage, tasks))
+                    await self._metastore.run(maintenance.set_properties(entry.view.storage, tasks))
                     entry.history.saved(tasks)
         except FreshgateError as error:
             log.info("the tasks of %s are not stored yet: %s", entry.view.name, error)
@@ -376,10 +379,13 @@ class Executor:
                 work = _Work(entry, number, task, self._start_of(entry, present), session)
                 version = self.expected_version(before)
                 proposal = await self._proposer.propose(present, before, task.cause, version, session)
-                if proposal.plan is None:
-                    self._nothing_to_do(work, proposal)
-                    return
-                await self._execute(work, proposal, proposal.plan)
+            if proposal.plan is None:
+                self._nothing_to_do(work, proposal)
+                return
+            # Without a session: what is waited for may need one, and so may other views' refreshes.
+            await self._versions.make_room(before)
+            async with self._sessions.session() as session, in_time_zone(session, before.layout.time_zone):
+                await self._execute(replace(work, session=session), proposal, proposal.plan)
         except UpstreamLost:
             self._discard(entry)
             raise
@@ -444,7 +450,6 @@ class Executor:
         entry.history.amend(work.number, task)
         self._tell(present, f"Refreshing materialized view {present.name} ({plan.method}: {plan.reason})")
         log.info("Refreshing %s: version %d, %s, %s", present.name, plan.version, plan.method, plan.reason)
-        await self._versions.make_room(entry.view)
         await self._reserve(entry, plan.version, session)
         for step in plan.write:
             log.debug("%s: %s", present.name, step.purpose)
@@ -462,8 +467,8 @@ class Executor:
             entry.view.current.number,
         )
         old = entry.view.current
-        await self._publish(work, proposal, task, version)
-        self._retire(entry.view, old)
+        since = await self._publish(work, proposal, task, version)
+        self._retire(entry.view, old, since)
 
     async def _reserve(self, entry: Entry, number: int, session: SqlSession) -> None:
         """Stores that a number may be used from now on: the rows of a refresh that is cut off must never meet those of
@@ -476,12 +481,13 @@ class Executor:
             await session.run(maintenance.set_properties(entry.view.storage, stored.write_reserved(reserved)))
             entry.view = replace(entry.view, versions_reserved=reserved)
 
-    async def _publish(self, work: _Work, proposal: Proposal, task: Task, version: Version) -> None:
+    async def _publish(self, work: _Work, proposal: Proposal, task: Task, version: Version) -> int:
+        """Returns the readers' moment from which on Spark may have shown the version."""
         entry, session, present = work.entry, work.session, proposal.view
         async with entry.lock:
             if self._catalog.find(present.id) is not entry:
                 raise _stopped(present)
-            await self._check_unmoved(entry)
+            await self._fence.check()
             # An ALTER may have changed all else meanwhile.
             view = replace(
                 entry.view,
@@ -499,9 +505,12 @@ class Executor:
             # From here on this version may be the current one in the catalog, whatever we hear of the next call.
             entry.ledger.stored_mark = mark
             entry.ledger.stored_watermark = max(entry.ledger.stored_watermark, version.watermark.events)
+            await self._check_unmoved(entry)
+            since = self._janitor.moment()
             await self._switch(entry, version.shown, session)
             self._catalog.replace(entry, view)
             entry.view = catalog_module.enter(entry, version, work.start.contains, mark, reserved)
+            return since
 
     async def _check_unmoved(self, entry: Entry) -> None:
         """Nobody else has published since the version that is current in memory, or serves this metastore now."""
@@ -587,11 +596,11 @@ class Executor:
         for seconds in (0.0, LATE_ROWS_SECONDS):
             self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), later_seconds=seconds)
 
-    def _retire(self, view: MaterializedView, version: Version) -> None:
-        """Nobody begins to read a version that was current."""
+    def _retire(self, view: MaterializedView, version: Version, since: int | None = None) -> None:
+        """Nobody begins to read a version that was current; the next one may have been read from `since` on."""
         if version.number == NEVER_BUILT:
             return
-        self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), version)
+        self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), version, since=since)
 
     def _tell(self, view: MaterializedView, line: str) -> None:
         running = self._running.get(view.id)

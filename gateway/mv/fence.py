@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 GATEWAY = "freshgate.gateway"
 WHERE = "freshgate.gateway_at"
+RELEASED = "freshgate.gateway_ended"
+"""The mark of the last gateway that ended in order."""
 NO_SUCH_DATABASE = frozenset({"42704", "42P01"})
 
 
@@ -46,40 +48,49 @@ class Fence:
         self._now_ms = now_ms
         self._mark = secrets.token_hex(8)
         self._taken = False
-        self.lost: Superseded | None = None
+        self.lost: str | None = None
         """Why this gateway changes nothing any more."""
 
     async def take(self) -> bool:
         """Puts the mark, where the storage database exists; otherwise it is put when that is made.
 
-        Returns whether another gateway's was there: that one was killed, or still runs.
+        Returns whether another gateway's was there that was not ended in order: it was killed, or still runs.
         """
         found = await self._read()
         if found is None:
             return False
         place = f"{self._here}, started {time.strftime('%F %T', time.gmtime(self._now_ms() / 1000))} UTC"
-        properties = {GATEWAY: self._mark, WHERE: place.encode().hex()}
-        await self._metastore.run(maintenance.set_database_properties(self._database, properties))
+        await self._put({GATEWAY: self._mark, WHERE: place.encode().hex()})
         self._taken = True
-        return bool(found.get(GATEWAY))
+        return bool(found.get(GATEWAY)) and found.get(RELEASED) != found.get(GATEWAY)
 
     async def check(self) -> None:
         """Raises Superseded where another gateway has put its mark since; returns when this one may write."""
-        if self.lost is None and not self._taken:
-            await self.take()
+        self.raise_if_lost()
+        found = await self._read()
+        if found is None:
             return
-        found = await self._read() if self.lost is None else None
-        if found is not None and found.get(GATEWAY) != self._mark:
+        mark = found.get(GATEWAY)
+        if not mark:
+            # The database is new, or was made anew.
+            await self.take()
+        elif mark != self._mark:
             self.lost = _superseded(found.get(WHERE, ""))
             log.error("%s", self.lost)
+            self.raise_if_lost()
+
+    def raise_if_lost(self) -> None:
+        """What is known without asking."""
         if self.lost is not None:
-            raise self.lost
+            raise Superseded(self.lost)
 
     async def release(self) -> None:
-        """Takes the mark away, so that the next gateway need not wait for what this one has under way."""
+        """Says that this gateway has ended in order, so that the next one need not wait for what it has under way."""
         if self._taken and self.lost is None:
-            await self.check()
-            await self._metastore.run(maintenance.set_database_properties(self._database, {GATEWAY: ""}))
+            await self._put({RELEASED: self._mark})
+
+    async def _put(self, properties: dict[str, str]) -> None:
+        await self._metastore.run(maintenance.set_database_properties(self._database, properties))
 
     async def _read(self) -> dict[str, str] | None:
         """The storage database's properties of ours; None where there is no such database."""
@@ -89,15 +100,15 @@ class Fence:
             if error.sqlstate in NO_SUCH_DATABASE:
                 return None
             raise
-        return maintenance.read_database_properties(rows, (GATEWAY, WHERE))
+        return maintenance.read_database_properties(rows, (GATEWAY, WHERE, RELEASED))
 
 
-def _superseded(where: str) -> Superseded:
+def _superseded(where: str) -> str:
     try:
         place = bytes.fromhex(where).decode(errors="replace") or "not known where"
     except ValueError:
         place = "not known where"
-    return Superseded(
+    return (
         f"Another gateway ({place}) was started for this metastore and refreshes the materialized views now; this one "
         f"forwards statements, and changes no view any more. Connect to that one, or stop it and restart this one."
     )

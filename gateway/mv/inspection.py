@@ -199,7 +199,7 @@ class Inspector:
         """With each look at base tables, one at the view itself: another gateway or a person may have changed it."""
         if looks:
             try:
-                await self._catalog.verify(entry)
+                await asyncio.gather(self._catalog.check_fence(), self._catalog.verify(entry))
             except FreshgateError as error:
                 log.warning("cannot tell which version of %s is shown: %s", entry.view.name, error)
 

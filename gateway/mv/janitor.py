@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Kept, Leftover
 from gateway.mv.fence import Fence, Superseded
-from gateway.mv.model import Version
+from gateway.mv.model import Kept, Leftover, Version
 from gateway.mv.partitions import stored_partition
 from gateway.mv.ports import Metastore
 from gateway.mv.readers import Readers
@@ -63,6 +62,7 @@ class Janitor:
         metastore: Metastore,
         lock_of: Callable[[str], AbstractAsyncContextManager[object]],
         kept: Callable[[str], Kept | None],
+        verify: Callable[[str], Awaitable[None]],
         readers: Readers,
         fence: Fence,
         retention_seconds: float,
@@ -72,6 +72,7 @@ class Janitor:
         self._metastore = metastore
         self._lock_of = lock_of
         self._kept = kept
+        self._verify = verify
         self._retention = retention_seconds
         self.compact: Callable[[str], Awaitable[None]] = _nothing
         """Called for a view of which much was dropped that its readers had to leave out."""
@@ -95,13 +96,16 @@ class Janitor:
         *,
         later_seconds: float | None = None,
         retired_at: int | None = None,
+        since: int | None = None,
     ) -> None:
         """From now on no read begins to use this, or `version`. It is kept for the retention time, or for
-        `later_seconds`. Versions of a view come in their order; `retired_at` is a time other than now."""
+        `later_seconds`. Versions of a view come in their order; `retired_at` is a time other than now, and `since` the
+        moment from which on Spark may have shown the version that took its place."""
         due = self._clock() + (self._retention if later_seconds is None else later_seconds)
         published, now = 0, self._readers.now()
         if version is not None:
-            published, self._since[view_id] = self._since.get(view_id, 0), now
+            published = self._since.get(view_id, 0)
+            self._since[view_id] = now if since is None else since
         at = self._now_ms() if retired_at is None else retired_at
         self._retired.append(Retired(view_id, leftover, published, now, due, version, at))
         self._wake.set()
@@ -109,6 +113,14 @@ class Janitor:
     def retired(self, view_id: str) -> list[Retired]:
         """The versions of a view that were replaced and can still be read, oldest first."""
         return [each for each in self._retired if each.view_id == view_id and each.version and not each.going]
+
+    def moment(self) -> int:
+        """One of the readers' moments: now."""
+        return self._readers.now()
+
+    def is_waiting(self, view_id: str) -> bool:
+        """Whether anything of a view is still to be dropped."""
+        return any(each.view_id == view_id for each in self._retired)
 
     def readers_of(self, view_id: str, number: int) -> int:
         """How many open statements and transactions may read a version."""
@@ -170,8 +182,6 @@ class Janitor:
     async def sweep(self) -> None:
         """Drops everything that is due now."""
         now = self._clock()
-        if not await self._may_drop(now):
-            return
         due: dict[tuple[str, bool], list[Retired]] = {}
         for each in self._retired:
             if each.not_before <= now and not self._held(each):
@@ -180,30 +190,19 @@ class Janitor:
         for together in due.values():
             # One pass drops all that nobody needs of a view.
             try:
+                await self._fence.check()
                 await self._drop(together[0])
+            except Superseded:
+                self._retired.clear()
+                return
             except FreshgateError as error:
                 log.warning("could not drop %s, will try again: %s", together[0].leftover.storage, error)
                 for each in together:
                     each.not_before = self._clock() + RETRY_SECONDS
             else:
                 self._retired = [each for each in self._retired if each not in together]
-        if due:
             async with self._dropped:
                 self._dropped.notify_all()
-
-    async def _may_drop(self, now: float) -> bool:
-        """Whether anything may be due, and this gateway is the one to drop it."""
-        if not any(each.not_before <= now and not self._held(each) for each in self._retired):
-            return False
-        try:
-            await self._fence.check()
-        except Superseded:
-            self._retired.clear()
-        except FreshgateError as error:
-            log.warning("cannot drop what nobody reads, will try again: %s", error)
-            for each in self._retired:
-                each.not_before = max(each.not_before, now + RETRY_SECONDS)
-        return bool(self._retired) and self._fence.lost is None
 
     async def _drop(self, retired: Retired) -> None:
         """Drops what nobody needs, or the whole storage. Dropping twice is harmless."""
@@ -214,6 +213,8 @@ class Janitor:
             return
         if leftover.storage.table not in await self._metastore.tables(leftover.storage.database):
             return
+        # A gateway that was killed may have published at the last moment: what the view shows decides.
+        await self._verify(retired.view_id)
         present = await stored_partitions(self._metastore, leftover.storage)
         kept = self._kept(retired.view_id)
         if kept is None:
@@ -236,7 +237,7 @@ class Janitor:
         async with self._lock_of(retired.view_id):
             found = await self._metastore.properties(leftover.storage)
             needed = {kept.shown.number, kept.writing, *(version.number for version in waiting)}
-            gone = stored.versions(found) - needed
+            gone = {number for number in stored.versions(found) - needed if number < kept.reserved}
             keys = [key for number in gone for key in stored.version_keys(found, number)]
             now = self._kept(retired.view_id)
             if keys and now and (now.shown.number, now.writing) == (kept.shown.number, kept.writing):

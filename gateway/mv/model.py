@@ -157,6 +157,31 @@ def base_key(base: TableName | str) -> str:
     return base if isinstance(base, str) else base.quoted
 
 
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What a crash or a failed statement left in the storage database, and a view's versions that are not current."""
+
+    storage: TableName
+    definition: TableName
+    whole: bool = True
+    """The table, its definition and everything; otherwise the partitions that no reader needs."""
+    versions: tuple[Version, ...] = ()
+    """Those that were current before the current one and are still there, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What of a view's storage its readers and its running refresh need."""
+
+    shown: Shown
+    writing: int | None
+    reserved: int
+    """Versions from this on were begun by somebody else, or are yet to be begun."""
+
+    def needs(self, version: int, key: PartitionKey) -> bool:
+        return version >= self.reserved or version == self.writing or self.shown.shows(version, key)
+
+
 class TaskStatus(StrEnum):
     RUNNING = "RUNNING"
     SUCCESS = "SUCCESS"

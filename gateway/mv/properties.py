@@ -69,6 +69,10 @@ class UnreadableProperties(FreshgateError):
     sqlstate = "58030"
 
 
+class LaterFormat(UnreadableProperties):
+    """They were written by a newer Freshgate."""
+
+
 def write_view(view: MaterializedView) -> dict[str, str]:
     """All properties of a new view."""
     return {
@@ -241,6 +245,14 @@ def read_name(properties: Mapping[str, str]) -> TableName:
     return _read_name(_required(properties, "view"))
 
 
+def read_owner(properties: Mapping[str, str]) -> str | None:
+    """The owner; None where that cannot be read."""
+    try:
+        return _required(properties, "owner")
+    except (UnreadableProperties, ValueError):
+        return None
+
+
 def read_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
     """The view's columns, as its storage table's properties have them."""
     return tuple(json.loads(_required(properties, "columns")))
@@ -258,7 +270,7 @@ def read_view(
     Raises UnreadableProperties where a property is missing or the format is a later one.
     """
     if (format_number := _required(properties, "format")) not in READABLE:
-        raise UnreadableProperties(
+        raise LaterFormat(
             f"The storage table {storage} has catalog format {format_number}, this Freshgate reads up to {FORMAT}. "
             "Start the version of Freshgate that wrote it."
         )

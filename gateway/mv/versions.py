@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from gateway.errors import FreshgateError, RefreshFailed
+from gateway.errors import FreshgateError, RefreshFailed, StatementFailed
 from gateway.mv.catalog import Catalog
 from gateway.mv.janitor import Janitor
 from gateway.mv.measures import Measure
@@ -15,6 +15,7 @@ from gateway.mv.ports import Metastore
 from gateway.mv.readers import Readers
 from sql import maintenance
 
+LOOK_SECONDS = 5.0
 LIMIT_EXCEEDED = "53400"
 
 
@@ -132,7 +133,11 @@ class Versions:
     async def _too_many_bytes(self, view: MaterializedView, least: int) -> str:
         if not self._limits.bytes:
             return ""
-        ((found,),) = (await self._metastore.run(maintenance.stored_bytes(view.storage))).rows
+        try:
+            ((found,),) = (await self._metastore.run(maintenance.stored_bytes(view.storage))).rows
+        except StatementFailed as error:
+            # A file may be dropped while it is counted.
+            return f"the bytes of its versions cannot be counted: {error}"
         size = int(found or 0)
         if size + least <= self._limits.bytes:
             return ""
@@ -142,15 +147,16 @@ class Versions:
         """Waits until a limit is kept. `excess` says how it is not, or nothing."""
         deadline = self._clock() + self._limits.wait_seconds
         while said := await excess():
-            older = self.kept(view)[:-1]
+            older = [each for each in self.kept(view) if each.retired_at]
             left = deadline - self._clock()
-            if not older or left <= 0:
+            if left <= 0 or not self._janitor.is_waiting(view.id):
                 raise RefreshFailed(
                     f"The materialized view {view.name} cannot have another version: {said}{_held_by(older)}. "
                     f"End those reads, or raise the limit.",
                     sqlstate=LIMIT_EXCEEDED,
                 )
-            await self._janitor.wait_for_drop(left)
+            # Not longer: a drop may have ended while the excess was computed.
+            await self._janitor.wait_for_drop(min(left, LOOK_SECONDS))
 
 
 def _held_by(older: list[KeptVersion]) -> str:

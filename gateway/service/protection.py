@@ -18,6 +18,8 @@ class Protection:
     def check(self, statement: Forwarded, targets: list[TableName], namespace: Namespace, text: str) -> None:
         """`targets` are the statement's `writes`, those left out that mean something of the session."""
         storage = self._catalog.storage_database
+        if statement.alters_database and statement.alters_database[-1].lower() == storage:
+            raise NotAllowed(f"The database {storage} holds the rows of materialized views. It stays as it is.")
         if statement.drops_database:
             for target in targets:
                 self._check_database(target.table)

@@ -148,6 +148,8 @@ class _Reading:
     """Its names are put together when it runs."""
     pinned: bool
     """It belongs to a transaction, which sees one version of each view."""
+    epoch: int
+    """The transaction's."""
 
     @property
     def unpinned(self) -> staleness.Read:
@@ -298,10 +300,8 @@ class Router:
             place = staleness.Place(statement, text, look.keyword, namespace)
             pinned = session.snapshot.active and bool(read.all)
             if pinned:
-                self._snapshot_reads.check(place, read)
-            else:
-                self._begin_read(route, read.all)
-            task = _Reading(session, route, place, read, splices, write, composed=composed, pinned=pinned)
+                self._snapshot_reads.check(session.snapshot, place, read)
+            task = _Reading(session, route, place, read, splices, write, composed, pinned, session.snapshot.epoch)
             if self._stale_reads.due(task.unpinned):
                 return Waiting(route, partial(self._look_first, task))
             wanted = self._wanted(task)
@@ -314,7 +314,7 @@ class Router:
         return route
 
     def _begin_read(self, route: Route, views: frozenset[str]) -> None:
-        """Keeps the views' versions until the statement is closed."""
+        """Keeps the views' versions until the statement is closed; not those from before its refresh."""
         if views:
             read = self._readers.begin(views)
             route.ends.append(lambda _: self._readers.planned(read))
@@ -358,9 +358,13 @@ class Router:
     async def _depart(self, reading: _Reading) -> None:
         """Everything that the statement reads is as it should be."""
         if reading.pinned:
-            splices, read = self._snapshot_reads.depart(reading.session.snapshot, reading.place, reading.read)
+            splices, read = self._snapshot_reads.depart(
+                reading.session.snapshot, reading.epoch, reading.place, reading.read
+            )
             reading.route.closes.append(partial(self._readers.release, read))
             reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *splices])
+        else:
+            self._begin_read(reading.route, reading.read.all)
         if reading.write is not None:
             await self._catalog.begin_write(reading.write)
 

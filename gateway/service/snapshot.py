@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.mv.model import Version
+from sql.names import TableName
 
 SETTING = "freshgate.snapshot"
 """`session`: everything that a session reads is one transaction, from the view's first use on. `statement`: none is."""
@@ -29,6 +30,10 @@ class Snapshot:
     session: bool = False
     """By the setting."""
     pins: dict[str, Pin] = field(default_factory=dict)
+    names: dict[TableName, str] = field(default_factory=dict)
+    """Under which names: what one means must not change."""
+    epoch: int = 0
+    """Grows with each transaction: one that waits for a refresh may find that its own is over."""
 
     @classmethod
     def of(cls, configuration: Mapping[str, str]) -> Snapshot:
@@ -44,6 +49,11 @@ class Snapshot:
         self.session = whole
         self._settle()
 
+    def begin_transaction(self) -> None:
+        if not self.active:
+            self._release()
+        self.transaction = True
+
     def end_transaction(self) -> None:
         self.transaction = False
         self._settle()
@@ -58,6 +68,8 @@ class Snapshot:
             self._release()
 
     def _release(self) -> None:
+        self.epoch += 1
+        self.names.clear()
         pins, self.pins = self.pins, {}
         for pin in pins.values():
             pin.release()

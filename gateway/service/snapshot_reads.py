@@ -19,12 +19,15 @@ from gateway.service import staleness
 from gateway.service.session import Session
 from gateway.service.snapshot import Pin, Snapshot
 from sql import maintenance, rewrite, time_travel
+from sql.classify import glance
 from sql.names import Namespace, TableName, quote
 from sql.statement import Forwarded, Glance, Reference
 from sql.time_travel import Travel
 
 TRAVEL_WORDS = frozenset({"version", "timestamp", "system_version", "system_time"})
-REPLACED_IN = staleness.INLINED_IN | {"explain", "cache"}
+TRAVELS_MAX = 100
+"""Versions that one statement may name."""
+REPLACED_IN = staleness.INLINED_IN | {"explain"}
 """First words of statements in which a query may stand in the place of a name."""
 
 
@@ -90,8 +93,10 @@ class SnapshotReads:
         ]
         if not found:
             return None
+        (_, view), *_ = found
+        if len(found) > TRAVELS_MAX:
+            raise NotAllowed(f"The statement names more than {TRAVELS_MAX} versions. Use fewer.", "54001")
         if look.keyword not in REPLACED_IN:
-            (_, view), *_ = found
             raise NotAllowed(f"{view.name} cannot be read as of a version in a {look.keyword.upper()}.", "0A000")
         moments = {
             travel.start: await _milliseconds(travel.moment, view, session)
@@ -116,16 +121,18 @@ class SnapshotReads:
 
     def begin(self, snapshot: Snapshot, *, everything: bool) -> None:
         """Begins a transaction; `everything`: with the versions of now."""
-        snapshot.transaction = True
+        snapshot.begin_transaction()
         if everything:
             self._pin(snapshot, (view for view in self._catalog.views() if view.built))
 
-    def check(self, place: staleness.Place, read: staleness.Read) -> None:
+    def check(self, snapshot: Snapshot, place: staleness.Place, read: staleness.Read) -> None:
         """Raises NotAllowed where a read of a transaction cannot be given the versions that it has to see."""
         for view_id in sorted(read.all):
             view = self._catalog.entry(view_id).view
             reason = None
-            if view_id not in read.direct or not place.statement.exact:
+            if snapshot.names.get(view.name, view_id) != view_id:
+                reason = "another view has come under its name since the transaction began"
+            elif view_id not in read.direct or not place.statement.exact:
                 reason = "it is read through a view, or by a name that is put together at run time"
             elif place.keyword not in REPLACED_IN or _qualifies(place.text, view):
                 reason = "this statement does not let a query stand in its place"
@@ -138,10 +145,16 @@ class SnapshotReads:
                 )
 
     def depart(
-        self, snapshot: Snapshot, place: staleness.Place, read: staleness.Read
+        self, snapshot: Snapshot, epoch: int, place: staleness.Place, read: staleness.Read
     ) -> tuple[list[rewrite.Splice], Read]:
-        """The splices that show the transaction's versions of what the statement reads, and the hold on them, which
+        """`epoch`: the transaction's, when the statement came.
+
+        The splices that show the transaction's versions of what the statement reads, and the hold on them, which
         must be released. All views that are used for the first time are pinned in one moment."""
+        if snapshot.epoch != epoch:
+            raise FreshgateError(
+                "The transaction that this statement belongs to ended while it waited. Run it again.", "25000"
+            )
         views = [self._catalog.entry(view_id).view for view_id in sorted(read.direct)]
         self._pin(snapshot, views)
         hold = self._readers.begin(versions=[(view.id, snapshot.pins[view.id].version.number) for view in views])
@@ -161,11 +174,15 @@ class SnapshotReads:
                     f"The materialized view {view.name} is not built. REFRESH MATERIALIZED VIEW {view.name}."
                 )
             read = self._readers.begin(versions=[(view.id, view.current.number)])
+            snapshot.names[view.name] = view.id
             snapshot.pins[view.id] = Pin(view.current, partial(self._readers.release, read))
 
 
 async def _milliseconds(expression: str, view: MaterializedView, session: Session) -> int:
     """What a time is in milliseconds since the epoch, as the client's own session reads it."""
+    if "select" in glance(expression).words:
+        # Spark takes none either, and what it reads would go past the gateway.
+        raise FreshgateError(f"TIMESTAMP AS OF for the materialized view {view.name} takes no query.", "42601")
     try:
         ((found,),) = (
             await (await session.sql()).run(f"SELECT unix_millis(CAST(({expression}) AS TIMESTAMP_LTZ))")

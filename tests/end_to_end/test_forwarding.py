@@ -53,7 +53,11 @@ class Bench:
 @pytest.fixture
 def chain(engine: Engine, database: Database, tmp_path: Path) -> Iterator[Bench]:
     behind = Recorder(engine.host, engine.port)
-    gateway = Gateway(tmp_path / "gateway.log", upstream=f"{behind.host}:{behind.port}")
+    gateway = Gateway(
+        tmp_path / "gateway.log",
+        upstream=f"{behind.host}:{behind.port}",
+        **{"storage.database": "storage_of_forwarding"},
+    )
     before = Recorder(gateway.host, gateway.port)
     try:
         with pyhive(gateway.host, gateway.port, user="creator", database=database.name) as cursor:

@@ -338,7 +338,9 @@ class Breakable(Recorder):
 
 def test_a_listing_that_is_lost_with_its_session(tree: Database, engine: Engine, tmp_path: Any) -> None:
     way = Breakable(engine.host, engine.port)
-    gateway = Gateway(tmp_path / "gateway.log", upstream=f"{way.host}:{way.port}")
+    gateway = Gateway(
+        tmp_path / "gateway.log", upstream=f"{way.host}:{way.port}", **{"storage.database": "storage_of_metadata"}
+    )
     try:
         with raw(gateway.host, gateway.port) as session:
             call = ("GetTables", None, tree.name, "%", ["MATERIALIZED_VIEW"])

@@ -1,0 +1,91 @@
+"""Of several gateways the one that was started last may write."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from gateway.errors import StatementFailed
+from gateway.mv.fence import Fence, Superseded
+
+
+@dataclass
+class Answer:
+    rows: list[tuple[Any, ...]]
+    columns: tuple[str, ...] = ()
+
+
+@dataclass
+class Database:
+    """A metastore with one database, or none."""
+
+    properties: dict[str, str] | None = field(default_factory=dict)
+
+    async def run(self, sql: str) -> Answer:
+        if self.properties is None:
+            raise StatementFailed("there is no such database", sqlstate="42704")
+        if sql.startswith("ALTER"):
+            self.properties |= dict(re.findall(r"'([\w.]+)' = '(\w*)'", sql))
+        shown = ", ".join(f"({name},{value})" for name, value in sorted(self.properties.items()))
+        return Answer([("Namespace Name", "s"), ("Properties", f"({shown})" if shown else "")])
+
+
+def fence(database: Database, here: str = "here") -> Fence:
+    return Fence(database, "s", here)  # type: ignore[arg-type]  # it is asked nothing else
+
+
+def test_the_later_one_wins_and_says_where_it_is() -> None:
+    async def story() -> None:
+        database = Database()
+        first, second = fence(database, "host a"), fence(database, "host b")
+        assert not await first.take()
+        await first.check()
+        assert await second.take()
+        await second.check()
+        for _ in range(3):
+            with pytest.raises(Superseded, match=r"Another gateway \(host b, started .*\)") as raised:
+                await first.check()
+            # Each one is new: one that is raised for ever would keep all frames that it went through.
+            assert len(raised.traceback) < 6
+        await first.release()
+        await second.check()
+
+    asyncio.run(story())
+
+
+def test_an_orderly_end_needs_no_waiting() -> None:
+    async def story() -> None:
+        database = Database()
+        first = fence(database)
+        await first.take()
+        await first.release()
+        second = fence(database)
+        assert not await second.take()
+        await second.check()
+        assert await fence(database).take()
+
+    asyncio.run(story())
+
+
+def test_a_database_that_is_made_later_or_anew() -> None:
+    """The mark is put when there is a place for it; another's mark found then is respected."""
+
+    async def story() -> None:
+        database = Database(None)
+        first, second = fence(database), fence(database)
+        assert not await first.take()
+        assert not await second.take()
+        await first.check()
+        database.properties = {}
+        await first.check()
+        with pytest.raises(Superseded):
+            await second.check()
+        database.properties = {}
+        await first.check()
+        await first.check()
+
+    asyncio.run(story())
