@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from processes import Engine, Gateway
 
 # Each example costs some seconds of Spark: few, but each a story of many steps.
-EXAMPLES = 6
+EXAMPLES = 4
 STEPS = 8
 
 cells = st.one_of(st.none(), st.integers(-3, 3))
