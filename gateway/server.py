@@ -34,8 +34,8 @@ from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.route import Router
-from gateway.service.snapshot_reads import SnapshotReads
 from gateway.service.staleness import StaleReads
+from gateway.service.version_reads import VersionReads
 from gateway.spark.client import Connection, SessionPool
 from gateway.spark.metastore import SparkMetastore
 from gateway.wire.connection import NOSASL, PLAIN
@@ -171,7 +171,7 @@ class Server:
             self._schemas,
             self._executor,
             StaleReads(self._catalog, self._inspector, lambda: self._proposer.renew_listing),
-            SnapshotReads(self._catalog, self._versions, self._readers),
+            VersionReads(self._catalog, self._versions, self._readers),
             self._readers,
             commands,
             tables,

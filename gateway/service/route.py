@@ -28,8 +28,8 @@ from gateway.service.commands import Commands
 from gateway.service.operation import NO_ROWS, End, Result
 from gateway.service.protection import Protection
 from gateway.service.session import Session
-from gateway.service.snapshot import SETTING, VALUES
-from gateway.service.snapshot_reads import SnapshotReads
+from gateway.service.transaction import SETTING, VALUES
+from gateway.service.version_reads import VersionReads
 from sql import catalog_functions, maintenance, rewrite, view_properties
 from sql.classify import classify, glance
 from sql.grammar import SyntaxProblem
@@ -154,7 +154,7 @@ class _Reading:
     @property
     def unpinned(self) -> staleness.Read:
         """What of it must be fresh: of a transaction, what that has not used before."""
-        known = self.session.snapshot.pins.keys() if self.pinned else frozenset()
+        known = self.session.transaction.pins.keys() if self.pinned else frozenset()
         return replace(self.read, direct=self.read.direct - known)
 
 
@@ -168,7 +168,7 @@ class Router:
         schemas: Schemas,
         executor: Executor,
         stale_reads: staleness.StaleReads,
-        snapshot_reads: SnapshotReads,
+        version_reads: VersionReads,
         readers: Readers,
         commands: Commands,
         tables: CatalogTables,
@@ -179,7 +179,7 @@ class Router:
         self._relations = relations
         self._schemas = schemas
         self._executor = executor
-        self._snapshot_reads = snapshot_reads
+        self._version_reads = version_reads
         self._readers = readers
         self._commands = commands
         self._tables = tables
@@ -240,7 +240,7 @@ class Router:
         if calls := self._calls(look, text):
             text = await self._with_functions(text, calls)
             statement = _forwarded(text)
-        journey = await self._snapshot_reads.journey(text, look, namespace, session)
+        journey = await self._version_reads.journey(text, look, namespace, session)
         if journey is None:
             return await self._forward(session, namespace, statement, look, text, changed=bool(calls))
         statement = _forwarded(journey.text)
@@ -298,10 +298,10 @@ class Router:
             if changed or splices:
                 route.text = rewrite.splice(text, splices)
             place = staleness.Place(statement, text, look.keyword, namespace)
-            pinned = session.snapshot.active and bool(read.all)
+            pinned = session.transaction.active and bool(read.all)
             if pinned:
-                self._snapshot_reads.check(session.snapshot, place, read)
-            task = _Reading(session, route, place, read, splices, write, composed, pinned, session.snapshot.epoch)
+                self._version_reads.check(session.transaction, place, read)
+            task = _Reading(session, route, place, read, splices, write, composed, pinned, session.transaction.epoch)
             if self._stale_reads.due(task.unpinned):
                 return Waiting(route, partial(self._look_first, task))
             wanted = self._wanted(task)
@@ -358,8 +358,8 @@ class Router:
     async def _depart(self, reading: _Reading) -> None:
         """Everything that the statement reads is as it should be."""
         if reading.pinned:
-            splices, read = self._snapshot_reads.depart(
-                reading.session.snapshot, reading.epoch, reading.place, reading.read
+            splices, read = self._version_reads.depart(
+                reading.session.transaction, reading.epoch, reading.place, reading.read
             )
             reading.route.closes.append(partial(self._readers.release, read))
             reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *splices])
@@ -385,20 +385,20 @@ class Router:
         self, statement: BeginTransaction | EndTransaction, session: Session, report: Report
     ) -> Result:
         """BEGIN, COMMIT, ROLLBACK. Spark hears nothing of them."""
-        snapshot = session.snapshot
+        transaction = session.transaction
         if isinstance(statement, EndTransaction):
-            if not snapshot.transaction:
+            if not transaction.open:
                 report("Warning: there is no transaction in progress")
             elif not statement.commit:
                 report("Warning: nothing that was written is undone; Spark has no transactions")
-            snapshot.end_transaction()
+            transaction.end()
             if not statement.chain:
                 return NO_ROWS
-        elif snapshot.transaction:
+        elif transaction.open:
             report("Warning: there is already a transaction in progress")
             return NO_ROWS
         everything = isinstance(statement, BeginTransaction) and statement.snapshot
-        self._snapshot_reads.begin(snapshot, everything=everything)
+        self._version_reads.begin(transaction, everything=everything)
         report("Reads of a materialized view see one version of it until COMMIT. Writes are done at once")
         return NO_ROWS
 
@@ -620,7 +620,7 @@ def _whole_session(value: str) -> bool:
 
 def _set_snapshot(session: Session, whole: bool, end: End) -> None:
     if end is End.SUCCEEDED:
-        session.snapshot.set_session(whole)
+        session.transaction.set_session(whole)
 
 
 def _forget_namespace(session: Session, _: End) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Container
 from gateway.errors import UpstreamLost
 from gateway.mv.ports import SqlSession
 from gateway.service.operation import ForwardedOperation, Operation
-from gateway.service.snapshot import Snapshot
+from gateway.service.transaction import Transaction
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire.message import Handle, OpenCall, opened
 from gateway.wire.sasl import Login
@@ -39,7 +39,7 @@ class Session:
         self.user = user
         self.temporary: dict[str, frozenset[TableName]] = {}
         """The session's temporary views: what each reads, by name, for what a name stands for may change."""
-        self.snapshot = Snapshot.of(call.configuration)
+        self.transaction = Transaction.of(call.configuration)
         """The versions that its transaction sees."""
         self.operations: dict[bytes, Operation | ForwardedOperation] = {}
         self.lost = False
@@ -123,7 +123,7 @@ class Sessions:
     def remove(self, session: Session) -> None:
         """The session is over: nothing of it runs at Spark any more."""
         self._sessions.pop(session.handle.guid, None)
-        session.snapshot.drop()
+        session.transaction.drop()
         for guid, operation in session.operations.items():
             self._owners.pop(guid, None)
             if (forwarded := at_spark(operation)) is not None:
@@ -134,7 +134,7 @@ class Sessions:
         """Spark went away, with everything in the session. The gateway's own operations go on."""
         session.lost = True
         session.temporary.clear()
-        session.snapshot.drop()
+        session.transaction.drop()
         for operation in session.operations.values():
             if (forwarded := at_spark(operation)) is not None:
                 forwarded.lost = True

@@ -177,6 +177,8 @@ PROTECTED = [
     "DROP DATABASE {db} CASCADE",
     "FROM source INSERT INTO m SELECT a, a",
     "DROP DATABASE freshgate_storage CASCADE",
+    "ALTER DATABASE freshgate_storage SET DBPROPERTIES ('freshgate.gateway' = 'x')",
+    "ALTER SCHEMA `freshgate_storage` SET LOCATION '/tmp'",
 ]
 
 

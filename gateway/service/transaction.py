@@ -22,10 +22,10 @@ class Pin:
 
 
 @dataclass(slots=True)
-class Snapshot:
+class Transaction:
     """The versions that a session is to see, by view id, while it is `active`."""
 
-    transaction: bool = False
+    open: bool = False
     """Between BEGIN and COMMIT or ROLLBACK."""
     session: bool = False
     """By the setting."""
@@ -36,31 +36,31 @@ class Snapshot:
     """Grows with each transaction: one that waits for a refresh may find that its own is over."""
 
     @classmethod
-    def of(cls, configuration: Mapping[str, str]) -> Snapshot:
+    def of(cls, configuration: Mapping[str, str]) -> Transaction:
         """As a client's session begins: drivers hand settings on as `set:hiveconf:name`."""
         said = [value for key, value in configuration.items() if key.lower().endswith(SETTING)]
         return cls(session=bool(said) and said[-1].lower() == "session")
 
     @property
     def active(self) -> bool:
-        return self.transaction or self.session
+        return self.open or self.session
 
     def set_session(self, whole: bool) -> None:
         self.session = whole
         self._settle()
 
-    def begin_transaction(self) -> None:
+    def begin(self) -> None:
         if not self.active:
             self._release()
-        self.transaction = True
+        self.open = True
 
-    def end_transaction(self) -> None:
-        self.transaction = False
+    def end(self) -> None:
+        self.open = False
         self._settle()
 
     def drop(self) -> None:
         """The session is over, or Spark has lost it."""
-        self.transaction = False
+        self.open = False
         self._release()
 
     def _settle(self) -> None:

@@ -17,7 +17,7 @@ from gateway.mv.readers import Read, Readers
 from gateway.mv.versions import Versions
 from gateway.service import staleness
 from gateway.service.session import Session
-from gateway.service.snapshot import Pin, Snapshot
+from gateway.service.transaction import Pin, Transaction
 from sql import maintenance, rewrite, time_travel
 from sql.classify import glance
 from sql.names import Namespace, TableName, quote
@@ -69,7 +69,7 @@ class Journey:
         return tuple(reference for reference in statement.reads if reference.end not in self.travels)
 
 
-class SnapshotReads:
+class VersionReads:
     """Chooses versions and holds them."""
 
     def __init__(self, catalog: Catalog, versions: Versions, readers: Readers) -> None:
@@ -119,18 +119,18 @@ class SnapshotReads:
 
     # --- transactions ------------------------------------------------------------------------------
 
-    def begin(self, snapshot: Snapshot, *, everything: bool) -> None:
+    def begin(self, transaction: Transaction, *, everything: bool) -> None:
         """Begins a transaction; `everything`: with the versions of now."""
-        snapshot.begin_transaction()
+        transaction.begin()
         if everything:
-            self._pin(snapshot, (view for view in self._catalog.views() if view.built))
+            self._pin(transaction, (view for view in self._catalog.views() if view.built))
 
-    def check(self, snapshot: Snapshot, place: staleness.Place, read: staleness.Read) -> None:
+    def check(self, transaction: Transaction, place: staleness.Place, read: staleness.Read) -> None:
         """Raises NotAllowed where a read of a transaction cannot be given the versions that it has to see."""
         for view_id in sorted(read.all):
             view = self._catalog.entry(view_id).view
             reason = None
-            if snapshot.names.get(view.name, view_id) != view_id:
+            if transaction.names.get(view.name, view_id) != view_id:
                 reason = "another view has come under its name since the transaction began"
             elif view_id not in read.direct or not place.statement.exact:
                 reason = "it is read through a view, or by a name that is put together at run time"
@@ -145,37 +145,37 @@ class SnapshotReads:
                 )
 
     def depart(
-        self, snapshot: Snapshot, epoch: int, place: staleness.Place, read: staleness.Read
+        self, transaction: Transaction, epoch: int, place: staleness.Place, read: staleness.Read
     ) -> tuple[list[rewrite.Splice], Read]:
         """`epoch`: the transaction's, when the statement came.
 
         The splices that show the transaction's versions of what the statement reads, and the hold on them, which
         must be released. All views that are used for the first time are pinned in one moment."""
-        if snapshot.epoch != epoch:
+        if transaction.epoch != epoch:
             raise FreshgateError(
                 "The transaction that this statement belongs to ended while it waited. Run it again.", "25000"
             )
         views = [self._catalog.entry(view_id).view for view_id in sorted(read.direct)]
-        self._pin(snapshot, views)
-        hold = self._readers.begin(versions=[(view.id, snapshot.pins[view.id].version.number) for view in views])
+        self._pin(transaction, views)
+        hold = self._readers.begin(versions=[(view.id, transaction.pins[view.id].version.number) for view in views])
         splices = [
-            _replacement(place.text, reference, view, snapshot.pins[view.id].version)
+            _replacement(place.text, reference, view, transaction.pins[view.id].version)
             for view in views
             for reference in _mentions(view, place)
         ]
         return splices, hold
 
-    def _pin(self, snapshot: Snapshot, views: Iterable[MaterializedView]) -> None:
+    def _pin(self, transaction: Transaction, views: Iterable[MaterializedView]) -> None:
         for view in views:
-            if view.id in snapshot.pins:
+            if view.id in transaction.pins:
                 continue
             if not view.built:
                 raise NotFresh(
                     f"The materialized view {view.name} is not built. REFRESH MATERIALIZED VIEW {view.name}."
                 )
             read = self._readers.begin(versions=[(view.id, view.current.number)])
-            snapshot.names[view.name] = view.id
-            snapshot.pins[view.id] = Pin(view.current, partial(self._readers.release, read))
+            transaction.names[view.name] = view.id
+            transaction.pins[view.id] = Pin(view.current, partial(self._readers.release, read))
 
 
 async def _milliseconds(expression: str, view: MaterializedView, session: Session) -> int:
