@@ -209,8 +209,9 @@ def iceberg_metadata_files(table: TableName) -> str:
 
 
 def iceberg_ids(metadata_file: str) -> str:
-    """The ids of the table and of its schema. Raises ValueError."""
-    ids = ", ".join(f"get_json_object(value, '$.{key}')" for key in ("table-uuid", "current-schema-id"))
+    """The ids of the table, of its schema, and of the way in which it is partitioned. Raises ValueError."""
+    keys = ("table-uuid", "current-schema-id", "default-spec-id")
+    ids = ", ".join(f"get_json_object(value, '$.{key}')" for key in keys)
     return f"SELECT {ids} FROM text.{_path(plain_path(metadata_file))}"
 
 

@@ -20,11 +20,11 @@ from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence
 from gateway.mv.janitor import Janitor
 from gateway.mv.layout import storage_layout
-from gateway.mv.model import Leftover, MaterializedView
+from gateway.mv.model import Contents, Leftover, MaterializedView
 from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.relations import Relations
 from gateway.mv.rights import Rights
-from sql import maintenance
+from sql import maintenance, view_properties
 from sql.following import CannotFollow
 from sql.names import Namespace, TableName
 from sql.statement import (
@@ -102,8 +102,14 @@ class Alteration:
             # First what Spark may refuse: a property that it keeps for itself, or for want of rights.
             if (before.properties, before.comment) != (after.properties, after.comment):
                 await self._show_properties(before.properties, after, session)
-            await self._metastore.run(maintenance.set_properties(after.storage, stored.write_settings(after)))
+            properties = stored.write_settings(after)
+            if after.layout.partitioned and _window(before) != _window(after):
+                # What the old limit kept out was never written: nothing of the version counts as seen.
+                after = replace(after, current=replace(after.current, contents=Contents()))
+                properties |= stored.write_version(after.current, entry.ledger.stored_mark, after.versions_reserved)
+            await self._metastore.run(maintenance.set_properties(after.storage, properties))
             self._catalog.replace(entry, after)
+            entry.compared = None
 
     async def _show_properties(self, before: Mapping[str, str], view: MaterializedView, session: SqlSession) -> None:
         """Comment and properties stand on the public view as well, for those who ask Spark."""
@@ -245,6 +251,10 @@ class Alteration:
                 except FreshgateError as error:
                     log.error("%s", error)
                     break
+
+
+def _window(view: MaterializedView) -> object:
+    return view_properties.partition_window(view.properties)
 
 
 def _check_partitioning(before: MaterializedView, after: MaterializedView) -> None:

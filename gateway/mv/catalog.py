@@ -49,6 +49,9 @@ class Entry:
     drift: Drift | None = None
     """How the base tables differed from the current version when they were looked at last; None where they did not, or
     nobody has looked yet."""
+    compared: Mapping[TableName, float] | None = None
+    """When the looks at base tables began with which the current version was compared last (the observer's clock); None
+    where it was with none."""
     fresh_at: int | None = None
     """When they were looked at last and did not differ, in milliseconds since the epoch."""
     uncertain: bool = False
@@ -259,7 +262,7 @@ class Catalog:
         """
         entries = self.dependents(write.tables or ())
         for entry in entries:
-            entry.ledger.begin(write.number)
+            entry.ledger.begin(write.number, removes=write.removes)
         try:
             await self._store_marks(entries)
         except FreshgateError:
@@ -298,7 +301,7 @@ class Catalog:
         for entry in self._entries.values():
             if write.number in entry.ledger.open:
                 entry.ledger.end(write.number, self._now_ms(), write.tables or frozenset())
-                entry.ledger.begin(late.number)
+                entry.ledger.begin(late.number, removes=late.removes)
         self.writes.end(write)
         return late
 
@@ -348,7 +351,7 @@ class Catalog:
         """A view that CREATE is building: from now on writes are noted for it. Open ones count as begun."""
         entry = Entry(view, Ledger(0, 0, 0, 0, 0), visible=False, recorded=False)
         for write in self.writes.touching(view.triggers):
-            entry.ledger.begin(write.number)
+            entry.ledger.begin(write.number, removes=write.removes)
         self._entries[view.id] = entry
         self._index()
         return entry
@@ -483,7 +486,7 @@ class Catalog:
         if reindex:
             for write in self.writes.touching(view.triggers - entry.view.triggers):
                 if write.number not in entry.ledger.open:
-                    entry.ledger.begin(write.number)
+                    entry.ledger.begin(write.number, removes=write.removes)
         entry.view = view
         if reindex:
             self._index()
@@ -648,7 +651,7 @@ def enter(entry: Entry, version: Version, contains: int, mark: int, reserved: in
     """Enters in the ledger that `version` is current; returns the view that has it."""
     ledger = entry.ledger
     ledger.publish(contains)
-    entry.drift, entry.fresh_at = None, version.started_at
+    entry.drift, entry.compared, entry.fresh_at = None, None, version.started_at
     ledger.stored_mark = mark
     ledger.stored_watermark = version.watermark.events
     return entry.view.published(version, mark, reserved)

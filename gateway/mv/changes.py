@@ -21,6 +21,10 @@ from itertools import count
 from gateway.mv.model import Version
 from sql.names import TableName
 
+REMOVING = frozenset(
+    {"overwrite", "delete", "merge", "truncate", "drop", "replace", "update", "alter", "call", "execute"}
+)
+"""Words of statements that may take rows away, beside an INSERT."""
 MISSED_MAX = 100
 """Writes remembered with time and table; of more than these the first ones tell since when a version is stale."""
 
@@ -50,6 +54,10 @@ class Ledger:
     """The greatest watermark of a version that may be the current one in the catalog."""
     open: dict[int, int] = field(default_factory=dict)
     """Writes that have not ended: their id, and the event of their beginning."""
+    removing: set[int] = field(default_factory=set)
+    """Those of the open writes that may take rows away."""
+    removed: int = 0
+    """The event of the last such write's end."""
     missed: list[Missed] = field(default_factory=list)
     """The first writes that the current version may miss, oldest first."""
 
@@ -73,18 +81,30 @@ class Ledger:
         """After a crash now, the view would be taken for fresh."""
         return self.stored_mark <= self.stored_watermark
 
-    def begin(self, write: int) -> None:
+    def begin(self, write: int, *, removes: bool = False) -> None:
+        """`removes`: it may take rows away, so that a table may look again as it did before."""
         self.events += 1
         self.open[write] = self.events
+        if removes:
+            self.removing.add(write)
+
+    def removed_since(self, event: int) -> bool:
+        """Whether a write that takes rows away was open after an event: a refresh that began then may have read what no
+        look has shown."""
+        return bool(self.removing) or self.removed > event
 
     def end(self, write: int, at: int = 0, tables: frozenset[TableName] = frozenset()) -> None:
         """A write has ended at a time; it may have changed `tables`."""
         if self.open.pop(write, None) is not None:
             self.touch(at, tables)
+        if write in self.removing:
+            self.removing.discard(write)
+            self.removed = self.events
 
     def forget(self, write: int) -> None:
         """A write was refused before it did anything."""
         self.open.pop(write, None)
+        self.removing.discard(write)
 
     def touch(self, at: int, tables: frozenset[TableName]) -> None:
         """Something that the view reads has changed."""
@@ -110,6 +130,11 @@ class Write:
     number: int
     words: frozenset[str]
     tables: frozenset[TableName] | None
+
+    @property
+    def removes(self) -> bool:
+        """Whether it may take rows away. INSERT INTO only adds files of new names."""
+        return "insert" not in self.words or not REMOVING.isdisjoint(self.words)
 
 
 class OpenWrites:

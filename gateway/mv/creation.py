@@ -333,11 +333,13 @@ class Creation:
         kinds = {column.lower(): sql_type(type_json) for column, type_json in definition.columns}
         try:
             layout = storage_layout(partitioning, kinds[partitioning.column.lower()], view.properties)
+            zone = str((await caller.session.run(f"SET {TIME_ZONE}")).rows[0][1])
+            view = replace(view, layout=replace(layout, time_zone=zone))
             inspection = await self._inspector.inspect(view, float("-inf"))
             followed = self._inspector.following(view, partitioning, inspection.looks)
         except CannotFollow as error:
             if not partitioning.follows:
-                return view
+                return replace(view, layout=maintenance.UNPARTITIONED)
             raise DefinitionRefused(
                 f"The materialized view {view.name} cannot be partitioned by {partitioning.column}: {error}. Partition "
                 f"it by a column that comes from a partition column of a base table, or leave PARTITION BY out.",
@@ -347,9 +349,11 @@ class Creation:
             raise DefinitionRefused(
                 f"The properties of materialized view {view.name}: {error}.", sqlstate="22023"
             ) from error
+        below = self._catalog.find(followed.base)
         if "timestamp" in {layout.kind, followed.kind} or followed.expression != maintenance.PLACE:
-            zone = (await caller.session.run(f"SET {TIME_ZONE}")).rows[0][1]
-            layout = replace(layout, time_zone=str(zone))
+            layout = replace(layout, time_zone=zone)
+        elif below is not None:
+            layout = replace(layout, time_zone=below.view.layout.time_zone)
         return replace(view, layout=layout, followed=followed)
 
     def _check_sources(self, name: TableName, sources: Sources) -> None:
@@ -419,10 +423,13 @@ class Creation:
         async with self._sessions.session() as session:
             await self._executor.first_write(view, inspection, session)
         contents = next_contents(view, 1, maintenance.ALL, inspection.snapshots, {})
+        if entry.ledger.removed_since(contains):
+            contents = contents.doubtful(1)
         version = Version.whole(1, started_at, self._now_ms(), watermark, contents=contents)
         async with entry.lock:
             mark = entry.ledger.events
             entry.view = enter(entry, version, contains, mark, view.versions_reserved)
+            entry.compared = inspection.began
             names = self._catalog.names_of(view.views)
             report(f"Built materialized view {view.name} in {(self._now_ms() - started_at) / 1000:.2f} s")
             seen = schemas_seen(inspection.looks)

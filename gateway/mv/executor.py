@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -413,7 +413,7 @@ class Executor:
         # In memory only: after a restart it is found out once more.
         entry.view = replace(entry.view, current=current)
         entry.ledger.publish(work.start.contains)
-        entry.drift, entry.fresh_at = None, work.start.at
+        entry.drift, entry.compared, entry.fresh_at = None, _compared(work, proposal), work.start.at
         self._tell(entry.view, f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
     def note_unchanged(self, view_id: str, cause: Cause) -> None:
@@ -455,6 +455,9 @@ class Executor:
             log.debug("%s: %s", present.name, step.purpose)
             await session.run(step.sql)
         await self._versions.check_size(entry.view)
+        contents = proposal.contents(plan.version)
+        if entry.ledger.removed_since(work.start.contains):
+            contents = contents.doubtful(plan.version)
         version = Version(
             plan.version,
             work.start.at,
@@ -463,7 +466,7 @@ class Executor:
             plan.method,
             plan.manifest,
             plan.shown(await self._proposer.present(present)),
-            proposal.contents(plan.version),
+            contents,
             entry.view.current.number,
         )
         old = entry.view.current
@@ -510,6 +513,7 @@ class Executor:
             await self._switch(entry, version.shown, session)
             self._catalog.replace(entry, view)
             entry.view = catalog_module.enter(entry, version, work.start.contains, mark, reserved)
+            entry.compared = _compared(work, proposal)
             return since
 
     async def _check_unmoved(self, entry: Entry) -> None:
@@ -606,6 +610,11 @@ class Executor:
         running = self._running.get(view.id)
         for report in running.reports if running else ():
             report(line)
+
+
+def _compared(work: _Work, proposal: Proposal) -> Mapping[TableName, float] | None:
+    """With which looks a version that was just written agrees; with none where only partitions that were named were."""
+    return None if work.task.cause.partitions else proposal.inspection.began
 
 
 def in_words_of(view: TableName, definition: TableName, message: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,11 @@ class Inspection:
     observed: Mapping[str, Observed]
     """By `base_key`, without those that excluded_trigger_tables names."""
     looks: Mapping[TableName, Look]
+
+    @property
+    def began(self) -> dict[TableName, float]:
+        """When each look began, by the observer's clock."""
+        return {table: look.began for table, look in self.looks.items()}
 
     @property
     def cached(self) -> list[TableName]:
@@ -70,9 +76,15 @@ class Inspector:
     def due(self, view_ids: Iterable[str]) -> bool:
         """Whether `check` would have to ask Spark."""
         return any(
-            entry.view.built and (entry.ledger.stale or self._observer.due(*self._wanted(entry.view)))
+            entry.ledger.stale or self._is_unseen(entry) or self._observer.due(*self._wanted(entry.view))
             for entry in self._below(view_ids)
+            if entry.view.built
         )
+
+    def _is_unseen(self, entry: Entry) -> bool:
+        """Whether the version was not compared with what is known of its tables: another view's readers may have
+        looked, and a refresh of single partitions leaves the others as they are."""
+        return entry.compared is None or self._observer.is_newer(entry.view.tables, entry.compared)
 
     async def check(self, view_ids: Iterable[str], not_before: float | None = None) -> list[str]:
         """Finds out whether the views, and those below them, are fresh. Looks may be as old as each view's
@@ -150,9 +162,18 @@ class Inspector:
         found = follow(view.query, view.namespace, place, partitioning.unit, sources)
         below = self._catalog.named(found.table)
         if below is not None:
+            if below.layout.time_zone not in {"", view.layout.time_zone}:
+                raise CannotFollow(
+                    f"the partitions of {below.name} are those of the time zone {below.layout.time_zone}, and this "
+                    f"view's are of {view.layout.time_zone or 'none'}"
+                )
             return Followed(below.id, found.column, 0, below.layout.kind, found.expression)
         columns = [column.lower() for column in sources[found.table].partition_columns]
         kind = _kinds(looks[found.table]).get(found.column.lower(), "string")
+        if "timestamp" in kind and (relation := looks[found.table].relation) and relation.provider == ICEBERG:
+            raise CannotFollow(f"the partition column {found.column} of an Iceberg table is of the type {kind}")
+        if _is_padded(looks[found.table], found.column):
+            raise CannotFollow(f"the partition column {found.column} is of a CHAR type, whose values are padded")
         if kind in {"float", "double"}:
             raise CannotFollow(
                 f"the partition column {found.column} is of the type {kind}, whose zeros are equal and yet two"
@@ -187,7 +208,7 @@ class Inspector:
             return False
         if moved or blind:
             found = Drift(wholly=found.tables | moved, unobserved={**found.unobserved, **blind})
-        entry.drift = None if found.none else found
+        entry.drift, entry.compared = None if found.none else found, inspection.began
         if not found.none:
             return False
         was_stale = entry.ledger.stale
@@ -244,6 +265,11 @@ def _source_of_view(view: MaterializedView) -> Source:
         # Its keys are dates, its column's values are texts of another form.
         return Source(view.columns)
     return Source(view.columns, (partitioning.column,), partitioning.unit)
+
+
+def _is_padded(look: Look, column: str) -> bool:
+    columns = look.relation.columns if look.relation else ()
+    return any(name.lower() == column.lower() and re.search(r"\bchar\(", kind) for name, kind in columns)
 
 
 def _kinds(look: Look) -> dict[str, str]:

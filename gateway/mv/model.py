@@ -107,6 +107,16 @@ class Contents:
     followed: Snapshot | None = None
     others: tuple[tuple[int, Mapping[str, Snapshot]], ...] = ()
 
+    def doubtful(self, version: int) -> Contents:
+        """What was written may be none of what the looks showed: nothing that a later look shows is to equal it."""
+
+        def never(snapshot: Snapshot) -> Snapshot:
+            return replace(snapshot, identity=f"{snapshot.identity}~{version}")
+
+        *layers, (since, states) = self.others or ((NEVER_BUILT, {}),)
+        doubted = {base: never(state) for base, state in states.items()}
+        return Contents(self.followed and never(self.followed), (*layers, (since, doubted)))
+
     def others_of(self, version: int) -> Mapping[str, Snapshot]:
         """The other tables as the writer of a version saw them."""
         place = bisect_right(self.others, version, key=lambda entry: entry[0])

@@ -94,6 +94,13 @@ class Observer:
         """Whether `observe` would have to look."""
         return any(self._remembered(table, not_before, self._touched.get(table, 0)) is None for table in tables)
 
+    def is_newer(self, tables: Iterable[TableName], compared: Mapping[TableName, float]) -> bool:
+        """Whether a look at one of the tables is known that is not the one which began when `compared` says."""
+        return any(
+            (known := self._known.get(table)) is not None and known.look.began != compared.get(table)
+            for table in tables
+        )
+
     def touch(self, tables: Iterable[TableName]) -> None:
         """A statement may have changed them: looks that began before now do not count."""
         for table in tables:
@@ -275,6 +282,8 @@ class _Tables:
         places = await self._partition_places(relation, root, identity)
         roots = [root] if any(observation.is_within(place, root) for place in places.values()) else []
         roots += sorted({place for place in places.values() if not observation.is_within(place, root)})
+        # Files that are listed twice would cancel each other out.
+        roots = [place for place in roots if not any(observation.is_within(place, other) for other in roots)]
         partitions = _folded(await self._listed(roots), places)
         return Snapshot(identity, _state(partitions), "", partitions)
 

@@ -154,19 +154,23 @@ async def _plainly(session: SqlSession, name: TableName) -> Relation:
         # A session keeps tables of Iceberg as it once found them.
         await session.run(observation.renew(name))
         relation = _described(name, (await session.run(describe)).rows)
-        return replace(relation, reading=await _iceberg_schema(session, name))
+        reading, spec = await _iceberg_schema(session, name)
+        # Once its partitioning was changed, older files have other values than their rows, or none.
+        columns = relation.partition_columns if spec == "0" else ()
+        return replace(relation, reading=reading, partition_columns=columns)
     return relation
 
 
-async def _iceberg_schema(session: SqlSession, name: TableName) -> str:
+async def _iceberg_schema(session: SqlSession, name: TableName) -> tuple[str, str]:
     """The table's and its schema's own ids, which no statement shows: a column that was dropped and added again is
-    another one. Empty where the metadata file cannot be read from SQL."""
+    another one; and the number of the way in which it is partitioned. Empty where the metadata file cannot be read from
+    SQL."""
     try:
         files = (await session.run(observation.iceberg_metadata_files(name))).rows
         ids = (await session.run(observation.iceberg_ids(files[-1][0]))).rows if files else []
     except (StatementFailed, ValueError):
-        return ""
-    return fingerprint(*map(str, ids[0])) if len(ids) == 1 else ""
+        return "", ""
+    return (fingerprint(*map(str, ids[0])), str(ids[0][-1])) if len(ids) == 1 else ("", "")
 
 
 def _described(name: TableName, rows: list[tuple[Any, ...]]) -> Relation:

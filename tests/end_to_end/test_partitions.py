@@ -105,6 +105,27 @@ def test_show_partitions_says_which_are_in_sync(sales: Database) -> None:
     assert sales.freshness("daily") == "FRESH"
 
 
+def test_a_refresh_of_one_partition_leaves_the_others_stale(sales: Database) -> None:
+    """The next read refreshes them, though it is a moment after a look."""
+    sales.run("INSERT INTO sales VALUES ('d', 5, 1, DATE'2024-01-02'), ('e', 6, 1, DATE'2024-01-03')")
+    sales.run("REFRESH MATERIALIZED VIEW daily PARTITIONS (p_20240103_20240104)")
+    assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240103_20240104"])
+    check(sales, "daily", DAILY)
+    assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240102_20240103"])
+
+
+def test_what_another_views_reader_saw_counts_for_all(sales: Database, engine: Engine) -> None:
+    """A look that was taken for one view shows the others, too, what somebody else has written."""
+    seldom = f"CREATE MATERIALIZED VIEW seldom PARTITION BY (day) PROPERTIES ('probe_interval' = '100000') AS {DAILY}"
+    often = "CREATE MATERIALIZED VIEW often PROPERTIES ('probe_interval' = '0') AS SELECT count(*) AS n FROM sales"
+    sales.run(seldom, often)
+    check(sales, "seldom", DAILY)
+    with pyhive(engine.host, engine.port) as elsewhere:
+        rows(elsewhere, f"INSERT INTO {sales.name}.sales VALUES ('d', 5, 1, DATE'2024-01-02')")
+    check(sales, "often", "SELECT count(*) FROM sales")
+    check(sales, "seldom", DAILY)
+
+
 def test_another_tables_change_is_everybodys(sales: Database) -> None:
     query = "SELECT day, item, name FROM sales LEFT JOIN shops ON shop = id"
     sales.run(
@@ -245,6 +266,10 @@ def test_the_last_units_only(database: Database) -> None:
     database.run("INSERT INTO t VALUES (6, current_date())")
     check(database, "m", f"{query} HAVING d >= current_date()")
     assert len(rows(database.cursor, "SHOW PARTITIONS m")) == 1
+    # What was kept out comes back, though its base partitions have not changed.
+    database.run("ALTER MATERIALIZED VIEW m UNSET ('partition_sync_limit')")
+    check(database, "m", query)
+    assert last_task(database, "m")[0] == "COMPLETE"
 
 
 def test_views_on_views_follow_partitions(sales: Database) -> None:

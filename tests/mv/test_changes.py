@@ -10,7 +10,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger, OpenWrites
 from gateway.mv.fence import Fence
-from gateway.mv.model import MaterializedView, Version, Watermark
+from gateway.mv.model import Contents, MaterializedView, Version, Watermark
+from gateway.mv.snapshot import Snapshot
 from sql.maintenance import UNPARTITIONED
 from sql.names import Namespace, TableName
 from sql.statement import Clauses
@@ -158,3 +159,29 @@ def test_a_cancelled_write_stays_suspect() -> None:
     assert entry.ledger.watermark < entry.ledger.events
     catalog.end_write(late)
     assert entry.ledger.stale
+
+
+def test_a_write_that_takes_rows_away_beside_a_refresh_is_told() -> None:
+    """A table may look again as before, though what was read in between was not."""
+    writes = OpenWrites()
+    adding = writes.begin(frozenset({"insert", "into", "t"}), None)
+    removing = writes.begin(frozenset({"truncate", "table", "t"}), None)
+    assert (adding.removes, removing.removes) == (False, True)
+    ledger = Ledger(0, 0, 0, 0, 0)
+    ledger.begin(1, removes=True)
+    ledger.end(1)
+    began = ledger.events
+    assert not ledger.removed_since(began)
+    ledger.begin(2)
+    ledger.end(2)
+    assert not ledger.removed_since(began)
+    ledger.begin(3, removes=True)
+    assert ledger.removed_since(ledger.events)
+    ledger.end(3)
+    assert ledger.removed_since(began)
+    assert not ledger.removed_since(ledger.events)
+    before = Contents(Snapshot("t", "empty"), ((0, {"u": Snapshot("u", "empty")}),))
+    doubtful = before.doubtful(7)
+    assert doubtful.followed is not None
+    assert Snapshot("t", "empty").changed(doubtful.followed) is None
+    assert doubtful.others_of(7)["u"].identity != "u"
