@@ -283,7 +283,11 @@ class _Tables:
         roots = [root] if any(observation.is_within(place, root) for place in places.values()) else []
         roots += sorted({place for place in places.values() if not observation.is_within(place, root)})
         # Files that are listed twice would cancel each other out.
-        roots = [place for place in roots if not any(observation.is_within(place, other) for other in roots)]
+        roots = [
+            place
+            for place in roots
+            if not any(place != other and observation.is_within(place, other) for other in roots)
+        ]
         partitions = _folded(await self._listed(roots), places)
         return Snapshot(identity, _state(partitions), "", partitions)
 
