@@ -88,7 +88,7 @@ def test_nobody_waits_for_a_refresh_that_he_does_not_need(database: Database) ->
         f"CREATE MATERIALIZED VIEW served WHEN STALE SERVE AS {slow}",
         f"CREATE MATERIALIZED VIEW tolerated GRACE PERIOD 1 HOUR AS {slow}",
         "CREATE MATERIALIZED VIEW quick AS SELECT count(*) AS n FROM u",
-        "INSERT INTO t VALUES (12000)",
+        "INSERT INTO t VALUES (30000)",
         "INSERT INTO u VALUES (1)",
     )
     with (
@@ -107,9 +107,7 @@ def test_nobody_waits_for_a_refresh_that_he_does_not_need(database: Database) ->
             "DROP MATERIALIZED VIEW another",
         )
         assert not read.done()
-        assert read.result(60) == [(1,)]
-        for view in ("served", "tolerated"):
-            wait_until(lambda: database.rows(f"SELECT n FROM {view}") == [(1,)], 60, "the refresh")  # noqa: B023
+        assert read.result(120) == [(1,)]
 
 
 def test_handles_work_for_their_user_only(database: Database) -> None:
