@@ -13,6 +13,10 @@ from sql.maintenance import ALL, PartitionKey, Selection, Shown
 from sql.names import TableName, quote
 from sql.rewrite import safe_literal
 
+NAMED_TOGETHER = 200
+"""Partitions that one INSERT names. Spark hands a list to the metastore as one comparison in another, and that has been
+seen to overflow its stack at 1,000."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -95,8 +99,10 @@ def plan_refresh(
 
 
 def _batches(view: MaterializedView, chosen: Selection, known: frozenset[PartitionKey]) -> Iterator[Selection]:
-    """What each INSERT writes: all, or as many partitions as refresh_partition_num says."""
+    """What each INSERT writes: all, or as many partitions as refresh_partition_num says, or the metastore can take."""
     size = view_properties.partitions_together(view.properties)
+    if size is None and not chosen.all_but and len(chosen.keys) > NAMED_TOGETHER:
+        size = NAMED_TOGETHER
     if size is None or not view.layout.partitioned:
         if chosen.all_but or chosen.keys:
             yield chosen
