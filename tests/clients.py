@@ -57,7 +57,7 @@ class Jdbc:
     """One JDBC connection and statement, as BI tools use them."""
 
     def __init__(self, url: str, user: str = "tester") -> None:
-        _start_jvm()
+        start_jvm()
         properties = jpype.java.util.Properties()
         properties.setProperty("user", user)
         properties.setProperty("password", "anonymous")
@@ -91,8 +91,9 @@ class Jdbc:
         self.connection.close()
 
 
-def _start_jvm() -> None:
-    # One JVM a process, and it cannot be started twice.
+def start_jvm() -> None:
+    """Starts the process's JVM, once. Java waits at the end for the thread that started it: programs with several
+    threads call this from their first one."""
     if not jpype.isJVMStarted():
         jpype.startJVM("-Xmx512m", classpath=[str(SPARK_HOME / "jars" / "*")], convertStrings=True)
 

@@ -143,6 +143,10 @@ class Engine:
         self.program.process.wait(STOP_SECONDS)
         self.program.stop()
 
+    def kill(self) -> None:
+        """Ends it as a crash would."""
+        self.program.stop(signal.SIGKILL)
+
 
 class Gateway:
     """A `freshgate serve` on a free port. Settings are those of `--set`."""

@@ -12,6 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from clients import start_jvm
+
 from soaking.actors import cast
 from soaking.stage import Stage
 
@@ -20,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the seed first and the counts last. 1 where a read was wrong, or failed without a kill."""
     options = _parser().parse_args(arguments)
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 30)
+    start_jvm()
     print(f"soak: seed {seed}, {options.minutes:g} minutes", flush=True)
     # Without this a SIGTERM would leave Spark and the gateway running.
     if threading.current_thread() is threading.main_thread():

@@ -128,9 +128,7 @@ class World:
 
     def restart_engine(self) -> None:
         """Spark is killed and started again on its metastore; the gateway stays."""
-        self.engine.program.process.kill()
-        self.engine.program.process.wait(30)
-        wait_until(lambda: not _alive(self.engine), 30, "Spark's process to end")
+        self.engine.kill()
         self.proxy.plan({})
         self.engine = Engine(self._directory / "engine")
         self.proxy.host, self.proxy.port = self.engine.host, self.engine.port
@@ -242,10 +240,6 @@ def _count(cursor: Any, name: str) -> int | None:
     if not rows(cursor, f"SHOW VIEWS LIKE '{name}'"):
         return None
     return int(rows(cursor, f"SELECT count(*) FROM {name}")[0][0])
-
-
-def _alive(engine: Engine) -> bool:
-    return engine.program.process.poll() is None
 
 
 @pytest.fixture(scope="module")

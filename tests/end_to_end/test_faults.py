@@ -23,6 +23,8 @@ SLOW = (
 
 
 def _storage_tables(cursor: Any, gateway: Gateway, database: str) -> list[str]:
+    if not rows(cursor, f"SHOW DATABASES LIKE '{gateway.storage}'"):
+        return []
     return [row[1] for row in rows(cursor, f"SHOW TABLES IN {gateway.storage} LIKE '{database}__*'")]
 
 

@@ -342,6 +342,8 @@ def test_a_listing_that_is_lost_with_its_session(tree: Database, engine: Engine,
         tmp_path / "gateway.log", upstream=f"{way.host}:{way.port}", **{"storage.database": "storage_of_metadata"}
     )
     try:
+        with pyhive(gateway.host, gateway.port, database=tree.name) as cursor:
+            rows(cursor, "CREATE MATERIALIZED VIEW lost AS SELECT a FROM t")
         with raw(gateway.host, gateway.port) as session:
             call = ("GetTables", None, tree.name, "%", ["MATERIALIZED_VIEW"])
             operation = session.begin(*call)
@@ -350,7 +352,9 @@ def test_a_listing_that_is_lost_with_its_session(tree: Database, engine: Engine,
             lost = session.client.FetchResults(ttypes.TFetchResultsReq(operation, NEXT, 10, 0)).status
             assert (lost.statusCode, lost.sqlState) == (3, "08S01")
             assert session.client.CloseOperation(ttypes.TCloseOperationReq(operation)).status.statusCode == 0
-            assert [row[2:4] for row in session.fetch_all(session.begin(*call), 10)] == [("m", "MATERIALIZED_VIEW")]
+            assert [row[2:4] for row in session.fetch_all(session.begin(*call), 10)] == [("lost", "MATERIALIZED_VIEW")]
+        with pyhive(gateway.host, gateway.port, database=tree.name) as cursor:
+            rows(cursor, "DROP MATERIALIZED VIEW lost")
     finally:
         gateway.stop()
         way.close()

@@ -107,10 +107,11 @@ def test_a_view_made_elsewhere_is_seen_through(view: Database, start_gateway: ob
     gateway = start_gateway(**{"views.scan_interval": 0})  # type: ignore[operator]
     with pyhive(gateway.host, gateway.port) as cursor:
         rows(cursor, f"USE {view.name}")
-        rows(cursor, "SELECT n FROM m")
-        view.run("CREATE OR REPLACE VIEW elsewhere AS SELECT n FROM m")
+        rows(cursor, "CREATE MATERIALIZED VIEW known AS SELECT count(*) AS n FROM t")
+        view.run("CREATE OR REPLACE VIEW elsewhere AS SELECT n FROM known")
         rows(cursor, "INSERT INTO t VALUES (1)")
         assert rows(cursor, "SELECT n FROM elsewhere") == rows(cursor, "SELECT count(*) FROM t")
+        rows(cursor, "DROP MATERIALIZED VIEW known")
 
 
 def test_an_asynchronous_read_waits_for_the_refresh(view: Database) -> None:

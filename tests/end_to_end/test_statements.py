@@ -429,10 +429,11 @@ def test_listings(base: Database) -> None:
 
 
 def test_the_storage_is_listed_where_a_setting_says_so(base: Database, start_gateway: Any) -> None:
-    base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
     open_gateway = start_gateway(**{"storage.listed": "true"})
-    with pyhive(open_gateway.host, open_gateway.port) as cursor:
+    with pyhive(open_gateway.host, open_gateway.port, database=base.name) as cursor:
+        rows(cursor, "CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
         assert (open_gateway.storage,) in rows(cursor, "SHOW DATABASES")
+        rows(cursor, "DROP MATERIALIZED VIEW m")
 
 
 def test_partitions_that_follow_no_base_table(database: Database) -> None:
