@@ -15,6 +15,7 @@ import pytest
 from clients import pyhive, rows
 from lake import ICEBERG, lake_settings
 from processes import Engine, Gateway
+from pyhive.exc import OperationalError
 
 GATEWAY, DIRECT = "through the gateway", "on the engine"
 HOUR = "3600"
@@ -279,6 +280,15 @@ class Story:
             assert (number, mode) == before[:2] or mode == "NOT_REFRESH"
         freshness = rows(self.lake.through, f"SHOW MATERIALIZED VIEWS IN {self.view.partition('.')[0]}")[0][2]
         assert freshness == "FRESH"
+
+
+def test_a_timestamp_partition_of_iceberg_is_not_followed(lake: Lake) -> None:
+    """Its texts are those of another time zone."""
+    table = f"{ICEBERG}.c_refused.t"
+    rows(lake.through, "CREATE DATABASE c_refused")
+    rows(lake.direct, f"CREATE TABLE {table} (a INT, at TIMESTAMP) USING iceberg PARTITIONED BY (at)")
+    with pytest.raises(OperationalError, match="an Iceberg table is of the type timestamp"):
+        rows(lake.through, f"CREATE MATERIALIZED VIEW c_refused.m PARTITION BY (at) AS SELECT a, at FROM {table}")
 
 
 CASES = [

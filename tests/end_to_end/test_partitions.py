@@ -290,6 +290,24 @@ def test_views_on_views_follow_partitions(sales: Database) -> None:
     assert last_task(sales, "top")[1] == ["p_20240101_20250101", "p_20250101_20260101"]
 
 
+def test_a_view_below_has_the_days_of_its_own_time_zone(database: Database) -> None:
+    """Its days are not those of a view that cuts them elsewhere."""
+    database.run(
+        "CREATE TABLE events (id INT, at TIMESTAMP) USING parquet PARTITIONED BY (at)",
+        "SET spark.sql.session.timeZone=Asia/Tokyo",
+        "CREATE MATERIALIZED VIEW days PARTITION BY (date_trunc(at, 'day')) AS SELECT id, at FROM events",
+        "INSERT INTO events VALUES (1, TIMESTAMP'2024-01-01 23:30:00'), (2, TIMESTAMP'2024-01-02 00:30:00')",
+        "SET spark.sql.session.timeZone=Europe/Berlin",
+    )
+    above = "CREATE MATERIALIZED VIEW above PARTITION BY (date_trunc(at, 'month')) AS SELECT id, at FROM days"
+    with pytest.raises(OperationalError, match="time zone Asia/Tokyo"):
+        database.run(above)
+    check(database, "days", "SELECT id, at FROM events")
+    database.run("SET spark.sql.session.timeZone=Asia/Tokyo", above)
+    check(database, "above", "SELECT id, at FROM events")
+    assert last_task(database, "days")[1] == ["p_20240101_20240102", "p_20240102_20240103"]
+
+
 REFUSED = [
     ("(d)", "SELECT item AS d FROM sales", "partition column"),
     ("(day)", "SELECT day, sum(price) OVER () AS s FROM sales", "window"),
@@ -298,12 +316,18 @@ REFUSED = [
     ("(day)", "SELECT a.day, b.item FROM sales a JOIN sales b ON a.shop = b.shop", "more than once"),
     ("(date_trunc(m, 'day'))", "SELECT date_trunc('month', day) AS m FROM sales", "unit"),
     ("(day)", "SELECT day, count(*) AS n FROM sales GROUP BY ROLLUP (day)", "several sets"),
+    ("(code)", "SELECT code, id FROM codes", "CHAR type"),
+    ("(f)", "SELECT f, id FROM codes", "zeros are equal"),
 ]
 
 
 @pytest.mark.parametrize(("clause", "query", "reason"), REFUSED)
 def test_what_cannot_follow_is_refused_with_its_reason(shared: Database, clause: str, query: str, reason: str) -> None:
-    shared.run(SALES.replace("TABLE", "TABLE IF NOT EXISTS"), "CREATE TABLE IF NOT EXISTS shops (id INT) USING parquet")
+    shared.run(
+        SALES.replace("TABLE", "TABLE IF NOT EXISTS"),
+        "CREATE TABLE IF NOT EXISTS shops (id INT) USING parquet",
+        "CREATE TABLE IF NOT EXISTS codes (id INT, code CHAR(3), f DOUBLE) USING parquet PARTITIONED BY (code, f)",
+    )
     with pytest.raises(OperationalError) as raised:
         shared.run(f"CREATE MATERIALIZED VIEW refused PARTITION BY {clause} AS {query}")
     status: Any = raised.value.args[0].status

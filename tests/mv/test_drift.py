@@ -6,47 +6,18 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from views import SALES, SHOPS, view_of
 
 from gateway.mv.drift import drift, next_contents, next_manifest, reason, selection
-from gateway.mv.model import NEVER_BUILT, Contents, Followed, Manifest, MaterializedView, Version, Watermark
+from gateway.mv.model import NEVER_BUILT, Contents, Manifest, MaterializedView, Version, Watermark
 from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved
-from sql.maintenance import ALL, PartitionKey, Selection, Shown, StorageLayout
-from sql.names import Namespace, TableName
-from sql.statement import Clauses
+from sql.maintenance import ALL, PartitionKey, Selection, Shown
 
-SALES, SHOPS = TableName("d", "sales"), TableName("d", "shops")
 DAYS: list[PartitionValues] = [("1", "a"), ("1", "b"), ("2", "a"), (None, "a"), ("3", "c")]
 KEYS: list[PartitionKey] = ["1", "2", "3", None, "all others"]
 """The last stands for partitions that nobody names: the manifest's default is always somebody's."""
 STATES = ["", "x", "y"]
 Today = dict[str, Snapshot]
-
-
-def view_of(version: Version) -> MaterializedView:
-    return MaterializedView(
-        id="v",
-        name=TableName("d", "v"),
-        storage=TableName("s", "v"),
-        definition=TableName("s", "v__definition"),
-        query="",
-        namespace=Namespace(),
-        columns=("day", "n"),
-        listed=(),
-        clauses=Clauses(),
-        owner="me",
-        created_at=0,
-        tables=frozenset({SALES, SHOPS}),
-        schemas={},
-        views=frozenset(),
-        layout=StorageLayout("day", "string", "{}", holds_column=True),
-        followed=Followed(SALES.quoted, "day", 0, "string", "{}"),
-        view_names={},
-        properties={},
-        comment=None,
-        current=version,
-        mark=0,
-        versions_reserved=0,
-    )
 
 
 def sales(partitions: dict[PartitionValues, str], identity: str = "1") -> Snapshot:

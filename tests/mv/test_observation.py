@@ -167,6 +167,15 @@ def test_partitions_of_files(eye: Eye, tmp_path: Path, name: str, stored: str) -
     assert eye.changed(name, moved) == parts("a", "c")
     shutil.copy(data_file(by_value["a"]), by_value["a"] / "of c")
     assert eye.changed(name) == parts("c")
+    # A place within another partition's: each file counts once.
+    within = elsewhere / "within"
+    shutil.copytree(by_value["a"], within)
+    eye.begin(name)
+    assert eye.changed(name, f"ALTER TABLE {name} ADD PARTITION (day = 'w') LOCATION '{within}'") >= parts("w")
+    rewrite(data_file(within))
+    assert eye.changed(name) >= parts("w")
+    rewrite(data_file(elsewhere))
+    assert eye.changed(name) == parts("a")
 
     # The same files, read as other rows; and another table.
     assert eye.changed(name, f"ALTER TABLE {name} ADD COLUMNS (more INT)") is ANYTHING
@@ -315,6 +324,11 @@ def test_iceberg(eye: Eye) -> None:
     assert eye.changed(table, compacted) == NOTHING
     create = f"CREATE TABLE {table} (id INT, n INT, day DATE) USING iceberg PARTITIONED BY (n, day)"
     assert eye.changed(table, f"DROP TABLE {table}", create) is ANYTHING
+    # Plain columns, but not those by which the first files were written.
+    unpartitioned = create.partition(" PARTITIONED")[0]
+    field = f"ALTER TABLE {table} ADD PARTITION FIELD n"
+    eye.changed(table, f"DROP TABLE {table}", unpartitioned, f"INSERT INTO {table} VALUES (1, 1, NULL)", field)
+    assert eye.changed(table, f"INSERT INTO {table} VALUES (2, 2, NULL)") is ANYTHING
 
 
 def test_a_relation_of_delta_and_iceberg(eye: Eye) -> None:

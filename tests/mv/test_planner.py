@@ -1,0 +1,36 @@
+"""How a refresh is cut into INSERTs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views import view_of
+
+from gateway.mv.model import MaterializedView, Version, Watermark
+from gateway.mv.planner import NAMED_TOGETHER, plan_refresh
+from sql.maintenance import Selection
+
+DAYS = [f"day{number:04}" for number in range(2 * NAMED_TOGETHER + 1)]
+
+
+def view(**properties: str) -> MaterializedView:
+    return replace(view_of(Version.whole(1, 0, 0, Watermark(0))), properties=properties)
+
+
+@pytest.mark.parametrize(
+    ("view", "changed", "expected"),
+    [
+        (view(), len(DAYS), [NAMED_TOGETHER, NAMED_TOGETHER, 1]),
+        (view(), NAMED_TOGETHER, [NAMED_TOGETHER]),
+        (view(refresh_partition_num="50"), 120, [50, 50, 20]),
+        (view(refresh_partition_num="300"), len(DAYS), [300, 101]),
+    ],
+)
+def test_one_insert_names_not_too_many_partitions(view: MaterializedView, changed: int, expected: list[int]) -> None:
+    """The metastore's filters nest once for each of them."""
+    chosen = Selection(frozenset(DAYS[:changed]), all_but=False)
+    plan = plan_refresh(view, 2, "some", renew_listing=False, chosen=chosen)
+    named = [[day for day in DAYS if f"'{day}'" in step.sql] for step in plan.write]
+    assert [len(days) for days in named] == expected
+    assert sorted(day for days in named for day in days) == DAYS[:changed]

@@ -1,0 +1,38 @@
+"""Materialized views as values, for tests without Spark."""
+
+from __future__ import annotations
+
+from gateway.mv.model import Followed, MaterializedView, Version
+from sql.maintenance import StorageLayout
+from sql.names import Namespace, TableName
+from sql.statement import Clauses
+
+SALES, SHOPS = TableName("d", "sales"), TableName("d", "shops")
+
+
+def view_of(version: Version) -> MaterializedView:
+    """d.v, whose partitions follow those of d.sales by `day`; it reads d.shops as well."""
+    return MaterializedView(
+        id="v",
+        name=TableName("d", "v"),
+        storage=TableName("s", "v"),
+        definition=TableName("s", "v__definition"),
+        query="",
+        namespace=Namespace(),
+        columns=("day", "n"),
+        listed=(),
+        clauses=Clauses(),
+        owner="me",
+        created_at=0,
+        tables=frozenset({SALES, SHOPS}),
+        schemas={},
+        views=frozenset(),
+        layout=StorageLayout("day", "string", "{}", holds_column=True),
+        followed=Followed(SALES.quoted, "day", 0, "string", "{}"),
+        view_names={},
+        properties={},
+        comment=None,
+        current=version,
+        mark=0,
+        versions_reserved=0,
+    )
