@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, get_type_hints
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 TRANSPORTS = ("sasl", "nosasl")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -91,6 +92,14 @@ def _address_or_empty(value: Any) -> str | None:
             Address.parse(value)
         except ConfigError as error:
             return str(error)
+    return None
+
+
+def _time_zone(value: Any) -> str | None:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return f"'{value}' is not a time zone, such as Europe/Berlin or UTC"
     return None
 
 
@@ -233,6 +242,38 @@ class Refresh:
     max_concurrent: int = _setting(
         4, "Refreshes that run at one time, so that they leave Spark room for the clients' queries.", _at_least(1)
     )
+    retries: int = _setting(
+        2,
+        "How often a refresh that a schedule, a base table or REFRESH started is tried again, where the error may pass "
+        "by itself: Spark was lost, or a task of it died. A read hears of the error at once, and the next one tries.",
+        _at_least(0),
+    )
+    retry_wait: float = _setting(
+        5.0, "Seconds before the first such try; before each later one twice as long.", _at_least(0)
+    )
+    timeout: float = _setting(
+        0.0, "Seconds after which a refresh is cancelled at Spark, with all its tries. 0: never.", _at_least(0)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Refreshes that nobody waits for: ON SCHEDULE and ON COMMIT."""
+
+    time_zone: str = _setting(
+        "UTC",
+        "In which STARTS and cron expressions are meant that name no time zone, such as Europe/Berlin.",
+        _time_zone,
+    )
+    watch_interval: float = _setting(
+        300.0,
+        "Seconds after which the base tables of ON COMMIT views are looked at again, for changes that were made past "
+        "the gateway. Each look costs Spark a listing of the table's files. 0: never.",
+        _at_least(0),
+    )
+    allow_second_schedules: bool = _setting(
+        False, "Whether EVERY n SECOND is accepted. So short schedules keep Spark busy; they serve tests."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +345,7 @@ class Settings:
     access: Access = field(default_factory=Access)
     versions: Versions = field(default_factory=Versions)
     refresh: Refresh = field(default_factory=Refresh)
+    jobs: Jobs = field(default_factory=Jobs)
     staleness: Staleness = field(default_factory=Staleness)
     views: Views = field(default_factory=Views)
     limits: Limits = field(default_factory=Limits)

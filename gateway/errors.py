@@ -28,6 +28,12 @@ class NoSuchView(FreshgateError):
     sqlstate = "42P01"
 
 
+class NoSuchTask(FreshgateError):
+    """No task of that id runs or waits."""
+
+    sqlstate = "42704"
+
+
 class NameTaken(FreshgateError):
     sqlstate = "42P07"
 

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
+from zoneinfo import ZoneInfo
 
 from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, UpstreamLost
@@ -19,6 +20,7 @@ from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import LATE_SECONDS, Janitor
+from gateway.mv.jobs import Jobs
 from gateway.mv.measures import Measures
 from gateway.mv.model import Leftover
 from gateway.mv.observation import Observer
@@ -26,7 +28,12 @@ from gateway.mv.proposal import Proposer
 from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
 from gateway.mv.rights import Rights
+from gateway.mv.scheduler import Scheduler
 from gateway.mv.schemas import Schemas
+from gateway.mv.surroundings import POOL, Surroundings
+from gateway.mv.task_log import TaskLog
+from gateway.mv.tasks import Limits as TaskLimits
+from gateway.mv.tasks import Tasks
 from gateway.mv.versions import Limits, Versions
 from gateway.proxy import upstream
 from gateway.proxy.listener import Listener, ListenerSettings
@@ -49,7 +56,7 @@ METASTORE_SESSIONS = 8
 OBSERVATION_SESSIONS = 4
 """Looks at base tables at one time: each lists files on all of Spark's cores."""
 LISTING_CACHES = ("spark.sql.filesourceTableRelationCacheSize", "spark.sql.hive.filesourcePartitionFileCacheSize")
-SCHEDULER_POOL = "spark.sql.thriftserver.scheduler.pool"
+REFRESH_POOL = "freshgate"
 """Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
 RETRY_SECONDS = 1.0
 TAKING_OVER_SECONDS = 1.0
@@ -84,9 +91,9 @@ class Server:
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
         self._engine = engine
-        self._refreshes = self._pool(settings.refresh.max_concurrent, {SCHEDULER_POOL: "freshgate"})
+        self._refreshes = self._pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL})
         self._short = self._pool(METASTORE_SESSIONS, {})
-        self._looks = self._pool(OBSERVATION_SESSIONS, {SCHEDULER_POOL: "freshgate"})
+        self._looks = self._pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
         metastore = SparkMetastore(self._short)
         here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
         self._fence = Fence(metastore, settings.storage.database, here)
@@ -108,8 +115,11 @@ class Server:
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
         self._schemas = Schemas(self._catalog, metastore, settings.views.scan_interval)
         observer = Observer(metastore, self._looks)
-        self._inspector = Inspector(self._catalog, self._relations, observer, settings.staleness.probe_interval)
+        self._inspector = Inspector(
+            self._catalog, self._relations, observer, self._fence, settings.staleness.probe_interval
+        )
         self._proposer = Proposer(metastore, self._short, self._inspector, settings.storage.definition_characters)
+        self._log = TaskLog(self._catalog, self._fence, metastore)
         self._executor = Executor(
             self._catalog,
             self._relations,
@@ -121,8 +131,11 @@ class Server:
             self._versions,
             self._fence,
             metastore,
+            self._log,
+            Surroundings(REFRESH_POOL),
         )
         self._janitor.compact = self._executor.compact
+        self._join_jobs(metastore)
         transport = settings.upstream.transport
         service = Service(
             self._catalog,
@@ -134,6 +147,29 @@ class Server:
         self._listener = self._listen(partial(Dispatch, service))
         self._survey: asyncio.Task[None] | None = None
 
+    def _join_jobs(self, metastore: SparkMetastore) -> None:
+        settings = self._settings
+        refresh = settings.refresh
+        self._tasks = Tasks(
+            self._catalog,
+            self._inspector,
+            self._executor,
+            self._log,
+            self._fence,
+            TaskLimits(refresh.retries, refresh.retry_wait, refresh.timeout),
+        )
+        self._jobs = Jobs(
+            self._catalog,
+            metastore,
+            self._fence,
+            ZoneInfo(settings.jobs.time_zone),
+            allow_seconds=settings.jobs.allow_second_schedules,
+        )
+        self._scheduler = Scheduler(
+            self._catalog, self._jobs, self._tasks, self._inspector, self._fence, settings.jobs.watch_interval
+        )
+        self._executor.on_publish = self._scheduler.published
+
     def _router(self, metastore: SparkMetastore) -> Router:
         settings = self._settings
         rights = Rights(settings.access.administrators)
@@ -144,13 +180,24 @@ class Server:
             metastore,
             self._refreshes,
             self._executor,
+            self._tasks,
+            self._log,
+            self._jobs,
             self._janitor,
             rights,
             self._fence,
             settings.storage.definition_characters,
         )
         alteration = Alteration(
-            self._catalog, self._relations, metastore, creation, self._executor, self._janitor, rights, self._fence
+            self._catalog,
+            self._relations,
+            metastore,
+            creation,
+            self._tasks,
+            self._jobs,
+            self._janitor,
+            rights,
+            self._fence,
         )
         commands = Commands(
             self._catalog,
@@ -159,17 +206,19 @@ class Server:
             creation,
             alteration,
             self._executor,
+            self._tasks,
+            self._jobs,
             self._inspector,
             self._proposer,
             self._versions,
             rights,
         )
-        tables = CatalogTables(self._catalog, self._schemas, Measures(metastore))
+        tables = CatalogTables(self._catalog, self._schemas, Measures(metastore), self._jobs.next_run)
         return Router(
             self._catalog,
             self._relations,
             self._schemas,
-            self._executor,
+            self._tasks,
             StaleReads(self._catalog, self._inspector, lambda: self._proposer.renew_listing),
             VersionReads(self._catalog, self._versions, self._readers),
             self._readers,
@@ -224,6 +273,7 @@ class Server:
             self._janitor.retire(view.id, strays, later_seconds=LATE_SECONDS)
         self._inspector.seed()
         self._janitor.start()
+        self._scheduler.start()
         self._survey = asyncio.create_task(self._survey_again(), name="survey")
         await self._listener.start()
         log.info("%d materialized views, %d leftovers to drop", len(self._catalog), len(leftovers))
@@ -284,7 +334,8 @@ class Server:
         await self._listener.close()
         if self._survey is not None:
             self._survey.cancel()
-        await self._executor.stop_all()
+        await self._scheduler.stop()
+        await self._tasks.stop_all()
         await self._janitor.stop()
         try:
             async with asyncio.timeout(STOP_SECONDS):

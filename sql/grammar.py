@@ -109,12 +109,12 @@ class Grammar(Cursor):
             raise self.problem(what)
         return value
 
-    def expect_number(self, what: str) -> int:
-        """A whole number from 1 on."""
+    def expect_number(self, what: str, most: int = _NUMBER_MAX) -> int:
+        """A whole number from 1 to `most`."""
         piece = self.peek()
         digits = "" if piece is None or piece.kind != "word" else piece.text
-        if not (digits.isascii() and digits.isdecimal() and 1 <= int(digits[:20]) <= _NUMBER_MAX):
-            raise self.problem(f"{what}, a whole number from 1 to {_NUMBER_MAX}")
+        if not (digits.isascii() and digits.isdecimal() and 1 <= int(digits[:20]) <= most):
+            raise self.problem(f"{what}, a whole number from 1 to {most}")
         self.take()
         return int(digits)
 

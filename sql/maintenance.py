@@ -435,6 +435,11 @@ def _counted_as(shown: Shown, layout: StorageLayout) -> str:
     return f"CASE WHEN {_predicate(shown, layout)} THEN {shown.number} ELSE {VERSION_COLUMN} END"
 
 
+def count_version(storage: TableName, version: int) -> str:
+    """How many rows a refresh has written."""
+    return f"SELECT count(*) FROM {storage.quoted} WHERE {VERSION_COLUMN} = {version}"
+
+
 def partition_values(source: TableName, partitioning: Partitioning, version: int | None) -> str:
     """Rows of (value as text, its type's name, number of rows) for each partition of the view's own.
 

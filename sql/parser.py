@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sql import alter_grammar, create_grammar, property_grammar, refresh_grammar, transaction_grammar
-from sql.grammar import NOT_SUPPORTED, SYNTAX, Grammar, SyntaxProblem
+from sql.grammar import SYNTAX, Grammar, SyntaxProblem
 from sql.names import SESSION_CATALOG
 from sql.scan import identifier, skip_blank
 from sql.statement import (
     AlterMaterializedView,
     Analyze,
+    CancelTask,
     Command,
     Describe,
     DropMaterializedView,
@@ -24,6 +25,7 @@ from sql.statement import (
     Method,
     NamedCommand,
     Parts,
+    PauseJob,
     RefreshMaterializedView,
     ShowCreate,
     ShowMaterializedViews,
@@ -33,6 +35,8 @@ from sql.statement import (
 )
 
 __all__ = ["SyntaxProblem", "parse", "parse_about"]
+
+BIGINT_MAX = 2**63 - 1
 
 # --- DROP, REFRESH, CALL -------------------------------------------------------------------------------
 
@@ -223,13 +227,16 @@ def _rest(grammar: Grammar) -> str:
     return grammar.text[start:end]
 
 
-def _of_jobs(grammar: Grammar) -> Command:
-    """Doris' statements about jobs, which nothing runs yet."""
-    raise grammar.refusal(
-        "jobs are not run by this version: reads and REFRESH start refreshes, so there is none to pause, resume or "
-        "cancel. ALTER MATERIALIZED VIEW ... REFRESH ON MANUAL keeps reads from refreshing a view",
-        sqlstate=NOT_SUPPORTED,
-    )
+def _pause(grammar: Grammar, *, paused: bool) -> Command:
+    grammar.expect("JOB", "ON")
+    return PauseJob(grammar.expect_name("the view's name after ON"), paused)
+
+
+def _cancel(grammar: Grammar) -> Command:
+    grammar.expect("TASK")
+    task = grammar.expect_number("the task's id after TASK", BIGINT_MAX)
+    grammar.expect("ON")
+    return CancelTask(grammar.expect_name("the view's name after ON"), task)
 
 
 _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], ...] = (
@@ -249,9 +256,9 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], 
     (("DESC",), _describe),
     (("EXPLAIN",), _explain),
     (("ANALYZE", "MATERIALIZED", "VIEW"), _analyze),
-    (("PAUSE", "MATERIALIZED", "VIEW"), _of_jobs),
-    (("RESUME", "MATERIALIZED", "VIEW"), _of_jobs),
-    (("CANCEL", "MATERIALIZED", "VIEW"), _of_jobs),
+    (("PAUSE", "MATERIALIZED", "VIEW"), lambda grammar: _pause(grammar, paused=True)),
+    (("RESUME", "MATERIALIZED", "VIEW"), lambda grammar: _pause(grammar, paused=False)),
+    (("CANCEL", "MATERIALIZED", "VIEW"), _cancel),
     (("BEGIN",), transaction_grammar.begin),
     (("START", "TRANSACTION"), transaction_grammar.start),
     (("COMMIT",), lambda grammar: transaction_grammar.end(grammar, commit=True)),

@@ -289,6 +289,22 @@ class ShowVersions:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseJob:
+    """PAUSE | RESUME MATERIALIZED VIEW JOB ON name: whether the view's schedule, or its base tables, refresh it."""
+
+    name: Parts
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTask:
+    """CANCEL MATERIALIZED VIEW TASK id ON name."""
+
+    name: Parts
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
 class BeginTransaction:
     """START TRANSACTION, BEGIN: reads of a materialized view see one version of it until the end."""
 
@@ -324,6 +340,8 @@ Command = (
     | ShowProperties
     | Analyze
     | ShowVersions
+    | PauseJob
+    | CancelTask
     | BeginTransaction
     | EndTransaction
     | Explain

@@ -20,6 +20,7 @@ from sql.statement import Pairs, Trigger, WhenStale
 OWN_PREFIX = "freshgate."
 """The catalog's own entries stand beside the user's under this prefix, so no user may set one."""
 _SESSION_PREFIX = "session."
+_SETTING_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _NEAR = 0.85
 """How alike (difflib's ratio) an unknown name of TBLPROPERTIES is to a known one when it counts as misspelt."""
 
@@ -140,6 +141,8 @@ def check_name(name: str, *, free: bool) -> None:
         raise ValueError(f"the property {name} is Spark's own and cannot be set; choose another name")
     if name.lower().startswith(OWN_PREFIX):
         raise ValueError(f"the property {name} is the catalog's own: names under {OWN_PREFIX} cannot be set")
+    if name.startswith(_SESSION_PREFIX) and not _SETTING_NAME.fullmatch(name.removeprefix(_SESSION_PREFIX)):
+        raise ValueError(f"illegal key:{name}; behind {_SESSION_PREFIX} stands the name of one of Spark's settings")
     if name in _MEANING or name in _KEPT or name.startswith((_SESSION_PREFIX, *_KEPT_PREFIXES)):
         return
     if not free and name in _CLAUSES:
@@ -175,12 +178,21 @@ def grace_seconds(properties: Mapping[str, str]) -> float:
     return intervals.seconds_of(properties.get("max_staleness", "")) or 0.0
 
 
+def session_settings(properties: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings for the view's refresh: the properties below `session.`, without that."""
+    return {
+        name.removeprefix(_SESSION_PREFIX): value
+        for name, value in properties.items()
+        if name.startswith(_SESSION_PREFIX)
+    }
+
+
 def when_stale(properties: Mapping[str, str], trigger: Trigger | None) -> WhenStale:
-    """What a read of the stale view does: the property, else SERVE where refreshes were said to be by hand."""
+    """What a read of the stale view does: the property, else SERVE where it was said what refreshes the view."""
     said = properties.get("when_stale", "").upper()
     if said in list(WhenStale):
         return WhenStale(said)
-    return WhenStale.SERVE if trigger is Trigger.MANUAL else WhenStale.REFRESH
+    return WhenStale.REFRESH if trigger is None else WhenStale.SERVE
 
 
 def probe_seconds(properties: Mapping[str, str]) -> float | None:

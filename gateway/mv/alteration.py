@@ -15,15 +15,16 @@ from dataclasses import replace
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchView, StatementFailed, UpstreamLost
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry
-from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation, check_refreshing, unbroken
-from gateway.mv.executor import Executor
+from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation, unbroken
 from gateway.mv.fence import Fence
 from gateway.mv.janitor import Janitor
+from gateway.mv.jobs import Jobs
 from gateway.mv.layout import storage_layout
 from gateway.mv.model import Contents, Leftover, MaterializedView
 from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.relations import Relations
 from gateway.mv.rights import Rights
+from gateway.mv.tasks import Tasks
 from sql import maintenance, view_properties
 from sql.following import CannotFollow
 from sql.names import Namespace, TableName
@@ -54,7 +55,8 @@ class Alteration:
         relations: Relations,
         metastore: Metastore,
         creation: Creation,
-        executor: Executor,
+        tasks: Tasks,
+        jobs: Jobs,
         janitor: Janitor,
         rights: Rights,
         fence: Fence,
@@ -63,7 +65,8 @@ class Alteration:
         self._relations = relations
         self._metastore = metastore
         self._creation = creation
-        self._executor = executor
+        self._tasks = tasks
+        self._jobs = jobs
         self._janitor = janitor
         self._rights = rights
         self._fence = fence
@@ -98,6 +101,7 @@ class Alteration:
         async with entry.lock:
             before = entry.view
             after = changed(before, change)
+            self._jobs.check(after.name, after.clauses.refreshing)
             _check_partitioning(before, after)
             # First what Spark may refuse: a property that it keeps for itself, or for want of rights.
             if (before.properties, before.comment) != (after.properties, after.comment):
@@ -110,6 +114,8 @@ class Alteration:
             await self._metastore.run(maintenance.set_properties(after.storage, properties))
             self._catalog.replace(entry, after)
             entry.compared = None
+        if before.clauses.refreshing != after.clauses.refreshing:
+            self._jobs.served(after.id)
 
     async def _show_properties(self, before: Mapping[str, str], view: MaterializedView, session: SqlSession) -> None:
         """Comment and properties stand on the public view as well, for those who ask Spark."""
@@ -181,7 +187,7 @@ class Alteration:
             self._catalog.remove(entry)
 
         await self._move({name: other}, switch, [other, entry])
-        await self._executor.stop(entry.view.id)
+        await self._tasks.stop(entry.view.id)
         self._janitor.retire(entry.view.id, Leftover(entry.view.storage, entry.view.definition))
 
     async def _or_back(
@@ -306,7 +312,6 @@ def changed(view: MaterializedView, change: Change) -> MaterializedView:
                 )
             return replace(view, properties={key: view.properties[key] for key in view.properties if key not in keys})
         case SetRefreshing(said):
-            check_refreshing(view.name, said)
             before = view.clauses.refreshing
             trigger = said.trigger or before.trigger
             schedule = said.schedule if said.trigger else before.schedule

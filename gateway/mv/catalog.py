@@ -22,7 +22,7 @@ from gateway.mv.drift import Drift, reason
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.history import History
 from gateway.mv.model import Freshness, Kept, Leftover, MaterializedView, Staleness, Version
-from gateway.mv.naming import DEFINITION_SUFFIX
+from gateway.mv.naming import DEFINITION_SUFFIX, definition_of, storage_of
 from gateway.mv.ports import Metastore
 from sql import maintenance
 from sql.names import TableName
@@ -79,6 +79,7 @@ class Catalog:
         self._entries: dict[str, Entry] = {}
         self._by_name: dict[TableName, Entry] = {}
         self._dependents: dict[TableName, frozenset[str]] = {}
+        self._above: dict[str, frozenset[str]] = {}
         self.damaged: dict[TableName, Damage] = {}
         """Views that are there no more as a whole, until somebody drops the rest."""
         self.revision = 0
@@ -89,6 +90,8 @@ class Catalog:
         """Told which tables a statement may have changed."""
         self.on_forget: Callable[[Iterable[TableName]], None] = lambda _: None
         """Told which tables no view reads any more."""
+        self.on_stale: Callable[[Iterable[str], str], None] = lambda *_: None
+        """Told the ids of views that miss a change now, and what has changed."""
         self._read: frozenset[TableName] = frozenset()
         self.building: set[str] = set()
         """Storage tables of views that CREATE is making."""
@@ -147,6 +150,10 @@ class Catalog:
         """The views that read one of `tables` directly or through Spark views (not through other MVs)."""
         ids = {view_id for table in tables for view_id in self._dependents.get(table, ())}
         return [self._entries[view_id] for view_id in sorted(ids)]
+
+    def above(self, view_id: str) -> frozenset[str]:
+        """The views that read the view, and whose refreshes its changes concern."""
+        return self._above.get(view_id, frozenset())
 
     def tables(self) -> list[TableName]:
         """Every base table."""
@@ -274,8 +281,9 @@ class Catalog:
         self.writes.end(write)
         self._touched(write)
         at, tables = self._now_ms(), write.tables or frozenset()
-        for entry in self._entries.values():
-            entry.ledger.end(write.number, at, tables)
+        stale = [entry.view.id for entry in self._entries.values() if entry.ledger.end(write.number, at, tables)]
+        if stale:
+            self.on_stale(stale, ", ".join(map(str, sorted(tables))))
 
     def _touched(self, write: Write) -> None:
         """Looks that were taken before now do not count."""
@@ -385,10 +393,6 @@ class Catalog:
         log.error("the materialized view %s is damaged: %s. %s", damage.name, damage.problem, damage.advice)
         self.damaged[damage.name] = damage
 
-    async def check_fence(self) -> None:
-        """Raises Superseded where another gateway refreshes the views."""
-        await self._fence.check()
-
     async def verify_id(self, view_id: str) -> None:
         """As `verify`, for a view that may be gone."""
         if (entry := self._entries.get(view_id)) is not None:
@@ -464,6 +468,7 @@ class Catalog:
         ]
         for entry in above:
             entry.ledger.touch(self._now_ms(), frozenset(names))
+        self.on_stale([entry.view.id for entry in above], ", ".join(map(str, sorted(names))))
         return above
 
     async def mark_above(self, moved: Mapping[TableName, Entry]) -> None:
@@ -482,7 +487,8 @@ class Catalog:
 
     def replace(self, entry: Entry, view: MaterializedView) -> None:
         """The entry's view has changed (its name and id have not)."""
-        reindex = view.tables != entry.view.tables or view.triggers != entry.view.triggers
+        before = entry.view
+        reindex = (view.tables, view.triggers, view.views) != (before.tables, before.triggers, before.views)
         if reindex:
             for write in self.writes.touching(view.triggers - entry.view.triggers):
                 if write.number not in entry.ledger.open:
@@ -498,6 +504,11 @@ class Catalog:
             for table in entry.view.triggers:
                 dependents.setdefault(table, set()).add(entry.view.id)
         self._dependents = {table: frozenset(ids) for table, ids in dependents.items()}
+        above: dict[str, set[str]] = {}
+        for entry in self._entries.values():
+            for base in self._bases(entry.view):
+                above.setdefault(base, set()).add(entry.view.id)
+        self._above = {base: frozenset(ids) for base, ids in above.items()}
         read = frozenset(table for entry in self._entries.values() for table in entry.view.tables)
         self.on_forget(self._read - read)
         self._read = read
@@ -528,7 +539,7 @@ class Catalog:
         self._index()
         return [
             *(leftover for leftover in leftovers if leftover is not None),
-            *(Leftover(_storage_of(orphan), orphan) for orphan in orphans),
+            *(Leftover(storage_of(orphan), orphan) for orphan in orphans),
         ]
 
     async def survey(self) -> list[Leftover]:
@@ -563,7 +574,7 @@ class Catalog:
     async def _is_shown(self, definition: TableName) -> bool:
         """Whether a view still shows the storage that belongs to a definition, and is not there: that is damage. The
         id has the view's name in it."""
-        storage = _storage_of(definition)
+        storage = storage_of(definition)
         words = storage.table.split("__")[:-1]
         for end in range(1, len(words)):
             name = TableName("__".join(words[:end]), "__".join(words[end:]))
@@ -631,6 +642,8 @@ class Catalog:
             before = entry.view.current.number
             found = await self._metastore.properties(entry.view.storage)
             shown = await naming.settled(self._metastore, found, entry.view.storage)
+            if self.find(entry.view.id) is not entry:
+                raise NoSuchView(f"The materialized view {entry.view.name} was dropped.")
             if shown is None:
                 self.report_damage(entry, NO_VIEW)
                 raise damaged(self.damaged[entry.view.name])
@@ -678,10 +691,6 @@ def _blind(entry: Entry) -> bool:
     return drift is not None and not drift.tables and not entry.ledger.stale and entry.view.built
 
 
-def definition_of(storage: TableName) -> TableName:
-    return TableName(storage.database, storage.table + DEFINITION_SUFFIX)
-
-
 def _named(properties: Mapping[str, str], storage: TableName) -> TableName:
     """The name of the view that a storage table was made for, as far as it can be told."""
     try:
@@ -689,7 +698,3 @@ def _named(properties: Mapping[str, str], storage: TableName) -> TableName:
     except (stored.UnreadableProperties, ValueError):
         database, _, rest = storage.table.partition("__")
         return TableName(database, rest.rpartition("__")[0] or storage.table)
-
-
-def _storage_of(definition: TableName) -> TableName:
-    return TableName(definition.database, definition.table.removesuffix(DEFINITION_SUFFIX))

@@ -93,13 +93,15 @@ class Ledger:
         look has shown."""
         return bool(self.removing) or self.removed > event
 
-    def end(self, write: int, at: int = 0, tables: frozenset[TableName] = frozenset()) -> None:
-        """A write has ended at a time; it may have changed `tables`."""
-        if self.open.pop(write, None) is not None:
+    def end(self, write: int, at: int = 0, tables: frozenset[TableName] = frozenset()) -> bool:
+        """A write has ended at a time; it may have changed `tables`. Whether it was noted here."""
+        noted = self.open.pop(write, None) is not None
+        if noted:
             self.touch(at, tables)
         if write in self.removing:
             self.removing.discard(write)
             self.removed = self.events
+        return noted
 
     def forget(self, write: int) -> None:
         """A write was refused before it did anything."""

@@ -26,25 +26,30 @@ from gateway.errors import (
     UpstreamLost,
 )
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry, definition_of, enter
+from gateway.mv.catalog import Catalog, Entry, enter
 from gateway.mv.damage import damaged
 from gateway.mv.drift import next_contents
-from gateway.mv.executor import VERSIONS_RESERVED, Executor, Report, in_words_of
+from gateway.mv.executor import VERSIONS_RESERVED, Executor, in_words_of
 from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import Janitor
+from gateway.mv.jobs import Jobs
 from gateway.mv.layout import storage_layout
-from gateway.mv.model import NEVER_BUILT, Cause, Leftover, MaterializedView, Version, Watermark
+from gateway.mv.model import NEVER_BUILT, Cause, Leftover, MaterializedView, TriggerMode, Version, Watermark
+from gateway.mv.naming import definition_of
 from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
-from gateway.mv.proposal import TIME_ZONE
 from gateway.mv.relations import Relations, Sources, definition_reads
 from gateway.mv.rights import Rights
+from gateway.mv.runs import Report
 from gateway.mv.schemas import schemas_seen, sql_type
+from gateway.mv.surroundings import TIME_ZONE
+from gateway.mv.task_log import TaskLog
+from gateway.mv.tasks import Tasks
 from sql import maintenance, view_properties
 from sql.determinism import DATE_FUNCTIONS, METADATA, MOMENTS, SAMPLE, nondeterministic
 from sql.following import CannotFollow
 from sql.names import SESSION_CATALOG, Namespace, TableName
-from sql.statement import Clauses, CreateMaterializedView, DropMaterializedView, Refreshing
+from sql.statement import Clauses, CreateMaterializedView, DropMaterializedView
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +85,9 @@ class Creation:
         metastore: Metastore,
         sessions: Sessions,
         executor: Executor,
+        tasks: Tasks,
+        task_log: TaskLog,
+        jobs: Jobs,
         janitor: Janitor,
         rights: Rights,
         fence: Fence,
@@ -92,6 +100,9 @@ class Creation:
         self._metastore = metastore
         self._sessions = sessions
         self._executor = executor
+        self._tasks = tasks
+        self._log = task_log
+        self._jobs = jobs
         self._janitor = janitor
         self._rights = rights
         self._fence = fence
@@ -152,6 +163,7 @@ class Creation:
         sources = await self._relations.sources_of(definition_reads(statement.query, caller.namespace))
         self._check_sources(name, sources)
         _check_clauses(name, statement.clauses, relation)
+        self._jobs.check(name, statement.clauses.refreshing)
         _refuse_nondeterministic(statement, name, nondeterministic(statement.query, plan))
         return sources, plan.partition("== Physical Plan ==")[2].strip()
 
@@ -175,7 +187,7 @@ class Creation:
                 raise NotAllowed(f"The materialized view {name} is read by {above}. Drop that first.", "2BP01")
             if above:
                 report(f"Warning: {above} cannot be refreshed without {name}")
-            await self._executor.stop(view.id)
+            await self._tasks.stop(view.id)
             await unbroken(self._drop(self._catalog.entry(view.id), caller.session))
 
     async def _drop(self, entry: Entry, session: SqlSession) -> None:
@@ -292,6 +304,7 @@ class Creation:
         for column, type_json in stored_view.columns:
             _check_column(name, column, type_json)
         _check_clauses(name, statement.clauses, stored_view)
+        self._jobs.check(name, statement.clauses.refreshing)
         await self._check_deterministic(statement, name, stored_view)
         now = self._now_ms()
         deferred = statement.clauses.deferred
@@ -391,11 +404,9 @@ class Creation:
         await self._janitor.drop_now(storage.table, Leftover(storage, definition_of(storage)))
 
     async def _fill(self, entry: Entry, caller: Caller, report: Report) -> None:
-        cause = Cause("MANUAL", caller.user, complete=True)
+        cause = Cause(TriggerMode.MANUAL, caller.user, complete=True)
         if entry.view.built:
-            for base in sorted(entry.view.views):
-                if self._catalog.is_stale(base):
-                    await self._executor.make_fresh(base, Cause("SYSTEM", caller.user), report)
+            await self._executor.make_bases_fresh(entry.view.views, cause, report)
         view = entry.view
         contains, started_at = entry.ledger.events, self._now_ms()
         watermark = Watermark(
@@ -417,7 +428,8 @@ class Creation:
             report(f"Materialized view {view.name} is to be built by its first refresh")
             return
         report(f"Building materialized view {view.name}")
-        number, task = self._executor.begin_task(entry, cause)
+        number, _ = self._log.begin(entry, cause)
+        self._log.start(entry, number)
         # Only now: what has changed before the rows are read must not look as if it had been read.
         inspection = await self._inspector.inspect(view, float("-inf"))
         async with self._sessions.session() as session:
@@ -434,7 +446,7 @@ class Creation:
             report(f"Built materialized view {view.name} in {(self._now_ms() - started_at) / 1000:.2f} s")
             seen = schemas_seen(inspection.looks)
             self._catalog.replace(entry, replace(entry.view, schemas=seen, view_names=names))
-            tasks = self._executor.end_task(entry, number, task, version.number)
+            tasks = self._log.succeed(entry, number, version.number)
             properties = {**stored.write_view(entry.view), **tasks}
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
             entry.history.saved(tasks)
@@ -478,6 +490,9 @@ class Creation:
                 await self._metastore.run(maintenance.set_properties(view.storage, stored.write_published()))
         except FreshgateError as error:
             log.warning("%s is published, but not marked so: %s", view.name, error)
+        self._jobs.on_change()
+        if view.built:
+            self._log.count(entry, entry.history.tasks[-1][0], view.current.number)
 
     async def _publish_over(self, old: Entry, entry: Entry, caller: Caller) -> None:
         view = entry.view
@@ -487,7 +502,7 @@ class Creation:
                 maintenance.publish(view.name, view.storage, view.columns, view.current.shown, view.layout)
             )
             self._show(entry)
-        await self._executor.stop(old.view.id)
+        await self._tasks.stop(old.view.id)
         gone = old.view.properties.keys() - view.properties.keys()
         try:
             # A storage that nobody shows is now a leftover, not a view that somebody damaged.
@@ -608,7 +623,6 @@ def _check_clauses(view: TableName, clauses: Clauses, definition: Relation) -> N
                     f"{', '.join(name for name, _ in definition.columns)}.",
                     sqlstate="42703",
                 )
-    check_refreshing(view, clauses.refreshing)
     if clauses.partitioning is not None:
         kind = types[clauses.partitioning.column.lower()]
         allowed = TRUNCATED_TYPES if clauses.partitioning.unit else PARTITION_TYPES
@@ -617,16 +631,6 @@ def _check_clauses(view: TableName, clauses: Clauses, definition: Relation) -> N
                 f"The materialized view {view} cannot be partitioned by {clauses.partitioning.column} of type {kind}: "
                 f"only support {', '.join(sorted(allowed))}. Partition by another column."
             )
-
-
-def check_refreshing(view: TableName, refreshing: Refreshing) -> None:
-    """Raises DefinitionRefused for a schedule that would keep Spark busy with nothing else."""
-    if refreshing.schedule is not None and refreshing.schedule.unit == "SECOND":
-        raise DefinitionRefused(
-            f"The schedule of materialized view {view}: interval time unit can not be second. "
-            f"Write MINUTE, HOUR, DAY or WEEK.",
-            sqlstate="22023",
-        )
 
 
 def _moved(message: str, prefix: int) -> str:

@@ -37,21 +37,30 @@ class History:
     @property
     def last(self) -> Task | None:
         """The last finished task."""
-        return next((task for _, task in reversed(self.tasks) if task.status is not TaskStatus.RUNNING), None)
+        return next((task for _, task in reversed(self.tasks) if task.status.ended), None)
 
     @property
     def last_refresh(self) -> Task | None:
         """The last task that published a version."""
         return next((task for _, task in reversed(self.tasks) if task.version), None)
 
+    @property
+    def unended(self) -> list[Task]:
+        """The tasks that run, or wait."""
+        return [task for _, task in self.tasks if not task.status.ended]
+
+    def task(self, number: int) -> Task | None:
+        """None for one that so many later ones have pushed out."""
+        return next((task for known, task in reversed(self.tasks) if known == number), None)
+
     def begin(self, task: Task) -> int:
-        """Adds a running task; returns its number."""
+        """Adds a task; returns its number."""
         number = self.tasks[-1][0] + 1 if self.tasks else 1
         self.tasks.append((number, task))
         return number
 
     def amend(self, number: int, task: Task) -> None:
-        """More is known of a running task."""
+        """More is known of a task."""
         for place, (known, _) in enumerate(self.tasks):
             if known == number:
                 self.tasks[place] = number, task

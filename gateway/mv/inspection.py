@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.drift import Drift, drift
+from gateway.mv.fence import Fence
 from gateway.mv.model import Followed, MaterializedView, base_key
 from gateway.mv.observation import Look, Observer
 from gateway.mv.relations import Relations, definition_reads
@@ -61,6 +62,7 @@ class Inspector:
         catalog: Catalog,
         relations: Relations,
         observer: Observer,
+        fence: Fence,
         probe_seconds: float,
         clock: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -68,6 +70,7 @@ class Inspector:
         self._catalog = catalog
         self._relations = relations
         self._observer = observer
+        self._fence = fence
         self._probe_seconds = probe_seconds
         self._clock = clock
         self._now_ms = now_ms
@@ -220,7 +223,7 @@ class Inspector:
         """With each look at base tables, one at the view itself: another gateway or a person may have changed it."""
         if looks:
             try:
-                await asyncio.gather(self._catalog.check_fence(), self._catalog.verify(entry))
+                await asyncio.gather(self._fence.check(), self._catalog.verify(entry))
             except FreshgateError as error:
                 log.warning("cannot tell which version of %s is shown: %s", entry.view.name, error)
 

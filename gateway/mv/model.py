@@ -193,10 +193,16 @@ class Kept:
 
 
 class TaskStatus(StrEnum):
+    PENDING = "PENDING"
+    """It waits for another task of the view, or for a session."""
     RUNNING = "RUNNING"
     SUCCESS = "SUCCESS"
     FAILED = "FAILED"
     CANCELED = "CANCELED"
+
+    @property
+    def ended(self) -> bool:
+        return self not in {TaskStatus.PENDING, TaskStatus.RUNNING}
 
 
 class RefreshMode(StrEnum):
@@ -209,14 +215,25 @@ class RefreshMode(StrEnum):
     """Nothing: the view was fresh, or what was noted had changed nothing."""
 
 
+class TriggerMode(StrEnum):
+    """What started a task: Doris' words, and READ."""
+
+    MANUAL = "MANUAL"
+    """A statement."""
+    SYSTEM = "SYSTEM"
+    """The view's schedule."""
+    COMMIT = "COMMIT"
+    """A change of what an ON COMMIT view reads."""
+    READ = "READ"
+    """A query of a stale view, or of one above it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a refresh runs: MANUAL (a statement) or SYSTEM (a read), by whom, and what it was asked to do."""
+    """Why a refresh runs, by whom, and what it was asked to do."""
 
-    trigger: str
+    trigger: TriggerMode
     user: str
-    task_id: int | None = None
-    """Of a task that was announced before it begins."""
     partitions: tuple[str, ...] = ()
     complete: bool = False
     """Recompute everything, stale or not."""
@@ -240,13 +257,19 @@ class Task:
     cause: Cause
     reason: str
     created_at: int
-    status: TaskStatus = TaskStatus.RUNNING
+    status: TaskStatus = TaskStatus.PENDING
     mode: RefreshMode = RefreshMode.COMPLETE
+    started_at: int = 0
+    """When it was its turn."""
     finished_at: int = 0
     version: int = NEVER_BUILT
     error: str = ""
     partitions: tuple[str, ...] = ()
-    """Names of those that were to be recomputed, in the mode PARTIAL."""
+    """Names of those that were to be recomputed, in the mode PARTIAL, in the order in which they are."""
+    completed: int = 0
+    """How many of them were written. Those of a task that failed are nobody's."""
+    rows: int | None = None
+    """How many rows it wrote; None where that is not known (yet)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +311,8 @@ class MaterializedView:
     """Number of the last noted write that the catalog has stored."""
     versions_reserved: int
     """No version with this number or a greater one was ever begun."""
+    paused: bool = False
+    """Its job is: neither schedule nor base tables refresh it."""
 
     def published(self, version: Version, mark: int, reserved: int) -> MaterializedView:
         return replace(self, current=version, mark=mark, versions_reserved=reserved)

@@ -24,6 +24,8 @@ class Step:
 
     sql: str
     purpose: str
+    partitions: int = 0
+    """How many partitions it writes, where they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def plan_refresh(
             window(view),
         )
         part = f", part {number} of {len(batches)}" if len(batches) > 1 else ""
-        write.append(Step(rows, f"write version {version}{part}"))
+        write.append(Step(rows, f"write version {version}{part}", 0 if batch.all_but else len(batch.keys)))
     mode = RefreshMode.COMPLETE if chosen.everything else RefreshMode.PARTIAL
     return RefreshPlan(view, version, mode, reason, chosen, left, tuple(write))
 
@@ -107,7 +109,7 @@ def _batches(view: MaterializedView, chosen: Selection, known: frozenset[Partiti
         if chosen.all_but or chosen.keys:
             yield chosen
         return
-    keys = iter(sorted(known - chosen.keys if chosen.all_but else chosen.keys, key=_order))
+    keys = iter(sorted(known - chosen.keys if chosen.all_but else chosen.keys, key=in_order))
     while batch := frozenset(islice(keys, size)):
         yield Selection(batch, all_but=False)
     if chosen.all_but:
@@ -115,7 +117,8 @@ def _batches(view: MaterializedView, chosen: Selection, known: frozenset[Partiti
         yield Selection(known | chosen.keys)
 
 
-def _order(key: PartitionKey) -> tuple[bool, str]:
+def in_order(key: PartitionKey) -> tuple[bool, str]:
+    """Sorts partitions as they are written."""
     return key is not None, key or ""
 
 

@@ -27,6 +27,7 @@ from gateway.mv.model import (
     Schema,
     Task,
     TaskStatus,
+    TriggerMode,
     Version,
     Watermark,
 )
@@ -105,6 +106,11 @@ def write_name(name: TableName) -> dict[str, str]:
     return _text("view", _name(name))
 
 
+def write_job(*, paused: bool) -> dict[str, str]:
+    """What PAUSE and RESUME store."""
+    return _text("job", "PAUSED" if paused else "RUNNING")
+
+
 def write_move(name: TableName, version: int) -> dict[str, str]:
     """Tells, while ALTER gives the storage another name, which one, and the version to show there."""
     return _text("moving_to", json.dumps([_name(name), version]))
@@ -150,6 +156,7 @@ def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
         number, record = json.loads(_required(properties, f"task.{place}"))
         cause = record.pop("cause")
         cause["partitions"] = tuple(cause["partitions"])
+        cause["trigger"] = TriggerMode(cause["trigger"])
         said = {"status": TaskStatus(record["status"]), "mode": RefreshMode(record["mode"])}
         task = Task(
             **{**record, **said, "partitions": tuple(record.get("partitions", ()))},
@@ -300,6 +307,7 @@ def read_view(
             current=read_version(properties, current),
             mark=int(_required(properties, "mark")),
             versions_reserved=int(_required(properties, "versions_reserved")),
+            paused=_optional(properties, "job", "RUNNING") == "PAUSED",
         )
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableProperties(f"The table properties of {storage} are damaged ({error}).") from error

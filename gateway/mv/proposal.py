@@ -13,13 +13,13 @@ from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import stored_partitions
 from gateway.mv.model import Cause, Contents, MaterializedView
 from gateway.mv.partitions import Partition, of_key
-from gateway.mv.planner import RefreshPlan, plan_publish, plan_refresh, window_of_column, window_of_key
+from gateway.mv.planner import RefreshPlan, in_order, plan_publish, plan_refresh, window_of_column, window_of_key
 from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.snapshot import PartitionValues, Snapshot
+from gateway.mv.surroundings import in_time_zone
 from sql import maintenance, view_properties
 from sql.maintenance import PartitionKey, Selection
 
-TIME_ZONE = "spark.sql.session.timeZone"
 NAMED_MIN = 200
 """Partitions that a public view names, from which on it is worth to look how long its text becomes."""
 KEYS_TOGETHER = 2_000
@@ -64,7 +64,7 @@ class Proposal:
     def partitions(self) -> tuple[str, ...]:
         """The names of the partitions that are recomputed; empty where all are, or all but some."""
         chosen = self.plan.chosen if self.plan else Selection()
-        return () if chosen.all_but else tuple(sorted(of_key(self.view, key).name for key in chosen.keys))
+        return () if chosen.all_but else tuple(of_key(self.view, key).name for key in sorted(chosen.keys, key=in_order))
 
 
 class Proposer:
@@ -214,19 +214,6 @@ class Proposer:
             answer = await session.run(maintenance.keys_without(some, condition))
             left.update(row[0] for row in answer.rows)
         return frozenset(left)
-
-
-@asynccontextmanager
-async def in_time_zone(session: SqlSession, time_zone: str) -> AsyncIterator[None]:
-    """In that time zone, where one is given: what partition a moment lies in depends on it."""
-    if not time_zone:
-        yield
-        return
-    await session.run(f"SET {TIME_ZONE}={time_zone}")
-    try:
-        yield
-    finally:
-        await session.run(f"RESET {TIME_ZONE}")
 
 
 def _unsynced(found: Drift, touched: bool, writer: int) -> frozenset[str]:

@@ -7,7 +7,8 @@ Each is a list of columns and rows that is spliced into the query as an inline t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -48,10 +49,13 @@ class BadArguments(FreshgateError):
 class CatalogTables:
     """Reads the catalog for queries."""
 
-    def __init__(self, catalog: Catalog, schemas: Schemas, measures: Measures) -> None:
+    def __init__(
+        self, catalog: Catalog, schemas: Schemas, measures: Measures, next_run: Callable[[str], int | None]
+    ) -> None:
         self._catalog = catalog
         self._schemas = schemas
         self._measures = measures
+        self._next_run = next_run
 
     async def function(self, name: str, arguments: Mapping[str, str]) -> Table:
         """mv_infos("database"="…"), jobs("type"="mv"), tasks("type"="mv"). Raises BadArguments."""
@@ -173,7 +177,9 @@ class CatalogTables:
             last_refresh.finished_at - last_refresh.created_at if last_refresh else None,
             last.status.value if last else None,
             last.error or None if last else None,
-            sum(task.status is TaskStatus.RUNNING for _, task in history.tasks) > 0,
+            any(task.status is TaskStatus.RUNNING for task in history.unended),
+            "PAUSED" if view.paused else "RUNNING",
+            _moment(next_run) if (next_run := self._next_run(view.id)) is not None else None,
             _moment(view.created_at),
             view.query,
             str(view.storage),
@@ -231,17 +237,14 @@ def _job(view: MaterializedView) -> tuple[Value, ...]:
         view.name.database,
         "RECURRING" if scheduled else "MANUAL",
         create_text.recurring_strategy(view.clauses),
-        "RUNNING",
+        "PAUSED" if view.paused else "RUNNING",
         _text_moment(view.created_at),
     )
 
 
 def _task(view: MaterializedView, task: Task) -> tuple[Value, ...]:
-    done = task.status is TaskStatus.SUCCESS
     names = task.partitions or ((view.name.table,) if task.mode is not RefreshMode.NOT_REFRESH else ())
-    needed = len(names)
-    finished = needed if done else 0
-    everything = f"[{','.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]"
+    finished = names if task.status is TaskStatus.SUCCESS else names[: task.completed]
     partitions = ",".join(f'"{name}"' for name in task.cause.partitions)
     complete = str(task.cause.complete).lower()
     return (
@@ -255,18 +258,23 @@ def _task(view: MaterializedView, task: Task) -> tuple[Value, ...]:
         task.status.value,
         task.error or NULL_TEXT,
         _text_moment(task.created_at),
-        _text_moment(task.created_at),
+        _text_moment(task.started_at) if task.started_at else NULL_TEXT,
         _text_moment(task.finished_at) if task.finished_at else NULL_TEXT,
-        str(task.finished_at - task.created_at) if task.finished_at else NULL_TEXT,
+        str(task.finished_at - (task.started_at or task.created_at)) if task.finished_at else NULL_TEXT,
         f'{{"triggerMode":"{task.cause.trigger}","partitions":[{partitions}],"isComplete":{complete}}}',
         task.mode.value,
-        everything if needed else NULL_TEXT,
-        everything if finished else NULL_TEXT,
-        f"{100 * finished / needed:.2f}% ({finished}/{needed})" if needed else NULL_TEXT,
+        _names(names),
+        _names(finished),
+        f"{100 * len(finished) / len(names):.2f}% ({len(finished)}/{len(names)})" if names else NULL_TEXT,
         NULL_TEXT,
         task.cause.user,
         task.reason,
+        NULL_TEXT if task.rows is None else str(task.rows),
     )
+
+
+def _names(names: Sequence[str]) -> str:
+    return f"[{','.join(json.dumps(name, ensure_ascii=False) for name in names)}]" if names else NULL_TEXT
 
 
 def _moment(milliseconds: int) -> str:
@@ -303,8 +311,8 @@ TASKS = (
     *_strings("TaskId", "JobId", "JobName", "MvId", "MvName", "MvDatabaseId", "MvDatabaseName", "Status", "ErrorMsg"),
     *_strings("CreateTime", "StartTime", "FinishTime", "DurationMs", "TaskContext", "RefreshMode"),
     *_strings("NeedRefreshPartitions", "CompletedPartitions", "Progress", "LastQueryId"),
-    # Ours: who caused it, and why it computed what it did.
-    *_strings("TriggeredBy", "Reason"),
+    # Ours: who or what caused it, why it computed what it did, and how many rows it wrote.
+    *_strings("TriggeredBy", "Reason", "RowCount"),
 )
 INFORMATION_SCHEMA = (
     ("table_catalog", "STRING"),
@@ -337,6 +345,8 @@ MATERIALIZED_VIEWS = (
     ("last_refresh_ms", "BIGINT"),
     *_strings("last_task_status", "last_task_error"),
     ("is_refreshing", "BOOLEAN"),
+    ("job_status", "STRING"),
+    ("next_refresh_time", "TIMESTAMP"),
     ("created_at", "TIMESTAMP"),
     *_strings("definition", "storage_table"),
 )

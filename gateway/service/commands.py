@@ -10,14 +10,17 @@ from gateway.errors import FreshgateError, NoSuchView
 from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Caller, Creation
-from gateway.mv.executor import Executor, Report
+from gateway.mv.executor import Executor
 from gateway.mv.inspection import Inspector
-from gateway.mv.model import Cause, Freshness, MaterializedView
+from gateway.mv.jobs import Jobs
+from gateway.mv.model import Cause, Freshness, MaterializedView, TriggerMode
 from gateway.mv.partitions import Partition, partition
 from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.proposal import Proposal, Proposer, Standing, view_bases
 from gateway.mv.rights import Rights
+from gateway.mv.runs import Report
 from gateway.mv.schemas import Schemas
+from gateway.mv.tasks import Tasks
 from gateway.mv.versions import Versions
 from gateway.service import info
 from gateway.service.operation import NO_ROWS, Result
@@ -28,6 +31,7 @@ from sql.names import TableName
 from sql.statement import (
     AlterMaterializedView,
     Analyze,
+    CancelTask,
     Clauses,
     Command,
     CreateMaterializedView,
@@ -36,6 +40,7 @@ from sql.statement import (
     Explain,
     Method,
     Parts,
+    PauseJob,
     RefreshMaterializedView,
     ShowCreate,
     ShowMaterializedViews,
@@ -60,6 +65,8 @@ class Commands:
         creation: Creation,
         alteration: Alteration,
         executor: Executor,
+        tasks: Tasks,
+        jobs: Jobs,
         inspector: Inspector,
         proposer: Proposer,
         versions: Versions,
@@ -71,6 +78,8 @@ class Commands:
         self._creation = creation
         self._alteration = alteration
         self._executor = executor
+        self._tasks = tasks
+        self._jobs = jobs
         self._inspector = inspector
         self._proposer = proposer
         self._versions = versions
@@ -90,6 +99,16 @@ class Commands:
                 return NO_ROWS
             case RefreshMaterializedView():
                 return await self._refresh(command, session, report)
+            case PauseJob(name, paused):
+                view = await self._view(name, session)
+                self._rights.check(session.user, view, "pause its job" if paused else "resume its job")
+                await self._jobs.pause(self._catalog.entry(view.id), paused=paused)
+                return NO_ROWS
+            case CancelTask(name, task):
+                view = await self._view(name, session)
+                self._rights.check(session.user, view, "cancel its tasks")
+                await self._tasks.cancel(view.id, task, session.user)
+                return NO_ROWS
             case ShowMaterializedViews():
                 return await self._show(command, session)
             case ShowCreate(name):
@@ -163,11 +182,12 @@ class Commands:
             await self._check_partitions(view, command.partitions)
         cause = _cause(command, session.user)
         if not command.with_data:
+            await self._tasks.stop(view.id)
             await self._executor.empty(view.id, cause)
             return NO_ROWS
         if not command.wait:
-            return Result((Column("TaskId", Type.BIGINT),), [(self._executor.begin_refresh(view.id, cause),)])
-        await self._executor.refresh(view.id, cause, report)
+            return Result((Column("TaskId", Type.BIGINT),), [(await self._tasks.begin(view.id, cause),)])
+        await self._tasks.refresh(view.id, cause, report)
         return NO_ROWS
 
     async def _check_partitions(self, view: MaterializedView, names: Iterable[str]) -> None:
@@ -263,7 +283,7 @@ class Commands:
 
 def _cause(statement: RefreshMaterializedView, user: str) -> Cause:
     complete = statement.method is not Method.AUTO
-    return Cause("MANUAL", user, partitions=statement.partitions, complete=complete)
+    return Cause(TriggerMode.MANUAL, user, partitions=statement.partitions, complete=complete)
 
 
 def _partitions_said(clauses: Clauses) -> str:

@@ -17,11 +17,13 @@ from gateway.errors import NotAllowed, RefreshFailed, SyntaxRefused
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Write
 from gateway.mv.damage import damaged
-from gateway.mv.executor import BaseTableMissing, Executor, Report
-from gateway.mv.model import Cause
+from gateway.mv.executor import BaseTableMissing
+from gateway.mv.model import Cause, TriggerMode
 from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
+from gateway.mv.runs import Report
 from gateway.mv.schemas import Schemas
+from gateway.mv.tasks import Tasks
 from gateway.service import staleness
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
@@ -166,7 +168,7 @@ class Router:
         catalog: Catalog,
         relations: Relations,
         schemas: Schemas,
-        executor: Executor,
+        tasks: Tasks,
         stale_reads: staleness.StaleReads,
         version_reads: VersionReads,
         readers: Readers,
@@ -178,7 +180,7 @@ class Router:
         self._catalog = catalog
         self._relations = relations
         self._schemas = schemas
-        self._executor = executor
+        self._tasks = tasks
         self._version_reads = version_reads
         self._readers = readers
         self._commands = commands
@@ -329,11 +331,11 @@ class Router:
 
     async def _look_first(self, reading: _Reading, report: Report) -> None:
         for unchanged in await self._stale_reads.look(reading.unpinned):
-            self._executor.note_unchanged(unchanged, Cause("SYSTEM", reading.session.user))
+            self._tasks.note_unchanged(unchanged, Cause(TriggerMode.READ, reading.session.user))
         await self._make_fresh(reading, self._wanted(reading), report)
 
     async def _make_fresh(self, reading: _Reading, wanted: staleness.Wanted, report: Report) -> None:
-        cause = Cause("SYSTEM", reading.session.user)
+        cause = Cause(TriggerMode.READ, reading.session.user)
         # A view that only may be read must not fail the statement when it cannot be refreshed.
         survived = RefreshFailed if reading.composed else BaseTableMissing
         await asyncio.gather(*(self._make_one_fresh(view, cause, survived, report) for view in wanted.fresh))
@@ -343,11 +345,11 @@ class Router:
         await self._depart(reading)
 
     async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
-        if (known := self._executor.known_gone(view_id)) is not None:
+        if (known := self._tasks.known_gone(view_id)) is not None:
             report(f"Warning: serving the stored rows. {known}")
             return
         try:
-            await self._executor.make_fresh(view_id, cause, report)
+            await self._tasks.make_fresh(view_id, cause, report)
         except survived as error:
             entry = self._catalog.find(view_id)
             if entry is not None and not entry.view.built and survived is BaseTableMissing:

@@ -20,6 +20,7 @@ from gateway.mv.model import (
     Schema,
     Task,
     TaskStatus,
+    TriggerMode,
     Version,
     Watermark,
 )
@@ -104,7 +105,7 @@ schemas = st.builds(Schema, texts, st.lists(st.tuples(words, texts), max_size=3)
 tasks = st.builds(
     Task,
     id=counts,
-    cause=st.builds(Cause, words, texts, st.none() | counts, columns, st.booleans()),
+    cause=st.builds(Cause, st.sampled_from(TriggerMode), texts, columns, st.booleans()),
     reason=texts,
     created_at=counts,
     status=st.sampled_from([TaskStatus.FAILED, TaskStatus.CANCELED, TaskStatus.SUCCESS]),
@@ -222,7 +223,7 @@ def test_a_move_and_damaged_tasks(task: Task, name: TableName, version: int) -> 
 
 
 def test_a_task_of_a_version_that_was_never_published_has_failed() -> None:
-    task = Task(1, Cause("MANUAL", "me"), "why", 5, TaskStatus.SUCCESS, version=7)
+    task = Task(1, Cause(TriggerMode.MANUAL, "me"), "why", 5, TaskStatus.SUCCESS, version=7)
     stored = properties.write_tasks([(1, task)])
     assert History.of_stored(stored, current=7).last == task
     cut_off = History.of_stored(stored, current=6).last

@@ -97,8 +97,8 @@ def test_grace(properties: dict[str, str], seconds: float) -> None:
     [
         ({}, None, WhenStale.REFRESH),
         ({}, Trigger.MANUAL, WhenStale.SERVE),
-        ({}, Trigger.SCHEDULE, WhenStale.REFRESH),
-        ({}, Trigger.COMMIT, WhenStale.REFRESH),
+        ({}, Trigger.SCHEDULE, WhenStale.SERVE),
+        ({}, Trigger.COMMIT, WhenStale.SERVE),
         ({"when_stale": "FAIL"}, Trigger.MANUAL, WhenStale.FAIL),
         ({"when_stale": "inline"}, None, WhenStale.INLINE),
         ({"when_stale": "damaged"}, Trigger.MANUAL, WhenStale.SERVE),

@@ -231,6 +231,12 @@ SHOW CREATE MATERIALIZED VIEW db.mv;
 SHOW CREATE MATERIALIZED VIEW;
 --> SyntaxProblem expected the view's name, found the end of the statement (line 1, column 30)
 PAUSE MATERIALIZED VIEW JOB ON mv1;
---> SyntaxProblem jobs are not run by this version
-CANCEL MATERIALIZED VIEW TASK 12345 ON mv1;
---> SyntaxProblem jobs are not run by this version
+--> PauseJob name=mv1 paused=True
+RESUME MATERIALIZED VIEW JOB ON db.mv1;
+--> PauseJob name=db.mv1
+RESUME MATERIALIZED VIEW mv1;
+--> SyntaxProblem expected JOB ON, found mv1 (line 1, column 26)
+CANCEL MATERIALIZED VIEW TASK 1795284000123456 ON mv1;
+--> CancelTask name=mv1 task=1795284000123456
+CANCEL MATERIALIZED VIEW TASK x ON mv1;
+--> SyntaxProblem expected the task's id after TASK, a whole number from 1 to 9223372036854775807, found x (line 1, column 31)

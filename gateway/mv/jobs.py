@@ -1,0 +1,115 @@
+"""Refresh jobs: the standing order of each view, when it runs next, and whether it is paused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import tzinfo
+
+from gateway.errors import DefinitionRefused
+from gateway.mv import properties as stored
+from gateway.mv import schedule
+from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.fence import Fence
+from gateway.mv.model import TriggerMode
+from gateway.mv.ports import Metastore
+from gateway.mv.schedule import UnknownSchedule
+from sql import maintenance
+from sql.names import TableName
+from sql.statement import Refreshing, Schedule, Trigger
+
+
+class Jobs:
+    """Of all views."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        metastore: Metastore,
+        fence: Fence,
+        zone: tzinfo,
+        *,
+        allow_seconds: bool,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._catalog = catalog
+        self._metastore = metastore
+        self._fence = fence
+        self._zone = zone
+        self._allow_seconds = allow_seconds
+        self._now_ms = now_ms
+        self._ran: dict[str, int] = {}
+        """When each schedule was served last, where that was since the start."""
+        self._due: dict[str, tuple[Schedule, int, int | None]] = {}
+        """What the schedule was, from when on its next moment was asked for, and that moment."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Told that a job may run sooner than was thought."""
+
+    def check(self, view: TableName, refreshing: Refreshing) -> None:
+        """Raises DefinitionRefused for a schedule that cannot be run, or would keep Spark busy with nothing else."""
+        said = refreshing.schedule
+        if said is None:
+            return
+        if said.unit == "SECOND" and not self._allow_seconds:
+            raise DefinitionRefused(
+                f"The schedule of materialized view {view}: interval time unit can not be second. "
+                f"Write MINUTE, HOUR, DAY or WEEK, or set jobs.allow_second_schedules.",
+                sqlstate="22023",
+            )
+        try:
+            schedule.check(said, self._zone)
+        except UnknownSchedule as error:
+            raise DefinitionRefused(
+                f"The schedule of materialized view {view}: {error}. Write for example EVERY 1 HOUR, or "
+                f"CRON '0 4 * * *' for each day at four.",
+                sqlstate="22023",
+            ) from error
+
+    def next_run(self, view_id: str) -> int | None:
+        """When the view's schedule starts the next task: milliseconds since the epoch, past where it is due. None
+        where no schedule refreshes it, or it is paused."""
+        entry = self._catalog.find(view_id)
+        said = entry.view.clauses.refreshing.schedule if entry and not entry.view.paused else None
+        if entry is None or said is None:
+            return None
+        last = self._last(entry)
+        known = self._due.get(view_id)
+        if known is None or known[:2] != (said, last):
+            due = schedule.next_run(said, entry.view.created_at, last, self._zone)
+            known = self._due[view_id] = said, last, due
+        return known[2]
+
+    def _last(self, entry: Entry) -> int:
+        """When the schedule was served last: then the view was refreshed, or made, or it was told to go on."""
+        last = self._ran.get(entry.view.id)
+        if last is None:
+            tasks = (task for _, task in entry.history.tasks if task.cause.trigger is TriggerMode.SYSTEM)
+            last = max((task.created_at for task in tasks), default=entry.view.created_at)
+        # The clock was set back: what it showed before must not keep the job from running.
+        return min(last, self._now_ms())
+
+    def served(self, view_id: str) -> None:
+        """A task was started for the schedule, or it was changed: moments up to now are past."""
+        self._ran[view_id] = self._now_ms()
+        self.on_change()
+
+    def forget_dropped(self) -> None:
+        """Keeps nothing of views that are no more."""
+        for view_id in [each for each in {*self._ran, *self._due} if self._catalog.find(each) is None]:
+            self._ran.pop(view_id, None)
+            self._due.pop(view_id, None)
+
+    async def pause(self, entry: Entry, *, paused: bool) -> None:
+        """PAUSE and RESUME. What was missed meanwhile is not made up for. Raises what the metastore raises."""
+        await self._fence.check()
+        async with entry.lock:
+            await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_job(paused=paused)))
+            entry.view = replace(entry.view, paused=paused)
+        self.served(entry.view.id)
+
+
+def is_automatic(entry: Entry, trigger: Trigger) -> bool:
+    """Whether the view is there to be refreshed by that trigger now."""
+    view = entry.view
+    return entry.visible and not view.paused and view.clauses.refreshing.trigger is trigger

@@ -1,0 +1,143 @@
+"""Refreshes that nobody waits for: by schedule, and when what an ON COMMIT view reads has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.fence import Fence
+from gateway.mv.inspection import Inspector
+from gateway.mv.jobs import Jobs, is_automatic
+from gateway.mv.model import Cause, TriggerMode
+from gateway.mv.tasks import Tasks
+from sql import create_text
+from sql.statement import Method, Trigger
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_SECONDS = 30.0
+"""The clock may be set while the scheduler sleeps."""
+
+
+class Scheduler:
+    """Starts tasks; `tasks` says whether one more is needed."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        jobs: Jobs,
+        tasks: Tasks,
+        inspector: Inspector,
+        fence: Fence,
+        watch_seconds: float,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._catalog = catalog
+        self._jobs = jobs
+        self._tasks = tasks
+        self._inspector = inspector
+        self._fence = fence
+        self._watch_seconds = watch_seconds
+        self._now_ms = now_ms
+        self._woken = asyncio.Event()
+        self._loops: list[asyncio.Task[None]] = []
+        self._revision = -1
+        jobs.on_change = self._woken.set
+        catalog.on_stale = self.changed
+
+    def start(self) -> None:
+        """Begins with what was missed while no gateway ran."""
+        for entry in self._of(Trigger.COMMIT):
+            if entry.view.built and self._catalog.is_stale(entry.view.id):
+                self._trigger(entry, TriggerMode.COMMIT, "changes before the start")
+        self._loops = [asyncio.create_task(self._keep_schedules(), name="schedules")]
+        if self._watch_seconds:
+            self._loops.append(asyncio.create_task(self._watch(), name="watch"))
+
+    async def stop(self) -> None:
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+
+    # --- schedules ---------------------------------------------------------------------------------
+
+    async def _keep_schedules(self) -> None:
+        while True:
+            self._woken.clear()
+            pause = self.run_due()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), pause)
+
+    def run_due(self) -> float:
+        """Starts what is due; returns in how many seconds something may be next. Of several missed moments of one
+        schedule one task is made."""
+        now = self._now_ms()
+        pause = LOOK_AGAIN_SECONDS
+        if self._revision != self._catalog.revision:
+            self._revision = self._catalog.revision
+            self._jobs.forget_dropped()
+        for entry in self._of(Trigger.SCHEDULE):
+            due = self._jobs.next_run(entry.view.id)
+            if due is not None and due <= now:
+                self._jobs.served(entry.view.id)
+                self._trigger(entry, TriggerMode.SYSTEM, create_text.recurring_strategy(entry.view.clauses))
+                due = self._jobs.next_run(entry.view.id)
+            if due is not None:
+                pause = min(pause, max(0.0, (due - now) / 1000))
+        return pause
+
+    # --- changes -----------------------------------------------------------------------------------
+
+    def changed(self, view_ids: Iterable[str], what: str) -> None:
+        """What these views read has changed. An ON COMMIT view is refreshed; a view of which nothing says when is on
+        the way to those above it, as reads make it fresh first."""
+        pending, seen = list(view_ids), set[str]()
+        while pending:
+            view_id = pending.pop()
+            entry = self._catalog.find(view_id)
+            if entry is None or view_id in seen:
+                continue
+            seen.add(view_id)
+            if is_automatic(entry, Trigger.COMMIT):
+                self._trigger(entry, TriggerMode.COMMIT, what)
+            elif entry.view.clauses.refreshing.trigger is None:
+                pending += self._catalog.above(view_id)
+
+    def published(self, view_id: str) -> None:
+        """Those above a view with a new version follow."""
+        entry = self._catalog.find(view_id)
+        if entry is not None:
+            self.changed(self._catalog.above(view_id), str(entry.view.name))
+
+    async def _watch(self) -> None:
+        """Looks for changes that were made past the gateway."""
+        while True:
+            await asyncio.sleep(self._watch_seconds)
+            await self.look(time.monotonic() - self._watch_seconds)
+
+    async def look(self, not_before: float) -> None:
+        """Refreshes the ON COMMIT views that are stale by looks which began at `not_before` (monotonic) or later."""
+        watched = [entry for entry in self._of(Trigger.COMMIT) if entry.view.built]
+        await self._inspector.check([entry.view.id for entry in watched], not_before)
+        for entry in watched:
+            if self._catalog.is_stale(entry.view.id):
+                self._trigger(entry, TriggerMode.COMMIT, "a look at its base tables")
+
+    def _of(self, trigger: Trigger) -> list[Entry]:
+        return [
+            entry
+            for view in self._catalog.views()
+            if view.clauses.refreshing.trigger is trigger
+            if is_automatic(entry := self._catalog.entry(view.id), trigger)
+        ]
+
+    def _trigger(self, entry: Entry, mode: TriggerMode, what: str) -> None:
+        if self._fence.lost is not None:
+            return
+        complete = entry.view.clauses.refreshing.method not in {None, Method.AUTO}
+        if self._tasks.trigger(entry.view.id, Cause(mode, what, complete=complete)):
+            log.info("A task for %s (%s)", entry.view.name, what)

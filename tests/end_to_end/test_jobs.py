@@ -1,0 +1,255 @@
+"""Refresh jobs and tasks on real Spark: schedules, ON COMMIT, tasks that wait, and what stops them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import pyhive, rows, unclosed
+from databases import NAP, Database
+from processes import Engine, Gateway, wait_until
+from pyhive.exc import OperationalError
+
+SLOW = (
+    "SELECT sum(a) AS s, max(slept) AS slept "
+    "FROM (SELECT a, nap('java.lang.Thread', 'sleep', bigint(abs(a))) AS slept FROM t)"
+)
+"""Takes as many milliseconds as the rows of t say."""
+
+
+@dataclass(frozen=True)
+class Task:
+    id: int
+    status: str
+    trigger: str
+    mode: str
+    by: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """A database at a gateway of its own, whose jobs run."""
+
+    name: str
+    gateway: Gateway
+    cursor: Any
+
+    def run(self, *statements: str) -> None:
+        for statement in statements:
+            rows(self.cursor, statement)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return sorted(rows(self.cursor, sql), key=repr)
+
+    def tasks(self, view: str) -> list[Task]:
+        """Oldest first."""
+        found = rows(
+            self.cursor,
+            'SELECT TaskId, Status, TaskContext, RefreshMode, TriggeredBy, ErrorMsg FROM tasks("type"="mv") '
+            f"WHERE MvName = '{view}' AND MvDatabaseName = '{self.name}' ORDER BY CAST(TaskId AS BIGINT)",
+        )
+        return [Task(int(row[0]), row[1], json.loads(row[2])["triggerMode"], *row[3:]) for row in found]
+
+    def job(self, view: str) -> tuple[str, str, str]:
+        """Type, strategy and status."""
+        (found,) = rows(
+            self.cursor,
+            'SELECT ExecuteType, RecurringStrategy, Status FROM jobs("type"="mv") '
+            f"WHERE MvName = '{view}' AND MvDatabaseName = '{self.name}'",
+        )
+        return found
+
+    def state(self, view: str) -> tuple[str, str | None]:
+        """Freshness, and when the schedule runs next."""
+        (found,) = rows(
+            self.cursor,
+            "SELECT freshness, CAST(next_refresh_time AS STRING) FROM freshgate.materialized_views "
+            f"WHERE name = '{view}' AND database_name = '{self.name}'",
+        )
+        return found
+
+
+PATIENCE = 90.0
+SETTINGS = {
+    "storage.database": "storage_of_jobs",
+    "jobs.allow_second_schedules": "true",
+    "jobs.watch_interval": 1,
+    "staleness.probe_interval": 3600,
+    "refresh.retry_wait": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def served(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    log = tmp_path_factory.mktemp("jobs") / "gateway.log"
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **SETTINGS)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def site(database: Database, served: Gateway) -> Iterator[Site]:
+    with pyhive(served.host, served.port, database=database.name) as cursor:
+        here = Site(database.name, served, cursor)
+        here.run("CREATE TABLE t (a INT) USING parquet", NAP)
+        yield here
+        views = [row[1] for row in rows(cursor, "SHOW MATERIALIZED VIEWS")]
+        for view in views:
+            here.run(f"DROP MATERIALIZED VIEW {view}")
+
+
+def has(site: Site, view: str, expected: list[tuple[Any, ...]]) -> None:
+    """The view comes to show the rows, though no read refreshes it."""
+    wait_until(lambda: site.rows(f"SELECT * FROM {view}") == expected, PATIENCE, f"{view} to show {expected}")
+
+
+def test_the_life_of_a_job(site: Site) -> None:
+    """Create, wait, pause, REFRESH while paused, resume, alter the schedule, drop."""
+    site.run("CREATE MATERIALIZED VIEW m REFRESH AUTO ON SCHEDULE EVERY 1 SECOND AS SELECT count(*) AS n FROM t")
+    assert site.job("m")[0] == "RECURRING"
+    assert site.job("m")[1].startswith("EVERY 1 SECOND")
+    assert site.job("m")[2] == "RUNNING"
+    site.run("INSERT INTO t VALUES (1)")
+    has(site, "m", [(1,)])
+    scheduled = next(task for task in site.tasks("m") if task.trigger == "SYSTEM" and task.mode == "COMPLETE")
+    assert scheduled.status == "SUCCESS"
+    assert scheduled.by.startswith("EVERY 1 SECOND")
+
+    site.run("PAUSE MATERIALIZED VIEW JOB ON m", "INSERT INTO t VALUES (2)")
+    assert site.job("m")[2] == "PAUSED"
+    assert site.state("m") == ("STALE", None)
+    wait_until(lambda: all(task.status == "SUCCESS" for task in site.tasks("m")), PATIENCE, "the last task to end")
+    before = len(site.tasks("m"))
+    assert site.rows("SELECT * FROM m") == [(1,)]
+    site.run("REFRESH MATERIALIZED VIEW m")
+    assert site.rows("SELECT * FROM m") == [(2,)]
+    assert [task.trigger for task in site.tasks("m")][before:] == ["MANUAL"]
+
+    site.run("INSERT INTO t VALUES (3)", "RESUME MATERIALIZED VIEW JOB ON m")
+    assert site.job("m")[2] == "RUNNING"
+    has(site, "m", [(3,)])
+
+    site.run("ALTER MATERIALIZED VIEW m REFRESH COMPLETE ON SCHEDULE EVERY 1 DAY STARTS '2030-01-31 04:00:00'")
+    assert site.job("m") == ("RECURRING", "EVERY 1 DAY STARTS 2030-01-31 04:00:00", "RUNNING")
+    assert site.state("m")[1] == "2030-01-31 04:00:00"
+    site.run("ALTER MATERIALIZED VIEW m REFRESH ON MANUAL")
+    assert site.job("m") == ("MANUAL", "MANUAL TRIGGER", "RUNNING")
+    site.run("DROP MATERIALIZED VIEW m")
+    assert rows(site.cursor, f'SELECT * FROM jobs("type"="mv") WHERE MvDatabaseName = \'{site.name}\'') == []
+
+
+def test_on_commit_follows_writes_and_views_below(site: Site) -> None:
+    site.run(
+        "CREATE MATERIALIZED VIEW low REFRESH ON COMMIT AS SELECT count(*) AS n FROM t",
+        "CREATE MATERIALIZED VIEW plain AS SELECT n FROM low",
+        "CREATE MATERIALIZED VIEW top REFRESH ON COMMIT AS SELECT n + 1 AS n FROM plain",
+        "INSERT INTO t VALUES (1)",
+    )
+    has(site, "top", [(2,)])
+    assert site.rows("SELECT * FROM low") == [(1,)]
+    assert {task.trigger for task in site.tasks("low")} == {"MANUAL", "COMMIT"}
+    assert site.tasks("low")[-1].by == f"{site.name}.t"
+    assert site.tasks("top")[-1].by == f"{site.name}.low"
+    site.run("PAUSE MATERIALIZED VIEW JOB ON low", "INSERT INTO t VALUES (2)")
+    assert site.state("low")[0] == "STALE"
+    site.run("REFRESH MATERIALIZED VIEW low")
+    has(site, "top", [(3,)])
+
+
+def test_changes_past_the_gateway_are_noticed_in_the_background(site: Site, direct: Any) -> None:
+    site.run("CREATE MATERIALIZED VIEW m REFRESH ON COMMIT AS SELECT count(*) AS n FROM t")
+    rows(direct, f"INSERT INTO {site.name}.t VALUES (1)")
+    has(site, "m", [(1,)])
+    assert site.tasks("m")[-1].by == "a look at its base tables"
+
+
+def test_one_automatic_task_waits_and_manual_ones_queue(site: Site) -> None:
+    site.run(f"CREATE MATERIALIZED VIEW m REFRESH COMPLETE ON COMMIT AS {SLOW}", "INSERT INTO t VALUES (4000)")
+    wait_until(lambda: site.tasks("m")[-1].status == "RUNNING", PATIENCE, "the task to run")
+    (running,) = (task for task in site.tasks("m") if task.status == "RUNNING")
+    site.run("INSERT INTO t VALUES (-4000)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
+    ((first,),) = rows(site.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
+    ((second,),) = rows(site.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
+    waiting = [task for task in site.tasks("m") if task.status == "PENDING"]
+    assert [task.trigger for task in waiting] == ["COMMIT", "MANUAL", "MANUAL"]
+    assert [task.id for task in waiting[1:]] == [first, second]
+    site.run(f"CANCEL MATERIALIZED VIEW TASK {first} ON m", f"CANCEL MATERIALIZED VIEW TASK {running.id} ON m")
+    wait_until(lambda: all(task.status not in {"RUNNING", "PENDING"} for task in site.tasks("m")), PATIENCE, "the end")
+    ended = {task.id: task for task in site.tasks("m")}
+    assert [ended[each].status for each in (running.id, waiting[0].id, first, second)] == [
+        *("CANCELED", "SUCCESS", "CANCELED", "SUCCESS")
+    ]
+    assert ended[first].error == ended[running.id].error == "cancelled by tester"
+    assert site.rows("SELECT s FROM m") == [(3,)]
+    with pytest.raises(OperationalError, match="no running task"):
+        site.run(f"CANCEL MATERIALIZED VIEW TASK {first} ON m")
+
+
+def test_a_cancelled_task_stops_at_spark_and_its_reader_hears_of_it(site: Site) -> None:
+    site.run(f"CREATE MATERIALIZED VIEW m AS {SLOW}", "INSERT INTO t VALUES (60000)")
+    with unclosed(site.gateway, site.name) as reader, ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(rows, reader, "SELECT s FROM m")
+        wait_until(lambda: site.tasks("m")[-1].status == "RUNNING", PATIENCE, "the task to run")
+        site.run(f"CANCEL MATERIALIZED VIEW TASK {site.tasks('m')[-1].id} ON m")
+        error = str(reading.exception(20))
+    assert "HY008" in error
+    assert "cancelled by tester" in error
+    # Spark has two slots here, and both are free again.
+    site.run("INSERT OVERWRITE t VALUES (1), (2)")
+    assert site.rows("SELECT s FROM m") == [(3,)]
+
+
+def test_a_reader_that_leaves_does_not_stop_what_a_trigger_asked_for(site: Site) -> None:
+    site.run(f"CREATE MATERIALIZED VIEW m AS {SLOW}", "INSERT INTO t VALUES (2000)")
+    ((task,),) = rows(site.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
+    with unclosed(site.gateway, site.name) as reader:
+        reader.execute("SELECT s FROM m", async_=True)
+        reader.cancel()
+    wait_until(lambda: site.tasks("m")[-1].status == "SUCCESS", PATIENCE, "the task to end")
+    assert site.tasks("m")[-1].id == task
+
+
+def test_missed_runs_after_downtime_run_once(database: Database, start_gateway: Any, direct: Any) -> None:
+    first: Gateway = start_gateway(**SETTINGS | {"storage.database": f"s_{database.name}"})
+    with pyhive(first.host, first.port, database=database.name) as cursor:
+        rows(cursor, "CREATE TABLE t (a INT) USING parquet")
+        rows(cursor, "CREATE MATERIALIZED VIEW m REFRESH ON SCHEDULE EVERY 2 SECOND AS SELECT count(*) AS n FROM t")
+        rows(cursor, "CREATE MATERIALIZED VIEW c REFRESH ON COMMIT AS SELECT count(*) AS n FROM t")
+        rows(cursor, "PAUSE MATERIALIZED VIEW JOB ON c")
+    first.kill()
+    rows(direct, f"INSERT INTO {database.name}.t VALUES (1)")
+    again: Gateway = start_gateway(**SETTINGS | {"storage.database": f"s_{database.name}"})
+    with pyhive(again.host, again.port, database=database.name) as cursor:
+        site = Site(database.name, again, cursor)
+        has(site, "m", [(1,)])
+        assert (site.job("m")[2], site.job("c")[2]) == ("RUNNING", "PAUSED")
+        assert site.rows("SELECT * FROM c") == [(0,)]
+        site.run("DROP MATERIALIZED VIEW m", "DROP MATERIALIZED VIEW c")
+
+
+def test_a_refresh_is_tried_again_where_the_error_may_pass(site: Site, tmp_path: Path) -> None:
+    """A row that is written while it fails for want of it."""
+    home = tmp_path / "late"
+    site.run(
+        f"CREATE TABLE late (a INT) USING parquet LOCATION '{home}'",
+        "INSERT INTO late VALUES (1)",
+        "CREATE MATERIALIZED VIEW m REFRESH COMPLETE ON MANUAL AS SELECT sum(a) AS s FROM late",
+    )
+    (file,) = (path for path in home.iterdir() if path.suffix == ".parquet")
+    good = file.read_bytes()
+    file.with_name(f".{file.name}.crc").unlink()
+    file.write_bytes(good[:-4] + b"BAD!")
+    with pytest.raises(OperationalError):
+        site.run("REFRESH MATERIALIZED VIEW m")
+    said = site.gateway.log.read_text(encoding="utf-8")
+    assert said.count(f"The refresh of materialized view {site.name}.m failed") == 3
+    assert site.tasks("m")[-1].status == "FAILED"
+    file.write_bytes(good)
+    site.run("REFRESH MATERIALIZED VIEW m")
+    assert site.tasks("m")[-1].status == "SUCCESS"
