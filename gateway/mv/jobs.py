@@ -76,7 +76,7 @@ class Jobs:
         last = self._last(entry)
         known = self._due.get(view_id)
         if known is None or known[:2] != (said, last):
-            due = schedule.next_run(said, entry.view.created_at, last, self._zone)
+            due = schedule.next_run(said, min(entry.view.created_at, last), last, self._zone)
             known = self._due[view_id] = said, last, due
         return known[2]
 
@@ -86,8 +86,10 @@ class Jobs:
         if last is None:
             tasks = (task for _, task in entry.history.tasks if task.cause.trigger is TriggerMode.SYSTEM)
             last = max((task.created_at for task in tasks), default=entry.view.created_at)
-        # The clock was set back: what it showed before must not keep the job from running.
-        return min(last, self._now_ms())
+        if last > self._now_ms():
+            # The clock was set back: what it showed before must not keep the job from running.
+            last = self._ran[entry.view.id] = self._now_ms()
+        return last
 
     def served(self, view_id: str) -> None:
         """A task was started for the schedule, or it was changed: moments up to now are past."""

@@ -1,0 +1,148 @@
+"""When schedules run: intervals over changes of the clock, and cron expressions of Unix and Quartz."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.mv.schedule import UnknownSchedule, check, next_run
+from sql.statement import Schedule
+
+BERLIN = ZoneInfo("Europe/Berlin")
+"""Its clocks went forward on 2026-03-29, from 2:00 to 3:00, and back on 2026-10-25."""
+
+
+def moment(text: str, zone: ZoneInfo = BERLIN) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=zone).timestamp() * 1000)
+
+
+def runs(schedule: Schedule, after: str, number: int = 3, zone: ZoneInfo = BERLIN) -> list[str | None]:
+    """The next moments, as the zone's clocks show them; None at the end of a schedule that ends."""
+    anchor = last = moment(after, zone)
+    found: list[str | None] = []
+    while len(found) < number:
+        due = next_run(schedule, anchor, last, zone)
+        if due is None:
+            return [*found, None]
+        assert due > last
+        found.append(datetime.fromtimestamp(due / 1000, zone).strftime("%Y-%m-%d %H:%M:%S"))
+        last = due
+    return found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "after", "expected"),
+    [
+        (Schedule(10, "MINUTE"), "2026-01-01 00:00:03", ["2026-01-01 00:10:03", "2026-01-01 00:20:03"]),
+        (Schedule(1, "DAY"), "2026-01-01 10:20:30", ["2026-01-02 10:20:30", "2026-01-03 10:20:30"]),
+        (
+            Schedule(10, "HOUR", "2026-01-01 04:00:00"),
+            "2026-02-01 00:00:00",
+            ["2026-02-01 10:00:00", "2026-02-01 20:00:00"],
+        ),
+        (
+            Schedule(1, "WEEK", "2030-01-31 04:00:00"),
+            "2026-01-01 00:00:00",
+            ["2030-01-31 04:00:00", "2030-02-07 04:00:00"],
+        ),
+        # A day is a day, be it of 23 or of 25 hours.
+        (
+            Schedule(1, "DAY", "2026-01-01 04:00:00"),
+            "2026-03-28 12:00:00",
+            ["2026-03-29 04:00:00", "2026-03-30 04:00:00"],
+        ),
+        (
+            Schedule(2, "DAY", "2026-10-23 02:30:00"),
+            "2026-10-24 12:00:00",
+            ["2026-10-25 02:30:00", "2026-10-27 02:30:00"],
+        ),
+        (
+            Schedule(12, "HOUR", "2026-03-28 12:00:00"),
+            "2026-03-28 12:00:00",
+            ["2026-03-29 00:00:00", "2026-03-29 13:00:00"],
+        ),
+    ],
+)
+def test_intervals(schedule: Schedule, after: str, expected: list[str]) -> None:
+    assert runs(schedule, after, len(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cron", "expected"),
+    [
+        ("0 4 * * *", ["2026-03-27 04:00:00", "2026-03-28 04:00:00"]),
+        ("*/15 9-17 * * 1-5", ["2026-03-27 09:00:00", "2026-03-27 09:15:00"]),
+        # Unix: either of two restricted days.
+        ("0 4 1 * mon", ["2026-03-30 04:00:00", "2026-04-01 04:00:00", "2026-04-06 04:00:00"]),
+        ("0 0 * * 0", ["2026-03-29 00:00:00", "2026-04-05 00:00:00"]),
+        ("0 0 * * 7", ["2026-03-29 00:00:00", "2026-04-05 00:00:00"]),
+        ("0 0 * * fri-sun", ["2026-03-28 00:00:00", "2026-03-29 00:00:00", "2026-04-03 00:00:00"]),
+        ("0 0 29 2 *", ["2028-02-29 00:00:00", "2032-02-29 00:00:00"]),
+        # A time that the clocks leave out is made up for.
+        ("30 2 29 3 *", ["2026-03-29 03:30:00", "2027-03-29 02:30:00"]),
+        # Quartz: seconds first, Sunday is 1.
+        ("0 0 4 ? * MON-FRI", ["2026-03-27 04:00:00", "2026-03-30 04:00:00"]),
+        ("0 0 4 ? * 1", ["2026-03-29 04:00:00", "2026-04-05 04:00:00"]),
+        ("0 0 4 L * ?", ["2026-03-31 04:00:00", "2026-04-30 04:00:00"]),
+        ("0 0 4 ? * 6L", ["2026-03-27 04:00:00", "2026-04-24 04:00:00"]),
+        ("0 0 4 ? * 6#3", ["2026-04-17 04:00:00", "2026-05-15 04:00:00"]),
+        ("30 0/20 * * * ?", ["2026-03-27 00:00:30", "2026-03-27 00:20:30", "2026-03-27 00:40:30"]),
+        ("0 0 0 1 JAN ? 2027", ["2027-01-01 00:00:00", None]),
+    ],
+)
+def test_cron(cron: str, expected: list[str | None]) -> None:
+    assert runs(Schedule(cron=cron), "2026-03-27 00:00:00", len(expected)) == expected
+
+
+def test_a_time_zone_of_its_own() -> None:
+    tokyo = Schedule(cron="0 4 * * *", time_zone="Asia/Tokyo")
+    assert runs(tokyo, "2026-01-01 00:00:00", 1) == ["2026-01-01 20:00:00"]
+
+
+@pytest.mark.parametrize(
+    ("cron", "reason"),
+    [
+        ("61 * * * *", "not within 0 to 59"),
+        ("* * * * 9", "not a day of the week"),
+        ("0 0 30 2 *", "no moment"),
+        ("0 0 0 1 1 ? 2020", "no moment"),
+        ("0 0 0 15W * ?", "not a number"),
+        ("5-1 * * * *", "not within"),
+        ("*/0 * * * *", "not within"),
+        ("0 0 0 1 * 6#2", "cannot both say the day"),
+        ("* * * * */x", "no number after the /"),
+    ],
+)
+def test_what_is_no_schedule(cron: str, reason: str) -> None:
+    with pytest.raises(UnknownSchedule, match=reason):
+        check(Schedule(cron=cron), BERLIN)
+
+
+@given(
+    st.builds(Schedule, st.integers(1, 100_000), st.sampled_from(["SECOND", "MINUTE", "HOUR", "DAY", "WEEK"])),
+    st.integers(0, 4_000_000_000_000),
+    st.integers(0, 10**12),
+    st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu"]),
+)
+def test_an_interval_never_stands_still(schedule: Schedule, anchor: int, later: int, zone: str) -> None:
+    """The next moment lies after what is past, and no further than the interval, twice for days that are left out."""
+    seconds = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}[schedule.unit or ""]
+    try:
+        due = next_run(schedule, anchor, anchor + later, ZoneInfo(zone))
+    except UnknownSchedule:
+        return
+    assert due is not None
+    assert 0 < due - (anchor + later) <= 2 * 1000 * seconds * (schedule.every or 1) + 3_600_000
+
+
+@given(st.text(alphabet="0123456789*,-/?LW#MONJAN ", max_size=30))
+def test_no_text_breaks_it(text: str) -> None:
+    fields = text.split()
+    if 5 <= len(fields) <= 7:
+        with suppress(UnknownSchedule):
+            check(Schedule(cron=" ".join(fields)), BERLIN)

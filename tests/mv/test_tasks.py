@@ -1,0 +1,460 @@
+"""Queues of tasks and the scheduler: refreshes end when the test says, and the clock is its own.
+
+On real Spark no test can choose what happens while a refresh runs, or what time it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+from views import view_of
+
+from gateway.errors import FreshgateError, NoSuchTask, RefreshFailed, StatementFailed
+from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.executor import Executor
+from gateway.mv.fence import Fence
+from gateway.mv.inspection import Inspector
+from gateway.mv.jobs import Jobs
+from gateway.mv.model import Cause, MaterializedView, TaskStatus, TriggerMode, Version, Watermark
+from gateway.mv.ports import Metastore
+from gateway.mv.runs import Report, Run
+from gateway.mv.scheduler import Scheduler
+from gateway.mv.task_log import TaskLog
+from gateway.mv.tasks import Limits, Tasks
+from sql.names import TableName
+from sql.statement import Clauses, Method, Refreshing, Schedule, Trigger
+
+MANUAL = Cause(TriggerMode.MANUAL, "ann", complete=True)
+READ = Cause(TriggerMode.READ, "bob")
+NO_TRIES = Limits(0, 0, 0)
+BY_READS = Refreshing()
+HOURLY = Refreshing(None, Trigger.SCHEDULE, Schedule(1, "HOUR"))
+ON_COMMIT = Refreshing(None, Trigger.COMMIT)
+HOUR = 3_600_000
+TABLE = TableName("d", "t")
+
+
+class Free:
+    """A fence that nobody else has taken, a metastore that stores nothing, and looks that show nothing new."""
+
+    lost: str | None = None
+
+    def raise_if_lost(self) -> None: ...
+
+    async def check(self, *_: object) -> None: ...
+
+    async def run(self, sql: str) -> Free:
+        return self
+
+    rows = ((0,),)
+
+
+@dataclass
+class Stage:
+    """Refreshes wait for `let`; each takes the next outcome: a version, or an error."""
+
+    outcomes: dict[str, list[FreshgateError | None]] = field(default_factory=dict)
+    began: list[tuple[str, TriggerMode]] = field(default_factory=list)
+    gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+    make_fresh: Any = None
+    on_publish: Any = None
+    log: Any = None
+
+    def let(self, view: str, *outcomes: FreshgateError | None) -> None:
+        """As many more refreshes of the view may end so."""
+        for outcome in outcomes or (None,):
+            self.outcomes.setdefault(view, []).append(outcome)
+            self._gate(view).release()
+
+    def _gate(self, view: str) -> asyncio.Semaphore:
+        return self.gates.setdefault(view, asyncio.Semaphore(0))
+
+    # --- what `Tasks` asks of an executor
+
+    async def make_bases_fresh(self, views: Iterable[str], cause: Cause, report: Report) -> None: ...
+
+    def current(self, view_id: str) -> int:
+        return 1
+
+    async def run(self, run: Run, cause: Cause) -> None:
+        entry = run.entry
+        self.began.append((entry.view.id, cause.trigger))
+        contains = entry.ledger.events
+        await self._gate(entry.view.id).acquire()
+        outcome = self.outcomes[entry.view.id].pop(0)
+        if outcome is not None:
+            raise outcome
+        self.log.succeed(entry, run.number, 2)
+        entry.ledger.publish(contains)
+        self.on_publish(entry.view.id)
+
+
+class World:
+    """Views v, w, … that read d.t; `above` reads v."""
+
+    def __init__(self, limits: Limits = NO_TRIES) -> None:
+        self.now = 1_700_000_000_000
+        free = cast(Any, Free())
+        self.stage = Stage()
+        self.catalog = Catalog(cast(Metastore, free), "s", 1, cast(Fence, free), self.time)
+        self.log = TaskLog(self.catalog, free, free, self.time)
+        self.stage.log = self.log
+        inspector = cast(Inspector, free)
+        self.tasks = Tasks(self.catalog, inspector, cast(Executor, self.stage), self.log, free, limits)
+        self.jobs = Jobs(self.catalog, free, free, ZoneInfo("UTC"), allow_seconds=True, now_ms=self.time)
+        self.scheduler = Scheduler(self.catalog, self.jobs, self.tasks, inspector, free, 0, self.time)
+        self.stage.on_publish = self.scheduler.published
+
+    def time(self) -> int:
+        return self.now
+
+    def add(self, view_id: str, refreshing: Refreshing = BY_READS, reads: Mapping[str, int] | None = None) -> Entry:
+        version = Version.whole(1, 0, 0, Watermark(0, dict(reads or {})))
+        view = replace(
+            view_of(version),
+            id=view_id,
+            name=TableName("d", view_id),
+            tables=frozenset() if reads else frozenset({TABLE}),
+            views=frozenset(reads or {}),
+            clauses=Clauses(refreshing=refreshing),
+            created_at=self.now,
+        )
+        entry = self.catalog.reserve(cast(MaterializedView, view))
+        entry.recorded = True
+        self.catalog.show(entry)
+        return entry
+
+    async def write(self) -> None:
+        """d.t is written through the gateway."""
+        write = self.catalog.writes.begin(frozenset({"insert", "t"}), [TABLE])
+        await self.catalog.begin_write(write)
+        self.catalog.end_write(write)
+
+    def told(self, view_id: str) -> list[tuple[str, str]]:
+        """Trigger and status of each of the view's tasks."""
+        tasks = self.catalog.entry(view_id).history.tasks
+        return [(task.cause.trigger.value, task.status.value) for _, task in tasks]
+
+    def statuses(self, view_id: str) -> list[str]:
+        return [status for _, status in self.told(view_id)]
+
+
+async def settled() -> None:
+    """Everything that can go on without the test has gone on."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    async def in_time() -> None:
+        async with asyncio.timeout(20):
+            await story
+
+    asyncio.run(in_time())
+
+
+def silent(_: str) -> None: ...
+
+
+# --- queues ----------------------------------------------------------------------------------------------
+
+
+def test_manual_tasks_queue_and_one_automatic_task_waits() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v")
+        first = asyncio.create_task(world.tasks.refresh("v", MANUAL, silent))
+        await settled()
+        commit = Cause(TriggerMode.COMMIT, "d.t")
+        assert [world.tasks.trigger("v", commit) for _ in range(3)] == [True, False, False]
+        assert not world.tasks.trigger("v", Cause(TriggerMode.SYSTEM, "EVERY 1 HOUR"))
+        second = asyncio.create_task(world.tasks.refresh("v", MANUAL, silent))
+        third = await world.tasks.begin("v", MANUAL)
+        await settled()
+        assert [trigger for trigger, _ in world.told("v")] == ["MANUAL", "COMMIT", "MANUAL", "MANUAL"]
+        assert len(world.stage.began) == 1
+        # The waiting one begins: of what comes from now on it may know nothing.
+        world.stage.let("v")
+        await first
+        await settled()
+        assert world.tasks.trigger("v", commit)
+        world.stage.let("v", None, None, None, None)
+        await second
+        await settled()
+        triggers = [trigger.value for _, trigger in world.stage.began]
+        assert triggers == ["MANUAL", "COMMIT", "MANUAL", "MANUAL", "COMMIT"]
+        assert world.statuses("v") == ["SUCCESS"] * 5
+        assert third in {task.id for _, task in world.catalog.entry("v").history.tasks}
+
+    play(story())
+
+
+def test_readers_share_a_task() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v")
+        await world.write()
+        readers = [asyncio.create_task(world.tasks.make_fresh("v", READ, silent)) for _ in range(20)]
+        await settled()
+        assert len(world.stage.began) == 1
+        world.stage.let("v")
+        await asyncio.gather(*readers)
+        assert world.statuses("v") == ["SUCCESS"]
+        # What ended before its refresh began is in it; what ends while it runs is not.
+        await world.write()
+        early = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        await settled()
+        await world.write()
+        late = [asyncio.create_task(world.tasks.make_fresh("v", READ, silent)) for _ in range(20)]
+        await settled()
+        world.stage.let("v")
+        await early
+        await settled()
+        assert [reader.done() for reader in late] == [False] * 20
+        world.stage.let("v")
+        await asyncio.gather(*late)
+        assert world.statuses("v") == ["SUCCESS"] * 3
+
+    play(story())
+
+
+def test_a_task_goes_on_for_those_who_are_left() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v")
+        await world.write()
+        leaving, staying = (asyncio.create_task(world.tasks.make_fresh("v", READ, silent)) for _ in range(2))
+        await settled()
+        leaving.cancel()
+        await settled()
+        assert world.statuses("v") == ["PENDING"]
+        world.stage.let("v")
+        await staying
+        # The last one takes it along; a waiting one, too.
+        await world.write()
+        alone = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        await settled()
+        waiting = asyncio.create_task(world.tasks.refresh("v", MANUAL, silent))
+        await settled()
+        for task in (waiting, alone):
+            task.cancel()
+        await settled()
+        assert world.statuses("v") == ["SUCCESS", "CANCELED", "CANCELED"]
+        # What a trigger asked for needs nobody.
+        await world.tasks.begin("v", MANUAL)
+        await settled()
+        reader = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        await settled()
+        reader.cancel()
+        world.stage.let("v")
+        await settled()
+        assert world.statuses("v")[-1] == "SUCCESS"
+
+    play(story())
+
+
+def test_a_cancelled_task_tells_those_who_wait() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v")
+        await world.write()
+        reader = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        await settled()
+        ((_, task),) = world.catalog.entry("v").history.tasks
+        await world.tasks.cancel("v", task.id, "ann")
+        with pytest.raises(RefreshFailed, match="cancelled by ann") as raised:
+            await reader
+        assert raised.value.sqlstate == "HY008"
+        with pytest.raises(NoSuchTask, match="no running task"):
+            await world.tasks.cancel("v", task.id, "ann")
+        with pytest.raises(NoSuchTask):
+            await world.tasks.cancel("v", 1, "ann")
+
+    play(story())
+
+
+def test_the_failure_of_an_earlier_task_is_not_a_later_readers() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v")
+        await world.write()
+        early = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        await settled()
+        late = asyncio.create_task(world.tasks.make_fresh("v", READ, silent))
+        await settled()
+        world.stage.let("v", StatementFailed("bad row", "22012"))
+        with pytest.raises(StatementFailed):
+            await early
+        world.stage.let("v")
+        await late
+        assert world.statuses("v") == ["FAILED", "SUCCESS"]
+
+    play(story())
+
+
+def test_tries_and_the_time_limit() -> None:
+    async def story() -> None:
+        world = World(Limits(2, 0, 0))
+        world.add("v")
+        passing, lasting = StatementFailed("a node died", "HY000"), StatementFailed("no such column", "42703")
+        world.stage.let("v", passing, passing, None)
+        heard: list[str] = []
+        await world.tasks.refresh("v", MANUAL, heard.append)
+        assert len(world.stage.began) == 3
+        assert sum("Trying again" in line for line in heard) == 2
+        world.stage.let("v", lasting)
+        with pytest.raises(StatementFailed):
+            await world.tasks.refresh("v", MANUAL, silent)
+        # Who reads hears of it at once.
+        await world.write()
+        world.stage.let("v", passing)
+        with pytest.raises(StatementFailed):
+            await world.tasks.make_fresh("v", READ, silent)
+        assert world.statuses("v") == ["SUCCESS", "FAILED", "FAILED"]
+        short = World(Limits(2, 0, 0.01))
+        short.add("v")
+        with pytest.raises(RefreshFailed, match="longer than 0"):
+            await short.tasks.refresh("v", MANUAL, silent)
+        assert short.statuses("v") == ["FAILED"]
+
+    play(story())
+
+
+def test_a_dropped_view_ends_its_tasks() -> None:
+    async def story() -> None:
+        world = World()
+        entry = world.add("v")
+        waiting = [asyncio.create_task(world.tasks.refresh("v", MANUAL, silent)) for _ in range(3)]
+        await settled()
+        world.catalog.remove(entry)
+        await world.tasks.stop("v")
+        for each in waiting:
+            with pytest.raises(RefreshFailed, match="dropped or replaced"):
+                await each
+        assert [task.status for _, task in entry.history.tasks] == [TaskStatus.CANCELED] * 3
+        assert not world.tasks.trigger("v", MANUAL)
+
+    play(story())
+
+
+# --- schedules and changes -------------------------------------------------------------------------------
+
+
+def test_a_schedule_runs_once_for_all_that_was_missed() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v", HOURLY)
+        assert world.jobs.next_run("v") == world.now + HOUR
+        assert world.scheduler.run_due() == 30
+        world.now += HOUR - 10_000
+        assert world.scheduler.run_due() == 10
+        assert world.stage.began == []
+        world.now += 10_000
+        world.scheduler.run_due()
+        await settled()
+        assert world.told("v") == [("SYSTEM", "PENDING")]
+        assert world.jobs.next_run("v") == world.now + HOUR
+        world.stage.let("v")
+        await settled()
+        world.now += 100 * HOUR + 5
+        world.scheduler.run_due()
+        world.scheduler.run_due()
+        await settled()
+        assert [trigger for trigger, _ in world.told("v")] == ["SYSTEM", "SYSTEM"]
+        assert world.jobs.next_run("v") == world.now - 5 + HOUR
+
+    play(story())
+
+
+def test_a_schedule_survives_a_restart_and_a_clock_that_is_set() -> None:
+    async def story() -> None:
+        world = World()
+        entry = world.add("v", HOURLY)
+        world.now += HOUR
+        world.scheduler.run_due()
+        world.stage.let("v")
+        await settled()
+        # Another gateway with the same catalog knows the task, and so when it ran.
+        after = Jobs(world.catalog, cast(Any, Free()), cast(Any, Free()), ZoneInfo("UTC"), allow_seconds=True)
+        assert after.next_run("v") == world.now + HOUR
+        assert len(entry.history.tasks) == 1
+        # Back by a day: it goes on by the new time.
+        world.now -= 24 * HOUR
+        due = world.jobs.next_run("v")
+        assert due is not None
+        assert world.now < due <= world.now + HOUR
+        world.now = due
+        world.scheduler.run_due()
+        await settled()
+        assert len(entry.history.tasks) == 2
+
+    play(story())
+
+
+def test_a_paused_job_misses_its_runs() -> None:
+    async def story() -> None:
+        world = World()
+        entry = world.add("v", HOURLY)
+        await world.jobs.pause(entry, paused=True)
+        world.now += 5 * HOUR
+        world.scheduler.run_due()
+        await settled()
+        assert world.told("v") == []
+        assert world.jobs.next_run("v") is None
+        await world.jobs.pause(entry, paused=False)
+        assert world.jobs.next_run("v") == world.now + HOUR
+        changed = replace(entry.view.clauses, refreshing=replace(HOURLY, schedule=Schedule(2, "HOUR")))
+        entry.view = replace(entry.view, clauses=changed)
+        world.jobs.served("v")
+        assert world.jobs.next_run("v") == world.now + HOUR
+
+    play(story())
+
+
+def test_changes_go_up() -> None:
+    """By published versions through ON COMMIT views, through views of which nothing says when, and no further."""
+
+    async def story() -> None:
+        world = World()
+        world.add("low", ON_COMMIT)
+        world.add("plain", reads={"low": 1})
+        world.add("top", replace(ON_COMMIT, method=Method.COMPLETE), reads={"plain": 1})
+        world.add("by_hand", Refreshing(None, Trigger.MANUAL), reads={"low": 1})
+        world.add("over_hand", ON_COMMIT, reads={"by_hand": 1})
+        world.add("side", ON_COMMIT)
+        await world.jobs.pause(world.catalog.entry("side"), paused=True)
+        await world.write()
+        await settled()
+        assert world.stage.began == [("low", TriggerMode.COMMIT)]
+        world.stage.let("low")
+        await settled()
+        assert world.stage.began[1:] == [("top", TriggerMode.COMMIT)]
+        ((_, task),) = world.catalog.entry("top").history.tasks
+        assert (task.cause.user, task.cause.complete) == ("d.low", True)
+        world.stage.let("top")
+        world.stage.let("by_hand")
+        await world.tasks.begin("by_hand", MANUAL)
+        await settled()
+        assert world.stage.began[2:] == [("by_hand", TriggerMode.MANUAL), ("over_hand", TriggerMode.COMMIT)]
+
+    play(story())
+
+
+def test_what_changed_while_no_gateway_ran() -> None:
+    async def story() -> None:
+        world = World()
+        for view, refreshing in (("v", ON_COMMIT), ("w", ON_COMMIT), ("x", Refreshing())):
+            world.add(view, refreshing)
+        for view in ("v", "x"):
+            world.catalog.entry(view).ledger.touch(world.now, frozenset({TABLE}))
+        world.scheduler.start()
+        await settled()
+        await world.scheduler.stop()
+        assert world.stage.began == [("v", TriggerMode.COMMIT)]
+
+    play(story())
