@@ -103,6 +103,11 @@ def create_database(database: str) -> str:
     return f"CREATE DATABASE IF NOT EXISTS {quote(database)}"
 
 
+def describe(table: TableName) -> str:
+    """Rows of a column, its type as it was declared, and its comment."""
+    return f"DESCRIBE TABLE {table.quoted}"
+
+
 def describe_database(database: str) -> str:
     return f"DESCRIBE DATABASE EXTENDED {quote(database)}"
 

@@ -35,7 +35,17 @@ from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.jobs import Jobs
 from gateway.mv.layout import storage_layout
-from gateway.mv.model import NEVER_BUILT, Cause, Leftover, MaterializedView, TriggerMode, Version, Watermark
+from gateway.mv.model import (
+    NEVER_BUILT,
+    Cause,
+    Followed,
+    Leftover,
+    MaterializedView,
+    TriggerMode,
+    Version,
+    Watermark,
+    base_key,
+)
 from gateway.mv.naming import definition_of
 from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
 from gateway.mv.relations import Relations, Sources, definition_reads
@@ -350,6 +360,7 @@ class Creation:
             view = replace(view, layout=replace(layout, time_zone=zone))
             inspection = await self._inspector.inspect(view, float("-inf"))
             followed = self._inspector.following(view, partitioning, inspection.looks)
+            await self._check_unpadded(view, followed)
         except CannotFollow as error:
             if not partitioning.follows:
                 return replace(view, layout=maintenance.UNPARTITIONED)
@@ -368,6 +379,18 @@ class Creation:
         elif below is not None:
             layout = replace(layout, time_zone=below.view.layout.time_zone)
         return replace(view, layout=layout, followed=followed)
+
+    async def _check_unpadded(self, view: MaterializedView, followed: Followed) -> None:
+        """Raises CannotFollow for a CHAR column: a partition that was added without the blanks is read with them. Of
+        such columns AS JSON says that they are texts."""
+        for table in view.tables:
+            if base_key(table) == followed.base:
+                described = (await self._metastore.run(maintenance.describe(table))).rows
+                kinds = {column.lower(): kind for column, kind, *_ in reversed(described)}
+                if kinds.get(followed.column.lower(), "").startswith("char("):
+                    raise CannotFollow(
+                        f"the partition column {followed.column} is of a CHAR type, whose values are padded"
+                    )
 
     def _check_sources(self, name: TableName, sources: Sources) -> None:
         if not sources.tables and not sources.views:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -175,8 +174,6 @@ class Inspector:
         kind = _kinds(looks[found.table]).get(found.column.lower(), "string")
         if "timestamp" in kind and (relation := looks[found.table].relation) and relation.provider == ICEBERG:
             raise CannotFollow(f"the partition column {found.column} of an Iceberg table is of the type {kind}")
-        if _is_padded(looks[found.table], found.column):
-            raise CannotFollow(f"the partition column {found.column} is of a CHAR type, whose values are padded")
         if kind in {"float", "double"}:
             raise CannotFollow(
                 f"the partition column {found.column} is of the type {kind}, whose zeros are equal and yet two"
@@ -268,11 +265,6 @@ def _source_of_view(view: MaterializedView) -> Source:
         # Its keys are dates, its column's values are texts of another form.
         return Source(view.columns)
     return Source(view.columns, (partitioning.column,), partitioning.unit)
-
-
-def _is_padded(look: Look, column: str) -> bool:
-    columns = look.relation.columns if look.relation else ()
-    return any(name.lower() == column.lower() and re.search(r"\bchar\(", kind) for name, kind in columns)
 
 
 def _kinds(look: Look) -> dict[str, str]:

@@ -302,8 +302,8 @@ def test_a_view_below_has_the_days_of_its_own_time_zone(database: Database) -> N
     above = "CREATE MATERIALIZED VIEW above PARTITION BY (date_trunc(at, 'month')) AS SELECT id, at FROM days"
     with pytest.raises(OperationalError, match="time zone Asia/Tokyo"):
         database.run(above)
-    check(database, "days", "SELECT id, at FROM events")
     database.run("SET spark.sql.session.timeZone=Asia/Tokyo", above)
+    check(database, "days", "SELECT id, at FROM events")
     check(database, "above", "SELECT id, at FROM events")
     assert last_task(database, "days")[1] == ["p_20240101_20240102", "p_20240102_20240103"]
 
@@ -317,7 +317,6 @@ REFUSED = [
     ("(date_trunc(m, 'day'))", "SELECT date_trunc('month', day) AS m FROM sales", "unit"),
     ("(day)", "SELECT day, count(*) AS n FROM sales GROUP BY ROLLUP (day)", "several sets"),
     ("(code)", "SELECT code, id FROM codes", "CHAR type"),
-    ("(f)", "SELECT f, id FROM codes", "zeros are equal"),
 ]
 
 
@@ -326,7 +325,7 @@ def test_what_cannot_follow_is_refused_with_its_reason(shared: Database, clause:
     shared.run(
         SALES.replace("TABLE", "TABLE IF NOT EXISTS"),
         "CREATE TABLE IF NOT EXISTS shops (id INT) USING parquet",
-        "CREATE TABLE IF NOT EXISTS codes (id INT, code CHAR(3), f DOUBLE) USING parquet PARTITIONED BY (code, f)",
+        "CREATE TABLE IF NOT EXISTS codes (id INT, code CHAR(3)) USING parquet PARTITIONED BY (code)",
     )
     with pytest.raises(OperationalError) as raised:
         shared.run(f"CREATE MATERIALIZED VIEW refused PARTITION BY {clause} AS {query}")
