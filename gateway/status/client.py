@@ -43,6 +43,8 @@ NEWER_COLUMNS = frozenset({"job_status", "next_refresh_time"})
 _URL = re.compile(r"(?:jdbc:)?hive2://([^/;?#]*)(?:/([^;?#]*))?((?:;[^;?#]*)*)(?:[?#].*)?", re.IGNORECASE | re.DOTALL)
 _ONLY = {"transportmode": "binary", "ssl": "false"}
 """Variables of a URL, and the value without which the gateway cannot serve it."""
+_UNKNOWN_COLUMN = re.compile(r"with name `(\w+)` cannot be resolved")
+"""How Spark names the first column that a relation has not."""
 _FAILURES = (HiveError, TException, OSError, EOFError, ValueError, AssertionError, TypeError, struct.error)
 """What PyHive and Thrift raise where a peer is gone, refuses, or does not speak HiveServer2."""
 
@@ -169,10 +171,10 @@ class Client:
                 return self._rows(f"SELECT {shown} FROM freshgate.materialized_views", "database_name", database)
             except HiveError as error:
                 sqlstate, message = _status(error)
-                missing = {column for column in NEWER_COLUMNS - self._missing if f"`{column}`" in message.split(".")[0]}
-                if sqlstate != NO_SUCH_COLUMN or not missing:
+                unknown = _UNKNOWN_COLUMN.search(message)
+                if sqlstate != NO_SUCH_COLUMN or unknown is None or unknown[1] not in NEWER_COLUMNS - self._missing:
                     raise
-                self._missing |= missing
+                self._missing |= {unknown[1]}
 
     def _rows(self, sql: str, column: str, database: str | None) -> list[Row]:
         """The rows of a query, of one database where one is named: `column` has the name."""
@@ -222,7 +224,7 @@ def _status(error: BaseException) -> tuple[str, str]:
     reply = error.args[0] if error.args else None
     status = getattr(reply, "status", None)
     if status is not None:
-        return status.sqlState or "HY000", _first_line(status.errorMessage or "")
+        return status.sqlState or "HY000", _first_line(status.errorMessage or "").rstrip(";")
     # Thrift names addresses in its message, and the reason in the error that it got.
     inner = getattr(error, "inner", None)
     said = getattr(inner, "strerror", None) or inner or getattr(error, "message", None) or error

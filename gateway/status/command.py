@@ -73,7 +73,7 @@ def _watch(options: Options, seconds: float) -> None:
                 if client is not None:
                     client.close()
                     client = None
-                _report(error, seconds)
+                _report(error, seconds, redraws=_redraws(options))
             else:
                 seen = True
                 _show(status, options)
@@ -91,12 +91,16 @@ def _show(status: Status, options: Options) -> None:
     if options.as_json:
         print(json.dumps(json_of(status, now), indent=None if watching else 2), flush=True)
         return
-    redraws = watching and sys.stdout.isatty()
+    redraws = _redraws(options)
     lines = text.render(status, now, _style(redraws), str(options.target))
     if redraws:
         _draw(lines)
     else:
         print(*lines, *[""] * watching, sep="\n", flush=True)
+
+
+def _redraws(options: Options) -> bool:
+    return options.watch_seconds is not None and not options.as_json and sys.stdout.isatty()
 
 
 def _draw(lines: list[str]) -> None:
@@ -105,9 +109,9 @@ def _draw(lines: list[str]) -> None:
     print(f"{HOME}{shown}{END_OF_SCREEN}", end="", flush=True)
 
 
-def _report(error: LookFailed, seconds: float) -> None:
+def _report(error: LookFailed, seconds: float, *, redraws: bool) -> None:
     line = text.plain(f"freshgate: {error} Trying again every {seconds:g} s.")
-    if sys.stdout.isatty():
+    if redraws:
         _draw([line])
     else:
         print(line, file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ from gateway.status.model import DAMAGED, RUNNING, RefreshTask, Status, View
 BAR_CHARACTERS = 10
 GAP = "  "
 INDENT = "  "
-NOTES_CHARACTERS_MIN = 40
+NOTES_CHARACTERS_MIN = 60
 """Notes stand in a last column where so much is left for them, otherwise below their line."""
 NAME_CHARACTERS_MIN = 12
 """A name is not shortened below this, however narrow the terminal."""
@@ -66,7 +66,7 @@ def render(status: Status, now: datetime, style: Style, source: str) -> list[str
     """The lines of one look at the gateway named `source`, none wider than `style.width`.
 
     With a height, lines of tables are left out until the rest fits, those of views that are in order first; a line says
-    how many. A terminal of less than fifteen lines may get some more than it has.
+    how many. A terminal of less than seventeen lines may get some more than it has.
     """
     height = style.height
     shown = [_cut(f"{source} at {now:%Y-%m-%d %H:%M:%S} UTC", style), _cut(_summary(status), style)]
