@@ -15,7 +15,7 @@ from pyhive import hive
 from pyhive.exc import Error as HiveError
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
 from thrift_sasl import TSaslClientTransport
 
 from gateway.config import Address, ConfigError
@@ -45,6 +45,12 @@ _ONLY = {"transportmode": "binary", "ssl": "false"}
 """Variables of a URL, and the value without which the gateway cannot serve it."""
 _UNKNOWN_COLUMN = re.compile(r"with name `(\w+)` cannot be resolved")
 """How Spark names the first column that a relation has not."""
+_LOGIN_REFUSED = re.compile(r"Bad status: [34] \((?:b?['\"])?(.*?)['\"]?\)", re.DOTALL)
+"""How thrift_sasl tells a negotiation's status BAD or ERROR, with what the server says to it."""
+_SAID = {
+    TTransportException.TIMED_OUT: "it does not answer",
+    TTransportException.END_OF_FILE: "it closed the connection",
+}
 _FAILURES = (HiveError, TException, OSError, EOFError, ValueError, AssertionError, TypeError, struct.error)
 """What PyHive and Thrift raise where a peer is gone, refuses, or does not speak HiveServer2."""
 
@@ -213,7 +219,14 @@ def _failed(target: Target, error: BaseException) -> LookFailed:
         )
     if sqlstate:
         return LookFailed(f"{target} refused: {message} Mend the cause, or choose another --user or --url.", sqlstate)
-    said = message or type(error).__name__
+    refused = _LOGIN_REFUSED.fullmatch(message)
+    if refused is not None:
+        said = refused[1] or "it gave no reason"
+        return LookFailed(
+            f"{target} refused the login: {said}. Check --user, and the URL's user and password.", "28000"
+        )
+    known = _SAID.get(error.type) if isinstance(error, TTransportException) else None
+    said = known or message or type(error).__name__
     return LookFailed(
         f"Cannot reach a gateway at {target}: {said}. Start it with `freshgate serve`, or give its URL with --url."
     )

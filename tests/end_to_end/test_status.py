@@ -134,21 +134,16 @@ def test_a_running_refresh(database: Database) -> None:
     wait_until(lambda: looked(database)["tasks"] == [], what="the end of the refresh")
 
 
-def test_a_damaged_view(base: Database, direct: Any, start_gateway: Any) -> None:
-    again = start_gateway(**{"storage.check_interval": "1"})
-    with pyhive(again.host, again.port, database=base.name) as cursor:
-        rows(cursor, "CREATE MATERIALIZED VIEW gone AS SELECT a FROM t")
-        rows(direct, f"DROP VIEW {base.name}.gone")
-
-        def damaged() -> bool:
-            done = status(again.url, "--json")
-            return [view["freshness"] for view in json.loads(done.stdout)["views"]] == ["DAMAGED"]
-
-        wait_until(damaged, what="the damage to be noticed")
-        shown = status(again.url, columns=200).stdout
-        assert re.search(rf"^{base.name}\.gone +DAMAGED +- +- .*because its view was dropped", shown, re.MULTILINE)
-        rows(cursor, "DROP MATERIALIZED VIEW gone")
-    assert "No materialized views." in status(again.url).stdout
+def test_a_damaged_view(base: Database, direct: Any) -> None:
+    storage = base.gateway.storage
+    for name in (row[1] for row in rows(direct, f"SHOW TABLES IN {storage} LIKE '{base.name}__m__*'")):
+        rows(direct, f"DROP {'VIEW' if name.endswith('__definition') else 'TABLE'} {storage}.{name}")
+    base.run("INSERT INTO t VALUES (2)")
+    wait_until(lambda: base.freshness("m") == "DAMAGED", what="the damage to be noticed")
+    done = status(base.gateway.url, "--database", base.name, columns=200)
+    assert "2 materialized views: 1 STALE, 1 DAMAGED." in done.stdout
+    assert re.search(rf"^{base.name}\.m +DAMAGED +- +- .*because its storage table was dropped", done.stdout, re.M)
+    assert [view["freshness"] for view in looked(base)["views"]] == ["DAMAGED", "STALE"]
 
 
 @pytest.mark.parametrize("suffix", [";auth=noSasl", ";user=ada;password=any", "?x=y#z"])
@@ -181,19 +176,31 @@ def test_what_is_no_gateway_says_so(engine: Engine, base: Database) -> None:
     assert "SCHEMA_NOT_FOUND" in missing.stderr
 
 
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\x05\x00\x00\x00\x00" * 3])
-def test_servers_of_other_kinds(answer: bytes) -> None:
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Cannot reach a gateway at {url}: it closed the connection. "),
+        (b"", "Cannot reach a gateway at {url}: it closed the connection. "),
+        (b"\x05\x00\x00\x00\x00" * 3, "Cannot reach a gateway at {url}: "),
+        (b"\x03\x00\x00\x00\x08it's bad", "{url} refused the login: it's bad. Check --user, "),
+        (b"\x04\x00\x00\x00\x00", "{url} refused the login: it gave no reason. Check --user, "),
+    ],
+)
+def test_servers_that_are_none_or_refuse(answer: bytes, said: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"jdbc:hive2://127.0.0.1:{server.getsockname()[1]}/"
+        url = f"jdbc:hive2://127.0.0.1:{server.getsockname()[1]}/default"
         with subprocess.Popen(command(url), stderr=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as program:
             peer, _ = server.accept()
             with peer:
-                peer.recv(1000)
                 peer.sendall(answer)
-            _, said = program.communicate(timeout=60)
+                peer.shutdown(socket.SHUT_WR)
+                # What is left unread would reset the connection.
+                while peer.recv(1000):
+                    pass
+            _, shown = program.communicate(timeout=60)
     assert program.returncode == 1
-    assert said.startswith(f"freshgate: Cannot reach a gateway at {url}default: ")
-    assert said.count("\n") == 1
+    assert shown.startswith(f"freshgate: {said.format(url=url)}")
+    assert shown.count("\n") == 1
 
 
 # --- watching ------------------------------------------------------------------------------------------
@@ -251,12 +258,12 @@ def test_a_gateway_that_goes_away_and_comes_again(base: Database, proxy: FaultPr
     def reported() -> int:
         return errors.read_text(encoding="utf-8").count(" Trying again every 0.1 s.\n")
 
-    proxy.plan({("tasks", 3): Fault.CUT})
     url = f"jdbc:hive2://{proxy.address}/"
     with watching(url, "--database", base.name, "--json", stderr=errors) as program, socket.socket() as dead:
+        assert len(json.loads(program.line())["views"]) == 2
         dead.bind(("127.0.0.1", 0))
-        wait_until(lambda: proxy.hit or not program.line(), what="the connection to be cut")
         proxy.port = dead.getsockname()[1]
+        proxy.plan({("tasks", 1): Fault.CUT})
         wait_until(lambda: reported() >= 3, what="the reports")
         assert f"Cannot reach a gateway at {url}default" in errors.read_text(encoding="utf-8")
         proxy.port = base.gateway.port
