@@ -9,16 +9,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pyhive.exc import OperationalError
+from TCLIService import ttypes
 
 from gateway import __main__ as freshgate
 from gateway.config import Address
 from gateway.status import text
-from gateway.status.client import BadUrl, Target
+from gateway.status.client import BadUrl, Client, LookFailed, Target
 from gateway.status.model import Status, json_of, status_of
 from gateway.status.text import Style
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 URL = "jdbc:hive2://127.0.0.1:10000/default"
+LOCAL = Target(Address("127.0.0.1", 10000))
 WIDTHS = (1, 5, 20, 40, 79, 80, 81, 120, 200, 400)
 
 
@@ -411,9 +414,79 @@ def test_rows_written_are_shown() -> None:
     assert "1500 rows" in shown(Status((), (found,)), 80)
 
 
-# --- URLs ----------------------------------------------------------------------------------------------
+# --- statements ----------------------------------------------------------------------------------------
 
-LOCAL = Target(Address("127.0.0.1", 10000))
+
+class Gateway:
+    """Stands for PyHive's connection to a gateway, and its cursor. Its views have these columns beside the old ones."""
+
+    def __init__(self, views: list[dict[str, Any]], *columns: str) -> None:
+        self.statements: list[tuple[str, Any]] = []
+        self._views = views
+        self._columns = [*view("m"), *columns]
+        self._rows: list[dict[str, Any]] = []
+
+    def cursor(self, arraysize: int) -> Gateway:
+        assert arraysize > 0
+        return self
+
+    def execute(self, sql: str, parameters: Any) -> None:
+        self.statements.append((sql, parameters))
+        self._rows = self._views if "freshgate" in sql else []
+        if "freshgate" in sql:
+            for name in re.findall(r"\bAS (\w+)|(\w+)(?=,| FROM)", sql):
+                column = name[0] or name[1]
+                if column not in self._columns:
+                    message = f"[UNRESOLVED_COLUMN] A column with name `{column}` cannot be resolved. SQLSTATE: 42703"
+                    raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42703", 0, message)))
+
+    @property
+    def description(self) -> list[tuple[str]]:
+        return [(name,) for name in self._columns]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return [tuple(row.get(name) for name in self._columns) for row in self._rows]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_gateway_that_knows_all_columns_is_asked_twice() -> None:
+    gateway = Gateway([HOURLY, FAILED], "job_status", "next_refresh_time")
+    status = Client(LOCAL, gateway, None).look("NYC")
+    assert [each.title for each in status.next] == ["nyc.hourly"]
+    assert [each.paused for each in status.views] == [False, True]
+    views, tasks = gateway.statements
+    assert "unix_millis(next_refresh_time) AS next_refresh_time" in views[0]
+    assert views[0].endswith(" FROM freshgate.materialized_views WHERE database_name = %(database)s")
+    assert tasks[0].endswith(" WHERE Status IN ('RUNNING', 'PENDING') AND MvDatabaseName = %(database)s")
+    assert views[1] == tasks[1] == {"database": "nyc"}
+    # Spark would count the rows of all versions.
+    assert not re.search(r"\*|row_count|size_bytes|versions_kept", views[0])
+
+
+@pytest.mark.parametrize("known", [(), ("job_status",), ("next_refresh_time",)])
+def test_columns_that_a_gateway_has_not_are_asked_for_once(known: tuple[str, ...]) -> None:
+    gateway = Gateway([view("m")], *known)
+    client = Client(LOCAL, gateway, None)
+    client.look(None)
+    first = len(gateway.statements)
+    assert first <= 5
+    assert [each.name for each in client.look(None).views] == ["m"]
+    later = [sql for sql, _ in gateway.statements[first:]]
+    assert len(later) == (2 if "job_status" in known else 3)
+    assert all(column in later[0] for column in known)
+
+
+def test_a_column_that_every_gateway_has_is_not_done_without() -> None:
+    gateway = Gateway([])
+    gateway._columns.remove("freshness")
+    with pytest.raises(LookFailed, match="`freshness` cannot be resolved") as failure:
+        Client(LOCAL, gateway, None).look(None)
+    assert failure.value.sqlstate == "42703"
+
+
+# --- URLs ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
