@@ -10,6 +10,7 @@ import logging
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,28 @@ from gateway.config import Address, ConfigError, Settings
 from gateway.errors import FreshgateError
 from gateway.server import Server
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine
+from gateway.status import command
+from gateway.status.client import BadUrl, LookFailed, Target
 
 log = logging.getLogger(__name__)
 
 DEFAULT_FILE = Path("conf/freshgate.toml")
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+SECONDS_MAX = 86_400
+ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where a gateway that listens on every interface is found on its own machine."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line. Returns the exit code: 0 done, 1 failed, 2 wrong usage or settings."""
+    """Runs the command line. Returns the exit code: 0 done, 1 failed, 2 wrong usage or settings, 130 interrupted."""
     options = _parser().parse_args(arguments)
     if options.command == "config":
         sys.stdout.write(config.reference())
         return 0
+    if options.command == "status":
+        return _status(options)
     try:
         settings = _settings(options)
     except ConfigError as error:
@@ -58,28 +67,82 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"freshgate {version}")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("serve", help="run the gateway", description="Run the gateway until SIGTERM or Ctrl-C.")
-    run.add_argument("--config", type=Path, metavar="FILE", help=f"settings; default: {DEFAULT_FILE} where it exists")
+    _add_settings(run)
     run.add_argument("--host", help="address to listen on (listen.host)")
     run.add_argument("--port", help="port to listen on, 0 for a free one (listen.port)")
     run.add_argument("--data-dir", metavar="DIR", help="metastore and warehouse of the embedded Spark (data_dir)")
     run.add_argument("--upstream", metavar="HOST:PORT", help="an existing Spark Thrift Server (upstream.address)")
-    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any setting; may be repeated")
+    look = commands.add_parser(
+        "status",
+        help="show the materialized views, refreshes and next runs of a running gateway",
+        description="Show the materialized views, refreshes and next runs of a running gateway. Times are UTC.",
+    )
+    look.add_argument("--url", help="jdbc:hive2://HOST:PORT/DATABASE; default: where the settings let a gateway listen")
+    look.add_argument("--user", help="who logs in; default: the URL's user, or who runs this")
+    look.add_argument("--database", help="only materialized views of this database")
+    look.add_argument(
+        "--watch",
+        nargs="?",
+        type=_positive_seconds,
+        const=2.0,
+        metavar="SECONDS",
+        help="show it again every so many seconds (2) until Ctrl-C",
+    )
+    look.add_argument("--json", action="store_true", help="print a JSON object; with --watch one a line")
+    _add_settings(look)
     commands.add_parser("config", help="print every setting with its default and reason, as a TOML file")
     return parser
 
 
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help=f"settings; default: {DEFAULT_FILE} where it exists"
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any setting; may be repeated")
+
+
+def _positive_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds above 0 and up to {SECONDS_MAX}")
+    return seconds
+
+
 def _settings(options: argparse.Namespace) -> Settings:
-    named = {
-        "listen.host": options.host,
-        "listen.port": options.port,
-        "data_dir": options.data_dir,
-        "upstream.address": options.upstream,
-    }
-    overrides = [*options.set, *(f"{name}={value}" for name, value in named.items() if value is not None)]
+    named = {"listen.host": "host", "listen.port": "port", "data_dir": "data_dir", "upstream.address": "upstream"}
+    given = {name: getattr(options, option, None) for name, option in named.items()}
+    overrides = [*options.set, *(f"{name}={value}" for name, value in given.items() if value is not None)]
     path: Path | None = options.config
     if path is None and DEFAULT_FILE.exists():
         path = DEFAULT_FILE
     return config.load(path, overrides)
+
+
+def _status(options: argparse.Namespace) -> int:
+    try:
+        target = Target.parse(options.url) if options.url is not None else _own_target(_settings(options))
+    except (BadUrl, ConfigError) as error:
+        return _fail(str(error), EXIT_USAGE)
+    if options.user:
+        target = replace(target, user=options.user)
+    try:
+        command.run(command.Options(target, options.database, options.watch, options.json))
+    except LookFailed as error:
+        return _fail(str(error), EXIT_FAILED)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _own_target(settings: Settings) -> Target:
+    """Where a gateway with these settings is reached from its own machine. Raises BadUrl."""
+    listen = settings.listen
+    if listen.port == 0:
+        raise BadUrl("listen.port is 0, any free port. Give --url with what the gateway printed when it started.")
+    return Target(Address(ANY_ADDRESS.get(listen.host, listen.host), listen.port), sasl="sasl" in listen.transports)
 
 
 async def serve(settings: Settings) -> None:

@@ -1,0 +1,248 @@
+"""The connection to a gateway: its URL, and one look at it in at most three statements."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import unquote
+
+from pyhive import hive
+from pyhive.exc import Error as HiveError
+from thrift.Thrift import TException
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
+from thrift_sasl import TSaslClientTransport
+
+from gateway.config import Address, ConfigError
+from gateway.errors import FreshgateError
+from gateway.status.model import Row, Status, status_of
+
+DEFAULT_PORT = 10000
+CONNECT_SECONDS = 10.0
+REPLY_SECONDS = 120.0
+"""The gateway writes its catalog into the query's text, of which Spark reads some megabytes a second."""
+PAGE_ROWS = 10_000
+NO_SUCH_COLUMN = "42703"
+NO_SUCH_TABLE = "42P01"
+
+VIEW_COLUMNS = (
+    *("database_name", "name", "state", "schema_change", "freshness", "stale_because", "stale_since", "version"),
+    *("refresh_trigger", "refresh_schedule", "last_refresh_time", "is_refreshing", "last_task_status"),
+    *("last_task_error", "job_status", "next_refresh_time"),
+)
+"""Not those of rows and bytes: Spark would have to count."""
+INSTANTS = frozenset({"stale_since", "last_refresh_time", "next_refresh_time"})
+NEWER_COLUMNS = frozenset({"job_status", "next_refresh_time"})
+"""Columns that an older gateway has not."""
+
+_URL = re.compile(r"(?:jdbc:)?hive2://([^/;?#]*)(?:/([^;?#]*))?((?:;[^;?#]*)*)(?:[?#].*)?", re.IGNORECASE | re.DOTALL)
+_ONLY = {"transportmode": "binary", "ssl": "false"}
+"""Variables of a URL, and the value without which the gateway cannot serve it."""
+_UNKNOWN_COLUMN = re.compile(r"with name `(\w+)` cannot be resolved")
+"""How Spark names the first column that a relation has not."""
+_LOGIN_REFUSED = re.compile(r"Bad status: [34] \((?:b?['\"])?(.*?)['\"]?\)", re.DOTALL)
+"""How thrift_sasl tells a negotiation's status BAD or ERROR, with what the server says to it."""
+_SAID = {
+    TTransportException.TIMED_OUT: "it does not answer",
+    TTransportException.END_OF_FILE: "it closed the connection",
+}
+_FAILURES = (HiveError, TException, OSError, EOFError, ValueError, AssertionError, TypeError, struct.error)
+"""What PyHive and Thrift raise where a peer is gone, refuses, or does not speak HiveServer2."""
+
+
+class BadUrl(FreshgateError):
+    """A URL that cannot be meant."""
+
+    sqlstate = "22023"
+
+
+class LookFailed(FreshgateError):
+    """The gateway cannot be reached (08001), or refuses what is asked (its own SQLSTATE)."""
+
+    sqlstate = "08001"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to connect, and as whom. Its text is the URL without user and password."""
+
+    address: Address
+    database: str = "default"
+    sasl: bool = True
+    user: str | None = None
+    password: str | None = None
+
+    def __str__(self) -> str:
+        return f"jdbc:hive2://{self.address}/{self.database}{'' if self.sasl else ';auth=noSasl'}"
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Reads a URL as Hive's JDBC driver has it. Raises BadUrl."""
+        form = "Write jdbc:hive2://HOST:PORT/DATABASE, for example jdbc:hive2://127.0.0.1:10000/default."
+        found = _URL.fullmatch(url.strip())
+        if found is None:
+            raise BadUrl(f"'{_without_secrets(url)}' is not the URL of a gateway. {form}")
+        place, database, variables = found[1], found[2], _variables(found[3])
+        if "," in place:
+            raise BadUrl(f"'{place}' names several hosts. Give the one that the gateway listens at.")
+        ported = re.fullmatch(r"(?:\[[^\]]*\]|[^:\[\]]*):.*", place)
+        try:
+            address = Address.parse(unquote(place if ported else f"{place}:{DEFAULT_PORT}"))
+        except ConfigError as error:
+            raise BadUrl(f"'{_without_secrets(url)}' is not the URL of a gateway. {form}") from error
+        for name, value in _ONLY.items():
+            if variables.get(name, value).lower() != value:
+                raise BadUrl(f"The gateway has no {name}={variables[name]}. Leave it out of the URL.")
+        if "principal" in variables:
+            raise BadUrl("The gateway has no Kerberos. Leave principal out of the URL, and give a user instead.")
+        return cls(
+            address,
+            unquote(database or "") or "default",
+            variables.get("auth", "").lower() != "nosasl",
+            variables.get("user"),
+            variables.get("password"),
+        )
+
+
+def _variables(text: str) -> dict[str, str]:
+    """`;name=value;...`, names in small letters."""
+    pairs = (piece.partition("=") for piece in text.split(";") if piece)
+    return {unquote(name).strip().lower(): unquote(value).strip() for name, _, value in pairs}
+
+
+def _without_secrets(url: str) -> str:
+    return re.sub(r"(?i)(;\s*password=)[^;?#]*", r"\1...", url)
+
+
+class Client:
+    """A session on a gateway. Make one with `connect`."""
+
+    def __init__(self, target: Target, connection: Any, transport: Any) -> None:
+        self._target = target
+        self._connection = connection
+        self._transport = transport
+        self._missing: frozenset[str] = frozenset()
+
+    @classmethod
+    def connect(cls, target: Target) -> Self:
+        """Connects and logs in. Raises LookFailed."""
+        # Thrift logs what it also raises.
+        logging.getLogger("thrift").setLevel(logging.CRITICAL + 1)
+        user = target.user or _own_name()
+        socket = TSocket(target.address.host, target.address.port, socket_keepalive=True)
+        socket.setTimeout(CONNECT_SECONDS * 1000)
+        transport = TBufferedTransport(socket)
+        if target.sasl:
+            # Servers that check no passwords want one all the same.
+            password = target.password or "x"
+            transport = TSaslClientTransport(
+                lambda: hive.get_installed_sasl(target.address.host, "PLAIN", username=user, password=password),
+                "PLAIN",
+                socket,
+            )
+        try:
+            connection = hive.Connection(
+                username=user, database=target.database.replace("`", "``"), thrift_transport=transport
+            )
+        except _FAILURES as error:
+            raise _failed(target, error) from error
+        socket.setTimeout(REPLY_SECONDS * 1000)
+        return cls(target, connection, transport)
+
+    def look(self, database: str | None) -> Status:
+        """Views, jobs and tasks of one database, or of all. Raises LookFailed; the client is of no use then."""
+        try:
+            views = self._views(database)
+            told = not views or "job_status" in views[0]
+            jobs = [] if told else self._rows('SELECT * FROM jobs("type"="mv")', "MvDatabaseName", database)
+            tasks = self._rows(
+                "SELECT * FROM tasks(\"type\"=\"mv\") WHERE Status IN ('RUNNING', 'PENDING')",
+                "MvDatabaseName",
+                database,
+            )
+        except _FAILURES as error:
+            raise _failed(self._target, error) from error
+        return status_of(views, jobs, tasks)
+
+    def _views(self, database: str | None) -> list[Row]:
+        while True:
+            columns = [column for column in VIEW_COLUMNS if column not in self._missing]
+            shown = ", ".join(f"unix_millis({each}) AS {each}" if each in INSTANTS else each for each in columns)
+            try:
+                return self._rows(f"SELECT {shown} FROM freshgate.materialized_views", "database_name", database)
+            except HiveError as error:
+                sqlstate, message = _status(error)
+                unknown = _UNKNOWN_COLUMN.search(message)
+                if sqlstate != NO_SUCH_COLUMN or unknown is None or unknown[1] not in NEWER_COLUMNS - self._missing:
+                    raise
+                self._missing |= {unknown[1]}
+
+    def _rows(self, sql: str, column: str, database: str | None) -> list[Row]:
+        """The rows of a query, of one database where one is named: `column` has the name."""
+        parameters: Mapping[str, str] | None = None
+        if database is not None:
+            sql += f" {'AND' if ' WHERE ' in sql else 'WHERE'} {column} = %(database)s"
+            parameters = {"database": database.lower()}
+        cursor = self._connection.cursor(arraysize=PAGE_ROWS)
+        cursor.execute(sql, parameters)
+        names = [each[0].lower() for each in cursor.description]
+        rows: list[Row] = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        # Only here: after Ctrl-C amid a call, the next one would wait for the reply of that.
+        cursor.close()
+        return rows
+
+    def close(self) -> None:
+        """Ends the session. The gateway ends it as well when the connection is gone, so nothing is asked of it."""
+        self._transport.close()
+
+
+def _own_name() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "anonymous"
+
+
+def _failed(target: Target, error: BaseException) -> LookFailed:
+    """What to tell of an error, with what to do."""
+    sqlstate, message = _status(error)
+    if sqlstate == NO_SUCH_TABLE:
+        return LookFailed(
+            f"{target} is no gateway of Freshgate: it knows no freshgate.materialized_views. Give the gateway's URL, "
+            "which it prints when it starts, not that of Spark.",
+            sqlstate,
+        )
+    if sqlstate:
+        return LookFailed(f"{target} refused: {message} Mend the cause, or choose another --user or --url.", sqlstate)
+    refused = _LOGIN_REFUSED.fullmatch(message)
+    if refused is not None:
+        said = refused[1] or "it gave no reason"
+        return LookFailed(
+            f"{target} refused the login: {said}. Check --user, and the URL's user and password.", "28000"
+        )
+    known = _SAID.get(error.type) if isinstance(error, TTransportException) else None
+    said = known or message or type(error).__name__
+    return LookFailed(
+        f"Cannot reach a gateway at {target}: {said}. Start it with `freshgate serve`, or give its URL with --url."
+    )
+
+
+def _status(error: BaseException) -> tuple[str, str]:
+    """SQLSTATE and message; the SQLSTATE is "" where the error is not one that the gateway sent."""
+    reply = error.args[0] if error.args else None
+    status = getattr(reply, "status", None)
+    if status is not None:
+        return status.sqlState or "HY000", _first_line(status.errorMessage or "").rstrip(";")
+    # Thrift names addresses in its message, and the reason in the error that it got.
+    inner = getattr(error, "inner", None)
+    said = getattr(inner, "strerror", None) or inner or getattr(error, "message", None) or error
+    return "", _first_line(str(said)).rstrip(".")
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")

@@ -1,0 +1,250 @@
+"""Rows of the gateway's catalog -> what is shown of views and tasks. Pure.
+
+A row is a mapping of column names in small letters to values. A column that the gateway does not have is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+Row = Mapping[str, Any]
+
+DAMAGED = "DAMAGED"
+PAUSED = "PAUSED"
+RUNNING = "RUNNING"
+SCHEDULE = "SCHEDULE"
+NULL_TEXT = "\\N"
+"""How texts of tasks() show what is not there."""
+_PROGRESS = re.compile(r"(\d+(?:\.\d+)?)\s*%\s*\((\d+)/(\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One materialized view. Times are in UTC; None stands for what is not there, or what the gateway does not tell."""
+
+    database: str
+    name: str
+    state: str
+    freshness: str
+    """FRESH, FRESH_WITHIN_GRACE, STALE, UNKNOWN, or DAMAGED for a view of which a part is missing."""
+    reason: str | None
+    """Why it is not fresh, or what is missing."""
+    stale_since: datetime | None
+    version: int | None
+    last_refresh_time: datetime | None
+    trigger: str | None
+    schedule: str | None
+    """Of a view whose trigger is SCHEDULE."""
+    paused: bool | None
+    next_refresh_time: datetime | None
+    """None for a paused view too."""
+    is_refreshing: bool
+    last_task_status: str | None
+    last_task_error: str | None
+
+    @property
+    def title(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshTask:
+    """One refresh that runs or waits. Times are in UTC."""
+
+    id: str
+    database: str
+    view: str
+    status: str
+    trigger: str | None
+    """MANUAL, COMMIT, SYSTEM (a schedule) or READ."""
+    user: str | None
+    created_at: datetime | None
+    started_at: datetime | None
+    method: str | None
+    reason: str | None
+    percent: float | None
+    partitions_done: int | None
+    partitions_needed: int | None
+    spark_progress: str | None
+    row_count: int | None
+
+    @property
+    def title(self) -> str:
+        return f"{self.database}.{self.view}"
+
+    @property
+    def since(self) -> datetime | None:
+        """From when on it runs, or waits."""
+        return self.started_at if self.status == RUNNING and self.started_at else self.created_at
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One look at a gateway: views by name, tasks with the running ones first."""
+
+    views: tuple[View, ...]
+    tasks: tuple[RefreshTask, ...]
+
+    @property
+    def next(self) -> tuple[View, ...]:
+        """The views that have a next run, the soonest first."""
+        due = [(view.next_refresh_time, view.title, view) for view in self.views if view.next_refresh_time]
+        return tuple(view for _, _, view in sorted(due, key=lambda item: item[:2]))
+
+
+def status_of(views: Iterable[Row], jobs: Iterable[Row], tasks: Iterable[Row]) -> Status:
+    """Rows of freshgate.materialized_views (times as milliseconds since the epoch), jobs() and tasks(). Where the views
+    have no job_status, that of their jobs counts."""
+    job_status = {(job.get("mvdatabasename"), job.get("mvname")): _text(job, "status") for job in jobs}
+    shown = [_view(row, job_status.get((row.get("database_name"), row.get("name")))) for row in views]
+    under_way = [_task(row) for row in tasks]
+    return Status(
+        tuple(sorted(shown, key=lambda view: (view.database, view.name))),
+        tuple(sorted(under_way, key=lambda task: (task.status != RUNNING, str(task.since or ""), task.title, task.id))),
+    )
+
+
+def json_of(status: Status, now: datetime) -> dict[str, list[dict[str, Any]]]:
+    """The object that --json prints: times in ISO 8601, ages and numbers as numbers, None where nothing is known."""
+    return {
+        "views": [_view_json(view, now) for view in status.views],
+        "tasks": [_task_json(task, now) for task in status.tasks],
+        "next": [
+            {
+                "database": view.database,
+                "name": view.name,
+                "next_refresh_time": _iso(view.next_refresh_time),
+                "in_seconds": _age(now, view.next_refresh_time),
+                "schedule": view.schedule,
+            }
+            for view in status.next
+        ],
+    }
+
+
+def _view(row: Row, job_status: str | None) -> View:
+    state = _text(row, "state") or ""
+    trigger = _text(row, "refresh_trigger")
+    job_status = _text(row, "job_status") or job_status
+    paused = None if job_status is None else job_status == PAUSED
+    return View(
+        database=_text(row, "database_name") or "",
+        name=_text(row, "name") or "",
+        state=state,
+        freshness=DAMAGED if state == DAMAGED else _text(row, "freshness") or "UNKNOWN",
+        reason=_text(row, "schema_change") or _text(row, "stale_because"),
+        stale_since=_moment(row.get("stale_since")),
+        version=row.get("version"),
+        last_refresh_time=_moment(row.get("last_refresh_time")),
+        trigger=trigger,
+        schedule=_text(row, "refresh_schedule") if trigger == SCHEDULE else None,
+        paused=paused,
+        next_refresh_time=None if paused else _moment(row.get("next_refresh_time")),
+        is_refreshing=bool(row.get("is_refreshing")),
+        last_task_status=_text(row, "last_task_status"),
+        last_task_error=_text(row, "last_task_error"),
+    )
+
+
+def _task(row: Row) -> RefreshTask:
+    progress = _PROGRESS.fullmatch(_text(row, "progress") or "")
+    rows = _text(row, "rowcount")
+    return RefreshTask(
+        id=_text(row, "taskid") or "",
+        database=_text(row, "mvdatabasename") or "",
+        view=_text(row, "mvname") or "",
+        status=_text(row, "status") or "",
+        trigger=_trigger(_text(row, "taskcontext")),
+        user=_text(row, "triggeredby"),
+        created_at=_moment(_text(row, "createtime")),
+        started_at=_moment(_text(row, "starttime")),
+        method=_text(row, "refreshmode"),
+        reason=_text(row, "reason"),
+        percent=float(progress[1]) if progress else None,
+        partitions_done=int(progress[2]) if progress else None,
+        partitions_needed=int(progress[3]) if progress else None,
+        spark_progress=_text(row, "sparkprogress"),
+        row_count=int(rows) if rows is not None and rows.isdecimal() else None,
+    )
+
+
+def _text(row: Row, column: str) -> str | None:
+    value = row.get(column)
+    return None if value is None or value in ("", NULL_TEXT) else str(value)
+
+
+def _trigger(context: str | None) -> str | None:
+    try:
+        found = json.loads(context or "{}")
+    except ValueError:
+        return None
+    return str(found["triggerMode"]) if isinstance(found, dict) and found.get("triggerMode") else None
+
+
+def _moment(value: int | str | None) -> datetime | None:
+    """Milliseconds since the epoch, or a text in UTC. A text that is no time counts as none."""
+    if value is None:
+        return None
+    if isinstance(value, int):
+        return datetime.fromtimestamp(value / 1000, UTC)
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _view_json(view: View, now: datetime) -> dict[str, Any]:
+    return {
+        "database": view.database,
+        "name": view.name,
+        "state": view.state,
+        "freshness": view.freshness,
+        "reason": view.reason,
+        "stale_since": _iso(view.stale_since),
+        "version": view.version,
+        "last_refresh_time": _iso(view.last_refresh_time),
+        "last_refresh_age_seconds": _age(view.last_refresh_time, now),
+        "trigger": view.trigger,
+        "schedule": view.schedule,
+        "paused": view.paused,
+        "next_refresh_time": _iso(view.next_refresh_time),
+        "is_refreshing": view.is_refreshing,
+        "last_task_status": view.last_task_status,
+        "last_task_error": view.last_task_error,
+    }
+
+
+def _task_json(task: RefreshTask, now: datetime) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "database": task.database,
+        "view": task.view,
+        "status": task.status,
+        "trigger": task.trigger,
+        "user": task.user,
+        "created_at": _iso(task.created_at),
+        "started_at": _iso(task.started_at),
+        "elapsed_seconds": _age(task.since, now),
+        "method": task.method,
+        "reason": task.reason,
+        "percent": task.percent,
+        "partitions_done": task.partitions_done,
+        "partitions_needed": task.partitions_needed,
+        "spark_progress": task.spark_progress,
+        "row_count": task.row_count,
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _age(moment: datetime | None, now: datetime | None) -> float | None:
+    """Seconds from one to the other, to the millisecond."""
+    return None if moment is None or now is None else round((now - moment).total_seconds(), 3)

@@ -1,0 +1,317 @@
+"""Values -> text for people: aligned columns that fit a width. Pure."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gateway.status.model import DAMAGED, RUNNING, RefreshTask, Status, View
+
+BAR_CHARACTERS = 10
+GAP = "  "
+INDENT = "  "
+NOTES_CHARACTERS_MIN = 60
+"""Notes stand in a last column where so much is left for them, otherwise below their line."""
+NAME_CHARACTERS_MIN = 12
+"""A name is not shortened below this, however narrow the terminal."""
+ROOM_MIN = 3
+"""Lines that a table has at least: its head, one line, and how many are left out."""
+NEXT_MAX = 10
+"""Next runs that are listed. All of them stand with their views, and in --json."""
+NOTHING = "-"
+
+RED, GREEN, YELLOW = "31", "32", "33"
+COLOURS = {
+    "FRESH": GREEN,
+    "FRESH_WITHIN_GRACE": YELLOW,
+    "STALE": YELLOW,
+    "UNKNOWN": YELLOW,
+    DAMAGED: RED,
+    "FAILED": RED,
+    "SUCCESS": GREEN,
+    "paused": YELLOW,
+}
+FRESHNESS_ORDER = ("FRESH", "FRESH_WITHIN_GRACE", "STALE", "UNKNOWN", DAMAGED)
+TROUBLE = frozenset({"FAILED", "CANCELED"})
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What the place of the output can show; `width` and `height` in characters. `height` None: any number of lines."""
+
+    width: int
+    height: int | None = None
+    colour: bool = False
+    unicode: bool = False
+
+    @property
+    def ellipsis(self) -> str:
+        return "…" if self.unicode else "..."
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a table, and what else is to be said, the most important first."""
+
+    cells: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    urgent: bool = False
+    """Shown before others where there is no room for all."""
+
+
+def render(status: Status, now: datetime, style: Style, source: str) -> list[str]:
+    """The lines of one look at the gateway named `source`, none wider than `style.width`.
+
+    With a height, lines of tables are left out until the rest fits, those of views that are in order first; a line says
+    how many. A terminal of less than seventeen lines may get some more than it has.
+    """
+    height = style.height
+    shown = [_cut(f"{source} at {now:%Y-%m-%d %H:%M:%S} UTC", style), _cut(_summary(status), style)]
+    tail = []
+    if status.tasks:
+        room = None if height is None else max(ROOM_MIN, height // 3)
+        tail += ["", *_table(TASK_COLUMNS, [_task_line(task, now, style) for task in status.tasks], style, room)]
+    if status.next:
+        room = NEXT_MAX + 2 if height is None else min(NEXT_MAX + 2, max(ROOM_MIN, height // 4))
+        tail += ["", *_table(NEXT_COLUMNS, list(_next_lines(status.next, now)), style, room)]
+    if status.views:
+        room = None if height is None else max(ROOM_MIN, height - len(shown) - len(tail) - 1)
+        shown += ["", *_table(VIEW_COLUMNS, [_view_line(view, now) for view in status.views], style, room)]
+    return [*shown, *tail]
+
+
+def duration(seconds: float) -> str:
+    """`45s`, `5m 3s`, `2h 5m`, `3d 4h`. A negative time, from a clock that runs behind, is `0s`."""
+    whole = max(0, int(seconds))
+    for size, unit, part, part_unit in ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size}{unit} {rest}{part_unit}" if rest else f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def bar(percent: float | None, style: Style) -> str:
+    """`[#####.....] 50%`; an empty one where nothing is known."""
+    full, empty = ("█", "░") if style.unicode else ("#", ".")
+    share = 0.0 if percent is None else min(100.0, max(0.0, percent))
+    done = int(share * BAR_CHARACTERS / 100)
+    shown = NOTHING if percent is None else f"{int(share)}%"
+    return f"[{full * done}{empty * (BAR_CHARACTERS - done)}] {shown}"
+
+
+def plain(text: str) -> str:
+    """The text in one line, without characters by which a name or an error could steer the terminal."""
+    if text.isascii() and text.isprintable() and "  " not in text:
+        return text
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
+def characters(text: str) -> int:
+    """How many places of a terminal's line the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_places, text))
+
+
+def _places(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+# --- what the lines say --------------------------------------------------------------------------------
+
+Column = tuple[str, bool]
+"""A heading, and whether it is of numbers."""
+VIEW_COLUMNS: tuple[Column, ...] = (
+    ("VIEW", False),
+    ("FRESHNESS", False),
+    ("FOR", False),
+    ("VER", True),
+    ("AGE", False),
+    ("TRIGGER", False),
+    ("NEXT", False),
+    ("LAST", False),
+)
+TASK_COLUMNS: tuple[Column, ...] = (
+    ("TASK", False),
+    ("STATUS", False),
+    ("PROGRESS", False),
+    ("PARTITIONS", False),
+    ("TIME", False),
+    ("BY", False),
+)
+NEXT_COLUMNS: tuple[Column, ...] = (("NEXT", False), ("IN", False), ("AT (UTC)", False))
+
+
+def _summary(status: Status) -> str:
+    if not status.views:
+        said = "No materialized views."
+    else:
+        counts = Counter(view.freshness for view in status.views)
+        known = [*FRESHNESS_ORDER, *sorted(counts.keys() - set(FRESHNESS_ORDER))]
+        kinds = ", ".join(f"{counts[each]} {each}" for each in known if counts[each])
+        word = "view" if len(status.views) == 1 else "views"
+        said = f"{len(status.views)} materialized {word}: {kinds}."
+    running = sum(task.status == RUNNING for task in status.tasks)
+    waiting = len(status.tasks) - running
+    return f"{said} Tasks: {running} running, {waiting} waiting."
+
+
+def _view_line(view: View, now: datetime) -> Line:
+    notes = []
+    if view.reason:
+        notes.append(f"because {view.reason}")
+    if view.last_task_error and view.last_task_status in TROUBLE:
+        notes.append(f"error: {view.last_task_error}")
+    if view.schedule:
+        notes.append(f"schedule: {view.schedule}")
+    due = view.next_refresh_time
+    return Line(
+        (
+            view.title,
+            view.freshness,
+            _age(view.stale_since, now),
+            NOTHING if view.version is None else str(view.version),
+            _age(view.last_refresh_time, now),
+            view.trigger or NOTHING,
+            "paused" if view.paused else _until(due, now) if due else NOTHING,
+            view.last_task_status or NOTHING,
+        ),
+        tuple(notes),
+        urgent=view.freshness != "FRESH" or view.last_task_status in TROUBLE,
+    )
+
+
+def _task_line(task: RefreshTask, now: datetime, style: Style) -> Line:
+    needed = task.partitions_needed
+    notes = [task.spark_progress] if task.spark_progress else []
+    if task.row_count is not None:
+        notes.append(f"{task.row_count} rows")
+    if task.reason:
+        notes.append(f"because {task.reason}")
+    by = " ".join(filter(None, [task.user, task.trigger and f"({task.trigger})"]))
+    return Line(
+        (
+            task.title,
+            task.status,
+            bar(task.percent, style),
+            NOTHING if needed is None else f"{task.partitions_done} of {needed}",
+            _age(task.since, now),
+            by or NOTHING,
+        ),
+        tuple(notes),
+    )
+
+
+def _next_lines(views: Sequence[View], now: datetime) -> Iterator[Line]:
+    for view in views:
+        if (due := view.next_refresh_time) is not None:
+            yield Line((view.title, _until(due, now), f"{due:%Y-%m-%d %H:%M:%S}"))
+
+
+def _age(moment: datetime | None, now: datetime) -> str:
+    return NOTHING if moment is None else duration((now - moment).total_seconds())
+
+
+def _until(moment: datetime, now: datetime) -> str:
+    seconds = (moment - now).total_seconds()
+    return duration(seconds) if seconds > 0 else "due"
+
+
+# --- tables --------------------------------------------------------------------------------------------
+
+
+def _table(columns: Sequence[Column], lines: Sequence[Line], style: Style, room: int | None = None) -> list[str]:
+    """A table of at most `room` lines; its first column gives way where the terminal is narrow."""
+    rows = [tuple(map(plain, line.cells)) for line in lines]
+    widths = [
+        max(characters(heading), *(characters(row[place]) for row in rows))
+        for place, (heading, _) in enumerate(columns)
+    ]
+    beyond = sum(widths) + len(GAP) * (len(widths) - 1) - style.width
+    if beyond > 0:
+        widths[0] = max(min(widths[0], NAME_CHARACTERS_MIN), widths[0] - beyond)
+    left = style.width - sum(widths) - len(GAP) * len(widths)
+    beside = left >= NOTES_CHARACTERS_MIN
+    noted = beside and any(line.notes for line in lines)
+    head = _join([heading for heading, _ in columns] + ["NOTES"] * noted, widths, columns, style, colour=False)
+    blocks = []
+    for row, line in zip(rows, lines, strict=True):
+        notes = [plain(note) for note in line.notes]
+        cells = [_middle(row[0], widths[0], style), *row[1:]]
+        if beside:
+            blocks.append([_join([*cells, *(["; ".join(notes)] if notes else [])], widths, columns, style)])
+        else:
+            blocks.append([_join(cells, widths, columns, style), *(_cut(INDENT + note, style) for note in notes)])
+    return [head, *_chosen(blocks, lines, style, None if room is None else room - 1)]
+
+
+def _chosen(blocks: Sequence[list[str]], lines: Sequence[Line], style: Style, room: int | None) -> list[str]:
+    """As many blocks as there is room for, in their order; the last one may have lost notes."""
+    if room is None or sum(map(len, blocks)) <= room:
+        return [each for block in blocks for each in block]
+    left = room - 1
+    chosen: dict[int, list[str]] = {}
+    for place in sorted(range(len(blocks)), key=lambda place: not lines[place].urgent):
+        if left <= 0:
+            break
+        chosen[place] = blocks[place][:left]
+        left -= len(chosen[place])
+    shown = [each for place in sorted(chosen) for each in chosen[place]]
+    urgent = sum(line.urgent for place, line in enumerate(lines) if place not in chosen)
+    said = f"and {len(blocks) - len(chosen)} more" + (f", {urgent} of them stale, failed or damaged" if urgent else "")
+    return [*shown, _cut(said, style)]
+
+
+def _join(
+    cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column], style: Style, *, colour: bool = True
+) -> str:
+    """One line; what stands beyond the last width is a note. Colour takes no place."""
+    pieces = []
+    left = style.width
+    for place, cell in enumerate(cells):
+        if left <= 0:
+            break
+        known = place < len(widths)
+        shown = _fit(cell, left, style.ellipsis)
+        padding = " " * ((min(widths[place], left) if known else 0) - characters(shown))
+        code = COLOURS.get(cell) if known and colour and style.colour else None
+        painted = f"\x1b[{code}m{shown}\x1b[0m" if code else shown
+        pieces.append(padding + painted if known and columns[place][1] else painted + padding)
+        left -= characters(shown) + len(padding) + len(GAP)
+    return GAP.join(pieces).rstrip()
+
+
+def _cut(text: str, style: Style) -> str:
+    return _fit(text, style.width, style.ellipsis)
+
+
+def _fit(text: str, width: int, ellipsis: str) -> str:
+    """The text's beginning, with an ellipsis where something is missing."""
+    if characters(text) <= width:
+        return text
+    return _taken(text, width - len(ellipsis)) + ellipsis[:width]
+
+
+def _middle(text: str, width: int, style: Style) -> str:
+    """As `_fit`, with the text's end kept too: names often differ there."""
+    if characters(text) <= width:
+        return text
+    keep = width - len(style.ellipsis)
+    end = _taken(reversed(text), keep // 2)[::-1]
+    return _taken(text, keep - characters(end)) + style.ellipsis + end
+
+
+def _taken(order: Iterable[str], width: int) -> str:
+    """Characters, one after the other, until `width` places are taken."""
+    taken = []
+    for character in order:
+        width -= _places(character)
+        if width < 0:
+            break
+        taken.append(character)
+    return "".join(taken)

@@ -1,0 +1,290 @@
+"""`freshgate status` before real gateways, as a program."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import pyhive, rows
+from databases import NAP, Database
+from fault_proxy import Fault, FaultProxy
+from processes import ROOT, Engine, Program, environment, wait_until
+
+NAP_MS = 30_000
+"""As long as the refresh may take that a test looks at; it is ended before."""
+
+
+def command(url: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "gateway", "status", "--url", url, *arguments]
+
+
+def status(url: str, *arguments: str, columns: int = 120) -> subprocess.CompletedProcess[str]:
+    """Runs it to its end, in a terminal's width, as somebody who pipes its output."""
+    variables = {**environment(), "COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(
+        command(url, *arguments), capture_output=True, text=True, timeout=120, env=variables, cwd=ROOT, check=False
+    )
+
+
+def looked(database: Database, *arguments: str) -> dict[str, Any]:
+    """The JSON of one database."""
+    done = status(database.gateway.url, "--json", "--database", database.name, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@contextmanager
+def watching(url: str, *arguments: str, stderr: Path | None = None) -> Iterator[Program]:
+    program = Program(command(url, "--watch", "0.1", *arguments), stderr=stderr)
+    try:
+        yield program
+    finally:
+        program.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def base(database: Database) -> Database:
+    """A table t of one row, the view `m` over it, and `served`, which reads do not refresh."""
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "INSERT INTO t VALUES (1)",
+        "CREATE MATERIALIZED VIEW m AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW served WHEN STALE SERVE AS SELECT 1 / a AS share FROM t",
+    )
+    return database
+
+
+def test_stale_views_with_their_reasons(base: Database) -> None:
+    assert [view["freshness"] for view in looked(base)["views"]] == ["FRESH", "FRESH"]
+    base.run("INSERT INTO t VALUES (0)")
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        base.run("REFRESH MATERIALIZED VIEW served")
+    m, served = looked(base)["views"]
+    assert (m["database"], m["name"], m["freshness"], m["version"], m["trigger"]) == (
+        base.name,
+        "m",
+        "STALE",
+        1,
+        "READ",
+    )
+    assert m["reason"] == f"{base.name}.t has changed"
+    assert 0 <= m["last_refresh_age_seconds"] < 600
+    assert m["last_refresh_time"] < m["stale_since"]
+    assert (m["last_task_status"], served["last_task_status"]) == ("SUCCESS", "FAILED")
+    assert "DIVIDE_BY_ZERO" in served["last_task_error"]
+    assert (m["paused"], m["next_refresh_time"]) == (False, None)
+    done = status(base.gateway.url, "--database", base.name.upper())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 materialized views: 2 STALE." in done.stdout
+    assert re.search(rf"^{base.name}\.m +STALE +\d+s +1 +.* READ ", done.stdout, re.MULTILINE)
+    assert f"because {base.name}.t has changed\n" in done.stdout
+    assert "error: The refresh of materialized view" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 120
+
+
+def test_a_schedule(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW hourly REFRESH AUTO ON SCHEDULE EVERY 1 HOUR AS SELECT a FROM t")
+    (view,) = (each for each in looked(base)["views"] if each["name"] == "hourly")
+    assert (view["trigger"], view["schedule"]) == ("SCHEDULE", "EVERY 1 HOUR")
+
+
+def test_a_session_in_another_time_zone_changes_no_time(base: Database) -> None:
+    """TIMESTAMPs are shown in the session's zone, which Spark's configuration may set."""
+    (expected,) = rows(
+        base.cursor,
+        "SELECT unix_millis(last_refresh_time) FROM freshgate.materialized_views "
+        f"WHERE database_name = '{base.name}' AND name = 'm'",
+    )
+    stamp = looked(base)["views"][0]["last_refresh_time"]
+    (shown,) = rows(base.cursor, f"SELECT unix_millis(TIMESTAMP'{stamp}')")
+    assert shown == expected
+
+
+def test_a_running_refresh(database: Database) -> None:
+    slow = "SELECT max(s) AS slept FROM (SELECT nap('java.lang.Thread', 'sleep', bigint(a)) AS s FROM t)"
+    database.run(NAP, "CREATE TABLE t (a INT) USING parquet", f"CREATE MATERIALIZED VIEW m WHEN STALE SERVE AS {slow}")
+    assert looked(database)["tasks"] == []
+    database.run(f"INSERT INTO t VALUES ({NAP_MS})")
+    with pyhive(database.gateway.host, database.gateway.port, database=database.name) as cursor:
+        cursor.execute("REFRESH MATERIALIZED VIEW m", async_=True)
+        wait_until(lambda: looked(database)["tasks"], what="the task")
+        (task,) = looked(database)["tasks"]
+        assert (task["database"], task["view"], task["status"]) == (database.name, "m", "RUNNING")
+        assert (task["user"], task["trigger"]) == ("tester", "MANUAL")
+        assert (task["partitions_done"], task["partitions_needed"], task["percent"]) == (0, 1, 0.0)
+        assert 0 <= task["elapsed_seconds"] < NAP_MS / 1000
+        assert looked(database)["views"][0]["is_refreshing"] is True
+        done = status(database.gateway.url, "--database", database.name)
+        assert "Tasks: 1 running, 0 waiting." in done.stdout
+        assert re.search(
+            rf"^{database.name}\.m +RUNNING +\[.{{10}}\] 0% +0 of 1 .* tester \(MANUAL\)", done.stdout, re.M
+        )
+        cursor.cancel()
+    wait_until(lambda: looked(database)["tasks"] == [], what="the end of the refresh")
+
+
+def test_a_damaged_view(base: Database, direct: Any) -> None:
+    storage = base.gateway.storage
+    for name in (row[1] for row in rows(direct, f"SHOW TABLES IN {storage} LIKE '{base.name}__m__*'")):
+        rows(direct, f"DROP {'VIEW' if name.endswith('__definition') else 'TABLE'} {storage}.{name}")
+    base.run("INSERT INTO t VALUES (2)")
+    wait_until(lambda: base.freshness("m") == "DAMAGED", what="the damage to be noticed")
+    done = status(base.gateway.url, "--database", base.name, columns=200)
+    assert "2 materialized views: 1 STALE, 1 DAMAGED." in done.stdout
+    assert re.search(rf"^{base.name}\.m +DAMAGED +- +- .*because its storage table was dropped", done.stdout, re.M)
+    assert [view["freshness"] for view in looked(base)["views"]] == ["DAMAGED", "STALE"]
+
+
+@pytest.mark.parametrize("suffix", [";auth=noSasl", ";user=ada;password=any", "?x=y#z"])
+def test_ways_to_log_in(base: Database, suffix: str) -> None:
+    url = base.gateway.url.removesuffix("/default") + f"/{base.name}{suffix}"
+    done = status(url, "--json", "--user", "bob")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"m", "served"} <= {view["name"] for view in json.loads(done.stdout)["views"]}
+
+
+def test_a_gateway_that_is_not_there() -> None:
+    with socket.socket() as taken:
+        # Bound, but nobody listens.
+        taken.bind(("127.0.0.1", 0))
+        url = f"jdbc:hive2://127.0.0.1:{taken.getsockname()[1]}"
+        for arguments in ((), ("--watch",), ("--json",)):
+            done = status(url, *arguments)
+            assert (done.returncode, done.stdout) == (1, "")
+            assert done.stderr.startswith(f"freshgate: Cannot reach a gateway at {url}/default: Connection refused. ")
+            assert "freshgate serve" in done.stderr
+            assert done.stderr.count("\n") == 1
+
+
+def test_what_is_no_gateway_says_so(engine: Engine, base: Database) -> None:
+    spark = status(engine.url)
+    assert spark.returncode == 1
+    assert f"{engine.url} is no gateway of Freshgate" in spark.stderr
+    missing = status(base.gateway.url.replace("/default", "/no%20such"))
+    assert missing.returncode == 1
+    assert "SCHEMA_NOT_FOUND" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Cannot reach a gateway at {url}: it closed the connection. "),
+        (b"", "Cannot reach a gateway at {url}: it closed the connection. "),
+        (b"\x05\x00\x00\x00\x00" * 3, "Cannot reach a gateway at {url}: "),
+        (b"\x03\x00\x00\x00\x08it's bad", "{url} refused the login: it's bad. Check --user, "),
+        (b"\x04\x00\x00\x00\x00", "{url} refused the login: it gave no reason. Check --user, "),
+    ],
+)
+def test_servers_that_are_none_or_refuse(answer: bytes, said: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"jdbc:hive2://127.0.0.1:{server.getsockname()[1]}/default"
+        with subprocess.Popen(command(url), stderr=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as program:
+            peer, _ = server.accept()
+            with peer:
+                peer.sendall(answer)
+                peer.shutdown(socket.SHUT_WR)
+                # What is left unread would reset the connection.
+                while peer.recv(1000):
+                    pass
+            _, shown = program.communicate(timeout=60)
+    assert program.returncode == 1
+    assert shown.startswith(f"freshgate: {said.format(url=url)}")
+    assert shown.count("\n") == 1
+
+
+# --- watching ------------------------------------------------------------------------------------------
+
+
+def test_watching_ends_in_order_by_ctrl_c(base: Database) -> None:
+    with watching(base.gateway.url, "--database", base.name) as program:
+        blocks = [program.line() for _ in range(14)]
+        assert [line for line in blocks if line.startswith("jdbc:hive2://")][1:]
+        assert [line for line in blocks if line.startswith(f"{base.name}.m ")][1:]
+        assert program.stop(signal.SIGINT) == 0
+
+
+def test_watching_gives_an_object_a_line(base: Database) -> None:
+    with watching(base.gateway.url, "--database", base.name, "--json") as program:
+        assert [view["name"] for view in json.loads(program.line())["views"]] == ["m", "served"]
+        base.run("DROP MATERIALIZED VIEW served")
+        wait_until(lambda: len(json.loads(program.line())["views"]) == 1, what="the view to be gone")
+        assert program.stop(signal.SIGINT) == 0
+
+
+@pytest.fixture
+def proxy(base: Database) -> Iterator[FaultProxy]:
+    """Between the program and the gateway; it counts the statements of a look by the relation that they read."""
+
+    def relation(sql: str) -> str | None:
+        found = re.search(r"FROM (\w+)", sql)
+        return found and found[1]
+
+    between = FaultProxy(base.gateway.host, base.gateway.port, relation)
+    yield between
+    between.close()
+
+
+def test_a_look_is_three_statements_at_most(base: Database, proxy: FaultProxy) -> None:
+    for number in range(3):
+        base.run(f"CREATE MATERIALIZED VIEW more{number} AS SELECT a FROM t")
+    with watching(f"jdbc:hive2://{proxy.address}/", "--database", base.name, "--json") as program:
+        assert len(json.loads(program.line())["views"]) == 5
+        # What an older gateway has not is asked for once.
+        assert proxy.counts["freshgate"] <= 3
+        before = proxy.counts.copy()
+        for _ in range(5):
+            program.line()
+        after = proxy.counts - before
+        assert after["freshgate"] >= 4
+        assert set(after) <= {"freshgate", "jobs", "tasks"}
+        assert max(after.values()) - min(after.values()) <= 1
+        assert program.stop(signal.SIGINT) == 0
+
+
+def test_a_gateway_that_goes_away_and_comes_again(base: Database, proxy: FaultProxy, tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+
+    def reported() -> int:
+        return errors.read_text(encoding="utf-8").count(" Trying again every 0.1 s.\n")
+
+    url = f"jdbc:hive2://{proxy.address}/"
+    with watching(url, "--database", base.name, "--json", stderr=errors) as program, socket.socket() as dead:
+        assert len(json.loads(program.line())["views"]) == 2
+        dead.bind(("127.0.0.1", 0))
+        proxy.port = dead.getsockname()[1]
+        proxy.plan({("tasks", 1): Fault.CUT})
+        wait_until(lambda: reported() >= 3, what="the reports")
+        assert f"Cannot reach a gateway at {url}default" in errors.read_text(encoding="utf-8")
+        proxy.port = base.gateway.port
+        looks = proxy.counts["tasks"]
+        wait_until(lambda: program.line() and proxy.counts["tasks"] > looks + 2, what="further looks")
+        assert program.stop(signal.SIGINT) == 0
+
+
+def test_a_pipe_that_ends_early_is_no_error(base: Database) -> None:
+    program = subprocess.Popen(
+        command(base.gateway.url, "--watch", "0.1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+    )
+    with program:
+        assert program.stdout is not None
+        assert program.stdout.readline().startswith("jdbc:hive2://")
+        program.stdout.close()
+        assert program.wait(60) == 0
+        assert program.stderr is not None
+        assert program.stderr.read() == ""

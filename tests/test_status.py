@@ -1,0 +1,562 @@
+"""What `freshgate status` makes of the catalog's rows: values, texts of given widths, and JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyhive.exc import OperationalError
+from TCLIService import ttypes
+
+from gateway import __main__ as freshgate
+from gateway.config import Address
+from gateway.status import text
+from gateway.status.client import BadUrl, Client, LookFailed, Target
+from gateway.status.model import Status, json_of, status_of
+from gateway.status.text import Style
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+URL = "jdbc:hive2://127.0.0.1:10000/default"
+LOCAL = Target(Address("127.0.0.1", 10000))
+WIDTHS = (1, 5, 20, 40, 79, 80, 81, 120, 200, 400)
+
+
+def ago(seconds: float) -> int:
+    """Milliseconds since the epoch, as the query of the views has its times."""
+    return int((NOW - timedelta(seconds=seconds)).timestamp() * 1000)
+
+
+def view(name: str, **columns: Any) -> dict[str, Any]:
+    """A row of freshgate.materialized_views, of a fresh view that reads refresh."""
+    return {
+        "database_name": "nyc",
+        "name": name,
+        "state": "NORMAL",
+        "schema_change": None,
+        "freshness": "FRESH",
+        "stale_because": None,
+        "stale_since": None,
+        "version": 3,
+        "refresh_trigger": "READ",
+        "refresh_schedule": "MANUAL TRIGGER",
+        "last_refresh_time": ago(3723),
+        "is_refreshing": False,
+        "last_task_status": "SUCCESS",
+        "last_task_error": None,
+        **columns,
+    }
+
+
+def task(name: str, **columns: str) -> dict[str, Any]:
+    """A row of tasks(), of a running refresh, without the columns that an older gateway has not."""
+    return {
+        "taskid": "17",
+        "mvname": name,
+        "mvdatabasename": "nyc",
+        "status": "RUNNING",
+        "errormsg": "\\N",
+        "createtime": "2026-03-01 11:59:00",
+        "starttime": "2026-03-01 11:59:30",
+        "finishtime": "\\N",
+        "taskcontext": '{"triggerMode":"MANUAL","partitions":[],"isComplete":false}',
+        "refreshmode": "PARTIAL",
+        "progress": "50.00% (1/2)",
+        "triggeredby": "ada",
+        "reason": "nyc.flights has changed in 2 partitions",
+        **columns,
+    }
+
+
+STALE = view(
+    "daily_delays", freshness="STALE", stale_because="nyc.flights has changed in 1 partition", stale_since=ago(303)
+)
+HOURLY = view(
+    "hourly",
+    refresh_trigger="SCHEDULE",
+    refresh_schedule="EVERY 1 HOUR",
+    job_status="RUNNING",
+    next_refresh_time=ago(-600),
+)
+FAILED = view(
+    "weekly",
+    freshness="STALE",
+    stale_because="nyc.flights has changed",
+    stale_since=ago(200_000),
+    refresh_trigger="SCHEDULE",
+    refresh_schedule="EVERY 1 WEEK",
+    job_status="PAUSED",
+    next_refresh_time=ago(-60),
+    last_task_status="FAILED",
+    last_task_error="The refresh of materialized view nyc.weekly failed; version 3 stays published. Mend the cause.\n"
+    "\tSpark said: [DIVIDE_BY_ZERO] Division by zero.",
+)
+DAMAGED = view(
+    "gone",
+    state="DAMAGED",
+    schema_change="its storage table was dropped outside the gateway",
+    freshness=None,
+    version=None,
+    refresh_trigger=None,
+    refresh_schedule=None,
+    last_refresh_time=None,
+    is_refreshing=None,
+    last_task_status=None,
+)
+WAITING = task(
+    "hourly",
+    taskid="18",
+    status="PENDING",
+    starttime="\\N",
+    taskcontext='{"triggerMode":"SYSTEM"}',
+    progress="\\N",
+    triggeredby="freshgate",
+    reason="",
+)
+BUSY = status_of(
+    [HOURLY, FAILED, DAMAGED, STALE],
+    [],
+    [WAITING, task("daily_delays", sparkprogress="stage 2 of 3, 45 of 200 tasks", rowcount="\\N")],
+)
+
+
+def shown(status: Status, width: int, **style: Any) -> str:
+    return "\n".join(text.render(status, NOW, Style(width, **style), URL)) + "\n"
+
+
+# --- texts ---------------------------------------------------------------------------------------------
+
+
+def test_eighty_characters_have_notes_below_their_lines() -> None:
+    assert (
+        shown(BUSY, 80)
+        == """\
+jdbc:hive2://127.0.0.1:10000/default at 2026-03-01 12:00:00 UTC
+4 materialized views: 1 FRESH, 2 STALE, 1 DAMAGED. Tasks: 1 running, 1 waiting.
+
+VIEW              FRESHNESS  FOR    VER  AGE    TRIGGER   NEXT    LAST
+nyc.daily_delays  STALE      5m 3s    3  1h 2m  READ      -       SUCCESS
+  because nyc.flights has changed in 1 partition
+nyc.gone          DAMAGED    -        -  -      -         -       -
+  because its storage table was dropped outside the gateway
+nyc.hourly        FRESH      -        3  1h 2m  SCHEDULE  10m     SUCCESS
+  schedule: EVERY 1 HOUR
+nyc.weekly        STALE      2d 7h    3  1h 2m  SCHEDULE  paused  FAILED
+  because nyc.flights has changed
+  error: The refresh of materialized view nyc.weekly failed; version 3 stays ...
+  schedule: EVERY 1 WEEK
+
+TASK             STATUS   PROGRESS          PARTITIONS  TIME  BY
+nyc.da...delays  RUNNING  [#####.....] 50%  1 of 2      30s   ada (MANUAL)
+  stage 2 of 3, 45 of 200 tasks
+  because nyc.flights has changed in 2 partitions
+nyc.hourly       PENDING  [..........] -    -           1m    freshgate (SYSTEM)
+
+NEXT        IN   AT (UTC)
+nyc.hourly  10m  2026-03-01 12:10:00
+"""
+    )
+
+
+def test_two_hundred_characters_have_notes_in_a_column() -> None:
+    assert [line.rstrip() for line in shown(BUSY, 200, unicode=True).splitlines()[3:12]] == [
+        "VIEW              FRESHNESS  FOR    VER  AGE    TRIGGER   NEXT    LAST     NOTES",
+        "nyc.daily_delays  STALE      5m 3s    3  1h 2m  READ      -       SUCCESS  "
+        "because nyc.flights has changed in 1 partition",
+        "nyc.gone          DAMAGED    -        -  -      -         -       -        "
+        "because its storage table was dropped outside the gateway",
+        "nyc.hourly        FRESH      -        3  1h 2m  SCHEDULE  10m     SUCCESS  schedule: EVERY 1 HOUR",
+        "nyc.weekly        STALE      2d 7h    3  1h 2m  SCHEDULE  paused  FAILED   because nyc.flights has changed; "
+        "error: The refresh of materialized view nyc.weekly failed; version 3 stays published. Mend …",
+        "",
+        "TASK              STATUS   PROGRESS          PARTITIONS  TIME  BY                  NOTES",
+        "nyc.daily_delays  RUNNING  [█████░░░░░] 50%  1 of 2      30s   ada (MANUAL)        "
+        "stage 2 of 3, 45 of 200 tasks; because nyc.flights has changed in 2 partitions",
+        "nyc.hourly        PENDING  [░░░░░░░░░░] -    -           1m    freshgate (SYSTEM)",
+    ]
+
+
+def test_nothing_to_show() -> None:
+    expected = f"{URL} at 2026-03-01 12:00:00 UTC\nNo materialized views. Tasks: 0 running, 0 waiting.\n"
+    assert shown(status_of([], [], []), 80) == expected
+
+
+def test_a_single_fresh_view_has_no_column_of_notes() -> None:
+    lines = shown(status_of([view("m")], [], []), 200).splitlines()
+    assert lines[1:] == [
+        "1 materialized view: 1 FRESH. Tasks: 0 running, 0 waiting.",
+        "",
+        "VIEW   FRESHNESS  FOR  VER  AGE    TRIGGER  NEXT  LAST",
+        "nyc.m  FRESH      -      3  1h 2m  READ     -     SUCCESS",
+    ]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    rows = [
+        STALE,
+        HOURLY,
+        FAILED,
+        DAMAGED,
+        view("表" * 30),
+        view("x" * 300),
+        view("e\u0301" * 50, stale_because="é" * 500),
+    ]
+    status = status_of(rows, [], [WAITING, task("y" * 300, triggeredby="z" * 100)])
+    for unicode in (False, True):
+        for line in text.render(status, NOW, Style(width, unicode=unicode), URL):
+            assert text.characters(line) <= width, line
+
+
+def test_columns_stay_aligned_under_wide_characters() -> None:
+    lines = shown(status_of([view("表"), view("abc")], [], []), 80).splitlines()[-2:]
+    assert [text.characters(line.partition("FRESH")[0]) for line in lines] == [9, 9]
+
+
+def test_names_that_do_not_fit_keep_both_ends() -> None:
+    rows = [view(f"delays_of_all_airlines_in_the_year_{year}") for year in (2012, 2013)]
+    names = [line.split()[0] for line in shown(status_of(rows, [], []), 80).splitlines()[-2:]]
+    assert [(name[:8], name[-5:]) for name in names] == [("nyc.dela", "_2012"), ("nyc.dela", "_2013")]
+    assert all("..." in name for name in names)
+
+
+def test_what_a_name_or_an_error_holds_cannot_steer_the_terminal() -> None:
+    evil = view("a\x1b[2Jb\r\nc", last_task_status="FAILED", last_task_error="x\x1b]0;title\x07\u202ey")
+    output = shown(status_of([evil], [], []), 200, colour=False)
+    assert output.isprintable() is False  # line ends
+    assert all(line.isprintable() for line in output.splitlines())
+    assert "nyc.a [2Jb c" in output
+
+
+def test_colour_takes_no_place_and_leaves_names_alone() -> None:
+    status = status_of([STALE, DAMAGED, view("FAILED", database_name="FRESH")], [], [])
+    for width in (80, 200):
+        coloured = shown(status, width, colour=True)
+        assert re.sub(r"\x1b\[\d*m", "", coloured) == shown(status, width)
+        assert "\x1b[33mSTALE\x1b[0m" in coloured
+        assert "\x1b[31mDAMAGED\x1b[0m" in coloured
+        assert "FRESH.FAILED " in coloured
+
+
+@pytest.mark.parametrize("height", [17, 24, 50])
+def test_a_terminal_shows_first_what_is_not_in_order(height: int) -> None:
+    rows = [view(f"v{number:05}") for number in range(10_000)]
+    rows[9_000] = view("v09000", freshness="STALE", stale_because="nyc.t has changed", stale_since=ago(1))
+    tasks = [task(f"v{number:05}", taskid=str(number)) for number in range(500)]
+    status = status_of([{**row, "next_refresh_time": ago(-60)} for row in rows], [], tasks)
+    lines = text.render(status, NOW, Style(80, height), URL)
+    assert len(lines) <= height
+    assert any(line.startswith("nyc.v09000  STALE") for line in lines)
+    assert sum(line.startswith("and ") for line in lines) == 3
+
+
+def test_how_many_are_left_out_is_said() -> None:
+    rows = [view(f"v{number}") for number in range(50)] + [{**FAILED, "name": f"w{number}"} for number in range(50)]
+    lines = text.render(status_of(rows, [], []), NOW, Style(80, 20), URL)
+    assert len(lines) == 20
+    assert lines[-1] == "and 96 more, 46 of them stale, failed or damaged"
+    assert len(text.render(status_of(rows, [], []), NOW, Style(80), URL)) == 4 + 50 + 50 * 4
+
+
+def test_next_runs_are_the_soonest() -> None:
+    rows = [{**HOURLY, "name": f"v{number:02}", "next_refresh_time": ago(60 * number - 1200)} for number in range(30)]
+    lines = shown(status_of([*rows, FAILED], [], []), 80).splitlines()
+    place = lines.index("NEXT     IN   AT (UTC)")
+    assert lines[place + 1] == "nyc.v29  due  2026-03-01 11:51:00"
+    assert lines[place + 10] == "nyc.v20  due  2026-03-01 12:00:00"
+    assert lines[place + 11 :] == ["and 20 more"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-5, "0s"),
+        (0.9, "0s"),
+        (59.9, "59s"),
+        (60, "1m"),
+        (303, "5m 3s"),
+        (3600, "1h"),
+        (3659, "1h"),
+        (7500, "2h 5m"),
+        (86_400, "1d"),
+        (273_600, "3d 4h"),
+        (86_400 * 400, "400d"),
+    ],
+)
+def test_durations(seconds: float, said: str) -> None:
+    assert text.duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("percent", "said"),
+    [
+        (None, "[..........] -"),
+        (0.0, "[..........] 0%"),
+        (9.99, "[..........] 9%"),
+        (10.0, "[#.........] 10%"),
+        (99.99, "[#########.] 99%"),
+        (100.0, "[##########] 100%"),
+        (250.0, "[##########] 100%"),
+    ],
+)
+def test_a_bar_is_full_only_at_the_end(percent: float | None, said: str) -> None:
+    assert text.bar(percent, Style(80)) == said
+
+
+# --- values --------------------------------------------------------------------------------------------
+
+
+def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
+    found = json.loads(json.dumps(json_of(BUSY, NOW)))
+    assert list(found) == ["views", "tasks", "next"]
+    assert [each["name"] for each in found["views"]] == ["daily_delays", "gone", "hourly", "weekly"]
+    weekly = found["views"][3]
+    assert weekly.pop("last_task_error") == FAILED["last_task_error"]
+    assert weekly == {
+        "database": "nyc",
+        "name": "weekly",
+        "state": "NORMAL",
+        "freshness": "STALE",
+        "reason": "nyc.flights has changed",
+        "stale_since": "2026-02-27T04:26:40+00:00",
+        "version": 3,
+        "last_refresh_time": "2026-03-01T10:57:57+00:00",
+        "last_refresh_age_seconds": 3723.0,
+        "trigger": "SCHEDULE",
+        "schedule": "EVERY 1 WEEK",
+        "paused": True,
+        "next_refresh_time": None,
+        "is_refreshing": False,
+        "last_task_status": "FAILED",
+    }
+    gone = found["views"][1]
+    assert (gone["freshness"], gone["state"], gone["version"]) == ("DAMAGED", "DAMAGED", None)
+    assert (gone["reason"], gone["paused"]) == ("its storage table was dropped outside the gateway", None)
+    assert found["tasks"] == [
+        {
+            "id": "17",
+            "database": "nyc",
+            "view": "daily_delays",
+            "status": "RUNNING",
+            "trigger": "MANUAL",
+            "user": "ada",
+            "created_at": "2026-03-01T11:59:00+00:00",
+            "started_at": "2026-03-01T11:59:30+00:00",
+            "elapsed_seconds": 30.0,
+            "method": "PARTIAL",
+            "reason": "nyc.flights has changed in 2 partitions",
+            "percent": 50.0,
+            "partitions_done": 1,
+            "partitions_needed": 2,
+            "spark_progress": "stage 2 of 3, 45 of 200 tasks",
+            "row_count": None,
+        },
+        {
+            "id": "18",
+            "database": "nyc",
+            "view": "hourly",
+            "status": "PENDING",
+            "trigger": "SYSTEM",
+            "user": "freshgate",
+            "created_at": "2026-03-01T11:59:00+00:00",
+            "started_at": None,
+            "elapsed_seconds": 60.0,
+            "method": "PARTIAL",
+            "reason": None,
+            "percent": None,
+            "partitions_done": None,
+            "partitions_needed": None,
+            "spark_progress": None,
+            "row_count": None,
+        },
+    ]
+    assert found["next"] == [
+        {
+            "database": "nyc",
+            "name": "hourly",
+            "next_refresh_time": "2026-03-01T12:10:00+00:00",
+            "in_seconds": 600.0,
+            "schedule": "EVERY 1 HOUR",
+        }
+    ]
+
+
+def test_jobs_tell_what_is_paused_where_the_views_do_not() -> None:
+    jobs = [
+        {"mvdatabasename": "nyc", "mvname": "a", "status": "PAUSED"},
+        {"mvdatabasename": "other", "mvname": "b", "status": "PAUSED"},
+        {"mvdatabasename": "nyc", "mvname": "b", "status": "RUNNING"},
+        {"mvdatabasename": "nyc", "mvname": "c", "status": "PAUSED"},
+    ]
+    status = status_of([view("a"), view("b"), view("c", job_status="RUNNING"), view("d")], jobs, [])
+    assert [each.paused for each in status.views] == [True, False, False, None]
+
+
+def test_a_changed_schema_is_named_before_a_changed_table() -> None:
+    row = view("m", state="SCHEMA_CHANGE", schema_change="nyc.t was dropped", stale_because="nyc.t has changed")
+    assert status_of([row], [], []).views[0].reason == "nyc.t was dropped"
+
+
+@pytest.mark.parametrize("context", ["\\N", "", "{", "[]", '"x"', '{"partitions":[]}'])
+def test_a_task_whose_context_says_nothing(context: str) -> None:
+    (found,) = status_of([], [], [task("m", taskcontext=context, progress="soon", createtime="?", starttime="?")]).tasks
+    assert (found.trigger, found.percent, found.since) == (None, None, None)
+    assert "ada" in shown(Status((), (found,)), 80)
+    assert "(" not in shown(Status((), (found,)), 80).splitlines()[-2]
+
+
+def test_rows_written_are_shown() -> None:
+    (found,) = status_of([], [], [task("m", rowcount="1500")]).tasks
+    assert found.row_count == 1500
+    assert "1500 rows" in shown(Status((), (found,)), 80)
+
+
+# --- statements ----------------------------------------------------------------------------------------
+
+
+class Gateway:
+    """Stands for PyHive's connection to a gateway, and its cursor. Its views have these columns beside the old ones."""
+
+    def __init__(self, views: list[dict[str, Any]], *columns: str) -> None:
+        self.statements: list[tuple[str, Any]] = []
+        self._views = views
+        self._columns = [*view("m"), *columns]
+        self._rows: list[dict[str, Any]] = []
+
+    def cursor(self, arraysize: int) -> Gateway:
+        assert arraysize > 0
+        return self
+
+    def execute(self, sql: str, parameters: Any) -> None:
+        self.statements.append((sql, parameters))
+        self._rows = self._views if "freshgate" in sql else []
+        if "freshgate" in sql:
+            for name in re.findall(r"\bAS (\w+)|(\w+)(?=,| FROM)", sql):
+                column = name[0] or name[1]
+                if column not in self._columns:
+                    message = f"[UNRESOLVED_COLUMN] A column with name `{column}` cannot be resolved. SQLSTATE: 42703"
+                    raise OperationalError(ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42703", 0, message)))
+
+    @property
+    def description(self) -> list[tuple[str]]:
+        return [(name,) for name in self._columns]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return [tuple(row.get(name) for name in self._columns) for row in self._rows]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_gateway_that_knows_all_columns_is_asked_twice() -> None:
+    gateway = Gateway([HOURLY, FAILED], "job_status", "next_refresh_time")
+    status = Client(LOCAL, gateway, None).look("NYC")
+    assert [each.title for each in status.next] == ["nyc.hourly"]
+    assert [each.paused for each in status.views] == [False, True]
+    views, tasks = gateway.statements
+    assert "unix_millis(next_refresh_time) AS next_refresh_time" in views[0]
+    assert views[0].endswith(" FROM freshgate.materialized_views WHERE database_name = %(database)s")
+    assert tasks[0].endswith(" WHERE Status IN ('RUNNING', 'PENDING') AND MvDatabaseName = %(database)s")
+    assert views[1] == tasks[1] == {"database": "nyc"}
+    # Spark would count the rows of all versions.
+    assert not re.search(r"\*|row_count|size_bytes|versions_kept", views[0])
+
+
+@pytest.mark.parametrize("known", [(), ("job_status",), ("next_refresh_time",)])
+def test_columns_that_a_gateway_has_not_are_asked_for_once(known: tuple[str, ...]) -> None:
+    gateway = Gateway([view("m")], *known)
+    client = Client(LOCAL, gateway, None)
+    client.look(None)
+    first = len(gateway.statements)
+    assert first <= 5
+    assert [each.name for each in client.look(None).views] == ["m"]
+    later = [sql for sql, _ in gateway.statements[first:]]
+    assert len(later) == (2 if "job_status" in known else 3)
+    assert all(column in later[0] for column in known)
+
+
+def test_a_column_that_every_gateway_has_is_not_done_without() -> None:
+    gateway = Gateway([])
+    gateway._columns.remove("freshness")
+    with pytest.raises(LookFailed, match="`freshness` cannot be resolved") as failure:
+        Client(LOCAL, gateway, None).look(None)
+    assert failure.value.sqlstate == "42703"
+
+
+# --- URLs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("jdbc:hive2://127.0.0.1:10000/default", LOCAL),
+        ("jdbc:hive2://127.0.0.1:10000", LOCAL),
+        ("jdbc:hive2://127.0.0.1/", LOCAL),
+        ("hive2://127.0.0.1", LOCAL),
+        (" JDBC:HIVE2://127.0.0.1:10000/ ", LOCAL),
+        ("jdbc:hive2://127.0.0.1:10000;auth=noSasl", replace(LOCAL, sasl=False)),
+        ("jdbc:hive2://127.0.0.1:10000/;ssl=false;AUTH=NOSASL;", replace(LOCAL, sasl=False)),
+        ("jdbc:hive2://127.0.0.1:10000/nyc?a=b;c=d#e=f", replace(LOCAL, database="nyc")),
+        ("jdbc:hive2://127.0.0.1:10000/a%20b%2Fc", replace(LOCAL, database="a b/c")),
+        (
+            "jdbc:hive2://127.0.0.1:10000/nyc;user=ada%3B;password=a%3Db=c",
+            replace(LOCAL, database="nyc", user="ada;", password="a=b=c"),
+        ),
+        ("jdbc:hive2://[::1]:10001/", Target(Address("::1", 10001))),
+        ("jdbc:hive2://[::1]/", Target(Address("::1", 10000))),
+        ("jdbc:hive2://spark.example:10001/d;transportMode=binary", Target(Address("spark.example", 10001), "d")),
+    ],
+)
+def test_urls(url: str, target: Target) -> None:
+    assert Target.parse(url) == target
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "is not the URL of a gateway"),
+        ("127.0.0.1:10000", "Write jdbc:hive2://HOST:PORT/DATABASE"),
+        ("jdbc:hive2:///nyc", "is not the URL of a gateway"),
+        ("jdbc:hive2://h:0/", "is not the URL of a gateway"),
+        ("jdbc:hive2://h:port/", "is not the URL of a gateway"),
+        ("jdbc:hive2://a:1,b:2/;serviceDiscoveryMode=zooKeeper", "names several hosts"),
+        ("jdbc:hive2://h/;transportMode=http", "has no transportmode=http"),
+        ("jdbc:hive2://h/;ssl=true", "has no ssl=true"),
+        ("jdbc:hive2://h/;principal=hive/_HOST@X", "has no Kerberos"),
+    ],
+)
+def test_urls_that_are_none(url: str, said: str) -> None:
+    with pytest.raises(BadUrl, match=re.escape(said)) as refusal:
+        Target.parse(url)
+    assert refusal.value.sqlstate == "22023"
+
+
+def test_no_message_has_the_password() -> None:
+    assert "secret" not in str(Target.parse("jdbc:hive2://h/;user=u;password=secret"))
+    with pytest.raises(BadUrl) as refusal:
+        Target.parse("jdbc:hive2://h:x/;password=secret;user=u")
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--url", "nowhere"], "is not the URL of a gateway"),
+        (["--set", "listen.port=0"], "Give --url"),
+        (["--set", "listen.prot=1"], "Did you mean 'listen.port'?"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert freshgate.main(["status", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon"])
+def test_wrong_pauses(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        freshgate.main(["status", "--watch", seconds])
+    assert end.value.code == 2
+    assert "number of seconds" in capsys.readouterr().err
