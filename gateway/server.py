@@ -22,6 +22,7 @@ from gateway.mv.janitor import LATE_SECONDS, Janitor
 from gateway.mv.measures import Measures
 from gateway.mv.model import Leftover
 from gateway.mv.observation import Observer
+from gateway.mv.ports import StageProgress
 from gateway.mv.proposal import Proposer
 from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
@@ -58,8 +59,8 @@ STOP_SECONDS = 15.0
 MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL}
 
 
-class Engine(Protocol):
-    """Where Spark is; `spark.engine` has two."""
+class Engine(StageProgress, Protocol):
+    """Where Spark is, and how far it is with a statement; `spark.engine` has two."""
 
     async def address(self) -> Address:
         """Where Spark listens now. Raises UpstreamLost."""
