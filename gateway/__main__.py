@@ -173,7 +173,7 @@ async def serve(settings: Settings) -> None:
 
 def _engine(settings: Settings) -> EmbeddedEngine | ExternalEngine:
     if settings.upstream.address:
-        return ExternalEngine(Address.parse(settings.upstream.address))
+        return ExternalEngine(Address.parse(settings.upstream.address), settings.upstream.ui)
     return EmbeddedEngine(settings)
 
 

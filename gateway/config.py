@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, get_type_hints
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 TRANSPORTS = ("sasl", "nosasl")
@@ -103,6 +104,14 @@ def _time_zone(value: Any) -> str | None:
     return None
 
 
+def _url_or_empty(value: Any) -> str | None:
+    if value:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            return "must be a URL such as http://spark.example:4040"
+    return None
+
+
 def _setting(default: Any, why: str, check: Check | None = None) -> Any:
     return field(default=default, metadata={"why": why, "check": check})
 
@@ -143,6 +152,12 @@ class Upstream:
         _filled,
     )
     password: str = _setting("", "Password of that user. Keep the file that holds it private.")
+    ui: str = _setting(
+        "",
+        "URL of that server's Spark UI, for example http://spark.example:4040: who waits for a refresh is told there "
+        "how many of its stages and tasks are done. Empty: only partitions are told. The embedded engine needs none.",
+        _url_or_empty,
+    )
 
 
 @dataclass(frozen=True, slots=True)

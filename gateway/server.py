@@ -24,6 +24,7 @@ from gateway.mv.jobs import Jobs
 from gateway.mv.measures import Measures
 from gateway.mv.model import Leftover
 from gateway.mv.observation import Observer
+from gateway.mv.ports import StageProgress
 from gateway.mv.proposal import Proposer
 from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
@@ -65,8 +66,8 @@ STOP_SECONDS = 15.0
 MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL}
 
 
-class Engine(Protocol):
-    """Where Spark is; `spark.engine` has two."""
+class Engine(StageProgress, Protocol):
+    """Where Spark is, and how far it is with a statement; `spark.engine` has two."""
 
     async def address(self) -> Address:
         """Where Spark listens now. Raises UpstreamLost."""
@@ -133,6 +134,7 @@ class Server:
             metastore,
             self._log,
             Surroundings(REFRESH_POOL),
+            engine,
         )
         self._janitor.compact = self._executor.compact
         self._join_jobs(metastore)
@@ -213,7 +215,7 @@ class Server:
             self._versions,
             rights,
         )
-        tables = CatalogTables(self._catalog, self._schemas, Measures(metastore), self._jobs.next_run)
+        tables = CatalogTables(self._catalog, self._schemas, Measures(metastore), self._jobs, self._tasks)
         return Router(
             self._catalog,
             self._relations,

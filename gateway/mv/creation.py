@@ -48,9 +48,9 @@ from gateway.mv.model import (
 )
 from gateway.mv.naming import definition_of
 from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
+from gateway.mv.progress import Progress, Report
 from gateway.mv.relations import Relations, Sources, definition_reads
 from gateway.mv.rights import Rights
-from gateway.mv.runs import Report
 from gateway.mv.schemas import schemas_seen, sql_type
 from gateway.mv.surroundings import TIME_ZONE
 from gateway.mv.task_log import TaskLog
@@ -455,8 +455,10 @@ class Creation:
         self._log.start(entry, number)
         # Only now: what has changed before the rows are read must not look as if it had been read.
         inspection = await self._inspector.inspect(view, float("-inf"))
-        async with self._sessions.session() as session:
-            await self._executor.first_write(view, inspection, session)
+        progress = Progress(view.name)
+        report.watch(progress)
+        async with self._sessions.session() as session, self._executor.followed(progress, report):
+            await self._executor.first_write(view, inspection, session, progress)
         contents = next_contents(view, 1, maintenance.ALL, inspection.snapshots, {})
         if entry.ledger.removed_since(contains):
             contents = contents.doubtful(1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from gateway.errors import FreshgateError, RefreshFailed, UpstreamLost
@@ -24,11 +25,12 @@ from gateway.mv.model import (
     Version,
     Watermark,
 )
-from gateway.mv.planner import RefreshPlan, plan_publish
-from gateway.mv.ports import Metastore, Sessions, SqlSession
+from gateway.mv.planner import RefreshPlan, Step, plan_publish
+from gateway.mv.ports import Metastore, Sessions, SqlSession, StageProgress
+from gateway.mv.progress import Progress, Report, follow
 from gateway.mv.proposal import Proposal, Proposer
 from gateway.mv.relations import Relations, definition_reads
-from gateway.mv.runs import Report, Run
+from gateway.mv.runs import Run
 from gateway.mv.schemas import Schemas, schemas_seen
 from gateway.mv.surroundings import Surroundings
 from gateway.mv.task_log import TaskLog
@@ -95,6 +97,7 @@ class Executor:
         metastore: Metastore,
         task_log: TaskLog,
         surroundings: Surroundings,
+        spark: StageProgress,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
@@ -109,6 +112,7 @@ class Executor:
         self._metastore = metastore
         self._log = task_log
         self._surroundings = surroundings
+        self._spark = spark
         self._now_ms = now_ms
         self._next_versions: dict[str, int] = {}
         self.make_fresh: MakeFresh = _nobody
@@ -172,6 +176,22 @@ class Executor:
     async def run(self, run: Run, cause: Cause) -> None:
         """Refreshes the task's view, by what `cause` asks for. Raises RefreshFailed (BaseTableMissing where Spark says
         so), UpstreamLost."""
+        async with self.followed(run.progress, run):
+            await self._recompute(run, cause)
+
+    @asynccontextmanager
+    async def followed(self, progress: Progress, report: Report) -> AsyncIterator[None]:
+        """While it lasts, `report` hears now and then how far the refresh is."""
+        following = asyncio.create_task(follow(progress, self._spark, report))
+        worked = False
+        try:
+            yield
+            worked = True
+        finally:
+            progress.end(worked=worked)
+            following.cancel()
+
+    async def _recompute(self, run: Run, cause: Cause) -> None:
         entry = run.entry
         if entry.uncertain:
             old = entry.view.current
@@ -181,7 +201,7 @@ class Executor:
         try:
             present = await self._with_present_bases(entry)
             # Not while a session is held: refreshes below need sessions, too.
-            await self.make_bases_fresh(present.views, cause, run.tell)
+            await self.make_bases_fresh(present.views, cause, run)
             async with self._sessions.session() as session, self._surroundings.of(before, session):
                 self._log.start(entry, run.number)
                 work = _Work(run, cause, self._start_of(entry, present), session)
@@ -205,7 +225,7 @@ class Executor:
             raise
         finally:
             entry.writing = None
-        run.tell(f"Refreshed materialized view {before.name} in {time.monotonic() - began:.2f} s")
+        run(f"Refreshed materialized view {before.name} in {time.monotonic() - began:.2f} s")
         log.info("Refreshed %s in %.2f s", before.name, time.monotonic() - began)
 
     def _start_of(self, entry: Entry, present: MaterializedView) -> _Start:
@@ -222,28 +242,28 @@ class Executor:
         entry.view = replace(entry.view, current=current)
         entry.ledger.publish(work.start.contains)
         entry.drift, entry.compared, entry.fresh_at = None, _compared(work, proposal), work.start.at
-        work.run.tell(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
+        work.run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
-    async def first_write(self, view: MaterializedView, inspection: Inspection, session: SqlSession) -> None:
+    async def first_write(
+        self, view: MaterializedView, inspection: Inspection, session: SqlSession, progress: Progress
+    ) -> None:
         """Writes the rows of a new view's version."""
         self.recomputes += 1
         self._next_versions[view.id] = view.current.number + 1
         plan = self._proposer.first(view, inspection)
         async with self._surroundings.of(view, session):
-            for step in plan.write:
-                await session.run(step.sql)
+            async for step in _steps(plan, progress, session):
+                log.debug("%s: %s is done", view.name, step.purpose)
 
     async def _execute(self, work: _Work, proposal: Proposal, plan: RefreshPlan) -> None:
         self.recomputes += 1
         entry, run, session, present = work.entry, work.run, work.session, proposal.view
         entry.writing = self._next_version(entry.view)
         self._plan_task(work, proposal, plan)
-        run.tell(f"Refreshing materialized view {present.name} ({plan.method}: {plan.reason})")
+        run(f"Refreshing materialized view {present.name} ({plan.method}: {plan.reason})")
         log.info("Refreshing %s: version %d, %s, %s", present.name, plan.version, plan.method, plan.reason)
         await self._reserve(entry, plan.version, session)
-        for step in plan.write:
-            log.debug("%s: %s", present.name, step.purpose)
-            await session.run(step.sql)
+        async for step in _steps(plan, run.progress, session):
             self._log.wrote(entry, run.number, step.partitions)
         await self._versions.check_size(entry.view)
         contents = proposal.contents(plan.version)
@@ -408,6 +428,20 @@ class Executor:
 
 async def _nobody(view_id: str, cause: Cause, report: Report) -> None:
     """Before the parts are joined there is nothing below."""
+
+
+async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> AsyncIterator[Step]:
+    """Runs the plan's statements, and gives each when it is done. Raises what Spark raises."""
+    progress.plan(plan.method, plan.reason, partitions=plan.partitions, inserts=plan.inserts)
+    for step in plan.write:
+        log.debug("%s: %s", plan.view.name, step.purpose)
+        if not step.inserts:
+            await session.run(step.sql)
+        else:
+            progress.begin_insert(step.partitions)
+            await session.run(step.sql, on_start=progress.started)
+            progress.end_insert()
+        yield step
 
 
 def _compared(work: _Work, proposal: Proposal) -> Mapping[TableName, float] | None:

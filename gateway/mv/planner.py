@@ -24,6 +24,8 @@ class Step:
 
     sql: str
     purpose: str
+    inserts: bool = False
+    """Whether it writes rows."""
     partitions: int = 0
     """How many partitions it writes, where they are known."""
 
@@ -40,6 +42,16 @@ class RefreshPlan:
     left: frozenset[PartitionKey]
     """Partitions that have left the window of partition_sync_limit."""
     write: tuple[Step, ...]
+
+    @property
+    def inserts(self) -> int:
+        """How many INSERTs write it."""
+        return sum(step.inserts for step in self.write)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions they write; 0 where that is not known."""
+        return sum(step.partitions for step in self.write) if not self.chosen.all_but else 0
 
     @property
     def method(self) -> str:
@@ -95,7 +107,8 @@ def plan_refresh(
             window(view),
         )
         part = f", part {number} of {len(batches)}" if len(batches) > 1 else ""
-        write.append(Step(rows, f"write version {version}{part}", 0 if batch.all_but else len(batch.keys)))
+        written = 0 if batch.all_but else len(batch.keys)
+        write.append(Step(rows, f"write version {version}{part}", inserts=True, partitions=written))
     mode = RefreshMode.COMPLETE if chosen.everything else RefreshMode.PARTIAL
     return RefreshPlan(view, version, mode, reason, chosen, left, tuple(write))
 

@@ -6,7 +6,7 @@ cannot be made to show.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -28,10 +28,11 @@ class Rows(Protocol):
 class SqlSession(Protocol):
     """One session at Spark."""
 
-    async def run(self, sql: str) -> Rows:
+    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Rows:
         """Runs one statement to its end. Cancelling the call cancels the statement at Spark.
 
-        Raises StatementFailed with Spark's own message and SQLSTATE, or UpstreamLost.
+        `on_start` gets the statement's id at Spark once it has started: `StageProgress` knows it by that. Raises
+        StatementFailed with Spark's own message and SQLSTATE, or UpstreamLost.
         """
         ...
 
@@ -40,6 +41,31 @@ class Sessions(Protocol):
     """Lends sessions of the gateway's own service user."""
 
     def session(self) -> AbstractAsyncContextManager[SqlSession]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """How far Spark is with one statement, over all of its jobs that are known so far. Later ones add stages.
+
+    What Spark skips, because an earlier job has left its result, counts nowhere.
+    """
+
+    stages: int
+    stages_done: int
+    tasks: int
+    tasks_done: int
+    tasks_running: int
+    tasks_failed: int
+    """Attempts that failed; Spark tries a task again before it gives the statement up."""
+
+
+class StageProgress(Protocol):
+    """Tells how far a running statement is."""
+
+    async def of_statement(self, statement: str) -> JobProgress | None:
+        """`statement` is the id that `SqlSession.run` has told. None where nothing is known of it. Never raises, and
+        answers within some seconds."""
+        ...
 
 
 class RelationKind(Enum):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.mv.catalog import Entry
 from gateway.mv.model import Cause
-
-Report = Callable[[str], None]
-"""Takes one line for the log of the operation that waits."""
+from gateway.mv.progress import Progress, Report
 
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A task of a view's queue. Make one within the event loop."""
+    """A task of a view's queue, and a Report to all who wait for it. Make one within the event loop."""
 
     entry: Entry
     number: int
@@ -28,6 +25,8 @@ class Run:
     """When it began, among all runs and all who wait; None before."""
     waiters: int = 0
     reports: list[Report] = field(default_factory=list)
+    progress: Progress = field(init=False)
+    """Of the try that runs."""
     stopped_by: str = ""
     """Who said CANCEL."""
     work: asyncio.Task[None] | None = None
@@ -37,12 +36,33 @@ class Run:
     def __post_init__(self) -> None:
         # Else asyncio would complain of an error of which nobody wanted to hear.
         self.done.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.progress = Progress(self.entry.view.name)
 
     def began_after(self, arrived: int) -> bool:
         """Whether it began, or will begin, later than `arrived`: then it sees what was there then."""
         return self.sequence is None or self.sequence > arrived
 
-    def tell(self, line: str) -> None:
+    def join(self, report: Report) -> None:
+        """One more waits."""
+        self.waiters += 1
+        self.reports.append(report)
+        report.watch(self.progress)
+
+    def leave(self, report: Report) -> None:
+        self.waiters -= 1
+        self.reports.remove(report)
+
+    def begin_again(self) -> None:
+        """The next try."""
+        self.progress = Progress(self.entry.view.name)
+        self.watch(self.progress)
+
+    def __call__(self, line: str, /) -> None:
         """To all who wait."""
         for report in self.reports:
             report(line)
+
+    def watch(self, progress: Progress) -> None:
+        """Shows them a refresh: this task's own, or one below."""
+        for report in self.reports:
+            report.watch(progress)

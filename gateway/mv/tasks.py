@@ -21,7 +21,8 @@ from gateway.mv.executor import BaseTableMissing, Executor, stopped
 from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
 from gateway.mv.model import Cause, TaskStatus, TriggerMode
-from gateway.mv.runs import Report, Run
+from gateway.mv.progress import Progress, Report
+from gateway.mv.runs import Run
 from gateway.mv.task_log import TaskLog
 
 log = logging.getLogger(__name__)
@@ -161,6 +162,11 @@ class Tasks:
             number, _ = self._log.begin(entry, cause)
             self._log.unchanged(entry, number)
 
+    def progress(self, view_id: str) -> Progress | None:
+        """How far the view's running task is; None where none runs."""
+        queue = self._queues.get(view_id)
+        return queue.running.progress if queue and queue.running else None
+
     def known_gone(self, view_id: str) -> str | None:
         """Why a refresh cannot work, where one has just failed because what the definition reads is gone.
 
@@ -225,8 +231,7 @@ class Tasks:
 
     async def _wait(self, run: Run, report: Report) -> None:
         """Raises the task's error; _Stopped where it was cancelled."""
-        run.reports.append(report)
-        run.waiters += 1
+        run.join(report)
         try:
             await asyncio.shield(run.done)
         except asyncio.CancelledError:
@@ -234,8 +239,7 @@ class Tasks:
                 raise
             raise _Stopped from None
         finally:
-            run.waiters -= 1
-            run.reports.remove(report)
+            run.leave(report)
             if run.waiters == 0 and not run.kept and not run.done.done():
                 self._drop(run)
 
@@ -315,8 +319,9 @@ class Tasks:
                     raise
                 pause = self._limits.retry_wait * 2**attempt
                 log.warning("%s Trying again in %g s.", error, pause)
-                run.tell(f"{run.entry.view.name}: {error} Trying again in {pause:g} s.")
+                run(f"{run.entry.view.name}: {error} Trying again in {pause:g} s.")
                 await asyncio.sleep(pause)
+                run.begin_again()
             else:
                 return
 
@@ -325,7 +330,7 @@ class Tasks:
         if cause.trigger is not TriggerMode.READ:
             cause = replace(cause, not_before=time.monotonic())
             await self._inspector.check([entry.view.id], cause.not_before)
-            await self._executor.make_bases_fresh(entry.view.views, cause, run.tell)
+            await self._executor.make_bases_fresh(entry.view.views, cause, run)
         await self._executor.run(run, cause)
 
 

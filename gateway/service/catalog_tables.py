@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog
 from gateway.mv.damage import Damage
+from gateway.mv.jobs import Jobs
 from gateway.mv.measures import Measure, Measures
 from gateway.mv.model import Freshness, MaterializedView, RefreshMode, State, Task, TaskStatus, base_key
+from gateway.mv.progress import Progress
 from gateway.mv.schemas import Schemas
+from gateway.mv.tasks import Tasks
 from gateway.service import info
 from sql import create_text
 from sql.rewrite import Value
@@ -49,13 +52,12 @@ class BadArguments(FreshgateError):
 class CatalogTables:
     """Reads the catalog for queries."""
 
-    def __init__(
-        self, catalog: Catalog, schemas: Schemas, measures: Measures, next_run: Callable[[str], int | None]
-    ) -> None:
+    def __init__(self, catalog: Catalog, schemas: Schemas, measures: Measures, jobs: Jobs, tasks: Tasks) -> None:
         self._catalog = catalog
         self._schemas = schemas
         self._measures = measures
-        self._next_run = next_run
+        self._schedule = jobs
+        self._queue = tasks
 
     async def function(self, name: str, arguments: Mapping[str, str]) -> Table:
         """mv_infos("database"="…"), jobs("type"="mv"), tasks("type"="mv"). Raises BadArguments."""
@@ -106,7 +108,7 @@ class CatalogTables:
         views = self._catalog.views()
         of_each = max(1, TASK_ROWS_MAX // max(1, len(views)))
         rows = [
-            _task(view, task)
+            _task(view, task, self._queue.progress(view.id))
             for view in views
             for _, task in list(self._catalog.entry(view.id).history.tasks)[-of_each:]
         ]
@@ -179,7 +181,7 @@ class CatalogTables:
             last.error or None if last else None,
             any(task.status is TaskStatus.RUNNING for task in history.unended),
             "PAUSED" if view.paused else "RUNNING",
-            _moment(next_run) if (next_run := self._next_run(view.id)) is not None else None,
+            _moment(next_run) if (next_run := self._schedule.next_run(view.id)) is not None else None,
             _moment(view.created_at),
             view.query,
             str(view.storage),
@@ -242,7 +244,7 @@ def _job(view: MaterializedView) -> tuple[Value, ...]:
     )
 
 
-def _task(view: MaterializedView, task: Task) -> tuple[Value, ...]:
+def _task(view: MaterializedView, task: Task, progress: Progress | None) -> tuple[Value, ...]:
     names = task.partitions or ((view.name.table,) if task.mode is not RefreshMode.NOT_REFRESH else ())
     finished = names if task.status is TaskStatus.SUCCESS else names[: task.completed]
     partitions = ",".join(f'"{name}"' for name in task.cause.partitions)
@@ -270,6 +272,7 @@ def _task(view: MaterializedView, task: Task) -> tuple[Value, ...]:
         task.cause.user,
         task.reason,
         NULL_TEXT if task.rows is None else str(task.rows),
+        (progress.spark_words() if progress and task.status is TaskStatus.RUNNING else "") or NULL_TEXT,
     )
 
 
@@ -311,8 +314,8 @@ TASKS = (
     *_strings("TaskId", "JobId", "JobName", "MvId", "MvName", "MvDatabaseId", "MvDatabaseName", "Status", "ErrorMsg"),
     *_strings("CreateTime", "StartTime", "FinishTime", "DurationMs", "TaskContext", "RefreshMode"),
     *_strings("NeedRefreshPartitions", "CompletedPartitions", "Progress", "LastQueryId"),
-    # Ours: who or what caused it, why it computed what it did, and how many rows it wrote.
-    *_strings("TriggeredBy", "Reason", "RowCount"),
+    # Ours: who or what caused it, why it computed what it did, how many rows it wrote, and how far Spark is with it.
+    *_strings("TriggeredBy", "Reason", "RowCount", "SparkProgress"),
 )
 INFORMATION_SCHEMA = (
     ("table_catalog", "STRING"),

@@ -16,9 +16,9 @@ from gateway.mv.jobs import Jobs
 from gateway.mv.model import Cause, Freshness, MaterializedView, TriggerMode
 from gateway.mv.partitions import Partition, partition
 from gateway.mv.ports import Metastore, SqlSession
+from gateway.mv.progress import Report
 from gateway.mv.proposal import Proposal, Proposer, Standing, view_bases
 from gateway.mv.rights import Rights
-from gateway.mv.runs import Report
 from gateway.mv.schemas import Schemas
 from gateway.mv.tasks import Tasks
 from gateway.mv.versions import Versions

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog import Catalog
+from gateway.mv.progress import Lines
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.service.metadata import ListedOperation, listing_of
 from gateway.service.operation import (
@@ -262,7 +263,7 @@ class Dispatch:
         """A synchronous client waits for its reply; there is nothing to send it before."""
         try:
             async with asyncio.timeout(call.query_timeout_seconds or None):
-                await route.wait(log.debug)
+                await route.wait(Lines(log.debug))
         except (FreshgateError, TimeoutError) as error:
             route.then.abandon(End.FAILED)
             late = timed_out(call.query_timeout_seconds)
@@ -427,11 +428,12 @@ class Dispatch:
                 return Answer(reply.unknown_method(head.name, head.seqid))
 
     async def _own_status(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Forward | Answer:
+        bar = message.wants_progress(payload)
         if not operation.settled:
-            await operation.hold()
+            await operation.hold(bar=bar)
         if operation.continued is not None:
             return await _decided(self._continued_request(session, operation, operation.continued, head, payload))
-        return Answer(operation.status(head.seqid))
+        return Answer(operation.status(head.seqid, bar=bar))
 
     async def _own_metadata(
         self, session: Session, operation: Operation, head: Head, payload: bytes

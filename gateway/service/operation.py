@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 from gateway.errors import FreshgateError
+from gateway.mv.progress import Progress
+from gateway.service.progress_bar import progress_update
 from gateway.wire import reply
 from gateway.wire.message import FetchCall, Handle
 from gateway.wire.rowset import Column, Value, row_set
@@ -42,6 +44,8 @@ TERMINAL_STATES = frozenset({2, 3, 4, 5, 8})
 FETCH_FIRST = 4
 FETCH_LOG = 1
 LOG_COLUMNS = (Column("operation_log"),)
+BAR_SECONDS = 1.0
+"""How long a status call is held at most while the client draws a bar, which it does only when the answer comes."""
 ROWS_MAX = 10_000
 """Rows in one page of an own result, whatever the client asks for: a page is built in memory."""
 
@@ -102,6 +106,41 @@ def new_handle() -> Handle:
     return Handle(secrets.token_bytes(16), secrets.token_bytes(16))
 
 
+class OperationReport:
+    """What is told of an operation while it runs: lines of its log, and refreshes in progress. A `progress.Report`."""
+
+    def __init__(self) -> None:
+        self.refreshes: list[Progress] = []
+        self.fetched = 0
+        """Lines that the client has."""
+        self._lines: list[str] = []
+
+    def __call__(self, line: str, /) -> None:
+        """Adds a line to the operation's log, which beeline and DBeaver show while they wait.
+
+        The next line on how far a refresh is takes the place of the last one, if the client has not fetched that:
+        beeline fetches none while it draws its bar, and would then print all of them.
+        """
+        for prefix in (each.prefix for each in self.refreshes):
+            if line.startswith(prefix):
+                self._lines[self.fetched :] = [old for old in self._lines[self.fetched :] if not old.startswith(prefix)]
+        self._lines.append(line)
+
+    def watch(self, progress: Progress) -> None:
+        if progress not in self.refreshes:
+            self.refreshes.append(progress)
+
+    @property
+    def pending(self) -> bool:
+        """There are lines that were not fetched yet."""
+        return self.fetched < len(self._lines)
+
+    def fetch(self, first: int) -> list[str]:
+        """The lines from `first` on; they count as fetched."""
+        self.fetched = len(self._lines)
+        return self._lines[first:]
+
+
 class Operation:
     """One of the gateway's own: a statement that it executes itself, or a query that waits for a refresh.
 
@@ -113,11 +152,10 @@ class Operation:
         self.state = OperationState.RUNNING
         self.error: FreshgateError | None = None
         self.continued: ForwardedOperation | None = None
+        self.report = OperationReport()
         self._protocol = protocol
         self._result = NO_ROWS
         self._position = 0
-        self._log: list[str] = []
-        self._log_position = 0
         self._began = time.monotonic()
         self._settled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -125,16 +163,16 @@ class Operation:
     @property
     def has_log(self) -> bool:
         """There are lines of the gateway's own that were not fetched yet."""
-        return self._log_position < len(self._log)
+        return self.report.pending
 
     @property
     def settled(self) -> bool:
         """It is finished, or continues at Spark."""
         return self._settled.is_set()
 
-    def report(self, line: str) -> None:
-        """Adds a line to the operation's log, which beeline and DBeaver show while they wait."""
-        self._log.append(line)
+    def watch(self, progress: Progress) -> None:
+        """Shows a refresh in status replies that ask for progress, while the operation runs."""
+        self.report.watch(progress)
 
     def start(self, work: Awaitable[Result | ForwardedOperation], timeout_seconds: int = 0) -> None:
         """Does the work in a task of its own, for at most `timeout_seconds` where that is not 0."""
@@ -182,19 +220,28 @@ class Operation:
         elapsed = time.monotonic() - self._began
         return min(5.0, (int(elapsed / 10) + 1) * 0.5)
 
-    async def hold(self) -> None:
-        """Waits one step for the operation to settle: clients poll without a pause."""
+    async def hold(self, *, bar: bool = False) -> None:
+        """Waits one step for the operation to settle: clients poll without a pause. `bar`: this one draws progress."""
+        seconds = self.step_seconds()
+        if bar and self.report.refreshes:
+            seconds = min(seconds, BAR_SECONDS)
         try:
-            await asyncio.wait_for(self._settled.wait(), self.step_seconds())
+            await asyncio.wait_for(self._settled.wait(), seconds)
         except TimeoutError:
             return
 
     # --- replies -----------------------------------------------------------------------------------
 
-    def status(self, seqid: int) -> bytes:
+    def status(self, seqid: int, *, bar: bool = False) -> bytes:
+        """Its state; with `bar` its progress too, as long as it runs.
+
+        Also before the first refresh is known: a client that has once got none no longer waits with the log's lines
+        for the bar to end, and mixes both.
+        """
         if self.error is not None:
             return reply.operation_status(seqid, self.state, self.error.sqlstate, str(self.error), has_result_set=True)
-        return reply.operation_status(seqid, self.state, has_result_set=True)
+        progress = progress_update(self.report.refreshes) if bar and not self.settled else None
+        return reply.operation_status(seqid, self.state, has_result_set=True, progress=progress)
 
     def metadata(self, seqid: int) -> bytes:
         return reply.result_metadata(seqid, self._result.columns)
@@ -214,9 +261,6 @@ class Operation:
         return reply.fetch(seqid, row_set(self._result.columns, page, self._protocol, start))
 
     def _fetch_log(self, seqid: int, call: FetchCall) -> bytes:
-        if call.orientation == FETCH_FIRST:
-            self._log_position = 0
-        start = self._log_position
-        lines = self._log[start:]
-        self._log_position = len(self._log)
+        start = 0 if call.orientation == FETCH_FIRST else self.report.fetched
+        lines = self.report.fetch(start)
         return reply.fetch(seqid, row_set(LOG_COLUMNS, [(line,) for line in lines], self._protocol, start))

@@ -19,9 +19,9 @@ from gateway.mv.changes import Write
 from gateway.mv.damage import damaged
 from gateway.mv.executor import BaseTableMissing
 from gateway.mv.model import Cause, TriggerMode
+from gateway.mv.progress import Report
 from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
-from gateway.mv.runs import Report
 from gateway.mv.schemas import Schemas
 from gateway.mv.tasks import Tasks
 from gateway.service import staleness

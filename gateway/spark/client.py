@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import socket
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -201,11 +202,11 @@ class Session:
         self.connection = connection
         self.handle = handle
 
-    async def run(self, sql: str, *, on_handle: Callable[[Handle], None] | None = None) -> Rows:
+    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Rows:
         """Runs a statement to its end and returns its whole result.
 
-        `on_handle` gets the operation's handle once the statement has started. Raises StatementFailed with Spark's
-        own reason, or UpstreamLost. When the caller is canceled, Spark's work is canceled before this returns.
+        `on_start` gets the statement's `job_group` once it has started. Raises StatementFailed with Spark's own
+        reason, or UpstreamLost. When the caller is canceled, Spark's work is canceled before this returns.
         """
         started = asyncio.ensure_future(self.execute(sql))
         try:
@@ -214,8 +215,8 @@ class Session:
             await self._abandon(started)
             raise
         try:
-            if on_handle is not None:
-                on_handle(handle)
+            if on_start is not None:
+                on_start(job_group(handle))
             outcome = await self.wait(handle)
             if outcome.error is not None:
                 if outcome.state != State.ERROR_STATE:
@@ -384,6 +385,14 @@ class SessionPool:
             session = self._idle.pop()
             await session.close()
             await session.connection.close()
+
+
+def job_group(handle: Handle) -> str:
+    """The group of Spark jobs in which the Thrift server runs an operation: its public id as Java prints a UUID.
+
+    A server that is not Spark's may have ids of another length, and then no such groups.
+    """
+    return str(uuid.UUID(bytes=handle.guid)) if len(handle.guid) == 16 else handle.guid.hex()
 
 
 def _whole(payload: bytes) -> bytes:

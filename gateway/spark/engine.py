@@ -1,13 +1,14 @@
 """The Spark that answers: an embedded one, kept alive in a child process, or an existing Thrift server.
 
-Both have the same two methods: `start` once, then `address` whenever a connection is opened. The address changes when
-the embedded engine had to be started again, so nobody keeps it.
+Both have the same methods: `start` once, then `address` whenever a connection is opened. The address changes when the
+embedded engine had to be started again, so nobody keeps it. `of_statement` tells how far Spark is with a statement.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -22,6 +23,8 @@ from pathlib import Path
 import gateway
 from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.mv.ports import JobProgress
+from gateway.spark.ui import SparkUi
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +32,10 @@ LOOPBACK = "127.0.0.1"
 JAVA_LEAST = 17
 STOP_SECONDS = 20.0
 BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+PROGRESS_SECONDS = 2.0
+"""For an answer about a running statement; it is asked for again a second later."""
+UNREAD_BYTES_MAX = 65536
+"""Of requests that an engine which hangs has not read yet."""
 STEADY_SECONDS = 60.0  # an engine that ran this long counts as healthy: the next restart is at once again
 
 
@@ -39,10 +46,11 @@ class EngineFailed(FreshgateError):
 
 
 class ExternalEngine:
-    """A Spark Thrift server that somebody else runs."""
+    """A Spark Thrift server that somebody else runs. `ui` is the URL of its Spark's UI; empty: none is asked."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, ui: str = "") -> None:
         self._address = address
+        self._ui = SparkUi(ui, PROGRESS_SECONDS) if ui else None
 
     async def start(self) -> Address:
         """Nothing is started, and a server that is down now may be up when a client comes: it is only logged."""
@@ -56,6 +64,10 @@ class ExternalEngine:
 
     async def address(self) -> Address:
         return self._address
+
+    async def of_statement(self, statement: str) -> JobProgress | None:
+        """Implements `mv.ports.StageProgress`."""
+        return await self._ui.of_statement(statement) if self._ui is not None else None
 
     async def stop(self) -> None:
         """Nothing to stop."""
@@ -72,6 +84,10 @@ class EmbeddedEngine:
         self._running = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
         self._last_error = ""
+        self._requests = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[JobProgress | None]] = {}
+        """Requests to the child that are not answered yet, by their ids."""
+        self._reader: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -105,6 +121,40 @@ class EmbeddedEngine:
         if self._address is None:
             raise UpstreamLost("Spark has just ended. Try again.")
         return self._address
+
+    async def of_statement(self, statement: str) -> JobProgress | None:
+        """Implements `mv.ports.StageProgress`: the child is asked, which hosts Spark."""
+        child = self._child
+        # Before the first line the child is still starting, and its output is not ours to read.
+        if child is None or child.stdin is None or self._reader is None or self._reader.done():
+            return None
+        if child.stdin.is_closing() or child.stdin.transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+            return None
+        number = next(self._requests)
+        answer: asyncio.Future[JobProgress | None] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        try:
+            child.stdin.write(json.dumps({"id": number, "group": statement}).encode("utf-8") + b"\n")
+            async with asyncio.timeout(PROGRESS_SECONDS):
+                return await answer
+        except (OSError, TimeoutError):
+            return None
+        finally:
+            del self._asked[number]
+
+    async def _read_answers(self, output: asyncio.StreamReader) -> None:
+        """Hands the child's answers to those who asked, until it ends; then nobody waits any longer."""
+        try:
+            while line := await output.readline():
+                number, progress = _answer_of(line)
+                if (asked := self._asked.get(number)) is not None and not asked.done():
+                    asked.set_result(progress)
+        except (OSError, ValueError) as error:
+            log.warning("the engine's answers cannot be read any more, so no progress is shown: %s", error)
+        finally:
+            for asked in self._asked.values():
+                if not asked.done():
+                    asked.set_result(None)
 
     async def stop(self) -> None:
         """Ends the child and the JVM below it."""
@@ -158,6 +208,8 @@ class EmbeddedEngine:
             # Cancellation too must leave no child behind.
             await self._end_child()
             raise
+        if self._child.stdout is not None:
+            self._reader = asyncio.create_task(self._read_answers(self._child.stdout), name="progress")
         self._address = Address(LOOPBACK, port)
         self._running.set()
         log.info("Spark is up at %s after %.1f s", self._address, time.monotonic() - began)
@@ -198,6 +250,9 @@ class EmbeddedEngine:
         """Closes the child's standard input, its sign to end, and kills what is left after STOP_SECONDS."""
         child, self._child, self._address = self._child, None, None
         self._running.clear()
+        if self._reader is not None:
+            self._reader.cancel()
+            self._reader = None
         if child is None:
             return
         if child.stdin is not None:
@@ -209,6 +264,16 @@ class EmbeddedEngine:
         finally:
             # The whole group: a JVM that outlived the child, and everything when we are canceled while we wait.
             _kill_group(child.pid)
+
+
+def _answer_of(line: bytes) -> tuple[int, JobProgress | None]:
+    """Raises ValueError for what is no answer of the child's."""
+    try:
+        answer = json.loads(line)
+        progress = answer["progress"]
+        return int(answer["id"]), JobProgress(**progress) if progress is not None else None
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"it said {line!r}") from error
 
 
 def _kill_group(pid: int) -> None:

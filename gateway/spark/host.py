@@ -1,18 +1,22 @@
 """The embedded engine's process: PySpark hosts Spark's own Thrift server.
 
 Run as `python -m gateway.spark.host`. The first line of standard input is a JSON object (see `Options`). Standard
-output carries one JSON line: {"port": n} once the server accepts connections, or {"error": text}. The process ends
-when standard input ends, so it never outlives its parent, however that died; the JVM in turn ends when this process
-does, since PySpark's Java side ends with its own standard input.
+output begins with one JSON line: {"port": n} once the server accepts connections, or {"error": text}. From then on each
+line {"id": n, "group": text} of input, an id of the parent's choice and a group of Spark jobs, is answered by a line
+{"id": n, "progress": ...}: null, or the fields of `JobProgress`. The process ends when standard input ends, so it never
+outlives its parent, however that died; the JVM in turn ends when this process does, since PySpark's Java side ends
+with its own standard input.
 
 Spark's log goes to `engine.log`, whatever else Java and Python print to `engine.out`, both in the data directory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
+import queue
 import re
 import shutil
 import socket
@@ -20,9 +24,10 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from py4j.java_gateway import JavaGateway, JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -31,11 +36,17 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from gateway.mv.ports import JobProgress
+from gateway.spark.stages import ACTIVE, PENDING, RUNNING, job_progress
+
 LOOPBACK = "127.0.0.1"
 LOCK_WAIT_SECONDS = 30.0  # a JVM whose gateway was killed ends by itself well within this
 JVM_END_SECONDS = 10.0  # Spark's orderly end takes less than one; with tasks that do not heed, it never comes
 EXIT_FAILED = 1
 EXIT_JVM_DIED = 3
+READ_BYTES = 65536
+REQUESTS_MAX = 100
+"""Questions that wait while Spark does not answer. Those beyond are dropped: their asker has given up long before."""
 
 LOG4J = """\
 rootLogger.level = warn
@@ -189,8 +200,8 @@ def prepare_data_dir(options: Options) -> None:
     (options.data_dir / "log4j2.properties").write_text(LOG4J.format(log=log), encoding="utf-8")
 
 
-def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]) -> int:
-    """Starts Spark and its Thrift server. Puts the JVM's process into `jvm` at once, and returns the port."""
+def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]) -> tuple[int, SparkContext]:
+    """Starts Spark and its Thrift server. Puts the JVM's process into `jvm` at once, and returns the server's port."""
     for name in INHERITED_SETTINGS:
         os.environ.pop(name, None)
     conf = SparkConf(loadDefaults=False).setAll(list(spark_settings(options).items()))
@@ -210,7 +221,7 @@ def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]
     server = server_class.startWithSparkSession(session._jsparkSession, False)
     port = _port_of(server)
     with socket.create_connection((LOOPBACK, port), timeout=10):
-        return port
+        return port, session.sparkContext
 
 
 _NO_HIVE_FUNCTIONS = """
@@ -265,10 +276,83 @@ def _end_with_jvm(process: subprocess.Popen[bytes]) -> NoReturn:
     os._exit(EXIT_JVM_DIED)
 
 
-def _end_with_parent(jvm: list[subprocess.Popen[bytes]]) -> NoReturn:
-    """Ends the JVM, then this process, when standard input ends."""
-    while os.read(0, 1024):
-        pass
+class StatusStore:
+    """Spark's record of its jobs and stages, read over py4j. Raises Py4JError where Spark has it otherwise."""
+
+    def __init__(self, context: SparkContext) -> None:
+        spark = context._jsc.sc()
+        packages = context._gateway.jvm
+        self._tracker = spark.statusTracker()
+        self._store = spark.statusStore()
+        # One call for a whole object: py4j takes a round trip for each of its fields.
+        self._mapper = packages.com.fasterxml.jackson.databind.ObjectMapper()
+        self._mapper.registerModule(packages.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+        status = packages.org.apache.spark.status.api.v1.StageStatus
+        self._open = packages.java.util.ArrayList()
+        for name in (ACTIVE, PENDING):
+            self._open.add(status.valueOf(name))
+        self._no_quantiles = context._gateway.new_array(packages.double, 0)
+        self._no_tasks = packages.java.util.ArrayList()
+
+    def progress(self, group: str) -> JobProgress | None:
+        """How far the jobs of a group are, finished ones included; None where Spark knows none."""
+        jobs = [self._read(self._store.job(number)) for number in self._tracker.getJobIdsForGroup(group)]
+        runs = any(job["status"] == RUNNING for job in jobs)
+        return job_progress(jobs, self._open_stages() if runs else ())
+
+    def _open_stages(self) -> Any:
+        return self._read(self._store.stageList(self._open, False, False, self._no_quantiles, self._no_tasks))
+
+    def _read(self, figures: JavaObject) -> Any:
+        return json.loads(self._mapper.writeValueAsString(figures))
+
+
+def _answer(requests: queue.Queue[bytes], context: SparkContext, report: TextIO) -> None:
+    """Answers one request after the other. Whatever fails, the answer is null: the asker does without."""
+    store: StatusStore | None = None
+    told = False
+    while True:
+        request = _request_of(requests.get())
+        if request is None:
+            continue
+        progress = None
+        try:
+            store = store or StatusStore(context)
+            progress = store.progress(request["group"])
+        except Exception as error:  # another Spark may have another status store: the engine works without it
+            if not told:
+                print(f"The progress of statements cannot be read: {explain(error)}", flush=True)
+            told = True
+        answer = {"id": request["id"], "progress": asdict(progress) if progress is not None else None}
+        with contextlib.suppress(OSError):  # without a parent this process ends anyway
+            print(json.dumps(answer), file=report, flush=True)
+
+
+def _request_of(line: bytes) -> dict[str, Any] | None:
+    """The request in a line; None for a line that is none."""
+    try:
+        request = json.loads(line)
+    except ValueError:
+        return None
+    return request if isinstance(request, dict) and {"id", "group"} <= request.keys() else None
+
+
+def _lines(descriptor: int) -> Iterator[bytes]:
+    """The lines that come in, until the end. Not sys.stdin: at an early exit Python would wait for its lock for ever,
+    which the thread that reads holds."""
+    rest = b""
+    while chunk := os.read(descriptor, READ_BYTES):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+
+
+def _end_with_parent(
+    lines: Iterator[bytes], requests: queue.Queue[bytes], jvm: list[subprocess.Popen[bytes]]
+) -> NoReturn:
+    """Hands requests over, and ends the JVM, then this process, when standard input ends."""
+    for line in lines:
+        with contextlib.suppress(queue.Full):
+            requests.put_nowait(line)
     for process in jvm:
         if process.stdin is not None:
             process.stdin.close()
@@ -296,25 +380,28 @@ def explain(error: BaseException) -> str:
 
 def main() -> int:
     """Runs the engine until standard input ends."""
-    options = Options.read(sys.stdin.buffer.readline())
+    lines = _lines(0)
+    options = Options.read(next(lines, b""))
     os.chdir(options.data_dir)
     report = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with open("engine.out", "w", encoding="utf-8") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
     jvm: list[subprocess.Popen[bytes]] = []
+    requests: queue.Queue[bytes] = queue.Queue(REQUESTS_MAX)
     try:
-        watch = threading.Thread(target=_end_with_parent, args=(jvm,), daemon=True)
+        watch = threading.Thread(target=_end_with_parent, args=(lines, requests, jvm), daemon=True)
         watch.start()
         lock = lock_data_dir(options)
         prepare_data_dir(options)
-        port = start_server(options, lock, jvm)
+        port, context = start_server(options, lock, jvm)
     except (HostError, OSError, Py4JError, PySparkException) as error:
         sys.excepthook(type(error), error, error.__traceback__)
         print(json.dumps({"error": explain(error)}), file=report, flush=True)
         return EXIT_FAILED
     print(json.dumps({"port": port}), file=report, flush=True)
-    report.close()
+    # Apart from the watch, so that a Spark that does not answer keeps nobody from ending it.
+    threading.Thread(target=_answer, args=(requests, context, report), daemon=True).start()
     watch.join()
     return 0
 

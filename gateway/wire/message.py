@@ -270,6 +270,12 @@ def fetch_call(payload: bytes) -> FetchCall:
     )
 
 
+def wants_progress(payload: bytes) -> bool:
+    """Whether a GetOperationStatus request asks for progress too."""
+    asked = _of_kind(_request_fields(payload), 2, BOOL)
+    return asked is not None and payload[asked.start] == 1
+
+
 def with_fetch(payload: bytes, orientation: int, rows_max: int) -> bytes:
     """The FetchResults request for other rows, numbers as in `FetchCall`; a field that it does not have stays away."""
     fields = _request_fields(payload)

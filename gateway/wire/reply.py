@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from TCLIService import ttypes
@@ -43,6 +44,22 @@ _RESPONSES: dict[str, Any] = {
     **{name: getattr(ttypes, f"T{name}Resp") for name in _METHODS},
     **dict.fromkeys(_STATUS_ONLY, ttypes.TCloseSessionResp),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressUpdate:
+    """A table of texts and a bar, which clients draw while an operation runs.
+
+    Hive's clients want exactly nine headers, and as many strings in each row.
+    """
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    fraction: float
+    """0 to 1."""
+    footer: str
+    started_ms: int
+    """Since the epoch."""
 
 
 def execute_ok(seqid: int, handle: Handle, has_result_set: bool = True) -> bytes:
@@ -102,9 +119,10 @@ def operation_status(
     has_result_set: bool | None = None,
     started_ms: int | None = None,
     completed_ms: int | None = None,
+    progress: ProgressUpdate | None = None,
 ) -> bytes:
     """GetOperationStatus: states as in TOperationState (1 running, 2 finished, 3 cancelled, 4 closed, 5
-    error).
+    error). `progress` only where it was asked for; without it a client ends its bar.
     """
     response = ttypes.TGetOperationStatusResp(
         status=_success(),
@@ -115,8 +133,20 @@ def operation_status(
         operationStarted=started_ms,
         operationCompleted=completed_ms,
         hasResultSet=has_result_set,
+        progressUpdateResponse=_progress(progress) if progress is not None else None,
     )
     return _reply("GetOperationStatus", seqid, response)
+
+
+def _progress(update: ProgressUpdate) -> Any:
+    return ttypes.TProgressUpdateResp(
+        headerNames=list(update.headers),
+        rows=[list(row) for row in update.rows],
+        progressedPercentage=update.fraction,
+        status=ttypes.TJobExecutionStatus.IN_PROGRESS,
+        footerSummary=update.footer,
+        startTime=update.started_ms,
+    )
 
 
 def result_metadata(seqid: int, columns: Sequence[Column]) -> bytes:

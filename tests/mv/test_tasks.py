@@ -22,7 +22,8 @@ from gateway.mv.inspection import Inspector
 from gateway.mv.jobs import Jobs
 from gateway.mv.model import Cause, MaterializedView, TaskStatus, TriggerMode, Version, Watermark
 from gateway.mv.ports import Metastore
-from gateway.mv.runs import Report, Run
+from gateway.mv.progress import Lines, Report
+from gateway.mv.runs import Run
 from gateway.mv.scheduler import Scheduler
 from gateway.mv.task_log import TaskLog
 from gateway.mv.tasks import Limits, Tasks
@@ -158,7 +159,7 @@ def play(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(in_time())
 
 
-def silent(_: str) -> None: ...
+silent = Lines(lambda _: None)
 
 
 # --- queues ----------------------------------------------------------------------------------------------
@@ -304,7 +305,7 @@ def test_tries_and_the_time_limit() -> None:
         passing, lasting = StatementFailed("a node died", "HY000"), StatementFailed("no such column", "42703")
         world.stage.let("v", passing, passing, None)
         heard: list[str] = []
-        await world.tasks.refresh("v", MANUAL, heard.append)
+        await world.tasks.refresh("v", MANUAL, Lines(heard.append))
         assert len(world.stage.began) == 3
         assert sum("Trying again" in line for line in heard) == 2
         world.stage.let("v", lasting)

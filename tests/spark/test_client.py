@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import AsyncIterator
 
 import pytest
@@ -121,9 +122,20 @@ def test_session_opened_elsewhere(engine: Engine) -> None:
 
 
 async def _started(session: Session, sql: str = ENDLESS) -> tuple[asyncio.Task[Rows], Handle]:
-    handles: asyncio.Future[Handle] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(session.run(sql, on_handle=handles.set_result))
-    return task, await handles
+    """A statement that runs, and its handle."""
+    statement: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    handles: list[Handle] = []
+    execute = session.execute
+
+    async def recorded(text: str) -> Handle:
+        handles.append(await execute(text))
+        return handles[-1]
+
+    session.execute = recorded
+    task = asyncio.create_task(session.run(sql, on_start=statement.set_result))
+    assert await statement == str(uuid.UUID(bytes=handles[0].guid))
+    session.execute = execute
+    return task, handles[0]
 
 
 def test_cancellation_ends_sparks_work(engine: Engine) -> None:

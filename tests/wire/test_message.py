@@ -152,3 +152,9 @@ def test_a_thrift_exception_is_a_reply_too() -> None:
     assert messages.opened(fault) is None
     assert messages.execute_handle(fault) is None
     assert messages.operation_state(fault) is None
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(True, True), (False, False), (None, False)])
+def test_whether_progress_is_asked_for(asked: bool | None, expected: bool) -> None:
+    request = calls.call("GetOperationStatus", ttypes.TGetOperationStatusReq(calls.operation(), asked))
+    assert messages.wants_progress(request) is expected

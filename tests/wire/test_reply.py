@@ -116,3 +116,12 @@ def test_a_time_is_what_java_reads() -> None:
 def test_decoding_refuses_what_is_no_reply(payload: bytes) -> None:
     with pytest.raises(WireError):
         replies.decode(payload)
+
+
+def test_progress_in_a_status() -> None:
+    update = replies.ProgressUpdate(("A", "B"), [("1", "é"), ("2", "")], 0.25, "below", 1_700_000_000_000)
+    progress = calls.read_reply(replies.operation_status(5, 1, progress=update)).progressUpdateResponse
+    assert (progress.headerNames, progress.rows) == (["A", "B"], [["1", "é"], ["2", ""]])
+    assert (progress.progressedPercentage, progress.footerSummary) == (0.25, "below")
+    assert (progress.startTime, progress.status) == (1_700_000_000_000, ttypes.TJobExecutionStatus.IN_PROGRESS)
+    assert calls.read_reply(replies.operation_status(5, 1)).progressUpdateResponse is None

@@ -1,0 +1,197 @@
+"""How far a refresh is, and telling it to those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.mv.ports import JobProgress, StageProgress
+from sql.names import TableName
+
+log = logging.getLogger(__name__)
+
+KNOWN_STAGES_SHARE = 0.9
+"""Of a statement's whole work. Spark plans later stages only when earlier ones are done, so when all that are known are
+done there may be more, and the rows' directories are put in place after the last one."""
+WRITTEN_SHARE = 0.99
+"""Of the whole refresh, when all rows are written and only readers are to be switched."""
+ANSWER_SECONDS_MAX = 5.0
+"""Of waiting for Spark's answer. What implements `StageProgress` has shorter limits; this one is for its faults."""
+
+
+class Report(Protocol):
+    """Who waits for a refresh, and is told of it."""
+
+    def __call__(self, line: str, /) -> None:
+        """Takes one line for the log of the operation that waits."""
+        ...
+
+    def watch(self, progress: Progress) -> None:
+        """Shows a refresh, from now on and as it goes on, until the operation ends."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A Report that takes lines and shows nothing else: for who has no client, or one that cannot be shown anything."""
+
+    take: Callable[[str], object]
+
+    def __call__(self, line: str, /) -> None:
+        self.take(line)
+
+    def watch(self, progress: Progress) -> None:
+        """Nobody looks."""
+
+
+class Progress:
+    """One refresh: what is to be done, and what of it is done. Its task sets it; any number of others look."""
+
+    def __init__(self, view: TableName, clock: Callable[[], float] = time.monotonic) -> None:
+        self.view = view
+        self.method = ""
+        """COMPLETE or PARTITIONS; empty until it is chosen."""
+        self.reason = ""
+        self.partitions = 0
+        """To be written; 0 where the view has none, or nobody knows how many."""
+        self.partitions_done = 0
+        self.inserts = 0
+        self.inserts_done = 0
+        self.statement: str | None = None
+        """Spark's id of the statement that runs, as `StageProgress` takes it."""
+        self.jobs: JobProgress | None = None
+        """The last that was heard of that statement."""
+        self.began = clock()
+        """Monotonic, in seconds."""
+        self.worked: bool | None = None
+        """Whether it has succeeded; None until it has ended."""
+        self._clock = clock
+        self._writing = 0
+        self._ended: float | None = None
+        self._fraction = 0.0
+
+    def plan(self, method: str, reason: str, *, partitions: int = 0, inserts: int = 1) -> None:
+        """What will be done: `partitions` (0: none, or not known) by so many INSERTs."""
+        self.method, self.reason = method, reason
+        self.partitions, self.inserts = partitions, inserts
+        self.partitions_done = self.inserts_done = 0
+
+    def begin_insert(self, partitions: int = 0) -> None:
+        """The next INSERT is sent. It writes so many partitions; 0: all that are left."""
+        self._writing = partitions or self.partitions - self.partitions_done
+        self.statement = self.jobs = None
+
+    def started(self, statement: str) -> None:
+        """The statement runs at Spark: the `on_start` of `SqlSession.run`."""
+        self.statement, self.jobs = statement, None
+
+    def heard(self, statement: str, jobs: JobProgress | None) -> None:
+        """What Spark says of a statement. Ignored when another one runs by now, or nothing is known."""
+        if jobs is not None and statement == self.statement:
+            self.jobs = jobs
+
+    def end_insert(self) -> None:
+        """The INSERT that was begun last is done."""
+        self.partitions_done = min(self.partitions, self.partitions_done + self._writing)
+        self.inserts_done = min(self.inserts, self.inserts_done + 1)
+        self._writing, self.statement, self.jobs = 0, None, None
+
+    def end(self, *, worked: bool) -> None:
+        """The refresh is published, or has found nothing to do; or it has failed, or was stopped."""
+        self.worked, self.statement, self.jobs = worked, None, None
+        self._writing, self._ended = 0, self._clock()
+
+    @property
+    def elapsed_seconds(self) -> float:
+        return (self._clock() if self._ended is None else self._ended) - self.began
+
+    @property
+    def phase(self) -> str:
+        """One word: PLANNING, RUNNING, PUBLISHING, SUCCEEDED or FAILED."""
+        if self.worked is not None:
+            return "SUCCEEDED" if self.worked else "FAILED"
+        if not self.inserts:
+            return "PLANNING"
+        return "RUNNING" if self.inserts_done < self.inserts else "PUBLISHING"
+
+    @property
+    def stage(self) -> int:
+        """Which stage of `jobs` is at work, counted from 1; 0 where none is known."""
+        return min(self.jobs.stages_done + 1, self.jobs.stages) if self.jobs is not None else 0
+
+    def spark_words(self) -> str:
+        """`stage 2 of 4, 45 of 200 tasks`; empty where Spark has said nothing of the running statement."""
+        jobs = self.jobs
+        if jobs is None or not jobs.stages:
+            return ""
+        words = f"stage {self.stage} of {jobs.stages}, {jobs.tasks_done} of {jobs.tasks} tasks"
+        return f"{words}, {jobs.tasks_failed} failed" if jobs.tasks_failed else words
+
+    def words(self) -> str:
+        """What is done of what, without name and time."""
+        phase = self.phase
+        if phase != "RUNNING":
+            return phase.lower()
+        if self.partitions:
+            done = f"{self.partitions_done} of {self.partitions} partitions"
+        else:
+            done = f"INSERT {self.inserts_done + 1} of {self.inserts}" if self.inserts > 1 else "running"
+        return ", ".join(filter(None, [done, self.spark_words()]))
+
+    def line(self) -> str:
+        """`sales.daily: 1 of 3 partitions, stage 2 of 4, 45 of 200 tasks, 12 s`."""
+        return f"{self.prefix}{self.words()}, {self.elapsed_seconds:.0f} s"
+
+    @property
+    def prefix(self) -> str:
+        """With what each of its lines begins."""
+        return f"{self.view}: "
+
+    def fraction(self) -> float:
+        """How much is done, 0 to 1. It never goes back, although Spark finds out about more work as it goes on."""
+        self._fraction = max(self._fraction, self._share())
+        return self._fraction
+
+    def _share(self) -> float:
+        if self.worked:
+            return 1.0
+        if not self.inserts:
+            return 0.0
+        done, whole, now = self.inserts_done, self.inserts, 1
+        if self.partitions:
+            done, whole, now = self.partitions_done, self.partitions, self._writing
+        jobs = self.jobs
+        part = KNOWN_STAGES_SHARE * jobs.tasks_done / jobs.tasks if jobs is not None and jobs.tasks else 0.0
+        return min(WRITTEN_SHARE, (done + now * part) / whole)
+
+
+async def follow(
+    progress: Progress, spark: StageProgress, tell: Callable[[str], None], every_seconds: float = 1.0
+) -> None:
+    """Asks Spark for the statement that runs, and tells a line when it says something new, until it is cancelled.
+
+    At most one line in `every_seconds`, and none before the first of these is over. A Spark that fails to answer, or
+    does not, changes nothing but that its stages are not told.
+    """
+    told = ""
+    while True:
+        await asyncio.sleep(every_seconds)
+        if (statement := progress.statement) is not None:
+            progress.heard(statement, await _asked(spark, statement))
+        words = progress.words()
+        if words != told:
+            told = words
+            tell(progress.line())
+
+
+async def _asked(spark: StageProgress, statement: str) -> JobProgress | None:
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            return await spark.of_statement(statement)
+    except Exception as error:  # a refresh must not fail because its progress cannot be told
+        log.debug("no progress of statement %s: %r", statement, error)
+        return None

@@ -1,0 +1,216 @@
+"""How far a statement is, told by the process that hosts Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import uuid
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from processes import Engine, descendants, none_alive, wait_until
+
+from gateway import config
+from gateway.config import Address
+from gateway.mv.ports import JobProgress
+from gateway.mv.progress import Progress, follow
+from gateway.spark.client import Connection, Session
+from gateway.spark.engine import EmbeddedEngine
+from gateway.spark.host import REQUESTS_MAX
+from gateway.spark.ui import SparkUi
+from sql.names import TableName
+
+DEADLINE_SECONDS = 60.0
+TASKS = 8
+# Two stages: the tasks that take their time, and one that puts their results together.
+SLOW = f"SELECT max(s) FROM (SELECT reflect('java.lang.Thread', 'sleep', 150L) AS s FROM range(0, 40, 1, {TASKS}))"
+
+
+class Asker:
+    """Asks the engine as its parent does."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._asked = 0
+
+    def send(self, line: str) -> None:
+        stdin = self._engine.program.process.stdin
+        assert stdin is not None
+        stdin.write(line + "\n")
+        stdin.flush()
+
+    def progress(self, group: str) -> dict[str, int] | None:
+        self._asked += 1
+        self.send(json.dumps({"id": self._asked, "group": group}))
+        while (answer := self.answer())["id"] != self._asked:
+            pass
+        progress: dict[str, int] | None = answer["progress"]
+        return progress
+
+    def answer(self) -> dict[str, Any]:
+        """The next answer, to whatever question."""
+        answer: dict[str, Any] = json.loads(self._engine.program.line(DEADLINE_SECONDS))
+        return answer
+
+
+@pytest.fixture(scope="module")
+def asker(engine: Engine) -> Asker:
+    return Asker(engine)
+
+
+@contextlib.asynccontextmanager
+async def session_at(address: Address) -> AsyncIterator[Session]:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        connection = await Connection.open(address, "tester")
+        try:
+            yield await connection.open_session()
+        finally:
+            await connection.close()
+
+
+async def started(session: Session, sql: str) -> tuple[asyncio.Task[object], str]:
+    """A statement that runs, and its id."""
+    statement: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task: asyncio.Task[object] = asyncio.create_task(session.run(sql, on_start=statement.set_result))
+    return task, await statement
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    await asyncio.to_thread(wait_until, condition, DEADLINE_SECONDS, what)
+
+
+def test_stages_and_tasks_of_a_running_statement(engine: Engine, asker: Asker) -> None:
+    seen: list[dict[str, int]] = []
+
+    def look(statement: str) -> dict[str, int]:
+        progress = asker.progress(statement)
+        seen.extend([progress] if progress is not None else [])
+        return progress or {"tasks": 0, "tasks_done": 0}
+
+    async def check() -> None:
+        async with session_at(Address(engine.host, engine.port)) as session:
+            task, statement = await started(session, SLOW)
+            await until(lambda: 0 < look(statement)["tasks_done"] < TASKS, "some tasks to be done")
+            assert not task.done()
+            await task
+            last = asker.progress(statement)
+            assert last == {
+                "stages": 2,
+                "stages_done": 2,
+                "tasks": TASKS + 1,
+                "tasks_done": TASKS + 1,
+                "tasks_running": 0,
+                "tasks_failed": 0,
+            }
+
+    asyncio.run(check())
+    done = [progress["tasks_done"] for progress in seen]
+    assert done == sorted(done)
+    assert any(progress["tasks_running"] for progress in seen)
+    middle = seen[-1]
+    assert (middle["stages"], middle["tasks"]) == (1, TASKS), "the second stage is not planned before the first ends"
+
+
+def test_statements_that_spark_knows_nothing_of(engine: Engine, asker: Asker) -> None:
+    assert asker.progress(str(uuid.uuid4())) is None
+    assert asker.progress("") is None
+    assert asker.progress("'; \n ä") is None
+
+
+def test_a_cancelled_statement_has_its_last_state(engine: Engine, asker: Asker) -> None:
+    async def check() -> None:
+        async with session_at(Address(engine.host, engine.port)) as session:
+            task, statement = await started(session, SLOW)
+            await until(lambda: (asker.progress(statement) or {}).get("tasks_running"), "the first tasks")
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until(lambda: (asker.progress(statement) or {}).get("tasks_running") == 0, "the tasks to end")
+            last = asker.progress(statement)
+            assert last is not None
+            assert last["tasks_done"] < TASKS
+            assert last["stages"] == last["stages_done"] == 0
+
+    asyncio.run(check())
+
+
+def test_lines_that_are_no_requests_change_nothing(engine: Engine, asker: Asker) -> None:
+    for line in ("", "nonsense", "[]", "7", '{"id": 1}', '{"group": "g"}', "\x00"):
+        asker.send(line)
+    assert asker.progress("none") is None
+    asker.send('{"id": "odd", "group": ["a", 1]}')
+    assert asker.answer() == {"id": "odd", "progress": None}
+    # Many at once: those that find too many waiting are dropped, and the others answered in their order.
+    asker.send("\n".join(json.dumps({"id": number, "group": "g"}) for number in range(-1000, 0)))
+    answers = [asker.answer() for _ in range(REQUESTS_MAX)]
+    assert answers == [{"id": number, "progress": None} for number in range(-1000, -1000 + REQUESTS_MAX)]
+
+
+def test_an_engine_of_the_gateway(tmp_path: Path) -> None:
+    """The whole way: from Spark to a line. Spark that hangs, dies, and comes back costs the line its stages only."""
+
+    async def check() -> None:
+        ui = ("engine.spark.ui.enabled=true", "engine.spark.ui.port=0")
+        engine = EmbeddedEngine(config.load(None, [f"data_dir={tmp_path}", "engine.driver_memory=1g", *ui]))
+        assert await engine.of_statement("not started") is None
+        address = await engine.start()
+        try:
+            await follow_one(engine, address)
+            java = java_of(engine)
+            before = [psutil.Process(engine.pid), java]
+            java.send_signal(signal.SIGSTOP)
+            assert await asyncio.gather(*(engine.of_statement("hangs") for _ in range(3))) == [None] * 3
+            asked = asyncio.create_task(engine.of_statement("dies"))
+            await asyncio.sleep(0)
+            java.kill()
+            assert await asked is None
+            child = engine.pid
+            await until(lambda: none_alive(before), "the child to follow its JVM")
+            await until(lambda: engine.pid not in {child, None}, "another child")
+            await follow_one(engine, await engine.address())
+            after = [psutil.Process(engine.pid), *descendants(engine.pid or 0)]
+            # Closing its input ends it, even while it waits for an answer of Spark's.
+            java_of(engine).send_signal(signal.SIGSTOP)
+            asked = asyncio.create_task(engine.of_statement("waits"))
+            await asyncio.sleep(0)
+        finally:
+            await engine.stop()
+        assert await asked is None
+        assert none_alive(after)
+        assert await engine.of_statement("stopped") is None
+
+    asyncio.run(check())
+
+
+def java_of(engine: EmbeddedEngine) -> psutil.Process:
+    (java,) = [process for process in descendants(engine.pid or 0) if process.name() == "java"]
+    return java
+
+
+async def follow_one(engine: EmbeddedEngine, address: Address) -> None:
+    lines: list[str] = []
+    progress = Progress(TableName("sales", "daily"))
+    progress.plan("COMPLETE", "it was never built")
+    progress.begin_insert()
+    async with session_at(address) as session:
+        task, statement = await started(session, SLOW)
+        progress.started(statement)
+        following = asyncio.create_task(follow(progress, engine, lines.append, 0.1))
+        await task
+        # Asked after the end, and by many at once, each gets the answer to his own question.
+        asked = (engine.of_statement(each) for each in (statement, "another", statement))
+        assert await asyncio.gather(*asked) == [known := JobProgress(2, 2, TASKS + 1, TASKS + 1, 0, 0), None, known]
+        following.cancel()
+        # Spark's UI, at one of the ports, tells the same.
+        connections = java_of(engine).net_connections(kind="tcp")
+        ports = {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
+        uis = [SparkUi(f"http://127.0.0.1:{port}", DEADLINE_SECONDS) for port in ports]
+        assert known in await asyncio.gather(*(ui.of_statement(statement) for ui in uis))
+    assert any(f"stage 1 of 1, {done} of {TASKS} tasks" in line for line in lines for done in range(1, TASKS)), lines
+    assert all(line.startswith("sales.daily: running") for line in lines)
+    assert 0 < progress.fraction() < 1
