@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import classification, contention, fetch, latency, partitions, views
+from benchmarks import classification, contention, fetch, jobs, latency, partitions, views
 from benchmarks.figures import Figure, table
 from benchmarks.stand import Stand
 
@@ -34,6 +34,7 @@ MEASURES: Mapping[str, Measure] = {
     "hidden-partitions": partitions.hidden_partitions,
     "reads-beside-refresh": contention.reads_beside_a_refresh,
     "sessions": contention.many_sessions,
+    "jobs": jobs.many_jobs,
 }
 """In this order: the first needs an empty catalog, and the later ones make views."""
 CLASSIFICATION = "classification"

@@ -1,0 +1,104 @@
+"""What many jobs cost: views with schedules and ON COMMIT, at the start, while nothing happens, and for each write."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psutil
+from clients import pyhive, rows
+from processes import Engine, Gateway
+
+from benchmarks.figures import Figure, shown, timed
+from benchmarks.stand import Stand
+
+VIEWS = 500
+TABLES = 50
+CREATORS = 8
+DATABASE = "jobs_bench"
+STORAGE = "jobs_bench_storage"
+IDLE_SECONDS = 60.0
+WRITES = 20
+WATCH = {"storage.database": STORAGE, "jobs.watch_interval": 3600}
+
+
+def many_jobs(stand: Stand) -> Iterator[Figure]:
+    """500 views, by turns on a schedule and ON COMMIT, over 50 base tables, behind a gateway of their own."""
+    upstream = f"{stand.engine.host}:{stand.engine.port}"
+    views = stand.runs(VIEWS)
+    empty = Gateway(stand.directory / "jobs-empty.log", upstream=upstream, **WATCH)
+    bare = psutil.Process(empty.pid).memory_info().rss
+    _create(stand, empty, views)
+    empty.stop()
+    began = time.perf_counter()
+    gateway = Gateway(stand.directory / "jobs.log", upstream=upstream, **WATCH)
+    yield Figure("start with jobs", f"{views} views", time.perf_counter() - began, "s")
+    try:
+        process = psutil.Process(gateway.pid)
+        held = process.memory_info().rss
+        yield Figure("memory of jobs", f"{views} views", (held - bare) / views / 1024, "KiB a view")
+        yield _idle(process, views)
+        yield _write(stand.engine, gateway, views)
+    finally:
+        gateway.stop()
+
+
+def _create(stand: Stand, gateway: Gateway, views: int) -> None:
+    stand.query(f"CREATE DATABASE {DATABASE}", direct=True)
+    for number in range(TABLES):
+        stand.query(f"CREATE TABLE {DATABASE}.t{number} (a INT) USING parquet", direct=True)
+
+    def create(numbers: Sequence[int]) -> None:
+        with pyhive(gateway.host, gateway.port, database=DATABASE) as cursor:
+            for number in numbers:
+                trigger = "SCHEDULE EVERY 1 DAY" if number % 2 else "COMMIT"
+                rows(
+                    cursor,
+                    f"CREATE MATERIALIZED VIEW v{number} BUILD DEFERRED REFRESH AUTO ON {trigger} "
+                    f"AS SELECT count(*) AS n, sum(a) AS s FROM t{number % TABLES} WHERE a > {number}",
+                )
+
+    with ThreadPoolExecutor(CREATORS) as pool:
+        list(pool.map(create, [range(first, views, CREATORS) for first in range(CREATORS)]))
+
+
+def _idle(process: psutil.Process, views: int) -> Figure:
+    """The gateway's processor time while nobody asks for anything."""
+    before = _processor_seconds(process)
+    threading.Event().wait(IDLE_SECONDS)
+    used = (_processor_seconds(process) - before) * 60 / IDLE_SECONDS
+    return Figure("idle minute with jobs", f"{views} views", used * 1000, "ms of processor time")
+
+
+def _write(engine: Engine, gateway: Gateway, views: int) -> Figure:
+    """An INSERT into a table that no view reads, so that no refresh runs beside it, with all these views known."""
+    taken: dict[str, list[float]] = {"direct": [], "gateway": []}
+    with pyhive(engine.host, engine.port) as direct, pyhive(gateway.host, gateway.port) as through:
+        rows(direct, f"CREATE TABLE {DATABASE}.unread (a INT) USING parquet")
+        for _ in range(WRITES):
+            for name, cursor in (("direct", direct), ("gateway", through)):
+                taken[name].append(_insert(cursor))
+    alone, beside = (statistics.median(taken[name]) for name in ("direct", "gateway"))
+    return Figure(
+        "a write beside jobs",
+        f"{views} views",
+        beside / alone,
+        "ratio",
+        None,
+        shown(alone, "ms"),
+        shown(beside, "ms"),
+        WRITES,
+    )
+
+
+def _insert(cursor: Any) -> float:
+    return timed(lambda: rows(cursor, f"INSERT INTO {DATABASE}.unread VALUES (1)"))
+
+
+def _processor_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)

@@ -1,0 +1,133 @@
+"""What a client sees while its statement waits for a refresh, and in what surroundings that runs, on real Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import beeline, pyhive, rows, unclosed
+from databases import NAP, Database
+from fault_proxy import FaultProxy
+from processes import Engine, Gateway, wait_until
+from pyhive.exc import OperationalError
+
+SLOW = (
+    "SELECT d, sum(a) AS s, max(slept) AS slept "
+    "FROM (SELECT a, d, nap('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM t) GROUP BY d"
+)
+"""Takes as many milliseconds as the rows of t say."""
+
+
+@pytest.fixture
+def slow(database: Database) -> Database:
+    """A view of two partitions, to be written one after the other, each for two seconds."""
+    database.run(
+        "CREATE TABLE t (a INT, d INT) USING parquet PARTITIONED BY (d)",
+        NAP,
+        f"CREATE MATERIALIZED VIEW m PARTITION BY (d) PROPERTIES ('refresh_partition_num' = '1') AS {SLOW}",
+        "INSERT INTO t VALUES (2000, 1), (2000, 2)",
+    )
+    return database
+
+
+def test_beeline_shows_log_and_bar(slow: Database) -> None:
+    url = f"jdbc:hive2://{slow.gateway.host}:{slow.gateway.port}/{slow.name}"
+    done = beeline(url, "SELECT d, s FROM m ORDER BY d")
+    assert [line.split("\t") for line in done.stdout.splitlines()[1:3]] == [["1", "2000"], ["2", "2000"]]
+    said = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
+    name = re.escape(f"{slow.name}.m")
+    assert re.search(rf"Refreshing materialized view {name} \(\w+: .+\)", said)
+    assert re.search(rf"{name}\s+(PARTITIONS|COMPLETE)\s+RUNNING\s", said)
+    assert re.search(r"VIEWS: 0/1 .*\d+%\s+ELAPSED TIME: \d+\.\d+ s", said)
+    assert re.search(rf"Refreshed materialized view {name} in \d+\.\d+ s", said)
+    assert "Exception" not in said
+
+
+def test_the_log_tells_partitions_and_stages(slow: Database) -> None:
+    """For clients that poll without beeline's bar."""
+    lines: list[str] = []
+    with unclosed(slow.gateway, slow.name) as cursor:
+        cursor.execute("SELECT d, s FROM m", async_=True)
+
+        def ended() -> bool:
+            lines.extend(cursor.fetch_logs())
+            return cursor.poll(get_progress_update=False).operationState == 2
+
+        wait_until(ended, 60)
+        assert sorted(cursor.fetchall()) == [(1, 2000), (2, 2000)]
+    prefix = re.escape(f"{slow.name}.m: ")
+    counted = [line for line in lines if re.fullmatch(rf"{prefix}\d of 2 partitions.*, \d+ s", line)]
+    assert any(": 1 of 2 partitions" in line for line in counted), lines
+    assert any(re.search(r"stage \d+ of \d+, \d+ of \d+ tasks", line) for line in counted), lines
+
+
+def test_tasks_show_how_far_they_are(slow: Database) -> None:
+    with unclosed(slow.gateway, slow.name) as reader, ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(rows, reader, "SELECT s FROM m")
+        select = (
+            'SELECT Progress, NeedRefreshPartitions, CompletedPartitions, SparkProgress FROM tasks("type"="mv") '
+            f"WHERE MvDatabaseName = '{slow.name}' AND Status = 'RUNNING'"
+        )
+        seen: list[tuple[Any, ...]] = []
+
+        def half() -> bool:
+            seen.extend(rows(slow.cursor, select))
+            return any(row[0] == "50.00% (1/2)" and "stage" in row[3] for row in seen)
+
+        wait_until(half, 60, "half of it to be done")
+        assert reading.exception(60) is None
+    wanted = next(row for row in seen if row[0].startswith("50"))
+    assert (wanted[1], wanted[2]) == ('["p_1","p_2"]', '["p_1"]')
+    done = rows(slow.cursor, select.replace("RUNNING", "SUCCESS").replace("SparkProgress", "RowCount"))
+    assert done[-1][0] == "100.00% (2/2)"
+
+
+@dataclass
+class Overheard:
+    """A gateway, and what it sends to Spark."""
+
+    gateway: Gateway
+    texts: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def overheard(engine: Engine, tmp_path: Path) -> Iterator[Overheard]:
+    texts: list[str] = []
+    proxy = FaultProxy(engine.host, engine.port, texts.append)
+    gateway = Gateway(tmp_path / "gateway.log", upstream=proxy.address, **{"storage.database": "storage_of_waiting"})
+    yield Overheard(gateway, texts)
+    gateway.stop()
+    proxy.close()
+
+
+def test_a_refresh_has_its_own_pool_and_settings(overheard: Overheard, database: Database, direct: Any) -> None:
+    with pyhive(overheard.gateway.host, overheard.gateway.port, database=database.name) as cursor:
+        rows(cursor, "CREATE TABLE t (a INT) USING parquet")
+        rows(cursor, "INSERT INTO t SELECT id FROM range(100)")
+        rows(
+            cursor,
+            "CREATE MATERIALIZED VIEW m PROPERTIES ('workload_group' = 'etl', "
+            "'session.spark.sql.adaptive.enabled' = 'false', 'session.spark.sql.shuffle.partitions' = '3') "
+            "AS SELECT a, count(*) AS n FROM t GROUP BY a",
+        )
+        ((storage,),) = rows(cursor, "SELECT storage_table FROM freshgate.materialized_views WHERE name = 'm'")
+        files = rows(direct, f"SELECT count(DISTINCT _metadata.file_path) FROM {storage}")
+        assert files == [(3,)]
+        rows(cursor, "CREATE MATERIALIZED VIEW plain AS SELECT a, count(*) AS n FROM t GROUP BY a")
+        pool = "SET `spark.sql.thriftserver.scheduler.pool`="
+        sent = [text for text in overheard.texts if text.startswith((pool, "INSERT INTO `storage_of_waiting`"))]
+        assert [text.removeprefix(pool)[:6] for text in sent] == ["`etl`", "INSERT", "`fresh", "INSERT"]
+        with pytest.raises(OperationalError, match="shuffle.partitions"):
+            rows(
+                cursor,
+                "CREATE MATERIALIZED VIEW bad PROPERTIES ('session.spark.sql.shuffle.partitions' = 'many') "
+                "AS SELECT a FROM t",
+            )
+        assert [row[1] for row in rows(cursor, "SHOW MATERIALIZED VIEWS")] == ["m", "plain"]
+        for view in ("m", "plain"):
+            rows(cursor, f"DROP MATERIALIZED VIEW {view}")
