@@ -120,7 +120,7 @@ class Server:
             self._catalog, self._relations, observer, self._fence, settings.staleness.probe_interval
         )
         self._proposer = Proposer(metastore, self._short, self._inspector, settings.storage.definition_characters)
-        self._log = TaskLog(self._catalog, self._fence, metastore)
+        self._log = TaskLog(self._catalog, self._fence, metastore, self._looks)
         self._executor = Executor(
             self._catalog,
             self._relations,

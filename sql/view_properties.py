@@ -20,6 +20,8 @@ from sql.statement import Pairs, Trigger, WhenStale
 OWN_PREFIX = "freshgate."
 """The catalog's own entries stand beside the user's under this prefix, so no user may set one."""
 _SESSION_PREFIX = "session."
+_RENAMED_SETTINGS = frozenset({"mapred.reduce.tasks", "mapreduce.job.reduces"})
+"""Spark sets another setting for these, which resetting them does not set back."""
 _SETTING_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _NEAR = 0.85
 """How alike (difflib's ratio) an unknown name of TBLPROPERTIES is to a known one when it counts as misspelt."""
@@ -143,6 +145,8 @@ def check_name(name: str, *, free: bool) -> None:
         raise ValueError(f"the property {name} is the catalog's own: names under {OWN_PREFIX} cannot be set")
     if name.startswith(_SESSION_PREFIX) and not _SETTING_NAME.fullmatch(name.removeprefix(_SESSION_PREFIX)):
         raise ValueError(f"illegal key:{name}; behind {_SESSION_PREFIX} stands the name of one of Spark's settings")
+    if name.removeprefix(_SESSION_PREFIX).lower() in _RENAMED_SETTINGS:
+        raise ValueError(f"illegal key:{name}; write {_SESSION_PREFIX}spark.sql.shuffle.partitions")
     if name in _MEANING or name in _KEPT or name.startswith((_SESSION_PREFIX, *_KEPT_PREFIXES)):
         return
     if not free and name in _CLAUSES:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -101,12 +102,14 @@ class Alteration:
         async with entry.lock:
             before = entry.view
             after = changed(before, change)
-            self._jobs.check(after.name, after.clauses.refreshing)
+            if before.clauses.refreshing != after.clauses.refreshing:
+                self._jobs.check(after.name, after.clauses.refreshing)
+                after = replace(after, job_since=time.time_ns() // 1_000_000)
             _check_partitioning(before, after)
             # First what Spark may refuse: a property that it keeps for itself, or for want of rights.
             if (before.properties, before.comment) != (after.properties, after.comment):
                 await self._show_properties(before.properties, after, session)
-            properties = stored.write_settings(after)
+            properties = {**stored.write_settings(after), **stored.write_job(after)}
             if after.layout.partitioned and _window(before) != _window(after):
                 # What the old limit kept out was never written: nothing of the version counts as seen.
                 after = replace(after, current=replace(after.current, contents=Contents()))

@@ -515,9 +515,9 @@ class Creation:
                 await self._metastore.run(maintenance.set_properties(view.storage, stored.write_published()))
         except FreshgateError as error:
             log.warning("%s is published, but not marked so: %s", view.name, error)
-        self._jobs.on_change()
         if view.built:
-            self._log.count(entry, entry.history.tasks[-1][0], view.current.number)
+            # The first of its tasks filled it.
+            self._log.count(entry, 1, view.current.number)
 
     async def _publish_over(self, old: Entry, entry: Entry, caller: Caller) -> None:
         view = entry.view
@@ -544,6 +544,10 @@ class Creation:
         self._relations.forget_sources()
         if old is not None:
             self._janitor.retire(old.view.id, Leftover(old.view.storage, old.view.definition))
+            self._catalog.on_stale(self._catalog.above(old.view.id), str(entry.view.name))
+        if entry.view.built and self._catalog.is_stale(entry.view.id):
+            self._catalog.on_stale([entry.view.id], "a write while it was created")
+        self._jobs.on_change()
 
     async def _settle(self, entry: Entry) -> None:
         """After a lost connection: asks the metastore, until it answers, whether the public view came to be."""

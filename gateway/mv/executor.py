@@ -21,6 +21,8 @@ from gateway.mv.model import (
     Cause,
     Leftover,
     MaterializedView,
+    Task,
+    TaskStatus,
     TriggerMode,
     Version,
     Watermark,
@@ -143,6 +145,15 @@ class Executor:
         """Takes the view's rows away: it counts as never built. Raises what Spark raises."""
         entry = self._catalog.entry(view_id)
         number, task = self._log.begin(entry, cause)
+        try:
+            old = await self._empty(entry, number, task)
+        except BaseException as error:  # cancelled, too
+            self._log.fail(entry, number, TaskStatus.FAILED, str(error) or "it was stopped")
+            raise
+        self._retire(entry.view, old)
+
+    async def _empty(self, entry: Entry, number: int, task: Task) -> Version:
+        """Returns the version that was current before."""
         async with self._sessions.session() as session, entry.lock:
             await self._check_unmoved(entry)
             now = self._now_ms()
@@ -157,13 +168,20 @@ class Executor:
             entry.history.saved(tasks)
             await self._switch(entry, version.shown, session)
             entry.view = catalog_module.enter(entry, version, contains, mark, reserved)
-        self._retire(entry.view, old)
+            return old
 
     async def make_bases_fresh(self, views: Iterable[str], cause: Cause, report: Report) -> None:
-        """Makes the views below one fresh. Raises what refreshes raise."""
+        """Makes the views below one fresh. Raises what refreshes raise.
+
+        A schedule, or a change, leaves those alone of which something else says when they are refreshed.
+        """
         below = Cause(TriggerMode.READ, cause.user)
+        automatic = cause.trigger in {TriggerMode.SYSTEM, TriggerMode.COMMIT}
         for base in sorted(views):
-            if self._catalog.find(base) and self._catalog.is_stale(base):
+            entry = self._catalog.find(base)
+            if entry is None or (automatic and entry.view.built and entry.view.clauses.refreshing.trigger is not None):
+                continue
+            if self._catalog.is_stale(base):
                 await self.make_fresh(base, below, report)
 
     def current(self, view_id: str) -> int:
@@ -197,6 +215,7 @@ class Executor:
             old = entry.view.current
             if await self._catalog.settle(entry) is not None:
                 self._retire(entry.view, old)
+                self.on_publish(entry.view.id)
         before, began = entry.view, time.monotonic()
         try:
             present = await self._with_present_bases(entry)
@@ -204,6 +223,7 @@ class Executor:
             await self.make_bases_fresh(present.views, cause, run)
             async with self._sessions.session() as session, self._surroundings.of(before, session):
                 self._log.start(entry, run.number)
+                run.begin_work()
                 work = _Work(run, cause, self._start_of(entry, present), session)
                 version = self.expected_version(before)
                 proposal = await self._proposer.propose(present, before, cause, version, session)
@@ -310,6 +330,11 @@ class Executor:
             if self._catalog.find(present.id) is not entry:
                 raise stopped(present)
             await self._fence.check()
+            if entry.view.current.number != present.current.number:
+                raise RefreshFailed(
+                    f"The materialized view {present.name} was emptied while it was refreshed. Refresh it again.",
+                    sqlstate="40001",
+                )
             # An ALTER may have changed all else meanwhile.
             view = replace(
                 entry.view,

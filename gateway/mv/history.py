@@ -68,7 +68,12 @@ class History:
     def end(self, number: int, task: Task) -> None:
         """The task has ended as `task` says."""
         self.amend(number, task)
-        self.unsaved[number] = task
+        last = self.tasks[-1][0] if self.tasks else number
+        if number > last - stored.TASKS_MAX:
+            self.unsaved[number] = task
+        # Their places are later tasks' by now.
+        for old in [each for each in self.unsaved if each <= last - stored.TASKS_MAX]:
+            del self.unsaved[old]
 
     def take_unsaved(self) -> dict[str, str]:
         """The properties that store what is in memory only; `saved` says that they were."""
@@ -82,6 +87,8 @@ class History:
 
 
 def _settled(task: Task, current: int) -> Task:
+    if not task.status.ended:
+        return replace(task, status=TaskStatus.FAILED, error="the gateway ended before it did")
     if task.status is not TaskStatus.SUCCESS or task.version <= current:
         return task
     return replace(task, status=TaskStatus.FAILED, version=0, error="the gateway ended before it was published")

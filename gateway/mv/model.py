@@ -313,6 +313,8 @@ class MaterializedView:
     """No version with this number or a greater one was ever begun."""
     paused: bool = False
     """Its job is: neither schedule nor base tables refresh it."""
+    job_since: int = 0
+    """When the job was changed last, in milliseconds since the epoch: what was missed before is not made up for."""
 
     def published(self, version: Version, mark: int, reserved: int) -> MaterializedView:
         return replace(self, current=version, mark=mark, versions_reserved=reserved)

@@ -36,6 +36,10 @@ class SqlSession(Protocol):
         """
         ...
 
+    def spoil(self) -> None:
+        """It is not what it was when it was lent, and must not be lent again."""
+        ...
+
 
 class Sessions(Protocol):
     """Lends sessions of the gateway's own service user."""

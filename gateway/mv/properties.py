@@ -106,9 +106,9 @@ def write_name(name: TableName) -> dict[str, str]:
     return _text("view", _name(name))
 
 
-def write_job(*, paused: bool) -> dict[str, str]:
-    """What PAUSE and RESUME store."""
-    return _text("job", "PAUSED" if paused else "RUNNING")
+def write_job(view: MaterializedView) -> dict[str, str]:
+    """What PAUSE, RESUME, and ALTER of the trigger store."""
+    return _text("job", json.dumps(["PAUSED" if view.paused else "RUNNING", view.job_since]))
 
 
 def write_move(name: TableName, version: int) -> dict[str, str]:
@@ -307,7 +307,7 @@ def read_view(
             current=read_version(properties, current),
             mark=int(_required(properties, "mark")),
             versions_reserved=int(_required(properties, "versions_reserved")),
-            paused=_optional(properties, "job", "RUNNING") == "PAUSED",
+            **_read_job(json.loads(_optional(properties, "job", '["RUNNING", 0]'))),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableProperties(f"The table properties of {storage} are damaged ({error}).") from error
@@ -339,6 +339,11 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
             ),
         ),
     )
+
+
+def _read_job(record: list[Any]) -> dict[str, Any]:
+    status, since = record
+    return {"paused": status == "PAUSED", "job_since": int(since)}
 
 
 def _read_snapshot(record: list[Any] | None) -> Snapshot | None:

@@ -27,8 +27,15 @@ class Run:
     reports: list[Report] = field(default_factory=list)
     progress: Progress = field(init=False)
     """Of the try that runs."""
-    stopped_by: str = ""
+    stopping: bool = False
+    """It was told to stop, once: a second time would cut off what it does about the first."""
+    stopped_by: str | None = None
     """Who said CANCEL."""
+    looked: bool = False
+    """It has noted what has changed by now: what changes later is another task's."""
+    limit: asyncio.Timeout | None = None
+    """The time limit, which counts from when it is the task's turn at Spark."""
+    limit_seconds: float = 0
     work: asyncio.Task[None] | None = None
     done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """Its outcome; cancelled where it was stopped."""
@@ -51,6 +58,12 @@ class Run:
     def leave(self, report: Report) -> None:
         self.waiters -= 1
         self.reports.remove(report)
+
+    def begin_work(self) -> None:
+        """It has a session at Spark, and notes what is there."""
+        self.looked = True
+        if self.limit is not None and self.limit.when() is None and self.limit_seconds:
+            self.limit.reschedule(asyncio.get_running_loop().time() + self.limit_seconds)
 
     def begin_again(self) -> None:
         """The next try."""

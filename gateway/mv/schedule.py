@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.calendarinterval import CalendarIntervalTrigger
@@ -53,24 +53,27 @@ def next_run(schedule: Schedule, anchor: int, after: int, zone: tzinfo) -> int |
 def check(schedule: Schedule, zone: tzinfo) -> None:
     """Raises UnknownSchedule where the schedule cannot be run, or never runs."""
     now = int(datetime.now(UTC).timestamp() * 1000)
-    if next_run(schedule, now, now, zone) is None:
+    first = next_run(schedule, now, now, zone)
+    if first is None:
         raise UnknownSchedule("it names no moment that is still to come")
+    # A step that is too long shows only from the first moment on.
+    next_run(schedule, now, first, zone)
 
 
 def _trigger(schedule: Schedule, anchor: int, asked: datetime, zone: tzinfo) -> BaseTrigger:
-    if schedule.cron is not None:
-        return _cron(schedule.cron, ZoneInfo(schedule.time_zone) if schedule.time_zone else zone)
-    every, unit = schedule.every or 1, schedule.unit or "MINUTE"
-    if schedule.starts is None:
-        start = datetime.fromtimestamp(anchor // 1000, zone)
-    else:
-        start = datetime.fromisoformat(schedule.starts).replace(tzinfo=zone)
     try:
+        if schedule.cron is not None:
+            return _cron(schedule.cron, ZoneInfo(schedule.time_zone) if schedule.time_zone else zone)
+        every, unit = schedule.every or 1, schedule.unit or "MINUTE"
+        if schedule.starts is None:
+            start = datetime.fromtimestamp(anchor // 1000, zone)
+        else:
+            start = datetime.fromisoformat(schedule.starts).replace(tzinfo=zone)
         if unit in SECONDS:
             return IntervalTrigger(seconds=every * SECONDS[unit], start_date=start, timezone=zone)
         return _every_days(every * (7 if unit == "WEEK" else 1), start, asked, zone)
-    except (OverflowError, ValueError) as error:
-        raise UnknownSchedule(f"EVERY {every} {unit} is too long ({error})") from error
+    except (OverflowError, ValueError, ZoneInfoNotFoundError) as error:
+        raise UnknownSchedule(f"it cannot be counted ({error})") from error
 
 
 def _every_days(days: int, start: datetime, asked: datetime, zone: tzinfo) -> BaseTrigger:

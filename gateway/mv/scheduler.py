@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
+from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
@@ -19,6 +20,8 @@ from sql.statement import Method, Trigger
 
 log = logging.getLogger(__name__)
 
+LOOKED_AT_TOGETHER = 20
+"""Views of one group of looks: what clients ask of the metastore meanwhile must not wait behind thousands."""
 LOOK_AGAIN_SECONDS = 30.0
 """The clock may be set while the scheduler sleeps."""
 
@@ -52,7 +55,7 @@ class Scheduler:
     def start(self) -> None:
         """Begins with what was missed while no gateway ran."""
         for entry in self._of(Trigger.COMMIT):
-            if entry.view.built and self._catalog.is_stale(entry.view.id):
+            if entry.view.built and self._concerned(entry):
                 self._trigger(entry, TriggerMode.COMMIT, "changes before the start")
         self._loops = [asyncio.create_task(self._keep_schedules(), name="schedules")]
         if self._watch_seconds:
@@ -117,15 +120,34 @@ class Scheduler:
         """Looks for changes that were made past the gateway."""
         while True:
             await asyncio.sleep(self._watch_seconds)
-            await self.look(time.monotonic() - self._watch_seconds)
+            try:
+                await self.look(time.monotonic() - self._watch_seconds)
+            except FreshgateError as error:
+                log.warning("could not look at the base tables of ON COMMIT views: %s", error)
 
     async def look(self, not_before: float) -> None:
         """Refreshes the ON COMMIT views that are stale by looks which began at `not_before` (monotonic) or later."""
         watched = [entry for entry in self._of(Trigger.COMMIT) if entry.view.built]
-        await self._inspector.check([entry.view.id for entry in watched], not_before)
-        for entry in watched:
-            if self._catalog.is_stale(entry.view.id):
-                self._trigger(entry, TriggerMode.COMMIT, "a look at its base tables")
+        for start in range(0, len(watched), LOOKED_AT_TOGETHER):
+            some = watched[start : start + LOOKED_AT_TOGETHER]
+            await self._inspector.check([entry.view.id for entry in some], not_before)
+            for entry in some:
+                if self._catalog.find(entry.view.id) is entry and self._concerned(entry):
+                    self._trigger(entry, TriggerMode.COMMIT, "a look at its base tables")
+
+    def _concerned(self, entry: Entry) -> bool:
+        """Whether what the view reads has changed: a table, a view below that has a newer version, or one that is
+        stale itself and of which nothing says when it is refreshed."""
+        if entry.ledger.stale or entry.drift is not None or entry.uncertain:
+            return True
+        seen = entry.view.current.watermark.views
+        below = [base for view_id in entry.view.views if (base := self._catalog.find(view_id)) is not None]
+        return any(
+            seen.get(base.view.id) != base.view.current.number
+            or (base.view.clauses.refreshing.trigger is None and self._concerned(base))
+            for base in below
+            if not entry.view.excludes(base.view.name)
+        )
 
     def _of(self, trigger: Trigger) -> list[Entry]:
         return [

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from gateway.errors import FreshgateError
 from gateway.mv.model import MaterializedView
 from gateway.mv.ports import SqlSession
 from sql import view_properties
 from sql.names import quote
 
+log = logging.getLogger(__name__)
+
 TIME_ZONE = "spark.sql.session.timeZone"
+SET_BACK_SECONDS = 10.0
 POOL = "spark.sql.thriftserver.scheduler.pool"
 
 
@@ -36,9 +42,24 @@ async def with_settings(
             await session.run(f"SET {quote(name)}={quote(value)}")
         yield
     finally:
-        for name in done:
-            before = (defaults or {}).get(name)
-            await session.run(f"RESET {quote(name)}" if before is None else f"SET {quote(name)}={quote(before)}")
+        if done:
+            await _set_back(session, done, defaults or {})
+
+
+async def _set_back(session: SqlSession, names: Sequence[str], defaults: Mapping[str, str]) -> None:
+    """A session with one view's settings must never serve another one: where this is not done it is given up."""
+    done = False
+    try:
+        async with asyncio.timeout(SET_BACK_SECONDS):
+            for name in names:
+                before = defaults.get(name)
+                await session.run(f"RESET {quote(name)}" if before is None else f"SET {quote(name)}={quote(before)}")
+        done = True
+    except (FreshgateError, TimeoutError) as error:
+        log.warning("a session's settings cannot be set back, so it is given up: %s", error)
+    finally:
+        if not done:
+            session.spoil()
 
 
 class Surroundings:

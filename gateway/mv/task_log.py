@@ -11,8 +11,8 @@ from dataclasses import replace
 from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.fence import Fence
-from gateway.mv.model import Cause, RefreshMode, Task, TaskStatus
-from gateway.mv.ports import Metastore
+from gateway.mv.model import NEVER_BUILT, Cause, RefreshMode, Task, TaskStatus
+from gateway.mv.ports import Metastore, Sessions
 from gateway.mv.proposal import asked_for
 from sql import maintenance
 
@@ -31,11 +31,14 @@ class TaskLog:
         catalog: Catalog,
         fence: Fence,
         metastore: Metastore,
+        looks: Sessions,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
         self._fence = fence
         self._metastore = metastore
+        self._looks = looks
+        self._counting = asyncio.Semaphore(1)
         self._now_ms = now_ms
         self._last_id = 0
         self._saving: set[asyncio.Task[None]] = set()
@@ -96,7 +99,8 @@ class TaskLog:
         task = entry.history.task(number)
         if task is not None:
             done = replace(task, status=status, finished_at=self._now_ms(), error=error[:ERROR_CHARACTERS_MAX])
-            entry.history.end(number, done)
+            # It may have failed between storing its version and showing it.
+            entry.history.end(number, replace(done, version=NEVER_BUILT))
             self._in_background(self._save(entry))
 
     def count(self, entry: Entry, number: int, version: int) -> None:
@@ -105,13 +109,15 @@ class TaskLog:
 
     async def _count(self, entry: Entry, number: int, version: int) -> None:
         try:
-            counted = await self._metastore.run(maintenance.count_version(entry.view.storage, version))
+            async with self._counting, self._looks.session() as session:
+                counted = await session.run(maintenance.count_version(entry.view.storage, version))
         except FreshgateError as error:
             log.info("the rows of %s's version %d are not counted: %s", entry.view.name, version, error)
             return
-        task = entry.history.task(number)
-        if task is not None:
-            entry.history.end(number, replace(task, rows=int(counted.rows[0][0])))
+        task, count = entry.history.task(number), int(counted.rows[0][0])
+        if task is not None and (count or version in entry.view.current.manifest.versions):
+            # A version without rows that is not shown any more may have been dropped before they were counted.
+            entry.history.end(number, replace(task, rows=count))
 
     async def _save(self, entry: Entry) -> None:
         """Stores what became of failed tasks; where that fails, it goes with the next change."""

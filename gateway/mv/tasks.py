@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from gateway.errors import FreshgateError, NoSuchTask, RefreshFailed
+from gateway.errors import FreshgateError, NoSuchTask, RefreshFailed, UpstreamLost
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.executor import BaseTableMissing, Executor, stopped
 from gateway.mv.fence import Fence
@@ -28,7 +28,10 @@ from gateway.mv.task_log import TaskLog
 log = logging.getLogger(__name__)
 
 GONE_SECONDS = 30.0
-LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "2B", "42", "44", "54", "55"})
+CHECKED_TOGETHER = 4
+"""Tasks that look at their base tables at one time: what clients ask of the metastore meanwhile must not wait behind
+those of a thousand views that are due together."""
+LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "2B", "38", "39", "42", "44", "46", "54", "55", "56", "P0"})
 """Classes of SQLSTATEs that say that the same statement fails again: it is wrong, or the rows are."""
 LASTING = frozenset({"40001", "53400", "58030", "HY008", "HYT00"})
 AUTOMATIC = frozenset({TriggerMode.SYSTEM, TriggerMode.COMMIT})
@@ -79,6 +82,8 @@ class Tasks:
         self._fence = fence
         self._limits = limits
         self._queues: dict[str, _Queue] = {}
+        self._stopping = False
+        self._checking = asyncio.Semaphore(CHECKED_TOGETHER)
         self._sequence = count(1)
         self._gone: dict[str, tuple[tuple[int, int], float, str]] = {}
         """Views whose refresh failed for good: the last event and the catalog's revision then, until when that counts,
@@ -100,8 +105,10 @@ class Tasks:
         # Only now: a refresh that began before the bases were fresh may have read them stale.
         arrived = next(self._sequence)
         bases = {base: self._executor.current(base) for base in entry.view.views}
+        first = True
         while not await self._suffices(entry, needed, bases):
-            run = self._shared(entry, cause)
+            run = self._shared(entry, cause, arrived, early=first)
+            first = False
             late_enough = run.began_after(arrived) and run.cause.covers(cause)
             try:
                 await self._wait(run, report)
@@ -124,7 +131,11 @@ class Tasks:
             await self._wait(run, report)
         except _Stopped:
             self._raise_if_gone(run)
-            raise stopped(run.entry.view) from None
+            raise RefreshFailed(
+                f"The refresh of materialized view {run.entry.view.name} was stopped (task {run.id}): the view was "
+                f"emptied, or the gateway is being stopped. Run the statement again.",
+                sqlstate="HY008",
+            ) from None
 
     async def begin(self, view_id: str, cause: Cause) -> int:
         """As `refresh`, without waiting for it; returns the id of its task."""
@@ -137,10 +148,18 @@ class Tasks:
         if entry is None or not entry.visible:
             return False
         queue = self._queues.get(view_id, _Queue())
-        if any(run.cause.trigger in AUTOMATIC for run in queue.waiting):
+        # One that has not looked yet will see this change, too.
+        pending = [run for run in queue.runs if run.cause.trigger in AUTOMATIC and not run.looked]
+        if self._stopping or any(not run.stopping for run in pending):
             return False
         self._add(entry, cause, kept=True)
         return True
+
+    def forget_automatic(self, view_id: str) -> None:
+        """The view's job is paused: a task that only waits is not wanted any more."""
+        queue = self._queues.get(view_id, _Queue())
+        for run in [run for run in queue.waiting if run.cause.trigger in AUTOMATIC and not run.waiters]:
+            self._drop(run)
 
     async def cancel(self, view_id: str, task_id: int, user: str) -> None:
         """CANCEL: returns when the task is gone, at Spark, too. Raises NoSuchTask."""
@@ -175,6 +194,8 @@ class Tasks:
         """
         entry = self._catalog.find(view_id)
         gone = self._gone.get(view_id)
+        if entry is None:
+            self._gone.pop(view_id, None)
         if entry is None or gone is None or not entry.view.built:
             return None
         seen, until, error = gone
@@ -191,6 +212,8 @@ class Tasks:
             await self._stop_runs(queue.runs)
 
     async def stop_all(self) -> None:
+        """The gateway ends: no further task begins."""
+        self._stopping = True
         await self._stop_runs([run for queue in self._queues.values() for run in queue.runs])
         await self._log.stop()
 
@@ -201,6 +224,9 @@ class Tasks:
         await asyncio.gather(*(asyncio.wait([run.work]) for run in stopping if run.work is not None))
 
     def _drop(self, run: Run) -> None:
+        if run.stopping:
+            return
+        run.stopping = True
         if run.work is not None:
             run.work.cancel()
             return
@@ -222,11 +248,15 @@ class Tasks:
             and all(0 <= number <= seen.get(base, -1) for base, number in bases.items())
         )
 
-    def _shared(self, entry: Entry, cause: Cause) -> Run:
-        """What a reader waits for: what runs now may suffice; otherwise a task that waits, or a new one."""
+    def _shared(self, entry: Entry, cause: Cause, arrived: int, *, early: bool) -> Run:
+        """What a reader waits for: what runs now, be it `early`, may suffice; otherwise a task that waits, or a new
+        one."""
         queue = self._queues.get(entry.view.id, _Queue())
-        if queue.running is not None:
-            return queue.running
+        running = queue.running
+        if running is not None and not running.stopping:
+            late_enough = running.began_after(arrived) and running.cause.covers(cause)
+            if early or late_enough:
+                return running
         return next((run for run in queue.waiting if run.cause.covers(cause)), None) or self._add(entry, cause)
 
     async def _wait(self, run: Run, report: Report) -> None:
@@ -235,7 +265,9 @@ class Tasks:
         try:
             await asyncio.shield(run.done)
         except asyncio.CancelledError:
-            if not run.done.cancelled():
+            # Both may have been cancelled.
+            task = asyncio.current_task()
+            if not run.done.cancelled() or (task is not None and task.cancelling()):
                 raise
             raise _Stopped from None
         finally:
@@ -246,7 +278,7 @@ class Tasks:
     def _raise_if_gone(self, run: Run) -> None:
         """Those who wait for a task that was stopped try once more, unless somebody wanted it stopped."""
         view = run.entry.view
-        if run.stopped_by:
+        if run.stopped_by is not None:
             raise RefreshFailed(
                 f"The refresh of materialized view {view.name} was cancelled by {run.stopped_by} (task {run.id}). "
                 f"Run the statement again.",
@@ -258,6 +290,8 @@ class Tasks:
     # --- running -----------------------------------------------------------------------------------
 
     def _add(self, entry: Entry, cause: Cause, *, kept: bool = False) -> Run:
+        if self._stopping:
+            raise UpstreamLost("The gateway is being stopped. Connect again in some seconds.")
         number, task = self._log.begin(entry, cause)
         run = Run(entry, number, task.id, cause, kept)
         queue = self._queues.setdefault(entry.view.id, _Queue())
@@ -270,15 +304,23 @@ class Tasks:
             return
         run = queue.running = queue.waiting.popleft()
         run.sequence = next(self._sequence)
-        run.work = asyncio.create_task(self._work(queue, run), name=f"refresh {run.entry.view.name}")
+        run.work = asyncio.create_task(self._work(run), name=f"refresh {run.entry.view.name}")
+        # Not in the coroutine: one that is cancelled before its first step never runs any of it.
+        run.work.add_done_callback(lambda _: self._ended(queue, run))
 
-    async def _work(self, queue: _Queue, run: Run) -> None:
+    def _ended(self, queue: _Queue, run: Run) -> None:
+        if not run.done.done():
+            self._log.fail(run.entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
+            run.done.cancel()
+        queue.running = None
+        self._next(queue)
+        if queue.running is None:
+            self._queues.pop(run.entry.view.id, None)
+
+    async def _work(self, run: Run) -> None:
         entry = run.entry
         try:
             await self._in_time(run)
-        except asyncio.CancelledError:
-            self._log.fail(entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
-            run.done.cancel()
         except FreshgateError as error:
             if isinstance(error, BaseTableMissing):
                 seen = entry.ledger.events, self._catalog.revision
@@ -292,15 +334,11 @@ class Tasks:
             run.done.set_exception(RefreshFailed(f"The gateway failed: {error!r}. Look into its log.", "58005"))
         else:
             run.done.set_result(None)
-        finally:
-            queue.running = None
-            self._next(queue)
-            if queue.running is None:
-                self._queues.pop(entry.view.id, None)
 
     async def _in_time(self, run: Run) -> None:
         try:
-            async with asyncio.timeout(self._limits.timeout or None):
+            async with asyncio.timeout(None) as run.limit:
+                run.limit_seconds = self._limits.timeout
                 await self._tries(run)
         except TimeoutError:
             raise RefreshFailed(
@@ -315,7 +353,8 @@ class Tasks:
             try:
                 await self._once(run)
             except FreshgateError as error:
-                if attempt == retries or not may_pass(error):
+                gone = self._catalog.find(run.entry.view.id) is not run.entry
+                if attempt == retries or gone or not may_pass(error):
                     raise
                 pause = self._limits.retry_wait * 2**attempt
                 log.warning("%s Trying again in %g s.", error, pause)
@@ -329,7 +368,8 @@ class Tasks:
         entry, cause = run.entry, run.cause
         if cause.trigger is not TriggerMode.READ:
             cause = replace(cause, not_before=time.monotonic())
-            await self._inspector.check([entry.view.id], cause.not_before)
+            async with self._checking:
+                await self._inspector.check([entry.view.id], cause.not_before)
             await self._executor.make_bases_fresh(entry.view.views, cause, run)
         await self._executor.run(run, cause)
 
@@ -340,4 +380,4 @@ def may_pass(error: FreshgateError) -> bool:
 
 
 def _why_stopped(run: Run) -> str:
-    return f"cancelled by {run.stopped_by}" if run.stopped_by else NOBODY
+    return NOBODY if run.stopped_by is None else f"cancelled by {run.stopped_by or 'a user without a name'}"

@@ -103,6 +103,8 @@ class Commands:
                 view = await self._view(name, session)
                 self._rights.check(session.user, view, "pause its job" if paused else "resume its job")
                 await self._jobs.pause(self._catalog.entry(view.id), paused=paused)
+                if paused:
+                    self._tasks.forget_automatic(view.id)
                 return NO_ROWS
             case CancelTask(name, task):
                 view = await self._view(name, session)

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 
 from gateway.errors import FreshgateError
@@ -127,8 +127,14 @@ class OperationReport:
         self._lines.append(line)
 
     def watch(self, progress: Progress) -> None:
-        if progress not in self.refreshes:
-            self.refreshes.append(progress)
+        if progress in self.refreshes:
+            return
+        for place, known in enumerate(self.refreshes):
+            if known.view == progress.view and known.worked is not None:
+                # The next try, or the next task.
+                self.refreshes[place] = progress
+                return
+        self.refreshes.append(progress)
 
     @property
     def pending(self) -> bool:
@@ -156,6 +162,7 @@ class Operation:
         self._protocol = protocol
         self._result = NO_ROWS
         self._position = 0
+        self._fraction = 0.0
         self._began = time.monotonic()
         self._settled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -240,8 +247,14 @@ class Operation:
         """
         if self.error is not None:
             return reply.operation_status(seqid, self.state, self.error.sqlstate, str(self.error), has_result_set=True)
-        progress = progress_update(self.report.refreshes) if bar and not self.settled else None
+        progress = self._progress() if bar and not self.settled else None
         return reply.operation_status(seqid, self.state, has_result_set=True, progress=progress)
+
+    def _progress(self) -> reply.ProgressUpdate:
+        """It never goes back, though further views may be found to be stale."""
+        update = progress_update(self.report.refreshes)
+        self._fraction = max(self._fraction, update.fraction)
+        return replace(update, fraction=self._fraction)
 
     def metadata(self, seqid: int) -> bytes:
         return reply.result_metadata(seqid, self._result.columns)

@@ -186,6 +186,10 @@ class Connection:
         self._broken = True
         self._writer.close()
 
+    def give_up(self) -> None:
+        """What is under way fails, and so does every later call."""
+        self._break()
+
     async def close(self) -> None:
         """Closes the connection. The server then closes the last session opened on it."""
         self._break()
@@ -231,6 +235,10 @@ class Session:
             raise
         await self._close_quietly(handle)
         return result
+
+    def spoil(self) -> None:
+        """Breaks the connection, with which the server ends the session; a pool never lends it again."""
+        self.connection.give_up()
 
     async def execute(self, sql: str) -> Handle:
         """Starts a statement and returns its operation handle; `wait` tells how it ends."""

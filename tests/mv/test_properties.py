@@ -214,6 +214,20 @@ def test_the_last_hundred_tasks_are_kept(run: list[Task]) -> None:
     assert [task for _, task in again.tasks] == run[-properties.TASKS_MAX :]
 
 
+def test_unsaved_tasks_do_not_pile_up_nor_take_later_ones_places() -> None:
+    history, stored = History(), {}
+    cause = Cause(TriggerMode.SYSTEM, "EVERY 1 MINUTE")
+    for number in range(1, 351):
+        task = Task(number, cause, "why", number, TaskStatus.SUCCESS)
+        history.end(history.begin(task), task)
+        if number in {220, 350}:
+            stored |= history.take_unsaved()
+            history.saved(stored)
+    assert not history.unsaved
+    again = [task.id for _, task in History.of_stored(stored, current=0).tasks]
+    assert again == list(range(251, 351))
+
+
 @given(tasks, names, counts)
 def test_a_move_and_damaged_tasks(task: Task, name: TableName, version: int) -> None:
     assert properties.read_move(properties.write_move(name, version)) == (name, version)

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from views import view_of
 
-from gateway.errors import FreshgateError, NoSuchTask, RefreshFailed, StatementFailed
+from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, RefreshFailed, StatementFailed, UpstreamLost
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence
@@ -85,6 +85,7 @@ class Stage:
     async def run(self, run: Run, cause: Cause) -> None:
         entry = run.entry
         self.began.append((entry.view.id, cause.trigger))
+        run.begin_work()
         contains = entry.ledger.events
         await self._gate(entry.view.id).acquire()
         outcome = self.outcomes[entry.view.id].pop(0)
@@ -103,7 +104,7 @@ class World:
         free = cast(Any, Free())
         self.stage = Stage()
         self.catalog = Catalog(cast(Metastore, free), "s", 1, cast(Fence, free), self.time)
-        self.log = TaskLog(self.catalog, free, free, self.time)
+        self.log = TaskLog(self.catalog, free, free, free, self.time)
         self.stage.log = self.log
         inspector = cast(Inspector, free)
         self.tasks = Tasks(self.catalog, inspector, cast(Executor, self.stage), self.log, free, limits)
@@ -179,7 +180,7 @@ def test_manual_tasks_queue_and_one_automatic_task_waits() -> None:
         await settled()
         assert [trigger for trigger, _ in world.told("v")] == ["MANUAL", "COMMIT", "MANUAL", "MANUAL"]
         assert len(world.stage.began) == 1
-        # The waiting one begins: of what comes from now on it may know nothing.
+        # The waiting one begins, and looks: of what comes from now on it knows nothing.
         world.stage.let("v")
         await first
         await settled()
@@ -326,6 +327,41 @@ def test_tries_and_the_time_limit() -> None:
     play(story())
 
 
+def test_a_task_that_is_stopped_before_its_first_step() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v")
+        number = await world.tasks.begin("v", MANUAL)
+        await world.tasks.cancel("v", number, "ann")
+        assert world.statuses("v") == ["CANCELED"]
+        assert world.stage.began == []
+        world.stage.let("v")
+        await world.tasks.refresh("v", MANUAL, silent)
+        assert world.statuses("v") == ["CANCELED", "SUCCESS"]
+
+    play(story())
+
+
+def test_nothing_begins_once_the_gateway_ends() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v", ON_COMMIT)
+        await world.write()
+        readers = [asyncio.create_task(world.tasks.make_fresh("v", READ, silent)) for _ in range(3)]
+        manual = asyncio.create_task(world.tasks.refresh("v", MANUAL, silent))
+        await settled()
+        await world.tasks.stop_all()
+        for reader in readers:
+            with pytest.raises(UpstreamLost, match="being stopped"):
+                await reader
+        with pytest.raises(RefreshFailed, match="was stopped"):
+            await manual
+        await world.write()
+        assert set(world.statuses("v")) == {"CANCELED"}
+
+    play(story())
+
+
 def test_a_dropped_view_ends_its_tasks() -> None:
     async def story() -> None:
         world = World()
@@ -393,6 +429,23 @@ def test_a_schedule_survives_a_restart_and_a_clock_that_is_set() -> None:
         world.scheduler.run_due()
         await settled()
         assert len(entry.history.tasks) == 2
+
+    play(story())
+
+
+def test_a_schedule_that_cannot_be_counted_stops_no_other() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("bad", Refreshing(None, Trigger.SCHEDULE, Schedule(cron="99 * * * *")))
+        world.add("far", Refreshing(None, Trigger.SCHEDULE, Schedule(999_999, "WEEK")))
+        world.add("v", HOURLY)
+        world.now += HOUR
+        world.scheduler.run_due()
+        await settled()
+        assert [view for view, _ in world.stage.began] == ["v"]
+        assert world.jobs.next_run("bad") is None
+        with pytest.raises(DefinitionRefused, match="cannot be counted"):
+            world.jobs.check(TableName("d", "x"), Refreshing(None, Trigger.SCHEDULE, Schedule(999_999, "WEEK")))
 
     play(story())
 
