@@ -32,20 +32,8 @@ class Task:
     error: str
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Database):
     """A database at a gateway of its own, whose jobs run."""
-
-    name: str
-    gateway: Gateway
-    cursor: Any
-
-    def run(self, *statements: str) -> None:
-        for statement in statements:
-            rows(self.cursor, statement)
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        return sorted(rows(self.cursor, sql), key=repr)
 
     def tasks(self, view: str) -> list[Task]:
         """Oldest first."""
