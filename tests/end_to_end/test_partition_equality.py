@@ -552,7 +552,7 @@ class Story:
         view.task = max((task.number for task in tasks), default=view.task)
         assert {task.status for task in tasks} <= {"SUCCESS"}
         labels = {view.label(key) for key in chosen.keys}
-        did = [(task.mode, task.partitions) for task in tasks if task.mode != "NOT_REFRESH"]
+        did = [(task.mode, sorted(task.partitions or ())) for task in tasks if task.mode != "NOT_REFRESH"]
         mode = "PARTIAL" if labels else "COMPLETE"
         listed = [view.name] if chosen.all_but else sorted(labels)
         assert did == ([(mode, listed)] if chosen else []), view
