@@ -181,7 +181,7 @@ def test_an_engine_of_the_gateway(tmp_path: Path) -> None:
         finally:
             await engine.stop()
         assert await asked is None
-        assert none_alive(after)
+        await until(lambda: none_alive(after), "a stopped JVM to die")
         assert await engine.of_statement("stopped") is None
 
     asyncio.run(check())
