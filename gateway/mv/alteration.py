@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -104,7 +103,7 @@ class Alteration:
             after = changed(before, change)
             if before.clauses.refreshing != after.clauses.refreshing:
                 self._jobs.check(after.name, after.clauses.refreshing)
-                after = replace(after, job_since=time.time_ns() // 1_000_000)
+                after = self._jobs.changed(after)
             _check_partitioning(before, after)
             # First what Spark may refuse: a property that it keeps for itself, or for want of rights.
             if (before.properties, before.comment) != (after.properties, after.comment):

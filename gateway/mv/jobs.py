@@ -13,7 +13,7 @@ from gateway.mv import properties as stored
 from gateway.mv import schedule
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.fence import Fence
-from gateway.mv.model import TriggerMode
+from gateway.mv.model import MaterializedView, TriggerMode
 from gateway.mv.ports import Metastore
 from gateway.mv.schedule import UnknownSchedule
 from sql import maintenance
@@ -54,10 +54,10 @@ class Jobs:
         said = refreshing.schedule
         if said is None:
             return
-        if said.unit == "SECOND" and not self._allow_seconds:
+        if not self._allow_seconds and (said.unit == "SECOND" or schedule.runs_within_minutes(said)):
             raise DefinitionRefused(
                 f"The schedule of materialized view {view}: interval time unit can not be second. "
-                f"Write MINUTE, HOUR, DAY or WEEK, or set jobs.allow_second_schedules.",
+                f"Write MINUTE, HOUR, DAY or WEEK, one second in cron, or set jobs.allow_second_schedules.",
                 sqlstate="22023",
             )
         try:
@@ -113,11 +113,15 @@ class Jobs:
             self._ran.pop(view_id, None)
             self._due.pop(view_id, None)
 
+    def changed(self, view: MaterializedView) -> MaterializedView:
+        """The view, whose job counts from now on."""
+        return replace(view, job_since=self._now_ms())
+
     async def pause(self, entry: Entry, *, paused: bool) -> None:
         """PAUSE and RESUME. What was missed meanwhile is not made up for. Raises what the metastore raises."""
         await self._fence.check()
         async with entry.lock:
-            view = replace(entry.view, paused=paused, job_since=self._now_ms())
+            view = self.changed(replace(entry.view, paused=paused))
             await self._metastore.run(maintenance.set_properties(view.storage, stored.write_job(view)))
             entry.view = view
         self.served(entry.view.id)

@@ -23,8 +23,8 @@ class Run:
     """It goes on though nobody waits: a schedule, a change, or REFRESH … ASYNC asked for it."""
     sequence: int | None = None
     """When it began, among all runs and all who wait; None before."""
-    waiters: int = 0
     reports: list[Report] = field(default_factory=list)
+    """One for each who waits."""
     progress: Progress = field(init=False)
     """Of the try that runs."""
     stopping: bool = False
@@ -51,12 +51,10 @@ class Run:
 
     def join(self, report: Report) -> None:
         """One more waits."""
-        self.waiters += 1
         self.reports.append(report)
         report.watch(self.progress)
 
     def leave(self, report: Report) -> None:
-        self.waiters -= 1
         self.reports.remove(report)
 
     def begin_work(self) -> None:

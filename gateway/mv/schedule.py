@@ -60,6 +60,12 @@ def check(schedule: Schedule, zone: tzinfo) -> None:
     next_run(schedule, now, first, zone)
 
 
+def runs_within_minutes(schedule: Schedule) -> bool:
+    """Whether it is a cron expression of Quartz' form that runs more than once in a minute."""
+    fields = (schedule.cron or "").split()
+    return len(fields) > UNIX_FIELDS and not fields[0].isdigit()
+
+
 def _trigger(schedule: Schedule, anchor: int, asked: datetime, zone: tzinfo) -> BaseTrigger:
     try:
         if schedule.cron is not None:

@@ -70,8 +70,9 @@ class Scheduler:
 
     async def _keep_schedules(self) -> None:
         while True:
-            self._woken.clear()
             pause = self.run_due()
+            # What it has served itself has woken nobody.
+            self._woken.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), pause)
 

@@ -158,7 +158,7 @@ class Tasks:
     def forget_automatic(self, view_id: str) -> None:
         """The view's job is paused: a task that only waits is not wanted any more."""
         queue = self._queues.get(view_id, _Queue())
-        for run in [run for run in queue.waiting if run.cause.trigger in AUTOMATIC and not run.waiters]:
+        for run in [run for run in queue.waiting if run.cause.trigger in AUTOMATIC and not run.reports]:
             self._drop(run)
 
     async def cancel(self, view_id: str, task_id: int, user: str) -> None:
@@ -272,7 +272,7 @@ class Tasks:
             raise _Stopped from None
         finally:
             run.leave(report)
-            if run.waiters == 0 and not run.kept and not run.done.done():
+            if not run.reports and not run.kept and not run.done.done():
                 self._drop(run)
 
     def _raise_if_gone(self, run: Run) -> None:
@@ -280,7 +280,7 @@ class Tasks:
         view = run.entry.view
         if run.stopped_by is not None:
             raise RefreshFailed(
-                f"The refresh of materialized view {view.name} was cancelled by {run.stopped_by} (task {run.id}). "
+                f"The refresh of materialized view {view.name} was {_why_stopped(run)} (task {run.id}). "
                 f"Run the statement again.",
                 sqlstate="HY008",
             )

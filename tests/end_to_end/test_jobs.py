@@ -132,6 +132,22 @@ def test_the_life_of_a_job(site: Site) -> None:
     assert rows(site.cursor, f'SELECT * FROM jobs("type"="mv") WHERE MvDatabaseName = \'{site.name}\'') == []
 
 
+def test_cron_and_reads_that_still_refresh(site: Site, gateway: Gateway) -> None:
+    clause = "SCHEDULE CRON '*/2 * * * * ?' AT TIME ZONE 'Asia/Tokyo'"
+    site.run(f"CREATE MATERIALIZED VIEW m {clause} AS SELECT count(*) AS n FROM t", "INSERT INTO t VALUES (1)")
+    has(site, "m", [(1,)])
+    assert site.state("m")[1] is not None
+    assert "SYSTEM" in {task.trigger for task in site.tasks("m")}
+    # A read waits for nobody's clock where it was told so.
+    later = "REFRESH ON SCHEDULE EVERY 1 DAY WHEN STALE REFRESH"
+    site.run(f"CREATE MATERIALIZED VIEW warm {later} AS SELECT count(*) AS n FROM t", "INSERT INTO t VALUES (2)")
+    assert site.rows("SELECT * FROM warm") == [(2,)]
+    assert site.tasks("warm")[-1].trigger == "READ"
+    refused = pytest.raises(OperationalError, match="can not be second")
+    with pyhive(gateway.host, gateway.port, database=site.name) as plain, refused:
+        rows(plain, f"CREATE MATERIALIZED VIEW no {clause} AS SELECT count(*) AS n FROM t")
+
+
 def test_on_commit_follows_writes_and_views_below(site: Site) -> None:
     site.run(
         "CREATE MATERIALIZED VIEW low REFRESH ON COMMIT AS SELECT count(*) AS n FROM t",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mv.schedule import UnknownSchedule, check, next_run
+from gateway.mv.schedule import UnknownSchedule, check, next_run, runs_within_minutes
 from sql.statement import Schedule
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -121,6 +121,21 @@ def test_a_time_zone_of_its_own() -> None:
 def test_what_is_no_schedule(cron: str, reason: str) -> None:
     with pytest.raises(UnknownSchedule, match=reason):
         check(Schedule(cron=cron), BERLIN)
+
+
+@pytest.mark.parametrize(
+    ("cron", "often"),
+    [
+        ("* * * * * ?", True),
+        ("*/10 0 4 * * ?", True),
+        ("0,30 * * * * ?", True),
+        ("0 * * * * ?", False),
+        ("* * * * *", False),
+    ],
+)
+def test_schedules_of_seconds(cron: str, often: bool) -> None:
+    assert runs_within_minutes(Schedule(cron=cron)) is often
+    assert not runs_within_minutes(Schedule(1, "MINUTE"))
 
 
 @given(

@@ -147,7 +147,7 @@ class World:
 
 
 async def settled() -> None:
-    """Everything that can go on without the test has gone on."""
+    """Everything that can go on without the test has gone on. No time passes: each step is one pass of the loop."""
     for _ in range(50):
         await asyncio.sleep(0)
 
