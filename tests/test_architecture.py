@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -167,6 +168,12 @@ def test_names() -> None:
     # A script run from inside a folder would import our file instead of the standard library's.
     taken = sys.stdlib_module_names | NAMES_THAT_SAY_NOTHING
     assert [name for name in MODULES if name.split(".")[-1] in taken - {"__main__"}] == []
+
+
+def test_test_modules_have_names_of_their_own() -> None:
+    """pytest imports them by their last name; two that share one fail only where both are collected."""
+    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
 def test_depth() -> None:

@@ -8,7 +8,6 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,11 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _play(stage: Stage, options: argparse.Namespace) -> None:
-    threads = [threading.Thread(target=actor.run, name=actor.name) for actor in cast(stage, options.kill)]
+    actors = cast(stage, options.kill)
+    threads = [threading.Thread(target=actor.run, name=actor.name) for actor in actors]
     for thread in threads:
         thread.start()
-    end = time.monotonic() + options.minutes * 60
-    stage.stop.wait(end - time.monotonic())
+    stage.stop.wait(options.minutes * 60)
+    # A slow machine comes to too little in the time, which would show nothing.
+    while any(stage.counts[actor.name] < options.each for actor in actors) and not stage.stop.wait(1):
+        pass
     stage.stop.set()
     for thread in threads:
         thread.join()
@@ -59,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("minutes", type=float, nargs="?", default=10.0, help="how long; default 10")
     parser.add_argument("--seed", type=int, help="of the random numbers; printed, so that a run can be tried again")
+    parser.add_argument("--each", type=int, default=0, metavar="N", help="longer, until each has done N things")
     parser.add_argument("--kill", type=float, default=40.0, metavar="SECONDS", help="between kills, about; default 40")
     return parser
 

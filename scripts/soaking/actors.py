@@ -7,7 +7,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 from clients import Jdbc, rows
 from processes import wait_until
@@ -193,9 +192,10 @@ class Killer(Actor):
     def act(self) -> None:
         if not self.stage.stop.wait(self._seconds * (0.5 + self.random.random())):
             self.stage.kill()
+            self.stage.counts[self.name] += 1
 
 
-def cast(stage: Stage, kill_seconds: float) -> list[Any]:
+def cast(stage: Stage, kill_seconds: float) -> list[Actor]:
     """Everybody, each with a seed that follows from the stage's."""
     journals = {table: Journal() for table in VIEWS}
     seeds = iter([stage.random.randrange(1 << 30) for _ in range(20)])

@@ -73,7 +73,6 @@ class Stage:
         self.serving.set()
         with self._lock:
             self._killed[-1] = (began, time.monotonic())
-        self.counts["kills"] += 1
 
     def is_shadowed(self, began: float) -> bool:
         """Whether what began then and failed now may have failed because of a kill."""

@@ -1,4 +1,4 @@
-"""Two minutes of scripts/soak."""
+"""A short run of scripts/soak."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import sys
 from processes import ROOT
 
 SECONDS_MAX = 600.0
+EACH = 2
 
 
-def test_two_minutes_of_everything_at_once() -> None:
-    """Every read is right, and none fails but for a kill; enough of each kind happens."""
+def test_everything_at_once() -> None:
+    """Every read is right, and none fails but for a kill; each actor comes to something, however slow the machine."""
     paths = os.pathsep.join(str(ROOT / each) for each in (".", "scripts", "tests"))
-    command = [sys.executable, "-m", "soaking", "2"]
+    command = [sys.executable, "-m", "soaking", "1", "--each", str(EACH), "--kill", "25"]
     environment = {**os.environ, "PYTHONPATH": paths}
     run = subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, env=environment, cwd=ROOT
     )
     assert run.returncode == 0, run.stdout + run.stderr
     counts = {name: int(count) for count, name in re.findall(r"^soak: +(\d+) (.+)$", run.stdout, re.MULTILINE)}
-    assert counts["kills"] >= 2, run.stdout
     for way in ("PyHive", "JDBC", "Spark itself", "a transaction"):
-        assert counts[f"read by {way}"] >= 3, run.stdout
+        assert counts[f"read by {way}"] >= EACH, run.stdout
+    assert counts["kill"] >= EACH, run.stdout
