@@ -160,10 +160,12 @@ async def serve(settings: Settings) -> None:
             if not await _unless(stopped, engine.start()):
                 return
             if await _unless(stopped, server.start()):
-                address = Address(settings.listen.host, server.port)
-                print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)
+                for address in server.addresses:
+                    print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)
                 await stopped
                 log.info("Stopping.")
+                stopping.clear()
+                await _unless(asyncio.ensure_future(stopping.wait()), server.drain())
         finally:
             await server.stop()
     finally:

@@ -7,7 +7,8 @@ import socket
 from typing import Protocol, cast
 
 from gateway.errors import FreshgateError, UpstreamLost
-from gateway.wire.connection import UpstreamConnection
+from gateway.wire.connection import UpstreamEnd
+from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.sasl import Login, LoginRefused
 
@@ -33,8 +34,8 @@ class Receiver(Protocol):
 class Upstream(asyncio.Protocol):
     """A connection to Spark, logged in once `connect` has returned it. `wire` knows its frames."""
 
-    def __init__(self, login: Login, limits: WireLimits) -> None:
-        self.wire = UpstreamConnection(login, limits)
+    def __init__(self, wire: UpstreamEnd) -> None:
+        self.wire = wire
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
@@ -76,8 +77,8 @@ class Upstream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         set_socket_options(self._transport)
-        if self.wire.framed:
-            self._transport.write(self.wire.login())
+        if handshake := self.wire.login():
+            self._transport.write(handshake)
         else:
             self.accepted.set_result(None)
 
@@ -102,7 +103,7 @@ class Upstream(asyncio.Protocol):
             self._receiver.upstream_gone()
 
 
-async def connect(host: str, port: int, login: Login, limits: WireLimits) -> Upstream:
+async def connect(endpoint: Endpoint, login: Login, limits: WireLimits) -> Upstream:
     """Connects and logs in, within `login_seconds`.
 
     Raises `UpstreamRefused` with Spark's text, or `UpstreamLost` where Spark cannot be reached or breaks off.
@@ -110,20 +111,20 @@ async def connect(host: str, port: int, login: Login, limits: WireLimits) -> Ups
     loop = asyncio.get_running_loop()
     usable = False
     try:
-        protocol = Upstream(login, limits)
+        protocol = Upstream(endpoint.connection(login, limits))
     except LoginRefused as error:
         raise UpstreamRefused(str(error)) from error
     try:
         async with asyncio.timeout(limits.login_seconds):
-            await loop.create_connection(lambda: protocol, host, port)
+            await loop.create_connection(lambda: protocol, endpoint.host, endpoint.port, ssl=endpoint.tls)
             await protocol.accepted
     except LoginRefused as error:
         raise UpstreamRefused(str(error)) from error
     except TimeoutError as error:
         seconds = f"{limits.login_seconds:g} seconds"
-        raise UpstreamLost(f"Spark at {host}:{port} did not answer the login within {seconds}.") from error
+        raise UpstreamLost(f"Spark at {endpoint} did not answer the login within {seconds}.") from error
     except (OSError, WireError) as error:
-        raise UpstreamLost(f"Spark at {host}:{port} cannot be used: {error}.") from error
+        raise UpstreamLost(f"Spark at {endpoint} cannot be used: {error}.") from error
     else:
         usable = True
         return protocol

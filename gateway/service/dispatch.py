@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 
-from gateway.errors import FreshgateError, UpstreamLost
+from gateway.errors import FreshgateError, LimitReached, UpstreamLost
 from gateway.mv.catalog import Catalog
 from gateway.mv.progress import Lines
 from gateway.service.decision import Answer, Decision, Forward
@@ -23,10 +22,11 @@ from gateway.service.operation import (
     timed_out,
 )
 from gateway.service.route import Own, Route, Router, Waiting
-from gateway.service.session import Session, Sessions
+from gateway.service.session import Session, Sessions, stopping
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
-from gateway.wire.message import ExecuteCall, Handle, Head
+from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
+from gateway.wire.message import ExecuteCall, Handle, Head, OpenCall
 from gateway.wire.sasl import Login
 from sql.classify import glance
 
@@ -36,8 +36,6 @@ NOSASL = "NOSASL"
 ANONYMOUS = "anonymous"
 """Name and password of clients that give none, as Hive's drivers have it."""
 PARSE_ERROR = "42601"
-CLOSE_SECONDS = 10.0
-"""For telling Spark that a lost client's sessions are over."""
 OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATION_METHODS)
 
 
@@ -49,7 +47,8 @@ class Service:
     router: Router
     upstream: Upstream
     mechanism: str
-    """How to log in to Spark: "PLAIN" or "NOSASL"."""
+    """How to log in to Spark: "PLAIN", "NOSASL" or "HTTP"."""
+    statement_bytes_max: int = 1 << 30
     show_storage: bool = False
     """Metadata calls list the storage database like any other."""
     sessions: Sessions = field(default_factory=Sessions)
@@ -67,8 +66,8 @@ class Dispatch:
         self._users: set[str] = set()
         """Without SASL each session of a connection may be another user's."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._outstanding: Route | None = None
-        """Of the statement that was forwarded and not answered yet."""
+        self._outstanding: tuple[Session, Route] | None = None
+        """The statement that was forwarded and not answered yet."""
 
     # --- decision.Dispatcher -----------------------------------------------------------------------
 
@@ -97,14 +96,15 @@ class Dispatch:
         return self._session_request(session, head, payload)
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
-        """Every session of this connection is gone at Spark; the client stays and hears of it."""
-        for session in self._mine:
-            self._sessions.lose(session)
+        """Every session of this connection is gone at Spark; the client stays and hears of it. Over HTTP they stay."""
+        if self._service.mechanism != HTTP:
+            for session in self._mine:
+                self._sessions.lose(session)
         self._abandon_outstanding()
         if outstanding is None:
             return None
         for session in self._mine:
-            session.told_lost = True
+            session.told_lost = session.lost
         head = message.peek(outstanding)
         if head.name == "OpenSession":
             return self._error(head, UpstreamLost("Spark does not answer. Try to connect again in some seconds."))
@@ -113,20 +113,14 @@ class Dispatch:
     async def client_lost(self) -> None:
         """Ends the client's sessions at Spark, so that what they were writing has ended when it is noted as ended."""
         mine, self._mine = self._mine, []
-        await asyncio.gather(*(session.cancel_own() for session in mine))
-        for session in mine:
-            with contextlib.suppress(FreshgateError, TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    if not session.lost:
-                        side = await session.side()
-                        await side.forward(request.close_session(session.upstream_handle))
-            self._sessions.remove(session)
-            await session.drop_side()
+        await asyncio.gather(*(self._sessions.end(session) for session in mine))
         self._abandon_outstanding()
 
     def _abandon_outstanding(self) -> None:
-        route, self._outstanding = self._outstanding, None
-        if route is not None:
+        outstanding, self._outstanding = self._outstanding, None
+        if outstanding is not None:
+            session, route = outstanding
+            session.outstanding -= 1
             route.abandon()
 
     # --- sessions ----------------------------------------------------------------------------------
@@ -137,18 +131,49 @@ class Dispatch:
             self._login = Login(call.username or ANONYMOUS, call.password or "", NOSASL)
             self._users.add(self._login.user)
 
+        try:
+            self._sessions.check_room(self._login.user)
+        except FreshgateError as error:
+            return Answer(self._error(message.peek(payload), error))
+        if self._login.mechanism in {HTTP, COOKIE_LOGIN}:
+            return self._open_apart(call, payload)
+
         def on_reply(answer: bytes) -> bytes:
-            found = message.opened(answer)
-            if found is not None:
-                handle, protocol = found
-                session = Session(
-                    handle, protocol, self._login.user, self.upstream_login(), call, payload, self._service.upstream
-                )
+            session = self._opened(call, payload, answer)
+            if session is not None:
                 self._sessions.add(session)
                 self._mine.append(session)
             return answer
 
         return Forward(payload, on_reply)
+
+    async def _open_apart(self, call: OpenCall, payload: bytes) -> Answer:
+        """Over HTTP a session is not the connection's: it gets one to Spark of its own, with which it ends there."""
+        try:
+            side = await self._service.upstream.connect(self.upstream_login())
+        except FreshgateError as error:
+            return Answer(self._error(message.peek(payload), error))
+        session = None
+        try:
+            answer = await side.forward(payload)
+            session = self._opened(call, payload, answer)
+        except FreshgateError as error:
+            answer = self._error(message.peek(payload), error)
+        finally:
+            if session is None:
+                await side.close()
+        if session is not None:
+            session.anchor(side)
+            self._sessions.add(session, loose=True)
+        return Answer(answer)
+
+    def _opened(self, call: OpenCall, payload: bytes, answer: bytes) -> Session | None:
+        found = message.opened(answer)
+        if found is None:
+            return None
+        handle, protocol = found
+        login = self.upstream_login()
+        return Session(handle, protocol, self._login.user, login, call, payload, self._service.upstream)
 
     def _session_request(self, session: Session, head: Head, payload: bytes) -> Decision:
         if session.lost:
@@ -221,6 +246,10 @@ class Dispatch:
 
     def _execute(self, session: Session, head: Head, payload: bytes) -> Decision:
         call = message.statement(payload)
+        if self._sessions.stopping:
+            return Answer(self._error(head, stopping()))
+        if len(call.statement) > self._service.statement_bytes_max:
+            return Answer(self._error(head, self._too_long(call)))
         route = self._service.router.plain(session, call.statement)
         if route is not None:
             return self._forward(session, call, payload, route)
@@ -239,7 +268,8 @@ class Dispatch:
         return await self._own_operation(session, head, call, payload, route)
 
     def _forward(self, session: Session, call: ExecuteCall, payload: bytes, route: Route) -> Forward:
-        self._outstanding = route
+        self._outstanding = session, route
+        session.outstanding += 1
         if route.text is not None:
             payload = message.with_statement(payload, route.text)
         return Forward(self._at_spark(session, payload), lambda answer: self._started(session, call, route, answer))
@@ -247,6 +277,7 @@ class Dispatch:
     def _started(self, session: Session, call: ExecuteCall, route: Route, answer: bytes) -> bytes:
         """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
         self._outstanding = None
+        session.outstanding -= 1
         handle = message.execute_handle(answer)
         if handle is None:
             route.abandon(_refusal(call.statement, answer))
@@ -457,6 +488,10 @@ class Dispatch:
         return Answer(reply.closed(head.name, head.seqid))
 
     # --- errors ------------------------------------------------------------------------------------
+
+    def _too_long(self, call: ExecuteCall) -> LimitReached:
+        size, limit = len(call.statement), self._service.statement_bytes_max
+        return LimitReached(f"The statement has {size} characters; limits.statement_bytes allows {limit}.")
 
     def _refuse(self, head: Head, text: str) -> Answer:
         return Answer(reply.error(head.name, head.seqid, text, "HY000"))

@@ -78,11 +78,14 @@ class ForwardedOperation:
     lost: bool = False
     """Spark went away with it."""
     closed: bool = False
+    ended: bool = False
+    """Its end is known."""
 
     def is_open(self) -> bool:
         return not self.closed
 
     def end(self, end: End) -> None:
+        self.ended = True
         actions, self.on_end = self.on_end, []
         for action in actions:
             action(end)
@@ -171,6 +174,11 @@ class Operation:
     def has_log(self) -> bool:
         """There are lines of the gateway's own that were not fetched yet."""
         return self.report.pending
+
+    @property
+    def ended(self) -> bool:
+        """It is finished, and so is what continued at Spark."""
+        return self.settled and (self.continued is None or self.continued.ended)
 
     @property
     def settled(self) -> bool:
