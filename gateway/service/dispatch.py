@@ -186,7 +186,7 @@ class Dispatch:
         if head.name in message.METADATA_METHODS:
             return self._list(session, head, payload)
         if head.name == "CloseSession":
-            return self._close_session(session, payload)
+            return self._close_loose(session, head) if session.anchored else self._close_session(session, payload)
         return Forward(payload)
 
     def _at_spark(self, session: Session, payload: bytes) -> bytes:
@@ -204,6 +204,10 @@ class Dispatch:
 
         await session.drop_side()
         return Forward(payload, on_reply)
+
+    async def _close_loose(self, session: Session, head: Head) -> Answer:
+        await self._sessions.end(session)
+        return Answer(reply.closed(head.name, head.seqid))
 
     async def _close_lost(self, session: Session, head: Head) -> Answer:
         await session.cancel_own()

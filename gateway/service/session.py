@@ -59,7 +59,8 @@ class Session:
         """When its client last asked for something."""
         self.outstanding = 0
         """Statements whose reply is due from Spark."""
-        self._anchored = False
+        self.anchored = False
+        """It ends with its own connection to Spark, not with one of the client's."""
         self._login = login
         self._open_payload = open_payload
         self._upstream = upstream
@@ -81,13 +82,13 @@ class Session:
             return self._side
 
     def anchor(self, side: SideConnection) -> None:
-        """The session was opened on this connection and ends with it, not with one of the client's."""
-        self._side, self._anchored = side, True
+        """The session was opened on this connection."""
+        self._side, self.anchored = side, True
 
     @property
     def adrift(self) -> bool:
         """The connection that it was opened on is gone, and so is the session at Spark."""
-        return self._anchored and (self._side is None or not self._side.alive)
+        return self.anchored and (self._side is None or not self._side.alive)
 
     async def end(self) -> None:
         """Ends it at Spark, with all that runs in it; a Spark that is gone has done so."""
