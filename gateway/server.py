@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.login import methods
 from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Creation
@@ -40,7 +41,7 @@ from gateway.proxy import upstream
 from gateway.proxy.listener import Listener, ListenerSettings
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
-from gateway.service.dispatch import Dispatch, Service
+from gateway.service.dispatch import ANONYMOUS, Dispatch, Service
 from gateway.service.route import Router
 from gateway.service.staleness import StaleReads
 from gateway.service.version_reads import VersionReads
@@ -72,6 +73,16 @@ class Engine(StageProgress, Protocol):
     async def address(self) -> Address:
         """Where Spark listens now. Raises UpstreamLost."""
         ...
+
+
+def _account(settings: Settings) -> Login | None:
+    """Who logs in to Spark for all users; None where each does himself."""
+    if settings.authentication.hand_on != "proxy_user":
+        return None
+    upstream_settings = settings.upstream
+    # Spark's PLAIN refuses an empty password even where it checks none.
+    password = upstream_settings.password or ANONYMOUS
+    return Login(upstream_settings.user, password, MECHANISMS[upstream_settings.transport])
 
 
 class SideConnections:
@@ -145,6 +156,8 @@ class Server:
             SideConnections(engine, transport),
             mechanism=MECHANISMS[transport],
             show_storage=settings.storage.listed,
+            authenticator=methods.authenticator(settings),
+            account=_account(settings),
         )
         self._listener = self._listen(partial(Dispatch, service))
         self._survey: asyncio.Task[None] | None = None
