@@ -210,8 +210,8 @@ class Ldap:
     )
     start_tls: bool = _setting(False, "Whether connections to ldap:// URLs are encrypted by StartTLS, or not used.")
     ca: str = _setting("", "File of the certificates (PEM) that may vouch for the directory. Empty: the system's.")
-    timeout: float = _setting(
-        10.0, "Seconds to wait for a connection to the directory, and for each of its answers.", _between(0.1, 600)
+    timeout: int = _setting(
+        10, "Seconds to wait for a connection to the directory, and for each of its answers.", _between(1, 600)
     )
     base_dn: str = _setting("", "Where users and groups are, such as dc=example,dc=com (baseDN).")
     domain: str = _setting(

@@ -30,6 +30,15 @@ BROKEN = frozenset({51, 52, 80})
 DEFAULT_PORTS = {"ldap": 389, "ldaps": 636}
 
 
+class CheckedTls(Tls):
+    """TLS whose host names Python's ssl checks, and with the name told to the server; ldap3's own does neither."""
+
+    def wrap_socket(self, connection: Connection, do_handshake: bool = False) -> None:
+        # A context for each connection reads the certificates again, so renewed ones count.
+        context = ssl.create_default_context(cafile=self.ca_certs_file)
+        connection.socket = context.wrap_socket(connection.socket, server_hostname=connection.server.host)
+
+
 class LdapDirectory:
     """The servers that `ldap.url` names, each a stand-in for the ones before it. Implements `ldap.Directory`."""
 
@@ -43,8 +52,7 @@ class LdapDirectory:
             parts.hostname or "",
             parts.port or DEFAULT_PORTS[parts.scheme],
             use_ssl=parts.scheme == "ldaps",
-            # A context for each connection reads the certificates again, so renewed ones count.
-            tls=Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=self._settings.ca or None),
+            tls=CheckedTls(validate=ssl.CERT_REQUIRED, ca_certs_file=self._settings.ca or None),
             get_info=NONE,
             connect_timeout=self._settings.timeout,
         )
@@ -66,8 +74,7 @@ class LdapDirectory:
                 yield connection
                 return
             finally:
-                with contextlib.suppress(LDAPExceptionError, OSError):
-                    connection.unbind()
+                _close(connection)
         raise Unavailable("; ".join(problems))
 
     def _connection(self, server: Server, principal: str, password: str) -> Connection:
@@ -82,6 +89,7 @@ class LdapDirectory:
             # A referral would carry the password to a server that no setting names.
             auto_referrals=False,
             check_names=False,
+            auto_escape=False,
             read_only=True,
             receive_timeout=self._settings.timeout,
             return_empty_attributes=False,
@@ -103,6 +111,14 @@ class LdapDirectory:
             yield BoundSearch(connection)
 
 
+def _close(connection: Connection) -> None:
+    with contextlib.suppress(LDAPExceptionError, OSError):
+        connection.unbind()
+    # Where TLS has failed ldap3 takes the connection for closed, and leaves its socket open.
+    if connection.socket is not None:
+        connection.socket.close()
+
+
 class BoundSearch:
     """Searches on one connection. Implements `ldap.Search`."""
 
@@ -118,7 +134,7 @@ class BoundSearch:
                 search_scope=SUBTREE,
                 attributes=[attribute] if attribute else NO_ATTRIBUTES,
                 size_limit=found_max,
-                time_limit=max(1, int(connection.receive_timeout or 1)),
+                time_limit=connection.receive_timeout or 0,
             )
         except LDAPInvalidFilterError as error:
             raise Unavailable(f"the filter {text} cannot be used: {error}") from error

@@ -185,7 +185,9 @@ class LdapUsers:
         return []
 
     def _search(self, search: Search, bases: Iterable[str], text: str, found_max: int = 0) -> list[str]:
-        return [entry.dn for base in bases for entry in search.search(base, text, found_max=found_max)]
+        # Two patterns may lead to one base: what is found there twice is one entry all the same.
+        found = [entry.dn for base in bases for entry in search.search(base, text, found_max=found_max)]
+        return list(dict.fromkeys(found))
 
 
 def _short(name: str) -> str:

@@ -6,6 +6,7 @@ The meaning is that of Hive 4's `org.apache.hive.service.auth.ldap`; unlike ther
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 
 PLACE = "%s"
@@ -13,19 +14,20 @@ PLACE = "%s"
 PERSON = "(|(objectClass=person)(objectClass=user)(objectClass=inetOrgPerson))"
 
 _HEX = frozenset("0123456789abcdefABCDEF")
+_PLAIN_IN_FILTERS = frozenset(f"{string.ascii_letters}{string.digits}=,.@_-".encode())
 
 
 def escaped_in_dn(value: str) -> str:
     """A value as it stands in a distinguished name (RFC 4514, section 2.4)."""
     escaped = "".join(_DN_ESCAPES.get(character, character) for character in value)
-    if escaped.startswith((" ", "#")):
-        escaped = "\\" + escaped
-    if escaped.endswith(" ") and escaped != "\\ ":
-        escaped = escaped[:-1] + "\\ "
+    if escaped.startswith(" "):
+        escaped = "\\20" + escaped[1:]
+    if escaped.endswith(" "):
+        escaped = escaped[:-1] + "\\20"
     return escaped
 
 
-_DN_ESCAPES = {**{character: "\\" + character for character in '"+,;<>\\='}, "\0": "\\00"}
+_DN_ESCAPES = {**{character: "\\" + character for character in '"+,;<>\\=#'}, "\0": "\\00"}
 
 
 def unescaped_from_dn(value: str) -> str:
@@ -48,8 +50,10 @@ def unescaped_from_dn(value: str) -> str:
 
 
 def escaped_in_filter(value: str) -> str:
-    """A value as it stands in a search filter (RFC 4515, section 3)."""
-    return "".join(f"\\{ord(character):02x}" if character in "\\*()\0" else character for character in value)
+    """A value as it stands in a search filter (RFC 4515, section 3). More is escaped than must be: ldap3 takes white
+    space at the ends of a value away.
+    """
+    return "".join(chr(byte) if byte in _PLAIN_IN_FILTERS else f"\\{byte:02x}" for byte in value.encode())
 
 
 def has_domain(user: str) -> bool:
@@ -83,7 +87,15 @@ def first_value(dn: str) -> str:
     _, equals, value = _first_part(dn).partition("=")
     if not equals:
         raise ValueError(f"'{dn}' is not a distinguished name")
-    return unescaped_from_dn(value.strip())
+    return unescaped_from_dn(_trimmed(value))
+
+
+def _trimmed(value: str) -> str:
+    """Without the spaces around it, save one that is escaped."""
+    value = value.lstrip(" ")
+    end = len(value.rstrip(" "))
+    escaped = (end - len(value[:end].rstrip("\\"))) % 2
+    return value[: end + escaped]
 
 
 def _first_part(dn: str) -> str:
@@ -131,7 +143,7 @@ def part_filter(dn: str, user: str | None = None) -> str:
     name, equals, value = _first_part(dn).partition("=")
     if not equals:
         raise ValueError(f"'{dn}' is not a distinguished name")
-    pieces = [value.strip()] if user is None else value.strip().split(PLACE)
+    pieces = [_trimmed(value)] if user is None else _trimmed(value).split(PLACE)
     plain = (user or "").join(unescaped_from_dn(piece) for piece in pieces)
     return f"({_attribute(name)}={escaped_in_filter(plain)})"
 
