@@ -60,7 +60,7 @@ class Unchecked:
 
 
 class Checked:
-    """Asks a verifier. A refusal comes `refusal_delay` seconds late, so that guessing passwords takes time."""
+    """Asks a verifier. A refusal comes `refusal_delay` seconds after the login, so that guessing takes time."""
 
     required = True
 
@@ -70,11 +70,11 @@ class Checked:
         self._threads = ThreadPoolExecutor(concurrent_checks, thread_name_prefix="login")
 
     async def check(self, login: Login, peer: str = "") -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             _check_form(login)
-            await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._verifier.verify, login.user, login.password
-            )
+            await loop.run_in_executor(self._threads, self._verifier.verify, login.user, login.password)
             return
         except Refused as refused:
             reason, error = str(refused), _denied(login.user)
@@ -86,8 +86,12 @@ class Checked:
             reason, error = repr(fault), _unavailable(login.user)
         log.warning("login of %s from %s refused: %s", _shown(login.user), peer or "unknown", reason)
         # Only this client waits: the thread is free again.
-        await asyncio.sleep(self._refusal_delay)
+        await asyncio.sleep(self._seconds_left(loop.time() - began))
         raise error
+
+    def _seconds_left(self, passed: float) -> float:
+        """Until a whole number of delays has passed: how long a check took would tell how far it came."""
+        return self._refusal_delay - passed % self._refusal_delay if self._refusal_delay else 0.0
 
 
 def _check_form(login: Login) -> None:

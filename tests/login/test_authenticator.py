@@ -115,7 +115,8 @@ def test_refusals_wait_side_by_side_and_hold_no_thread(monkeypatch: pytest.Monke
         return ended
 
     assert asyncio.run(run()) == ["passed"] + ["refused"] * 50
-    assert delays == [0.25] * 50
+    assert len(delays) == 50
+    assert all(0 < delay <= 0.25 for delay in delays)
 
 
 def test_no_more_checks_at_one_time_than_set() -> None:
