@@ -164,7 +164,7 @@ def test_a_user_who_is_added_and_removed_while_the_gateway_runs(place: Place) ->
 
 def test_nothing_without_a_login(place: Place) -> None:
     with place.connect("ada") as cursor, Raw(place.gateway) as client:
-        handle = cursor.connection.sessionHandle
+        handle = cursor._connection.sessionHandle
         before = len(place.recorder.recordings)
         info = client.calls.GetInfo(TGetInfoReq(handle, 17))
         assert "Invalid SessionHandle" in info.status.errorMessage
