@@ -7,6 +7,7 @@ import asyncio
 import errno
 import importlib.metadata
 import logging
+import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
@@ -19,6 +20,8 @@ import uvloop
 from gateway import config
 from gateway.config import Address, ConfigError, Settings
 from gateway.errors import FreshgateError
+from gateway.login import command as user_command
+from gateway.login.user_file import BadUser
 from gateway.server import Server
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine
 from gateway.status import command
@@ -27,6 +30,8 @@ from gateway.status.client import BadUrl, LookFailed, Target
 log = logging.getLogger(__name__)
 
 DEFAULT_FILE = Path("conf/freshgate.toml")
+PASSWORD_VARIABLE = "FRESHGATE_PASSWORD"
+"""For `freshgate status`, where the gateway asks for a password."""
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -43,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.command == "status":
         return _status(options)
+    if options.command == "user":
+        return _user(options)
     try:
         settings = _settings(options)
     except ConfigError as error:
@@ -78,7 +85,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Show the materialized views, refreshes and next runs of a running gateway. Times are UTC.",
     )
     look.add_argument("--url", help="jdbc:hive2://HOST:PORT/DATABASE; default: where the settings let a gateway listen")
-    look.add_argument("--user", help="who logs in; default: the URL's user, or who runs this")
+    look.add_argument(
+        "--user",
+        help=f"who logs in, with the URL's password or ${PASSWORD_VARIABLE}; default: the URL's user, or who runs this",
+    )
     look.add_argument("--database", help="only materialized views of this database")
     look.add_argument(
         "--watch",
@@ -90,8 +100,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     look.add_argument("--json", action="store_true", help="print a JSON object; with --watch one a line")
     _add_settings(look)
+    _add_user_commands(commands.add_parser("user", help="who may log in, where authentication.method is file"))
     commands.add_parser("config", help="print every setting with its default and reason, as a TOML file")
     return parser
+
+
+def _add_user_commands(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="action", required=True)
+    for action, help_text in (
+        ("add", "add a user, or change his password; it is asked for, or read from standard input"),
+        ("remove", "take a user out"),
+        ("list", "print the users' names"),
+    ):
+        run = commands.add_parser(action, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")
+        if action != "list":
+            run.add_argument("name", metavar="NAME")
+        run.add_argument("--file", type=Path, help="users file; default: authentication.users_file")
+        _add_settings(run)
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
@@ -128,11 +153,38 @@ def _status(options: argparse.Namespace) -> int:
         return _fail(str(error), EXIT_USAGE)
     if options.user:
         target = replace(target, user=options.user)
+    if target.password is None:
+        # Not an option: other users of the machine see a command line.
+        target = replace(target, password=os.environ.get(PASSWORD_VARIABLE))
     try:
         command.run(command.Options(target, options.database, options.watch, options.json))
     except LookFailed as error:
         return _fail(str(error), EXIT_FAILED)
     except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _user(options: argparse.Namespace) -> int:
+    try:
+        path = options.file or Path(_settings(options).authentication.users_file)
+    except ConfigError as error:
+        return _fail(str(error), EXIT_USAGE)
+    try:
+        if options.action == "add":
+            print(user_command.add(path, options.name))
+        elif options.action == "remove":
+            print(user_command.remove(path, options.name))
+        else:
+            for name in user_command.names(path):
+                print(name)
+    except BadUser as error:
+        return _fail(str(error), EXIT_FAILED)
+    except OSError as error:
+        return _fail(f"{path} cannot be used: {error.strerror}. Check --file.", EXIT_FAILED)
+    except UnicodeDecodeError:
+        return _fail(f"{path} is not a file of users: it is not UTF-8. Check --file.", EXIT_FAILED)
+    except (KeyboardInterrupt, EOFError):
         return EXIT_INTERRUPTED
     return 0
 

@@ -25,6 +25,8 @@ UPSTREAM_TRANSPORTS = (*TRANSPORTS, "http")
 PORTS = ("binary", "http")
 OFF = -1
 """As a port: not listened on."""
+METHODS = ("none", "file", "ldap")
+HAND_ON = ("replay", "proxy_user")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 Check = Callable[[Any], str | None]
@@ -120,6 +122,32 @@ def _url_or_empty(value: Any) -> str | None:
     return None
 
 
+def _ldap_urls(value: Any) -> str | None:
+    for url in value.split():
+        try:
+            parts = urlsplit(url)
+            fits = parts.scheme in ("ldap", "ldaps") and parts.hostname and parts.port != 0
+        except ValueError:
+            fits = False
+        if not fits or parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+            return "must be URLs such as ldaps://ldap.example or ldap://ldap.example:389, with spaces between them"
+    return None
+
+
+def _dn_patterns(value: Any) -> str | None:
+    fits = all("," in pattern and "=" in pattern for pattern in value.split(":")) or not value.strip()
+    return None if fits else "must be DNs such as uid=%s,ou=people,dc=example,dc=com, with colons between them"
+
+
+def _attribute_name(value: Any) -> str | None:
+    plain = value.isascii() and value.replace("-", "").replace(".", "").isalnum()
+    return None if plain else "must be the name of an LDAP attribute or class"
+
+
+def _attribute_name_or_empty(value: Any) -> str | None:
+    return _attribute_name(value) if value else None
+
+
 def _setting(default: Any, why: str, check: Check | None = None) -> Any:
     return field(default=default, metadata={"why": why, "check": check})
 
@@ -158,6 +186,97 @@ class Listen:
         "(auth=noSasl). Both share the port.",
         _some_of(*TRANSPORTS),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """Who may log in, and how a user is handed on to Spark."""
+
+    method: str = _setting(
+        "none",
+        "Who checks user and password: none (nobody before Spark does), file (authentication.users_file) or ldap (the "
+        'table [ldap]). authentication = "file" is another spelling.',
+        _one_of(*METHODS),
+    )
+    users_file: str = _setting(
+        "freshgate-users",
+        "File of the users and the argon2 hashes of their passwords. `freshgate user add NAME` writes it; the gateway "
+        "reads it again when it has changed.",
+        _filled,
+    )
+    refusal_delay: float = _setting(
+        1.0,
+        "Seconds after which a refused login is answered, so that guessing passwords takes time. Nobody else waits.",
+        _between(0, 60),
+    )
+    concurrent_checks: int = _setting(
+        8,
+        "Passwords that are checked at one time; further logins wait. An argon2 hash takes 64 MiB of memory meanwhile, "
+        "a directory one connection.",
+        _between(1, 256),
+    )
+    hand_on: str = _setting(
+        "replay",
+        "How a user whom file or ldap has let in is handed on to Spark: replay (his own name and password) or "
+        "proxy_user (upstream.user logs in, and names him as hive.server2.proxy.user; Spark must allow that).",
+        _one_of(*HAND_ON),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ldap:
+    """The directory of authentication.method ldap, as hive.server2.authentication.ldap.* have it (docs/login.md)."""
+
+    url: str = _setting(
+        "",
+        "URLs of the directory, tried in order, such as ldaps://ldap.example. Over ldap:// without start_tls passwords "
+        "can be read on the network.",
+        _ldap_urls,
+    )
+    start_tls: bool = _setting(False, "Whether connections to ldap:// URLs are encrypted by StartTLS, or not used.")
+    ca: str = _setting("", "File of the certificates (PEM) that may vouch for the directory. Empty: the system's.")
+    timeout: int = _setting(
+        10, "Seconds to wait for a connection to the directory, and for each of its answers.", _between(1, 600)
+    )
+    base_dn: str = _setting("", "Where users and groups are, such as dc=example,dc=com (baseDN).")
+    domain: str = _setting(
+        "", "Domain to log in with: ada becomes ada@example.com, as Active Directory has it (Domain)."
+    )
+    user_dn_pattern: str = _setting(
+        "",
+        "DNs of users with %s for the name, with colons between them, such as uid=%s,ou=people,dc=example,dc=com "
+        "(userDNPattern). Empty: the guid_key below base_dn.",
+        _dn_patterns,
+    )
+    group_dn_pattern: str = _setting(
+        "", "The same of groups (groupDNPattern). Empty: anywhere below base_dn.", _dn_patterns
+    )
+    user_filter: tuple[str, ...] = _setting((), "Users who may log in (userFilter). Empty: every user.")
+    group_filter: tuple[str, ...] = _setting(
+        (), "Groups whose members may log in (groupFilter). Empty: members of any group, and of none."
+    )
+    guid_key: str = _setting("uid", "Attribute that names an entry (guidKey).", _attribute_name)
+    group_membership_key: str = _setting(
+        "member", "Attribute of a group that lists its members (groupMembershipKey).", _attribute_name
+    )
+    user_membership_key: str = _setting(
+        "",
+        "Attribute of a user that lists the groups, such as memberOf (userMembershipKey). Where it is set, it is used "
+        "in place of group_membership_key.",
+        _attribute_name_or_empty,
+    )
+    group_class_key: str = _setting("groupOfNames", "objectClass of groups (groupClassKey).", _attribute_name)
+    custom_ldap_query: str = _setting(
+        "",
+        "Filter below base_dn that finds the users who may log in, or groups that list them (customLDAPQuery). Where "
+        "it is set, user_filter and group_filter do not count.",
+    )
+    bind_dn: str = _setting(
+        "",
+        "Account that searches the directory (binddn): with it a user's entry is searched for, and its DN logs in. "
+        "Empty: users search for themselves.",
+    )
+    bind_password: str = _setting("", "Password of that account (bindpw). Keep the file that holds it private.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,6 +557,8 @@ class Settings:
     )
     listen: Listen = field(default_factory=Listen)
     tls: Tls = field(default_factory=Tls)
+    authentication: Authentication = field(default_factory=Authentication)
+    ldap: Ldap = field(default_factory=Ldap)
     upstream: Upstream = field(default_factory=Upstream)
     engine: Engine = field(default_factory=Engine)
     storage: Storage = field(default_factory=Storage)
@@ -463,6 +584,7 @@ class _Setting:
 
 
 FREE_TABLE = "engine.spark"
+OTHER_SPELLINGS = {"authentication": "authentication.method"}
 
 
 def _settings_of(owner: Any, prefix: str = "") -> Iterator[_Setting]:
@@ -485,16 +607,42 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
     spark: dict[str, str] = {}
     for name, value in _from_file(path) if path else ():
         _put(name, value, values, spark, source=str(path))
+    spelled: dict[str, str] = {}
     for text in overrides:
         name, equals, value = text.partition("=")
         if not equals:
             raise ConfigError(f"--set {text}: write name=value, for example --set listen.port=10001.")
         name = name.strip()
         _put(name, _from_text(name, value), values, spark, source=f"--set {text}")
+        spelled[name] = text
+    _refuse_contradictions(spelled)
     if spark:
         values[FREE_TABLE] = MappingProxyType(spark)
     settings: Settings = _build(Settings(), values)
+    _check_together(settings)
     return settings
+
+
+def _refuse_contradictions(spelled: Mapping[str, str]) -> None:
+    """One setting under two names with two values: nobody knows which is meant."""
+    for other, name in OTHER_SPELLINGS.items():
+        texts = [spelled[each] for each in (other, name) if each in spelled]
+        if len({text.partition("=")[2] for text in texts}) > 1:
+            raise ConfigError(f"--set {texts[0]} and --set {texts[1]} are the same setting. Give one of them.")
+
+
+def _check_together(settings: Settings) -> None:
+    """What no setting's own check can see. Raises ConfigError."""
+    authentication = settings.authentication
+    if authentication.method == "ldap" and not settings.ldap.url.strip():
+        raise ConfigError("authentication.method is ldap, but ldap.url is empty. Set it to the directory's URL.")
+    if authentication.method == "none" and authentication.hand_on == "proxy_user":
+        raise ConfigError(
+            "authentication.hand_on is proxy_user, but authentication.method is none: nobody would check passwords, "
+            "and everybody could be anybody. Set authentication.method to file or ldap."
+        )
+    if settings.ldap.bind_dn and not settings.ldap.bind_password:
+        raise ConfigError("ldap.bind_dn is set, but ldap.bind_password is empty. Set both, or none of them.")
 
 
 def _from_file(path: Path) -> Iterator[tuple[str, Any]]:
@@ -520,6 +668,7 @@ def _put(name: str, value: Any, values: dict[str, Any], spark: dict[str, str], s
         # Everything behind "engine." is the name that Spark uses.
         spark[name.removeprefix("engine.")] = _spark_text(name, value, source)
         return
+    name = OTHER_SPELLINGS.get(name, name)
     setting = SETTINGS.get(name)
     if setting is None or name == FREE_TABLE:
         near = difflib.get_close_matches(name, [item for item in SETTINGS if item != FREE_TABLE], n=1, cutoff=0.5)

@@ -60,6 +60,12 @@ class RefreshFailed(FreshgateError):
     sqlstate = "58000"
 
 
+class LoginDenied(FreshgateError):
+    """The gateway does not let this user in. The message does not tell whether the user exists."""
+
+    sqlstate = "28000"
+
+
 class UpstreamLost(FreshgateError):
     """The Spark Thrift Server went away while it was needed."""
 

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.login import methods
 from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Creation
@@ -42,7 +43,7 @@ from gateway.proxy.listener import Listener, Port
 from gateway.proxy.tls import Certificate, client_context
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
-from gateway.service.dispatch import Dispatch, Service
+from gateway.service.dispatch import ANONYMOUS, Dispatch, Service
 from gateway.service.route import Router
 from gateway.service.session import Sessions
 from gateway.service.staleness import StaleReads
@@ -78,6 +79,16 @@ class Engine(StageProgress, Protocol):
     async def address(self) -> Address:
         """Where Spark listens now. Raises UpstreamLost."""
         ...
+
+
+def _account(settings: Settings) -> Login | None:
+    """Who logs in to Spark for all users; None where each does himself."""
+    if settings.authentication.hand_on != "proxy_user":
+        return None
+    upstream_settings = settings.upstream
+    # Spark's PLAIN refuses an empty password even where it checks none.
+    password = upstream_settings.password or ANONYMOUS
+    return Login(upstream_settings.user, password, MECHANISMS[upstream_settings.transport])
 
 
 class Spark:
@@ -160,6 +171,8 @@ class Server:
             statement_bytes_max=settings.limits.statement_bytes,
             show_storage=settings.storage.listed,
             sessions=Sessions(settings.limits.sessions_per_user, settings.limits.http_session_seconds),
+            authenticator=methods.authenticator(settings),
+            account=_account(settings),
         )
         self._sessions = service.sessions
         self._listener = self._listen(partial(Dispatch, service))

@@ -76,11 +76,11 @@ def beeline(url: str, *statements: str, user: str = "tester", check: bool = True
 class Jdbc:
     """One JDBC connection and statement, as BI tools use them."""
 
-    def __init__(self, url: str, user: str = "tester") -> None:
+    def __init__(self, url: str, user: str = "tester", password: str = "anonymous") -> None:
         start_jvm()
         properties = jpype.java.util.Properties()
         properties.setProperty("user", user)
-        properties.setProperty("password", "anonymous")
+        properties.setProperty("password", password)
         # Not through DriverManager: it looks for drivers with the caller's class loader, which Python has not.
         self.connection = jpype.JClass(DRIVER)().connect(url, properties)
         self.statement = self.connection.createStatement()

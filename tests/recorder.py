@@ -17,6 +17,13 @@ class Recording:
     sent: bytearray = field(default_factory=bytearray)
     received: bytearray = field(default_factory=bytearray)
     done: threading.Event = field(default_factory=threading.Event)
+    ends: tuple[socket.socket, ...] = ()
+
+    def cut(self) -> None:
+        """Breaks the connection, as a network does."""
+        for end in self.ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
 
 class Recorder:
@@ -37,7 +44,7 @@ class Recorder:
             while True:
                 client, _ = self._listener.accept()
                 upstream = socket.create_connection(self._target)
-                recording = Recording()
+                recording = Recording(ends=(client, upstream))
                 self.recordings.append(recording)
                 self._sockets += [client, upstream]
                 self._pump(client, upstream, recording.sent, recording)

@@ -84,6 +84,13 @@ def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
         ("limits.login_seconds=inf", "must be at least"),
         ("listen.port", "write name=value"),
         ("engine.spark=1", "there is no setting 'engine.spark'"),
+        ("authentication=kerberos", "'authentication.method' must be one of none, file, ldap"),
+        ("authentication.refusal_delay=-1", "must be between 0 and 60"),
+        ("ldap.url=http://x", "must be URLs such as ldaps://"),
+        ("ldap.url=ldap://a ldap://b/dc=x", "must be URLs such as ldaps://"),
+        ("ldap.url=ldap://a:b", "must be URLs such as ldaps://"),
+        ("ldap.user_dn_pattern=uid=%s", "must be DNs such as"),
+        ("ldap.guid_key=a)(b", "must be the name of an LDAP attribute"),
     ],
 )
 def test_wrong_settings_are_refused_with_their_name(override: str, said: str) -> None:
@@ -121,3 +128,26 @@ def test_addresses() -> None:
     assert Address.parse("spark.example:10000") == Address("spark.example", 10000)
     assert Address.parse("[::1]:10000") == Address("::1", 10000)
     assert str(Address("::1", 10000)) == "[::1]:10000"
+
+
+def test_authentication_has_two_spellings(tmp_path: Path) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text('authentication = "file"\n[listen]\nport = 7\n', encoding="utf-8")
+    assert config.load(path).authentication.method == "file"
+    assert config.load(path, ["authentication.method=none"]).authentication.method == "none"
+    assert config.load(None, ["authentication=file", "authentication.method=file"]).authentication.method == "file"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["authentication=file", "authentication.method=none"], "are the same setting"),
+        (["authentication=ldap"], "ldap.url is empty"),
+        (["authentication.hand_on=proxy_user"], "everybody could be anybody"),
+        (["ldap.bind_dn=cn=a,dc=b"], "ldap.bind_password is empty"),
+    ],
+)
+def test_settings_that_do_not_go_together(overrides: list[str], said: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        config.load(None, overrides)
+    assert said in str(refusal.value)

@@ -195,8 +195,9 @@ class Relay(asyncio.Protocol):
             self._task = self._loop.create_task(self._accept(dispatcher))
 
     async def _accept(self, dispatcher: Dispatcher) -> None:
-        """Spark decides about a login: the client is accepted when Spark has accepted it."""
+        """The client is accepted when the dispatcher has admitted it and Spark has accepted it."""
         try:
+            await dispatcher.admit(self._peer())
             await self._join(dispatcher)
         except FreshgateError as error:
             log.info("login of client %s refused: %s", self._peer(), error)

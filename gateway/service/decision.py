@@ -48,7 +48,13 @@ class Dispatcher(Protocol):
     def login(self, login: Login) -> None:
         """The client has said who it is. Without SASL the user is "" here; the name comes in OpenSession.
 
-        Spark has not checked the password yet: no request comes before it did.
+        Nobody has checked the password yet: no request comes before `admit` and Spark did.
+        """
+
+    async def admit(self, peer: str) -> None:
+        """Checks a login with SASL, before there is any connection to Spark. `peer` is the client's address.
+
+        Raises `FreshgateError`, whose text goes to the client, where the user may not log in.
         """
 
     def request(self, payload: bytes) -> Decision:

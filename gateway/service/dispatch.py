@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 
 from gateway.errors import FreshgateError, LimitReached, UpstreamLost
+from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.mv.catalog import Catalog
 from gateway.mv.progress import Lines
 from gateway.service.decision import Answer, Decision, Forward
@@ -36,6 +37,8 @@ NOSASL = "NOSASL"
 ANONYMOUS = "anonymous"
 """Name and password of clients that give none, as Hive's drivers have it."""
 PARSE_ERROR = "42601"
+PROXY_USER_KEY = "hive.server2.proxy.user"
+"""In OpenSession's configuration: as whom Spark is to run the session (ThriftCLIService.getProxyUser)."""
 OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATION_METHODS)
 
 
@@ -51,6 +54,9 @@ class Service:
     statement_bytes_max: int = 1 << 30
     show_storage: bool = False
     """Metadata calls list the storage database like any other."""
+    authenticator: Authenticator = field(default_factory=Unchecked)
+    account: Login | None = None
+    """Who logs in to Spark for every user, each of whom is named as a proxy user; None: each user does himself."""
     sessions: Sessions = field(default_factory=Sessions)
 
 
@@ -65,6 +71,9 @@ class Dispatch:
         self._login = Login("", "", NOSASL)
         self._users: set[str] = set()
         """Without SASL each session of a connection may be another user's."""
+        self._peer = ""
+        self._joined_as: str | None = None
+        """Whose name and password the connection to Spark was made with; None while there is none."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._outstanding: tuple[Session, Route] | None = None
         """The statement that was forwarded and not answered yet."""
@@ -73,11 +82,24 @@ class Dispatch:
 
     def login(self, login: Login) -> None:
         self._login = login
-        if login.mechanism != NOSASL:
-            self._users.add(login.user)
+
+    async def admit(self, peer: str) -> None:
+        self._peer = peer
+        if self._login.mechanism != COOKIE_LOGIN:  # Its password was checked when the cookie was given out.
+            await self._service.authenticator.check(self._login, peer)
+        self._users.add(self._login.user)
 
     def upstream_login(self) -> Login:
-        """The client's own name and password. Spark takes no empty password, so it gets the one drivers send then."""
+        self._joined_as = self._login.user
+        return self._spark_login()
+
+    def _spark_login(self) -> Login:
+        """The client's own name and password, if no account stands for all users.
+
+        Spark takes no empty password, so it gets the one drivers send then.
+        """
+        if self._service.account is not None:
+            return self._service.account
         return Login(self._login.user or ANONYMOUS, self._login.password or ANONYMOUS, self._service.mechanism)
 
     def request(self, payload: bytes) -> Decision:
@@ -87,6 +109,9 @@ class Dispatch:
         handle = message.request_handle(payload)
         if handle is None:
             # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.
+            if not self._users and self._service.authenticator.required:
+                # Nobody has logged in yet, and a connection to Spark is made for those who have.
+                return Answer(reply.unknown_method(head.name, head.seqid))
             return Forward(payload)
         if head.name in OPERATION_REQUESTS:
             return self._operation_request(handle, head, payload)
@@ -97,6 +122,7 @@ class Dispatch:
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """Every session of this connection is gone at Spark; the client stays and hears of it. Over HTTP they stay."""
+        self._joined_as = None
         if self._service.mechanism != HTTP:
             for session in self._mine:
                 self._sessions.lose(session)
@@ -127,10 +153,28 @@ class Dispatch:
 
     def _open_session(self, payload: bytes) -> Decision:
         call = message.open_session(payload)
-        if self._login.mechanism == NOSASL:
-            self._login = Login(call.username or ANONYMOUS, call.password or "", NOSASL)
-            self._users.add(self._login.user)
+        if self._login.mechanism != NOSASL:
+            return self._open_as(self._login, call, payload)
+        login = Login(call.username or ANONYMOUS, call.password or "", NOSASL)
+        if self._service.authenticator.required:
+            return self._check_and_open(login, call, payload)
+        return self._open_as(login, call, payload)
 
+    async def _check_and_open(self, login: Login, call: OpenCall, payload: bytes) -> Forward | Answer:
+        """Without SASL each OpenSession is a login."""
+        try:
+            await self._service.authenticator.check(login, self._peer)
+        except FreshgateError as error:
+            return Answer(self._error(message.peek(payload), error))
+        return await _decided(self._open_as(login, call, payload))
+
+    def _open_as(self, login: Login, call: OpenCall, payload: bytes) -> Decision:
+        try:
+            self._refuse_another(login, call)
+        except FreshgateError as error:
+            return Answer(self._error(message.peek(payload), error))
+        self._login = login
+        payload = self._handed_on(payload)
         try:
             self._sessions.check_room(self._login.user)
         except FreshgateError as error:
@@ -141,6 +185,8 @@ class Dispatch:
         def on_reply(answer: bytes) -> bytes:
             session = self._opened(call, payload, answer)
             if session is not None:
+                # Spark has taken the login now, too.
+                self._users.add(login.user)
                 self._sessions.add(session)
                 self._mine.append(session)
             return answer
@@ -150,7 +196,7 @@ class Dispatch:
     async def _open_apart(self, call: OpenCall, payload: bytes) -> Answer:
         """Over HTTP a session is not the connection's: it gets one to Spark of its own, with which it ends there."""
         try:
-            side = await self._service.upstream.connect(self.upstream_login())
+            side = await self._service.upstream.connect(self._spark_login())
         except FreshgateError as error:
             return Answer(self._error(message.peek(payload), error))
         session = None
@@ -172,8 +218,39 @@ class Dispatch:
         if found is None:
             return None
         handle, protocol = found
-        login = self.upstream_login()
+        login = self._spark_login()
         return Session(handle, protocol, self._login.user, login, call, payload, self._service.upstream)
+
+    def _refuse_another(self, login: Login, call: OpenCall) -> None:
+        """Raises FreshgateError where Spark would take the session for somebody else's than the gateway does."""
+        if self._service.account is not None:
+            named = {value for key, value in call.configuration.items() if key.lower().endswith(PROXY_USER_KEY)}
+            if named - {login.user}:
+                other = min(named - {login.user})
+                raise FreshgateError(
+                    f"User {login.user!r} cannot open a session as {other!r}: the gateway itself names the user to "
+                    f"Spark. Leave {PROXY_USER_KEY} out, or log in as {other!r}.",
+                    "42501",
+                )
+        elif self._service.mechanism != NOSASL and self._joined_as not in (None, login.user):
+            # Spark takes every session of a connection for the one's whose password it has seen.
+            raise FreshgateError(
+                f"This connection is {self._joined_as!r}'s at Spark. Open another one for {login.user!r}.", "28000"
+            )
+
+    def _handed_on(self, payload: bytes) -> bytes:
+        """The OpenSession request as it goes to Spark, in the name of the user who was let in."""
+        account = self._service.account
+        if account is not None:
+            payload = message.with_configuration(payload, {PROXY_USER_KEY: self._login.user})
+            return message.with_names(payload, account.user, account.password)
+        if self._service.mechanism == NOSASL and (
+            self._service.authenticator.required or self._login.mechanism != NOSASL
+        ):
+            # Spark believes what stands here, and so would a client with SASL name whom it likes.
+            login = self._spark_login()
+            return message.with_names(payload, login.user, login.password)
+        return payload
 
     def _session_request(self, session: Session, head: Head, payload: bytes) -> Decision:
         if session.lost:

@@ -67,6 +67,7 @@ STATUS_ERROR = 3
 
 _TO_GUID = b"\x0c\x00\x01\x0c\x00\x01\x0c\x00\x01\x0b\x00\x01\x00\x00\x00\x10"
 _TO_SECRET = b"\x0b\x00\x02\x00\x00\x00\x10"
+_TEXT_MAP = bytes((STRING, STRING))
 _TO_STATEMENT = b"\x00\x00\x0b\x00\x02"
 
 
@@ -255,6 +256,52 @@ def open_session(payload: bytes) -> OpenCall:
         _text_map(payload, configuration) if configuration else {},
         0 if protocol is None else protocol,
     )
+
+
+def with_configuration(payload: bytes, values: Mapping[str, str]) -> bytes:
+    """The OpenSession request with some keys of its configuration set; the others stay byte for byte."""
+    fields = _request_fields(payload)
+    old = _of_kind(fields, 4, MAP)
+    pairs = b""
+    count = 0
+    if old is not None and payload[old.start : old.start + 2] == _TEXT_MAP:
+        start = old.start + 6
+        while start < old.end:
+            middle = start + 4 + _length(payload, start)
+            end = middle + 4 + _length(payload, middle)
+            if _text(payload, Place(STRING, start, middle)) not in values:
+                pairs += payload[start:end]
+                count += 1
+            start = end
+    pairs += b"".join(_encoded(name) + _encoded(value) for name, value in values.items())
+    return _with_field(payload, fields, 4, MAP, _TEXT_MAP + (count + len(values)).to_bytes(4, "big") + pairs)
+
+
+def with_names(payload: bytes, user: str, password: str) -> bytes:
+    """The OpenSession request of somebody else."""
+    payload = _with_field(payload, _request_fields(payload), 2, STRING, _encoded(user))
+    return _with_field(payload, _request_fields(payload), 3, STRING, _encoded(password))
+
+
+def _with_field(payload: bytes, fields: Mapping[int, Place], number: int, kind: int, value: bytes) -> bytes:
+    """The request with one field of its struct set; a field of another type under this number goes."""
+    if (place := fields.get(number)) is not None:
+        return payload[: place.start - 3] + _header(kind, number) + value + payload[place.end :]
+    body = locate(payload, (1,), STRUCT)
+    if body is None:
+        raise WireError(f"{peek(payload).name} without a request")
+    # In the order of the ids, as generated writers have it.
+    start = max((each.end for known, each in fields.items() if known < number), default=body.start)
+    return payload[:start] + _header(kind, number) + value + payload[start:]
+
+
+def _header(kind: int, number: int) -> bytes:
+    return bytes((kind,)) + number.to_bytes(2, "big")
+
+
+def _encoded(text: str) -> bytes:
+    encoded = text.encode("utf-8", "replace")
+    return len(encoded).to_bytes(4, "big") + encoded
 
 
 def fetch_call(payload: bytes) -> FetchCall:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
+from gateway.errors import FreshgateError
 from gateway.proxy.listener import Listener, Port
 from gateway.proxy.upstream import Upstream, connect
 from gateway.service.decision import Answer, Decision, Forward, Login
@@ -149,10 +150,16 @@ class Service:
     user: str = ""
     client_lost_gate: asyncio.Event | None = None
     reply_to_loss: bool = True
+    refuse_with: str | None = None
+    """What to refuse logins with."""
 
     def login(self, login: Login) -> None:
         self.calls.append("login")
         self.user = login.user
+
+    async def admit(self, peer: str) -> None:
+        if self.refuse_with is not None:
+            raise FreshgateError(self.refuse_with)
 
     def request(self, payload: bytes) -> Decision:
         self.calls.append(peek(payload).name)

@@ -57,6 +57,14 @@ async def test_a_refused_login_gets_sparks_text_and_nothing_else_runs() -> None:
         assert gate.service.calls == ["login", "upstream_login", "client_lost"]
 
 
+async def test_who_is_not_admitted_never_reaches_spark() -> None:
+    async with gateway(Spark(), lambda: Service(refuse_with="not you")) as gate:
+        peer = await gate.dial()
+        peer.writer.write(login_bytes() + frame(calls.execute("drop table t")))
+        assert await peer.closed() == refusal("not you")
+        assert gate.spark.logins == []
+
+
 async def test_a_spark_that_is_not_there_is_named() -> None:
     spark = Spark()
     async with gateway(spark) as gate:

@@ -44,6 +44,8 @@ def main(data_dir: Path, key_store: Path) -> None:
     jvm = context._jvm
     session = jvm.org.apache.spark.sql.SparkSession.active()
     server_class = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
+    # Spark makes each server's settings of those that it was started with: the further ones get theirs by hand.
+    first = server_class.startWithSparkSession(session, False).getHiveConf()
     ports = {"sasl": port}
     tls = {**TLS, "hive.server2.keystore.path": str(key_store)}
     kinds = {
@@ -56,10 +58,12 @@ def main(data_dir: Path, key_store: Path) -> None:
         ports[name] = free_port()
         for key in ("hive.server2.thrift.port", "hive.server2.thrift.http.port"):
             settings[key] = str(ports[name])
+        conf = jvm.org.apache.hadoop.hive.conf.HiveConf(first)
         for key, value in settings.items():
-            jvm.java.lang.System.setProperty(key, value)
-            context._jsc.hadoopConfiguration().set(key, value)
-        server_class.startWithSparkSession(session, False)
+            conf.set(key, value)
+        server = server_class(session)
+        server.init(conf)
+        server.start()
     print(json.dumps(ports), file=report, flush=True)
     sys.stdin.read()
     context.stop()

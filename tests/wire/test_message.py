@@ -158,3 +158,37 @@ def test_a_thrift_exception_is_a_reply_too() -> None:
 def test_whether_progress_is_asked_for(asked: bool | None, expected: bool) -> None:
     request = calls.call("GetOperationStatus", ttypes.TGetOperationStatusReq(calls.operation(), asked))
     assert messages.wants_progress(request) is expected
+
+
+@given(
+    st.none() | TEXTS,
+    st.none() | st.dictionaries(TEXTS, TEXTS, max_size=4),
+    st.dictionaries(TEXTS, TEXTS, max_size=3),
+    TEXTS,
+    TEXTS,
+)
+def test_a_session_is_opened_in_another_name(
+    name: str | None, configuration: dict[str, str] | None, values: dict[str, str], user: str, password: str
+) -> None:
+    request = calls.call("OpenSession", ttypes.TOpenSessionReq(5, name, None, configuration), 9)
+    changed = messages.with_names(messages.with_configuration(request, values), user, password)
+    read = calls.read_call(changed)
+    assert (read.client_protocol, read.username, read.password) == (5, user, password)
+    assert read.configuration == {**(configuration or {}), **values}
+    assert messages.open_session(changed) == OpenCall(user, password, {**(configuration or {}), **values}, 5)
+    assert messages.peek(changed) == messages.peek(request)
+
+
+def test_what_nobody_knows_stays_in_the_request() -> None:
+    # The configuration is no map of texts, and the name stands behind an unknown field.
+    body = b"\x0d\x00\x04\x0b\x08\0\0\0\x01\0\0\0\x01k\0\0\0\x05" + UNKNOWN + b"\x0b\x00\x02\0\0\0\x01x"
+    request = b"\x80\x01\0\x01\0\0\0\x0bOpenSession\0\0\0\x05\x0c\x00\x01" + body + b"\0\0"
+    changed = messages.with_names(messages.with_configuration(request, {"a": "b"}), "ada", "secret")
+    assert UNKNOWN in changed
+    assert messages.open_session(changed) == OpenCall("ada", "secret", {"a": "b"}, 0)
+    assert calls.read_call(changed).configuration == {"a": "b"}
+
+
+def test_undecodable_bytes_of_a_configuration_stay() -> None:
+    request = calls.open_session().replace("значение".encode(), b"\xff" * 16)
+    assert b"\xff" * 16 in messages.with_configuration(request, {"a": "b"})

@@ -1,0 +1,125 @@
+"""The check of a login: in threads of its own, a bounded number at a time, and slow where it ends in a refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from gateway.errors import FreshgateError, LoginDenied
+from gateway.wire.sasl import Login
+
+log = logging.getLogger(__name__)
+
+USER_CHARACTERS_MAX = 1024
+PASSWORD_CHARACTERS_MAX = 4096
+"""Longer ones are refused unread: hashing megabytes would be work that anybody could make us do."""
+UNAVAILABLE = "58000"
+
+
+class Refused(Exception):
+    """The name or the password is wrong, or the user may not log in here. The text is for the log alone."""
+
+
+class Unavailable(Exception):
+    """Nobody's password can be checked at the moment. The text is for the log alone."""
+
+
+class Verifier(Protocol):
+    """Knows users and passwords. Its calls block, and come from several threads at a time."""
+
+    def verify(self, user: str, password: str) -> None:
+        """Returns for the right password; it is not empty. Raises Refused or Unavailable."""
+        ...
+
+
+class Authenticator(Protocol):
+    """What the service asks about each login."""
+
+    @property
+    def required(self) -> bool:
+        """False where Spark alone decides who may log in."""
+        ...
+
+    async def check(self, login: Login, peer: str = "") -> None:
+        """Returns for a user who may log in. `peer` is the client's address, for the log.
+
+        Raises LoginDenied, which does not say whether the user exists.
+        """
+        ...
+
+
+class Unchecked:
+    """Lets everybody through: Spark decides."""
+
+    required = False
+
+    async def check(self, login: Login, peer: str = "") -> None:
+        return
+
+
+class Checked:
+    """Asks a verifier. A refusal comes `refusal_delay` seconds after the login, so that guessing takes time."""
+
+    required = True
+
+    def __init__(self, verifier: Verifier, refusal_delay: float, concurrent_checks: int) -> None:
+        self._verifier = verifier
+        self._refusal_delay = refusal_delay
+        self._threads = ThreadPoolExecutor(concurrent_checks, thread_name_prefix="login")
+
+    async def check(self, login: Login, peer: str = "") -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            _check_form(login)
+            await loop.run_in_executor(self._threads, self._verifier.verify, login.user, login.password)
+            return
+        except Refused as refused:
+            reason, error = str(refused), _denied(login.user)
+        except Unavailable as unavailable:
+            reason, error = str(unavailable), _unavailable(login.user)
+        except Exception as fault:
+            # Our own fault: what was not checked must not get in.
+            log.exception("the check of a login failed in the gateway")
+            reason, error = repr(fault), _unavailable(login.user)
+        log.warning("login of %s from %s refused: %s", _shown(login.user), peer or "unknown", reason)
+        # Only this client waits: the thread is free again.
+        await asyncio.sleep(self._seconds_left(loop.time() - began))
+        raise error
+
+    def _seconds_left(self, passed: float) -> float:
+        """Until a whole number of delays has passed: how long a check took would tell how far it came."""
+        return self._refusal_delay - passed % self._refusal_delay if self._refusal_delay else 0.0
+
+
+def _check_form(login: Login) -> None:
+    """Raises Refused for what no method accepts.
+
+    A directory takes an empty password as a wish to be nobody, and says yes.
+    """
+    if not login.user.strip():
+        raise Refused("it has no user name")
+    if not login.password.strip():
+        raise Refused("it has no password")
+    if "\0" in login.user or "\0" in login.password:
+        raise Refused("its name or password contains the character NUL")
+    if len(login.user) > USER_CHARACTERS_MAX or len(login.password) > PASSWORD_CHARACTERS_MAX:
+        raise Refused("its name or password is too long")
+
+
+def _denied(user: str) -> FreshgateError:
+    return LoginDenied(f"User {_shown(user)} cannot log in: the name or the password is wrong, or has no access here.")
+
+
+def _unavailable(user: str) -> FreshgateError:
+    return LoginDenied(
+        f"The password of user {_shown(user)} cannot be checked at the moment; the gateway's log says why. Try again.",
+        UNAVAILABLE,
+    )
+
+
+def _shown(user: str) -> str:
+    """The name on one line, and not for pages: clients choose it freely."""
+    return repr(user if len(user) <= 100 else user[:100] + "...")

@@ -1,0 +1,157 @@
+"""The LDAP service, through ldap3. Every call blocks, at most `ldap.timeout` seconds for each answer."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import ssl
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from ldap3 import NO_ATTRIBUTES, NONE, SIMPLE, SUBTREE, SYNC, Connection, Server, Tls
+from ldap3.core.exceptions import LDAPExceptionError, LDAPInvalidFilterError
+
+from gateway.config import Ldap
+from gateway.login.authenticator import Refused, Unavailable
+from gateway.login.ldap import Entry
+
+log = logging.getLogger(__name__)
+
+SUCCESS = 0
+SIZE_LIMIT_EXCEEDED = 4
+REFUSALS = frozenset({19, 32, 34, 48, 49, 50, 53})
+"""Results of a bind that speak of the user, not of the service: constraintViolation (an account that is locked),
+noSuchObject, invalidDNSyntax, inappropriateAuthentication, invalidCredentials, insufficientAccessRights,
+unwillingToPerform (RFC 4511, appendix A.2).
+"""
+BROKEN = frozenset({51, 52, 80})
+"""busy, unavailable, other: the search said nothing about the user."""
+DEFAULT_PORTS = {"ldap": 389, "ldaps": 636}
+
+
+class CheckedTls(Tls):
+    """TLS whose host names Python's ssl checks, and with the name told to the server; ldap3's own does neither."""
+
+    def wrap_socket(self, connection: Connection, do_handshake: bool = False) -> None:
+        # A context for each connection reads the certificates again, so renewed ones count.
+        context = ssl.create_default_context(cafile=self.ca_certs_file)
+        connection.socket = context.wrap_socket(connection.socket, server_hostname=connection.server.host)
+
+
+class LdapDirectory:
+    """The servers that `ldap.url` names, each a stand-in for the ones before it. Implements `ldap.Directory`."""
+
+    def __init__(self, settings: Ldap) -> None:
+        self._settings = settings
+        self._servers = [self._server(url) for url in settings.url.split()]
+
+    def _server(self, url: str) -> Server:
+        parts = urlsplit(url)
+        return Server(
+            parts.hostname or "",
+            parts.port or DEFAULT_PORTS[parts.scheme],
+            use_ssl=parts.scheme == "ldaps",
+            tls=CheckedTls(validate=ssl.CERT_REQUIRED, ca_certs_file=self._settings.ca or None),
+            get_info=NONE,
+            connect_timeout=self._settings.timeout,
+        )
+
+    @contextlib.contextmanager
+    def _opened(self, principal: str, password: str) -> Iterator[Connection]:
+        """A connection to the first server that answers, encrypted as the settings want it."""
+        problems = []
+        for server in self._servers:
+            connection = self._connection(server, principal, password)
+            try:
+                try:
+                    connection.open()
+                    if self._settings.start_tls and not server.ssl and not connection.start_tls():
+                        raise Unavailable(f"{server.name} does not start TLS: {connection.result['description']}")
+                except (LDAPExceptionError, OSError, Unavailable) as error:
+                    problems.append(f"{server.name}: {error}")
+                    continue
+                yield connection
+                return
+            finally:
+                _close(connection)
+        raise Unavailable("; ".join(problems))
+
+    def _connection(self, server: Server, principal: str, password: str) -> Connection:
+        return Connection(
+            server,
+            user=principal,
+            # As bytes, which ldap3 takes as they are: of a text it would take out what SASLprep maps to nothing, and a
+            # password of soft hyphens alone would become the empty one, with which a directory lets anybody in.
+            password=cast(str, password.encode()),
+            authentication=SIMPLE,
+            client_strategy=SYNC,
+            # A referral would carry the password to a server that no setting names.
+            auto_referrals=False,
+            check_names=False,
+            auto_escape=False,
+            read_only=True,
+            receive_timeout=self._settings.timeout,
+            return_empty_attributes=False,
+        )
+
+    @contextlib.contextmanager
+    def bind(self, principal: str, password: str) -> Iterator[BoundSearch]:
+        if not principal or not password:
+            raise Refused("a bind without name or password would be anonymous")
+        with self._opened(principal, password) as connection:
+            try:
+                bound = connection.bind()
+            except (LDAPExceptionError, OSError) as error:
+                raise Unavailable(f"{connection.server.name}: {error}") from error
+            if not bound:
+                result = connection.result
+                text = f"{connection.server.name}: {result['description']} {result['message']}".strip()
+                raise (Refused if result["result"] in REFUSALS else Unavailable)(text)
+            yield BoundSearch(connection)
+
+
+def _close(connection: Connection) -> None:
+    with contextlib.suppress(LDAPExceptionError, OSError):
+        connection.unbind()
+    # Where TLS has failed ldap3 takes the connection for closed, and leaves its socket open.
+    if connection.socket is not None:
+        connection.socket.close()
+
+
+class BoundSearch:
+    """Searches on one connection. Implements `ldap.Search`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def search(self, base: str, text: str, attribute: str = "", found_max: int = 0) -> Sequence[Entry]:
+        connection = self._connection
+        try:
+            connection.search(
+                base,
+                text,
+                search_scope=SUBTREE,
+                attributes=[attribute] if attribute else NO_ATTRIBUTES,
+                size_limit=found_max,
+                time_limit=connection.receive_timeout or 0,
+            )
+        except LDAPInvalidFilterError as error:
+            raise Unavailable(f"the filter {text} cannot be used: {error}") from error
+        except (LDAPExceptionError, OSError) as error:
+            raise Unavailable(f"{connection.server.name}: {error}") from error
+        code = connection.result["result"]
+        if code in BROKEN:
+            raise Unavailable(f"{connection.server.name}: {connection.result['description']}")
+        if code not in (SUCCESS, SIZE_LIMIT_EXCEEDED):
+            # A base that does not exist, or that this user must not read, holds nothing for him.
+            log.debug("a search below %s ended with %s", base, connection.result["description"])
+        found = connection.response or []
+        return [Entry(item["dn"], tuple(_values(item))) for item in found if item["type"] == "searchResEntry"]
+
+
+def _values(item: dict[str, Any]) -> Iterator[str]:
+    """Of the one attribute that was asked for."""
+    for values in item["raw_attributes"].values():
+        for value in values:
+            yield value.decode("utf-8", "replace")

@@ -1,0 +1,198 @@
+"""Who may log in by LDAP, under HiveServer2's settings `hive.server2.authentication.ldap.*`.
+
+A login binds to the directory with the user's name and password, or, with a search account (`ldap.bind_dn`), finds the
+user's entry by that and binds with it. Then the filters decide: a query of one's own, or else the lists of users and
+groups.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.config import Ldap
+from gateway.login import ldap_text as texts
+from gateway.login.authenticator import Refused, Unavailable
+
+log = logging.getLogger(__name__)
+
+FOUND_MAX = 2
+"""Where exactly one entry must fit, two are as many as anybody needs to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a search has found: a DN, and the values of the attributes that were asked for."""
+
+    dn: str
+    values: tuple[str, ...] = ()
+
+
+class Search(Protocol):
+    """A connection that has bound to the directory."""
+
+    def search(self, base: str, text: str, attribute: str = "", found_max: int = 0) -> Sequence[Entry]:
+        """The entries at and below a base that fit a filter, at most `found_max` where that is not 0.
+
+        Raises Unavailable.
+        """
+        ...
+
+
+class Directory(Protocol):
+    """An LDAP service."""
+
+    def bind(self, principal: str, password: str) -> AbstractContextManager[Search]:
+        """Logs in there. Raises Refused or Unavailable."""
+        ...
+
+
+class LdapUsers:
+    """Checks passwords against a directory. Implements `Verifier`."""
+
+    def __init__(self, settings: Ldap, directory: Directory) -> None:
+        self._settings = settings
+        self._directory = directory
+        base, guid = settings.base_dn, settings.guid_key
+        self._user_patterns = texts.patterns(settings.user_dn_pattern, guid, base)
+        self._user_bases = texts.bases(self._user_patterns)
+        self._group_bases = texts.bases(texts.patterns(settings.group_dn_pattern, guid, base))
+        self._users = frozenset(user.lower() for user in settings.user_filter)
+        self._groups = frozenset(group.lower() for group in settings.group_filter)
+
+    def verify(self, user: str, password: str) -> None:
+        try:
+            if self._settings.bind_dn:
+                self._verify_by_search(user, password)
+            else:
+                with self._bind(user, password) as search:
+                    self._filter(search, user)
+        except ValueError as error:
+            # Only what the user typed can be so: the settings were checked.
+            raise Refused(str(error)) from error
+
+    def _verify_by_search(self, user: str, password: str) -> None:
+        with self._bind_to_search() as search:
+            self._filter(search, user)
+            dn = self._find_user(search, user)
+        if dn is None:
+            raise Refused("no entry of the directory, or more than one, has this name")
+        with self._bind(dn, password):
+            return
+
+    @contextlib.contextmanager
+    def _bind(self, user: str, password: str) -> Iterator[Search]:
+        """Logs in under the first principal that the directory accepts."""
+        *others, last = texts.principals(user, self._settings.domain, self._user_patterns)
+        with contextlib.ExitStack() as stack:
+            for principal in others:
+                try:
+                    search = stack.enter_context(self._directory.bind(principal, password))
+                    break
+                except Refused as error:
+                    log.debug("the directory refused %r: %s", principal, error)
+            else:
+                search = stack.enter_context(self._directory.bind(last, password))
+            yield search
+
+    @contextlib.contextmanager
+    def _bind_to_search(self) -> Iterator[Search]:
+        settings = self._settings
+        with contextlib.ExitStack() as stack:
+            try:
+                search = stack.enter_context(self._bind(settings.bind_dn, settings.bind_password))
+            except Refused as error:
+                raise Unavailable(f"the directory refuses ldap.bind_dn: {error}") from error
+            yield search
+
+    # --- filters -----------------------------------------------------------------------------------
+
+    def _filter(self, search: Search, typed: str) -> None:
+        """Raises Refused for a user who may not log in."""
+        user = texts.without_domain(typed)
+        if self._settings.custom_ldap_query:
+            self._custom_query(search, user)
+            return
+        if not self._users and not self._groups:
+            return
+        dn = self._find_user(search, user)
+        if dn is None:
+            raise Refused("no entry of the directory, or more than one, has this name")
+        if self._users and texts.short_name(user).lower() not in self._users:
+            raise Refused("ldap.user_filter does not name this user")
+        if self._groups:
+            self._check_groups(search, user, dn)
+
+    def _custom_query(self, search: Search, user: str) -> None:
+        settings = self._settings
+        for entry in search.search(settings.base_dn, settings.custom_ldap_query, settings.group_membership_key):
+            for name in (entry.dn, *entry.values):
+                if user.lower() in (name.lower(), _short(name).lower()):
+                    return
+        raise Refused("ldap.custom_ldap_query does not find this user")
+
+    def _check_groups(self, search: Search, user: str, dn: str) -> None:
+        if self._settings.user_membership_key:
+            is_member = self._names_a_group(search, user)
+        else:
+            is_member = self._is_listed(search, dn)
+        if not is_member:
+            raise Refused("this user is in no group that ldap.group_filter names")
+
+    def _is_listed(self, search: Search, dn: str) -> bool:
+        """Whether a group's entry names the user."""
+        settings = self._settings
+        text = texts.groups_with(settings.group_class_key, settings.group_membership_key, dn, texts.short_name(dn))
+        found = self._search(search, self._group_bases, text)
+        return any(_short(group).lower() in self._groups for group in found)
+
+    def _names_a_group(self, search: Search, user: str) -> bool:
+        """Whether the user's entry names a group."""
+        settings = self._settings
+        name = texts.short_name(user)
+        for group in settings.group_filter:
+            text = texts.group_named(settings.group_class_key, settings.guid_key, group)
+            group_dns = self._search(search, self._group_bases, text)
+            if len(group_dns) != 1:
+                log.warning("ldap.group_filter: %d entries of the directory are group %r", len(group_dns), group)
+                continue
+            text = texts.member_of(settings.user_membership_key, group_dns[0], settings.guid_key, name)
+            if len(self._search(search, self._user_bases, text, FOUND_MAX)) == 1:
+                return True
+        return False
+
+    # --- searches ----------------------------------------------------------------------------------
+
+    def _find_user(self, search: Search, user: str) -> str | None:
+        """The DN of the user's entry; None where there is not exactly one."""
+        if texts.is_dn(user):
+            found = self._search(search, (texts.base_of(user),), texts.person_at(user), FOUND_MAX)
+        else:
+            found = self._find_by_patterns(search, user)
+            if not found:
+                found = self._search(search, self._user_bases, texts.person_named(user), FOUND_MAX)
+        return found[0] if len(found) == 1 else None
+
+    def _find_by_patterns(self, search: Search, user: str) -> list[str]:
+        for pattern in self._user_patterns:
+            found = self._search(search, (texts.base_of(pattern),), texts.part_filter(pattern, user), FOUND_MAX)
+            if found:
+                return found
+        return []
+
+    def _search(self, search: Search, bases: Iterable[str], text: str, found_max: int = 0) -> list[str]:
+        # Two patterns may lead to one base: what is found there twice is one entry all the same.
+        found = [entry.dn for base in bases for entry in search.search(base, text, found_max=found_max)]
+        return list(dict.fromkeys(found))
+
+
+def _short(name: str) -> str:
+    """The first value of a DN; any other name as it is."""
+    try:
+        return texts.first_value(name)
+    except ValueError:
+        return name

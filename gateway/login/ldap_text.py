@@ -1,0 +1,181 @@
+"""Names and filters of LDAP as texts: what HiveServer2's settings lead to, with every user's input escaped.
+
+The meaning is that of Hive 4's `org.apache.hive.service.auth.ldap`; unlike there, a name cannot leave its place in a DN
+(RFC 4514) or a filter (RFC 4515).
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+
+PLACE = "%s"
+"""Stands for the user's name in a DN pattern."""
+PERSON = "(|(objectClass=person)(objectClass=user)(objectClass=inetOrgPerson))"
+
+_HEX = frozenset("0123456789abcdefABCDEF")
+_PLAIN_IN_FILTERS = frozenset(f"{string.ascii_letters}{string.digits}=,.@_-".encode())
+
+
+def escaped_in_dn(value: str) -> str:
+    """A value as it stands in a distinguished name (RFC 4514, section 2.4)."""
+    escaped = "".join(_DN_ESCAPES.get(character, character) for character in value)
+    if escaped.startswith(" "):
+        escaped = "\\20" + escaped[1:]
+    if escaped.endswith(" "):
+        escaped = escaped[:-1] + "\\20"
+    return escaped
+
+
+_DN_ESCAPES = {**{character: "\\" + character for character in '"+,;<>\\=#'}, "\0": "\\00"}
+
+
+def unescaped_from_dn(value: str) -> str:
+    """What a value in a distinguished name stands for. Raises ValueError for one that is none."""
+    found = bytearray()
+    index = 0
+    while index < len(value):
+        if value[index] != "\\":
+            found += value[index].encode()
+            index += 1
+        elif len(value) > index + 2 and _HEX.issuperset(value[index + 1 : index + 3]):
+            found.append(int(value[index + 1 : index + 3], 16))
+            index += 3
+        elif len(value) > index + 1:
+            found += value[index + 1].encode()
+            index += 2
+        else:
+            raise ValueError("a value ends with a backslash")
+    return found.decode()
+
+
+def escaped_in_filter(value: str) -> str:
+    """A value as it stands in a search filter (RFC 4515, section 3). More is escaped than must be: ldap3 takes white
+    space at the ends of a value away.
+    """
+    return "".join(chr(byte) if byte in _PLAIN_IN_FILTERS else f"\\{byte:02x}" for byte in value.encode())
+
+
+def has_domain(user: str) -> bool:
+    """`ada@example.com` and `ada/host` have one."""
+    return _domain_at(user) > 0
+
+
+def without_domain(user: str) -> str:
+    at = _domain_at(user)
+    return user[:at] if at > 0 else user
+
+
+def _domain_at(user: str) -> int:
+    """Where the first @ or / stands; -1 for none."""
+    return min((at for at in (user.find("@"), user.find("/")) if at >= 0), default=-1)
+
+
+def is_dn(user: str) -> bool:
+    return "=" in user
+
+
+def short_name(user: str) -> str:
+    """`ada` for ada, for ada@example.com, and for uid=ada,ou=people,dc=example,dc=com."""
+    if has_domain(user):
+        return without_domain(user)
+    return first_value(user) if is_dn(user) else user
+
+
+def first_value(dn: str) -> str:
+    """The value of the first part of a DN. Raises ValueError where there is none."""
+    _, equals, value = _first_part(dn).partition("=")
+    if not equals:
+        raise ValueError(f"'{dn}' is not a distinguished name")
+    return unescaped_from_dn(_trimmed(value))
+
+
+def _trimmed(value: str) -> str:
+    """Without the spaces around it, save one that is escaped."""
+    value = value.lstrip(" ")
+    end = len(value.rstrip(" "))
+    escaped = (end - len(value[:end].rstrip("\\"))) % 2
+    return value[: end + escaped]
+
+
+def _first_part(dn: str) -> str:
+    return dn[: _end_of_first(dn)]
+
+
+def base_of(dn: str) -> str:
+    """The DN of what the entry is in; "" at the top."""
+    return dn[_end_of_first(dn) + 1 :].strip()
+
+
+def _end_of_first(dn: str) -> int:
+    index = 0
+    while index < len(dn) and dn[index] != ",":
+        index += 2 if dn[index] == "\\" else 1
+    return min(index, len(dn))
+
+
+def patterns(text: str, guid_key: str, base_dn: str) -> tuple[str, ...]:
+    """The DN patterns of a setting, which stand between colons. Without any the base DN makes one."""
+    if text.strip():
+        return tuple(pattern for pattern in text.split(":") if "," in pattern and "=" in pattern)
+    return (f"{guid_key}={PLACE},{base_dn}",) if base_dn.strip() else ()
+
+
+def bases(dn_patterns: Sequence[str]) -> tuple[str, ...]:
+    """Where to search: the pattern without its first part where that is what varies, else the pattern itself."""
+    return tuple(base_of(pattern) if f"={PLACE}" in pattern else pattern for pattern in dn_patterns)
+
+
+def principals(user: str, domain: str, user_patterns: Sequence[str]) -> tuple[str, ...]:
+    """As whom to bind, to be tried in order."""
+    if has_domain(user) or is_dn(user):
+        return (user,)
+    if domain.strip():
+        return (f"{user}@{domain}",)
+    return tuple(pattern.replace(PLACE, escaped_in_dn(user)) for pattern in user_patterns) or (user,)
+
+
+# --- filters -------------------------------------------------------------------------------------------------
+
+
+def part_filter(dn: str, user: str | None = None) -> str:
+    """The first part of a DN as a filter; of a pattern, with the user in its place. Raises ValueError."""
+    name, equals, value = _first_part(dn).partition("=")
+    if not equals:
+        raise ValueError(f"'{dn}' is not a distinguished name")
+    pieces = [_trimmed(value)] if user is None else _trimmed(value).split(PLACE)
+    plain = (user or "").join(unescaped_from_dn(piece) for piece in pieces)
+    return f"({_attribute(name)}={escaped_in_filter(plain)})"
+
+
+def _attribute(name: str) -> str:
+    """The name of an attribute. Raises ValueError for anything else, since it cannot be escaped."""
+    name = name.strip()
+    if not name.isascii() or not name.replace("-", "").replace(".", "").isalnum():
+        raise ValueError(f"'{name}' is not the name of an attribute")
+    return name
+
+
+def person_at(dn: str) -> str:
+    return f"(&{PERSON}{part_filter(dn)})"
+
+
+def person_named(user: str) -> str:
+    name = escaped_in_filter(user)
+    return f"(&{PERSON}(|(uid={name})(sAMAccountName={name})))"
+
+
+def groups_with(group_class: str, membership_key: str, user_dn: str, user: str) -> str:
+    """Groups that list a user, by DN or by name."""
+    dn, name = escaped_in_filter(user_dn), escaped_in_filter(user)
+    return f"(&(objectClass={group_class})(|({membership_key}={dn})({membership_key}={name})))"
+
+
+def group_named(group_class: str, guid_key: str, group: str) -> str:
+    return f"(&(objectClass={group_class})({guid_key}={escaped_in_filter(group)}))"
+
+
+def member_of(membership_key: str, group_dn: str, guid_key: str, user: str) -> str:
+    """A user whose entry names a group."""
+    group, name = escaped_in_filter(group_dn), escaped_in_filter(user)
+    return f"(&{PERSON}({membership_key}={group})({guid_key}={name}))"

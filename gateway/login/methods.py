@@ -1,0 +1,57 @@
+"""The authenticator that the settings ask for."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gateway.config import Ldap, Settings
+from gateway.errors import FreshgateError
+from gateway.login.authenticator import Authenticator, Checked, Unavailable, Unchecked, Verifier
+from gateway.login.directory import LdapDirectory
+from gateway.login.ldap import LdapUsers
+from gateway.login.user_file import UserFile
+
+log = logging.getLogger(__name__)
+
+
+def authenticator(settings: Settings) -> Authenticator:
+    """Raises FreshgateError where a file that the settings name cannot be read."""
+    chosen = settings.authentication
+    if chosen.method == "none":
+        return Unchecked()
+    verifier = _users_file(Path(chosen.users_file)) if chosen.method == "file" else _ldap(settings.ldap)
+    return Checked(verifier, chosen.refusal_delay, chosen.concurrent_checks)
+
+
+def _users_file(path: Path) -> Verifier:
+    users = UserFile(path)
+    try:
+        users.look()
+    except Unavailable as error:
+        text = str(error)
+        raise FreshgateError(
+            f"{text[0].upper()}{text[1:]}. Add users with `freshgate user add NAME`, or set authentication.users_file."
+        ) from error
+    return users
+
+
+def _ldap(settings: Ldap) -> Verifier:
+    if settings.ca:
+        try:
+            Path(settings.ca).read_bytes()
+        except OSError as error:
+            raise FreshgateError(f"ldap.ca: {settings.ca} cannot be read: {error.strerror}.") from error
+    for url in settings.url.split():
+        if url.startswith("ldap:") and not settings.start_tls and not _is_local(urlsplit(url).hostname or ""):
+            log.warning("passwords go to %s unencrypted; use ldaps:// or ldap.start_tls", url)
+    return LdapUsers(settings, LdapDirectory(settings))
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

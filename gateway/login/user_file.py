@@ -1,0 +1,225 @@
+"""Users in a file: one `name:hash` a line, the hash argon2's. Lines that begin with # and empty ones are skipped."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from argon2 import PasswordHasher, extract_parameters
+from argon2.exceptions import Argon2Error, HashingError, InvalidHashError
+
+from gateway.login.authenticator import USER_CHARACTERS_MAX, Refused, Unavailable
+
+log = logging.getLogger(__name__)
+
+READABLE_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH
+SALT_BYTES_MIN = 8
+HASH_BYTES_MIN = 4
+"""Argon2's own bounds (RFC 9106, section 3.1, and the reference code's for the salt)."""
+
+_Stamp = tuple[int, int, int]
+"""What changes with the file: its inode, time of change in nanoseconds, and size in bytes."""
+
+
+class BadUser(Exception):
+    """A name or password that the file cannot hold, or a user whom it has not. The text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """What a file says. `problems` has a text for each line that does not count."""
+
+    hashes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    problems: tuple[str, ...] = ()
+
+
+def name_problem(name: str) -> str | None:
+    """Why the file cannot hold this name; None for one that it can."""
+    if not name or name != name.strip():
+        return "a user name is not empty, and neither begins nor ends with a space"
+    if ":" in name or name.startswith("#") or not name.isprintable():
+        return "a user name has neither ':' nor control characters, and does not begin with '#'"
+    if len(name) > USER_CHARACTERS_MAX:
+        return f"a user name has at most {USER_CHARACTERS_MAX} characters"
+    return None
+
+
+def parse(text: str) -> Users:
+    """Reads a file. A name that stands twice does not count at all: nobody knows which password is meant."""
+    hashes: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    problems = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        # What a broken line holds may be somebody's password: only its name is told.
+        name, colon, text_of_hash = line.rstrip("\r").partition(":")
+        if not colon:
+            problems.append(f"line {number} is not NAME:HASH")
+        elif (problem := name_problem(name)) is not None:
+            problems.append(f"line {number}: {problem}")
+        elif name in lines:
+            problems.append(f"line {number}: {name!r} stands in line {lines[name]} too, so neither counts")
+            hashes.pop(name, None)
+        else:
+            lines[name] = number
+            if _is_hash(text_of_hash):
+                hashes[name] = text_of_hash
+            else:
+                problems.append(f"line {number}: {name!r} has no argon2 hash; make one with `freshgate user add`")
+    return Users(hashes, tuple(problems))
+
+
+def _is_hash(text: str) -> bool:
+    try:
+        found = extract_parameters(text)
+    except InvalidHashError:
+        return False
+    return found.salt_len >= SALT_BYTES_MIN and found.hash_len >= HASH_BYTES_MIN
+
+
+def with_user(text: str, name: str, text_of_hash: str) -> str:
+    """The file's text with a user's hash, in place of one that stands there. Every other line stays as it is."""
+    return _edited(text, name, f"{name}:{text_of_hash}")
+
+
+def without_user(text: str, name: str) -> str:
+    """The file's text without a user."""
+    return _edited(text, name, None)
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a file, in its order, those with broken hashes too."""
+    names = [line.partition(":")[0] for line in text.split("\n") if ":" in line and not line.startswith("#")]
+    return list(dict.fromkeys(name for name in names if name_problem(name) is None))
+
+
+def _edited(text: str, name: str, replacement: str | None) -> str:
+    kept: list[str] = []
+    for line in text.removesuffix("\n").split("\n") if text else []:
+        if line.partition(":")[0] != name or ":" not in line:
+            kept.append(line)
+        elif replacement is not None:
+            kept.append(replacement)
+            replacement = None
+    if replacement is not None:
+        kept.append(replacement)
+    return "".join(line + "\n" for line in kept)
+
+
+class UserFile:
+    """Checks passwords against a file, which is read again when it has changed. Implements `Verifier`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._stamp: _Stamp | None = None
+        self._users = Users()
+        self._hasher = PasswordHasher()
+        self._nobody = ""
+        """A hash that no user has, as costly as theirs."""
+
+    def verify(self, user: str, password: str) -> None:
+        users, nobody = self._current()
+        found = users.hashes.get(user)
+        try:
+            # An unknown user takes as long as a wrong password, or the time would tell who exists.
+            self._hasher.verify(found or nobody, password)
+        except Argon2Error as error:
+            raise Refused("unknown user" if found is None else f"wrong password ({type(error).__name__})") from None
+        except InvalidHashError:
+            raise Refused("the users file has a hash that argon2 cannot read") from None
+        if found is None:
+            raise Refused("unknown user")
+
+    def look(self) -> None:
+        """Reads the file, and logs what is wrong in it. Raises Unavailable where it cannot be read."""
+        self._current()
+
+    def _current(self) -> tuple[Users, str]:
+        with self._lock:
+            try:
+                state = self._path.stat()
+                stamp = (state.st_ino, state.st_mtime_ns, state.st_size)
+                if stamp != self._stamp:
+                    self._load(state.st_mode)
+                    self._stamp = stamp
+            except (OSError, UnicodeDecodeError) as error:
+                self._stamp = None
+                reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+                raise Unavailable(f"the users file {self._path} cannot be read: {reason}") from error
+            return self._users, self._nobody
+
+    def _load(self, mode: int) -> None:
+        users = parse(self._path.read_bytes().decode("utf-8"))
+        for problem in users.problems:
+            log.error("users file %s: %s", self._path, problem)
+        if mode & READABLE_BY_OTHERS:
+            log.warning("users file %s: others may read or write it; set its mode to 0600", self._path)
+        like = next(iter(users.hashes.values()), None)
+        self._nobody = _hash_like(like) if like else self._hasher.hash(os.urandom(32))
+        self._users = users
+        log.info("users file %s: %d users", self._path, len(users.hashes))
+
+
+def _hash_like(known: str) -> str:
+    """A hash of nothing that anybody knows, as costly as the known one."""
+    try:
+        return PasswordHasher.from_parameters(extract_parameters(known)).hash(os.urandom(32))
+    except HashingError:
+        return PasswordHasher().hash(os.urandom(32))
+
+
+def hash_of(password: str) -> str:
+    """Takes some 50 ms. Raises BadUser for a password that no login could have."""
+    if not password.strip() or "\0" in password:
+        raise BadUser("The password is empty. Give one.")
+    return PasswordHasher().hash(password)
+
+
+def read(path: Path) -> str:
+    """The file's text; "" where there is no such file. Raises OSError, UnicodeDecodeError."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[Path]:
+    """Where the file really is, while nobody else changes it through this function. Raises OSError."""
+    place = Path(os.path.realpath(path))
+    directory = os.open(place.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield place
+    finally:
+        os.close(directory)
+
+
+def write(path: Path, text: str) -> None:
+    """Replaces the file at once, so that a reader sees the old or the new one; only its owner may read it."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        # mkstemp has made it with mode 0600.
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                old = path.stat()
+                # Root adds users to the file of the account that runs the gateway.
+                os.fchown(file.fileno(), old.st_uid, old.st_gid)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise

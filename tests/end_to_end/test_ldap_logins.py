@@ -1,0 +1,108 @@
+"""A directory for the gateway, and a Spark that checks passwords against the same one: both ways to hand a user on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clients import Jdbc, pyhive, rows
+from processes import Engine, Gateway
+from pyhive.exc import OperationalError
+from slapd import GROUPS, PASSWORDS, PEOPLE, Slapd
+
+PATTERN = f"uid=%s,{PEOPLE}"
+
+
+@pytest.fixture(scope="module")
+def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slapd]:
+    running = Slapd(tmp_path_factory.mktemp("slapd"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def strict(slapd: Slapd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Spark's server as a company runs it: it asks the directory, and lets one account stand for users."""
+    ldap = "-Dhive.server2.authentication.ldap"
+    running = Engine(
+        tmp_path_factory.mktemp("strict"),
+        **{
+            "spark.hadoop.hive.server2.authentication": "LDAP",
+            # Spark reads these from no other place than Java's properties or a hive-site.xml.
+            "spark.driver.extraJavaOptions": f"{ldap}.url={slapd.url} {ldap}.userDNPattern={PATTERN}",
+            "spark.hadoop.hadoop.proxyuser.svc.hosts": "*",
+            "spark.hadoop.hadoop.proxyuser.svc.groups": "*",
+        },
+    )
+    yield running
+    running.stop()
+
+
+def start(slapd: Slapd, strict: Engine, folder: Path, hand_on: str) -> Gateway:
+    return Gateway(
+        folder / "gateway.log",
+        upstream=f"{strict.host}:{strict.port}",
+        **{
+            "authentication": "ldap",
+            "authentication.refusal_delay": 0.05,
+            "authentication.hand_on": hand_on,
+            "ldap.url": slapd.url,
+            "ldap.start_tls": "true",
+            "ldap.ca": slapd.ca,
+            "ldap.user_dn_pattern": PATTERN,
+            "ldap.group_dn_pattern": f"cn=%s,{GROUPS}",
+            "ldap.group_filter": "analysts",
+            "upstream.user": "svc",
+            "upstream.password": PASSWORDS["svc"],
+            "storage.database": f"storage_{hand_on}",
+        },
+    )
+
+
+@pytest.mark.parametrize("hand_on", ["replay", "proxy_user"])
+def test_members_of_the_group_get_in_as_themselves(slapd: Slapd, strict: Engine, tmp_path: Path, hand_on: str) -> None:
+    gateway = start(slapd, strict, tmp_path, hand_on)
+    try:
+        with pyhive(gateway.host, gateway.port, "ada", auth="LDAP", password=PASSWORDS["ada"]) as cursor:
+            assert rows(cursor, "SELECT current_user()") == [("ada",)]
+            for statement in (
+                f"CREATE DATABASE {hand_on}",
+                f"CREATE TABLE {hand_on}.t USING parquet AS SELECT 1 AS a",
+                f"CREATE MATERIALIZED VIEW {hand_on}.m AS SELECT a FROM {hand_on}.t",
+                f"INSERT INTO {hand_on}.t VALUES (2)",
+            ):
+                rows(cursor, statement)
+            # The read waits for a refresh, and then goes on over the session's second connection.
+            assert sorted(rows(cursor, f"SELECT a FROM {hand_on}.m")) == [(1,), (2,)]
+            rows(cursor, f"DROP MATERIALIZED VIEW {hand_on}.m")
+            rows(cursor, f"DROP DATABASE {hand_on} CASCADE")
+        with Jdbc(gateway.url, "ada", PASSWORDS["ada"]) as client:
+            assert client.query("SELECT current_user()")[1] == [("ada",)]
+        for user, password in (("ada", "wrong"), ("eve", PASSWORDS["eve"])):
+            # A wrong password, and one who is in no such group, are told the same.
+            with (
+                pytest.raises(Exception, match=f"User '{user}' cannot log in"),
+                pyhive(gateway.host, gateway.port, user, auth="LDAP", password=password),
+            ):
+                pass
+        log = gateway.log.read_text(encoding="utf-8")
+        assert "this user is in no group that ldap.group_filter names" in log
+        assert "invalidCredentials" in log
+        assert not [password for password in PASSWORDS.values() if password in log]
+    finally:
+        gateway.stop()
+
+
+def test_spark_lets_only_the_account_stand_for_others(strict: Engine) -> None:
+    """What the documentation promises of Hadoop's rules."""
+    configuration = {"hive.server2.proxy.user": "ada"}
+    with pyhive(
+        strict.host, strict.port, "svc", auth="LDAP", password=PASSWORDS["svc"], configuration=configuration
+    ) as cursor:
+        assert rows(cursor, "SELECT current_user()") == [("ada",)]
+    with (
+        pytest.raises(OperationalError, match="eve is not allowed to impersonate ada"),
+        pyhive(strict.host, strict.port, "eve", auth="LDAP", password=PASSWORDS["eve"], configuration=configuration),
+    ):
+        pass

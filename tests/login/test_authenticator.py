@@ -1,0 +1,141 @@
+"""The check itself: what it lets through to a verifier, what it says, and that nobody waits for another's refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from gateway.errors import LoginDenied
+from gateway.login.authenticator import Checked, Refused, Unavailable, Unchecked
+from gateway.wire.sasl import Login
+
+
+class Book:
+    """A verifier that knows one user, and remembers what it was asked."""
+
+    def __init__(self, before: Callable[[], object] = bool) -> None:
+        self.asked: list[str] = []
+        self._before = before
+
+    def verify(self, user: str, password: str) -> None:
+        self.asked.append(user)
+        self._before()
+        if user == "down":
+            raise Unavailable("the directory burns")
+        if user == "bug":
+            raise ZeroDivisionError
+        if (user, password) != ("ada", "right"):
+            raise Refused("wrong password")
+
+
+def plain(user: str, password: str = "right") -> Login:
+    return Login(user, password, "PLAIN")
+
+
+def checks(book: Book, *logins: Login, delay: float = 0.0, count: int = 2) -> list[BaseException | None]:
+    """What comes of logins that begin at one time."""
+
+    async def all_of_them() -> list[BaseException | None]:
+        checked = Checked(book, delay, count)
+        return await asyncio.gather(*(checked.check(login, "10.0.0.1:5") for login in logins), return_exceptions=True)
+
+    return asyncio.run(all_of_them())
+
+
+def test_the_right_password_passes_and_a_wrong_one_does_not(caplog: pytest.LogCaptureFixture) -> None:
+    passed, wrong, unknown = checks(Book(), plain("ada"), plain("ada", "oops"), plain("eve", "oops"))
+    assert passed is None
+    assert isinstance(wrong, LoginDenied)
+    assert wrong.sqlstate == "28000"
+    # Who exists cannot be told from the two.
+    assert str(wrong).replace("ada", "eve") == str(unknown)
+    assert "login of 'ada' from 10.0.0.1:5 refused: wrong password" in caplog.text
+    assert "oops" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "login",
+    [plain("ada", ""), plain("ada", "  "), plain(""), plain(" "), plain("a\0b"), plain("ada", "a\0"), plain("a" * 1025),
+     plain("ada", "a" * 4097)],
+)  # fmt: skip
+def test_what_no_method_takes_reaches_none(login: Login) -> None:
+    book = Book()
+    (outcome,) = checks(book, login)
+    assert isinstance(outcome, LoginDenied)
+    assert book.asked == []
+
+
+@pytest.mark.parametrize("user", ["down", "bug"])
+def test_what_cannot_be_checked_is_refused(user: str, caplog: pytest.LogCaptureFixture) -> None:
+    (outcome,) = checks(Book(), plain(user))
+    assert isinstance(outcome, LoginDenied)
+    assert outcome.sqlstate == "58000"
+    assert "burns" not in str(outcome)
+    assert ("burns" if user == "down" else "ZeroDivisionError") in caplog.text
+
+
+def test_a_name_cannot_write_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    checks(Book(), plain("a\nWARNING: all is well" + "x" * 500))
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "\n" not in line
+    assert len(line) < 300
+
+
+def test_refusals_wait_side_by_side_and_hold_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty refusals, none of them answered before all wait, and a login meanwhile, though one thread checks all."""
+    delays: list[float] = []
+
+    async def run() -> list[str]:
+        ended: list[str] = []
+        all_wait = asyncio.Event()
+        checked = Checked(Book(), 0.25, 1)
+
+        async def sleep(seconds: float) -> None:
+            delays.append(seconds)
+            if len(delays) == 50:
+                await one("ada")
+                all_wait.set()
+            await all_wait.wait()
+
+        async def one(user: str) -> None:
+            try:
+                await checked.check(plain(user))
+            except LoginDenied:
+                ended.append("refused")
+            else:
+                ended.append("passed")
+
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        async with asyncio.timeout(20):
+            await asyncio.gather(*(one("eve") for _ in range(50)))
+        return ended
+
+    assert asyncio.run(run()) == ["passed"] + ["refused"] * 50
+    assert len(delays) == 50
+    assert all(0 < delay <= 0.25 for delay in delays)
+
+
+def test_no_more_checks_at_one_time_than_set() -> None:
+    most, now, lock = 0, 0, threading.Lock()
+    meet = threading.Barrier(3)
+
+    def before() -> None:
+        nonlocal most, now
+        with lock:
+            now += 1
+            most = max(most, now)
+        meet.wait(10)
+        with lock:
+            now -= 1
+
+    checks(Book(before), *[plain("ada")] * 9, count=3)
+    assert most == 3
+
+
+def test_nobody_is_asked_where_spark_decides() -> None:
+    assert not Unchecked().required
+    asyncio.run(Unchecked().check(plain("anybody", "")))

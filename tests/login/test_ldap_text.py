@@ -1,0 +1,106 @@
+"""Names and filters: what users type stays where it was put, as ldap3 and OpenLDAP read it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ldap3.operation.search import parse_filter
+from ldap3.protocol.convert import prepare_filter_for_sending
+from ldap3.utils.dn import parse_dn
+
+from gateway.login import ldap_text as texts
+
+VALUES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+HARD = st.text('\\,+="<>;# *()%s\0aé', min_size=1, max_size=12)
+
+
+def equal_pairs(text: str) -> list[tuple[str, bytes]]:
+    """The comparisons of a filter, as ldap3 sends them."""
+    found: list[tuple[str, bytes]] = []
+
+    def walk(node: object) -> None:
+        for child in getattr(node, "elements", None) or []:
+            walk(child)
+        assertion = getattr(node, "assertion", None)
+        if assertion and "value" in assertion:
+            found.append((assertion["attr"], prepare_filter_for_sending(assertion["value"])))
+
+    walk(parse_filter(text, None, True, True, None, False))
+    return found
+
+
+@given(VALUES | HARD)
+def test_a_value_in_a_dn_is_one_value(value: str) -> None:
+    dn = f"uid={texts.escaped_in_dn(value)},ou=people,dc=example"
+    assert texts.first_value(dn) == value
+    assert texts.base_of(dn) == "ou=people,dc=example"
+    if value == value.strip():
+        parts = parse_dn(dn)
+        assert [part[0] for part in parts] == ["uid", "ou", "dc"]
+        assert texts.unescaped_from_dn(parts[0][1]) == value
+
+
+@given(VALUES | HARD)
+def test_a_value_in_a_filter_is_one_value(value: str) -> None:
+    filters = {
+        texts.person_named(value): [("uid", value), ("sAMAccountName", value)],
+        texts.group_named("group", "cn", value): [("cn", value)],
+        texts.groups_with("group", "member", value, value): [("member", value), ("member", value)],
+        texts.member_of("memberOf", value, "uid", value): [("memberOf", value), ("uid", value)],
+        texts.part_filter("uid=%s,ou=people", value): [("uid", value)],
+        texts.part_filter(f"uid={texts.escaped_in_dn(value)},ou=people"): [("uid", value)],
+    }
+    for text, expected in filters.items():
+        pairs = [pair for pair in equal_pairs(text) if pair[0] != "objectClass"]
+        assert pairs == [(name, each.encode()) for name, each in expected]
+
+
+@given(st.text(max_size=30) | HARD)
+def test_any_name_is_read(name: str) -> None:
+    for function in (texts.short_name, texts.first_value, texts.part_filter, texts.unescaped_from_dn):
+        try:
+            function(name)
+        except ValueError:
+            continue
+    assert texts.base_of(name) in name or texts.base_of(name) == ""
+
+
+@pytest.mark.parametrize(
+    ("user", "short", "without_domain"),
+    [
+        ("ada", "ada", "ada"),
+        ("ada@example.com", "ada", "ada"),
+        ("ada/host@REALM", "ada", "ada"),
+        ("@ada", "@ada", "@ada"),
+        ("uid=ada,ou=people,dc=example", "ada", "uid=ada,ou=people,dc=example"),
+        ("uid=a\\,da,ou=people", "a,da", "uid=a\\,da,ou=people"),
+        ("uid = a\\\\\\  ,ou=people", "a\\ ", "uid = a\\\\\\  ,ou=people"),
+        ("uid=a\\2cda,ou=people", "a,da", "uid=a\\2cda,ou=people"),
+    ],
+)
+def test_names(user: str, short: str, without_domain: str) -> None:
+    assert texts.short_name(user) == short
+    assert texts.without_domain(user) == without_domain
+
+
+def test_patterns() -> None:
+    assert texts.patterns("", "uid", "dc=example") == ("uid=%s,dc=example",)
+    assert texts.patterns("", "uid", "") == ()
+    assert texts.patterns("uid=%s,ou=a:cn=%s,ou=b:nothing", "x", "y") == ("uid=%s,ou=a", "cn=%s,ou=b")
+    assert texts.bases(("uid=%s,ou=a,dc=b", "ou=c,dc=d")) == ("ou=a,dc=b", "ou=c,dc=d")
+
+
+@pytest.mark.parametrize(
+    ("user", "domain", "found"),
+    [
+        ("ada", "", ("uid=ada,ou=a", "uid=ada,ou=b")),
+        ("a,b", "", ("uid=a\\,b,ou=a", "uid=a\\,b,ou=b")),
+        ("ada", "example.com", ("ada@example.com",)),
+        ("ada@other.com", "example.com", ("ada@other.com",)),
+        ("uid=ada,ou=c", "example.com", ("uid=ada,ou=c",)),
+    ],
+)
+def test_principals(user: str, domain: str, found: tuple[str, ...]) -> None:
+    assert texts.principals(user, domain, ("uid=%s,ou=a", "uid=%s,ou=b")) == found
+    assert texts.principals("ada", "", ()) == ("ada",)
