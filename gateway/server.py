@@ -160,6 +160,7 @@ class Server:
             statement_bytes_max=settings.limits.statement_bytes,
             show_storage=settings.storage.listed,
             sessions=Sessions(settings.limits.sessions_per_user, settings.limits.http_session_seconds),
+            healing=settings.healing,
         )
         self._sessions = service.sessions
         self._listener = self._listen(partial(Dispatch, service))

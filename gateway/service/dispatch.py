@@ -7,9 +7,11 @@ import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 
+from gateway.config import Healing
 from gateway.errors import FreshgateError, LimitReached, UpstreamLost
 from gateway.mv.catalog import Catalog
 from gateway.mv.progress import Lines
+from gateway.service import healing
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.service.metadata import ListedOperation, listing_of
 from gateway.service.operation import (
@@ -51,6 +53,8 @@ class Service:
     statement_bytes_max: int = 1 << 30
     show_storage: bool = False
     """Metadata calls list the storage database like any other."""
+    healing: Healing = field(default_factory=Healing)
+    """Which faults of Spark's are made good."""
     sessions: Sessions = field(default_factory=Sessions)
 
 
@@ -62,6 +66,8 @@ class Dispatch:
         self._sessions = service.sessions
         self._mine: list[Session] = []
         """Sessions that were opened on this connection."""
+        self._newest: Session | None = None
+        """The one that Spark closes with the connection: opened last, and none was closed since."""
         self._login = Login("", "", NOSASL)
         self._users: set[str] = set()
         """Without SASL each session of a connection may be another user's."""
@@ -111,8 +117,14 @@ class Dispatch:
         return self._error(head, _lost())
 
     async def client_lost(self) -> None:
-        """Ends the client's sessions at Spark, so that what they were writing has ended when it is noted as ended."""
+        """Ends the client's sessions at Spark, so that what they were writing has ended when it is noted as ended.
+
+        Where the setting leaves it to Spark, which ends the newest one only, the others stay open and can be used from
+        any connection.
+        """
         mine, self._mine = self._mine, []
+        if not self._service.healing.leaked_sessions:
+            mine = [session for session in mine if session is self._newest]
         await asyncio.gather(*(self._sessions.end(session) for session in mine))
         self._abandon_outstanding()
 
@@ -143,6 +155,7 @@ class Dispatch:
             if session is not None:
                 self._sessions.add(session)
                 self._mine.append(session)
+                self._newest = session
             return answer
 
         return Forward(payload, on_reply)
@@ -182,6 +195,10 @@ class Dispatch:
             return self._after_loss(session, head, payload)
         if head.name == "ExecuteStatement":
             return self._execute(session, head, payload)
+        if head.name == "GetInfo" and self._service.healing.get_info:
+            answer = healing.info(head, payload, session.user)
+            if answer is not None:
+                return Answer(answer)
         payload = self._at_spark(session, payload)
         if head.name in message.METADATA_METHODS:
             return self._list(session, head, payload)
@@ -216,6 +233,7 @@ class Dispatch:
         return Answer(reply.closed(head.name, head.seqid))
 
     def _forget(self, session: Session) -> None:
+        self._newest = None
         self._sessions.remove(session)
         if session in self._mine:
             self._mine.remove(session)
@@ -235,12 +253,14 @@ class Dispatch:
 
     def _list(self, session: Session, head: Head, payload: bytes) -> Forward:
         """A metadata call: Spark makes the list, and the client sees it as `Listing` has it."""
+        payload = healing.metadata_call(self._service.healing, head.name, payload, session.namespace)
         listing = listing_of(head.name, payload, self._service.catalog, self._service.show_storage)
 
         def on_reply(answer: bytes) -> bytes:
             handle = message.execute_handle(answer)
             if handle is not None:
                 operation = ForwardedOperation(handle) if listing is None else ListedOperation(handle, listing)
+                operation.ended = True
                 self._sessions.add_operation(session, handle, operation)
             return answer
 
@@ -286,7 +306,7 @@ class Dispatch:
         if handle is None:
             route.abandon(_refusal(call.statement, answer))
             return answer
-        operation = _watched(handle, route, call.statement)
+        operation = self._watched(handle, route, call.statement)
         self._sessions.add_operation(session, handle, operation)
         if not call.run_async:
             operation.end(End.SUCCEEDED)
@@ -350,7 +370,7 @@ class Dispatch:
             route.then.abandon(End.FAILED)
             status = message.reply_status(answer)
             raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return _watched(handle, route.then, message.statement(payload).statement)
+        return self._watched(handle, route.then, message.statement(payload).statement)
 
     async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
         """The client has gone while its statement was being started at Spark: it is ended there as well."""
@@ -363,6 +383,16 @@ class Dispatch:
             log.info("a statement could not be cancelled: %s", error)
         finally:
             route.abandon()
+
+    def _watched(self, handle: Handle, route: Route, statement: str) -> ForwardedOperation:
+        operation = ForwardedOperation(handle)
+        if route.ends:
+            operation.on_end.append(route.on_end)
+            operation.runs_others = _runs_others(statement)
+        if route.closes:
+            operation.on_close.append(route.on_close)
+        operation.may_lack_columns = self._service.healing.ddl_columns and healing.may_lack_columns(statement)
+        return operation
 
     def _keep(self, work: Coroutine[None, None, None]) -> None:
         """Does the work in the background; the loop itself holds tasks only weakly."""
@@ -398,8 +428,10 @@ class Dispatch:
             return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
-        if head.name == "FetchResults" and operation.on_end:
+        if head.name == "FetchResults" and (operation.on_end or operation.may_lack_columns):
             return Forward(payload, lambda answer: _fetched(operation, payload, answer))
+        if head.name == "GetResultSetMetadata" and self._service.healing.early_metadata and not operation.ended:
+            return self._metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
 
     async def _listed(
@@ -434,16 +466,22 @@ class Dispatch:
         if head.name == "FetchResults" and operation.has_log and message.fetch_call(payload).fetch_type == FETCH_LOG:
             return Answer(operation.fetch(head.seqid, message.fetch_call(payload)))
         payload = message.with_handle(payload, continued.handle)
-        if head.name == "GetResultSetMetadata" and continued.final_status is None:
-            return self._metadata_when_finished(session, continued, payload)
+        if head.name == "GetResultSetMetadata" and not continued.ended:
+            return self._metadata_when_ended(session, continued, head, payload)
         return self._forwarded_request(session, continued, operation.handle, head, payload)
 
-    async def _metadata_when_finished(self, session: Session, continued: ForwardedOperation, payload: bytes) -> Forward:
+    async def _metadata_when_ended(
+        self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes
+    ) -> Forward | Answer:
         """Asked before the end, Spark answers one wrong column, and goes on answering it after the end."""
-        status = request.operation_status(continued.handle)
-        side = await session.side()
-        while continued.final_status is None:
-            _status_seen(continued, await side.forward(status))
+        status = request.operation_status(operation.handle)
+        try:
+            side = await session.side()
+            while not operation.ended:
+                if message.operation_state(_status_seen(operation, await side.forward(status))) is None:
+                    break  # Spark does not know it any more, and says so again when it is asked for the metadata.
+        except FreshgateError as error:
+            return Answer(self._error(head, error))
         return Forward(payload)
 
     def _own_request(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Decision:
@@ -514,20 +552,11 @@ def _status_seen(operation: ForwardedOperation, answer: bytes) -> bytes:
 
 def _fetched(operation: ForwardedOperation, payload: bytes, answer: bytes) -> bytes:
     """Rows are given out only of what has succeeded: a client that asks for no status is noticed by this."""
-    is_log = message.fetch_call(payload).fetch_type == FETCH_LOG
-    if not is_log and message.reply_status(answer).code != message.STATUS_ERROR:
+    if message.fetch_call(payload).fetch_type == FETCH_LOG:
+        return answer
+    if message.reply_status(answer).code != message.STATUS_ERROR:
         operation.end(End.SUCCEEDED)
-    return answer
-
-
-def _watched(handle: Handle, route: Route, statement: str) -> ForwardedOperation:
-    operation = ForwardedOperation(handle)
-    if route.ends:
-        operation.on_end.append(route.on_end)
-        operation.runs_others = _runs_others(statement)
-    if route.closes:
-        operation.on_close.append(route.on_close)
-    return operation
+    return healing.with_column(answer) if operation.may_lack_columns else answer
 
 
 def _end(operation: ForwardedOperation, state: int | None, status: bytes) -> End:

@@ -73,6 +73,8 @@ class ForwardedOperation:
     """Called once when no row can be fetched any more."""
     runs_others: bool = False
     """Its text may run other statements, so that a part may have been done where it fails."""
+    may_lack_columns: bool = False
+    """Its rows may have no column though its schema has one, and shall have it."""
     final_status: bytes | None = None
     """The GetOperationStatus reply of the finished operation; answers all later ones."""
     lost: bool = False
