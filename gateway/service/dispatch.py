@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -24,9 +25,10 @@ from gateway.service.operation import (
     timed_out,
 )
 from gateway.service.route import Own, Route, Router, Waiting
-from gateway.service.session import Session, Sessions, stopping
+from gateway.service.session import CLOSE_SECONDS, Session, Sessions, stopping
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
+from gateway.wire.frame import WireError
 from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
 from gateway.wire.message import ExecuteCall, Handle, Head, OpenCall
 from gateway.wire.sasl import Login
@@ -87,6 +89,14 @@ class Dispatch:
         return Login(self._login.user or ANONYMOUS, self._login.password or ANONYMOUS, self._service.mechanism)
 
     def request(self, payload: bytes) -> Decision:
+        try:
+            return self._decide(payload)
+        except WireError as error:
+            # A whole message, but not one that its method can have: the client's fault, and no more than this call's.
+            head = message.peek(payload)
+            return Answer(reply.exception(head.name, head.seqid, f"This is no call of {head.name}: {error}."))
+
+    def _decide(self, payload: bytes) -> Decision:
         head = message.peek(payload)
         if head.name == "OpenSession":
             return self._open_session(payload)
@@ -106,6 +116,9 @@ class Dispatch:
         if self._service.mechanism != HTTP:
             for session in self._mine:
                 self._sessions.lose(session)
+                if self._service.healing.leaked_sessions and session is not self._newest:
+                    self._keep(self._close_left(session.upstream_handle))
+            self._newest = None
         self._abandon_outstanding()
         if outstanding is None:
             return None
@@ -127,6 +140,16 @@ class Dispatch:
             mine = [session for session in mine if session is self._newest]
         await asyncio.gather(*(self._sessions.end(session) for session in mine))
         self._abandon_outstanding()
+
+    async def _close_left(self, handle: Handle) -> None:
+        """Where only the connection broke, and not Spark, it has closed the newest session and kept the others."""
+        with contextlib.suppress(FreshgateError, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                side = await self._service.upstream.connect(self.upstream_login())
+                try:
+                    await side.forward(request.close_session(handle))
+                finally:
+                    await side.close()
 
     def _abandon_outstanding(self) -> None:
         outstanding, self._outstanding = self._outstanding, None

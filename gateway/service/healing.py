@@ -83,8 +83,8 @@ _KEY_SCHEMA: Final = {"GetPrimaryKeys": 3, "GetCrossReference": 6}
 """The field that must not be missing: the table's schema, and the foreign table's."""
 
 _PATTERNS: Final = {"GetSchemas": (3,), "GetTables": (3,), "GetColumns": (3, 5)}
-"""The fields that Spark takes for regular expressions: names of schemas, and of columns. Its patterns of tables and
-functions are of another kind, in which * is any text."""
+"""The fields that Spark compiles as regular expressions: names of schemas (also for the one of temporary views), and of
+columns. In its patterns of tables and functions * is any text."""
 
 _DANGLING = re.compile(r"(?:(?<=[*%|(+?])|\A)\*")
 """A * with nothing before it to repeat. (The one that stands for % makes the next one such, too.)"""

@@ -253,7 +253,8 @@ def texts(payload: bytes) -> dict[int, str]:
 def with_texts(payload: bytes, texts: Mapping[int, str]) -> bytes:
     """The request with these texts as fields, by field id, in place of what it has there; every other byte as it was.
 
-    Fields that it does not have come behind the others: readers take them in any order.
+    Fields that it does not have come behind the others: readers take them in any order. One of another type, which
+    readers pass over, makes place.
     """
     whole = locate(payload, (1,), STRUCT)
     if whole is None:
@@ -263,12 +264,12 @@ def with_texts(payload: bytes, texts: Mapping[int, str]) -> bytes:
     splices = []
     for number, text in texts.items():
         encoded = text.encode("utf-8", "replace")
-        value = len(encoded).to_bytes(4, "big") + encoded
-        place = _of_kind(fields, number, STRING)
+        value = bytes((STRING,)) + number.to_bytes(2, "big") + len(encoded).to_bytes(4, "big") + encoded
+        place = fields.get(number)
         if place is None:
-            added += bytes((STRING,)) + number.to_bytes(2, "big") + value
+            added += value
         else:
-            splices.append((place.start, place.end, value))
+            splices.append((place.start - 3, place.end, value))
     stop = whole.end - 1
     for start, end, value in sorted([*splices, (stop, stop, added)], reverse=True):
         payload = payload[:start] + value + payload[end:]

@@ -12,7 +12,18 @@ import pytest
 from clients import Jdbc, beeline
 from databases import Database
 from processes import Engine, Gateway, wait_until
-from raw_session import COLUMNAR, FIRST, ROW_WISE, Closed, RawConnection, RawSession, column_names, decoded, texts
+from raw_session import (
+    COLUMNAR,
+    FIRST,
+    ROW_WISE,
+    Closed,
+    RawConnection,
+    RawSession,
+    column_names,
+    decoded,
+    encoded,
+    texts,
+)
 from TCLIService import ttypes
 
 UNHEALED = {
@@ -22,9 +33,10 @@ UNHEALED = {
     "healing.leaked_sessions": "false",
 }
 HEALED = {"healing.early_metadata": "true", "healing.ddl_columns": "true"}
-STRING = 7
+EXCEPTION = 3
+"""The type of a Thrift message that is one."""
 SLOW = "SELECT id AS a, id + 1 AS b FROM range(2) WHERE java_method('java.lang.Thread', 'sleep', bigint(400)) IS NULL"
-FAILING = "SELECT 1 AS a, assert_true(java_method('java.lang.Thread', 'sleep', bigint(400)) IS NOT NULL) AS b"
+FAILING = "SELECT 1 AS a, raise_error(java_method('java.lang.Thread', 'sleep', bigint(400))) AS b"
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +70,29 @@ def table(shared: Database) -> tuple[str, str]:
 # --- GetInfo ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wanted", [0, 29, 47, 10005, 77777])
+@pytest.mark.parametrize("wanted", [0, 29, 47, 10005])
 def test_spark_closes_the_connection_at_most_types_of_info(engine: Engine, unhealed: Gateway, wanted: int) -> None:
-    for server in (engine, unhealed):
-        with RawSession(server) as session, pytest.raises(Closed):
-            session.list("GetInfo", wanted)
+    with RawSession(engine) as session, pytest.raises(Closed):
+        session.list("GetInfo", wanted)
+    # Before a gateway the client's own connection stays, and it is told that its session went with Spark's.
+    with RawSession(unhealed) as session:
+        status = decoded(session.list("GetInfo", wanted)).status
+        assert (status.statusCode, status.sqlState) == (3, "08S01")
+
+
+def test_spark_closes_the_connection_at_a_type_of_info_that_it_does_not_know(engine: Engine) -> None:
+    """Behind a Thrift exception, which says nothing."""
+    with RawSession(engine) as session:
+        assert session.list("GetInfo", 77777)[3] == EXCEPTION
+        with pytest.raises(Closed):
+            session.list("GetInfo", 17)
 
 
 def test_every_type_of_info_is_answered(gateway: Gateway) -> None:
     with RawSession(gateway) as session:
-        found = {wanted: decoded(session.list("GetInfo", wanted)) for wanted in [*range(130), *range(10000, 10010)]}
+        found = {
+            wanted: decoded(session.list("GetInfo", wanted)) for wanted in [*range(130), *range(10000, 10010), 77777]
+        }
         assert {answer.status.statusCode for answer in found.values()} == {0}
         values = {wanted: answer.infoValue for wanted, answer in found.items()}
         assert values[29].stringValue == "`"
@@ -174,11 +199,11 @@ def test_stars_are_any_text(gateway: Gateway, name: str, arguments: list[Any]) -
 
 
 def test_stars_that_spark_reads_stay(engine: Engine, gateway: Gateway, table: tuple[str, str]) -> None:
-    """As the regular expressions that they are to Spark, and in patterns of tables and functions as any text."""
+    """As any text in names of schemas, tables and functions, and in a regular expression of columns."""
     database, _ = table
     calls: list[tuple[str, list[Any]]] = [
-        ("GetSchemas", [None, "defaultx*"]),
-        ("GetSchemas", [None, f"{database[:-1]}.*"]),
+        ("GetSchemas", [None, f"{database[:3]}*"]),
+        ("GetSchemas", [None, "def.*t"]),
         ("GetTables", [None, database, "*", ["TABLE"]]),
         ("GetColumns", [None, database, "t*", "ax*"]),
         ("GetFunctions", [None, "default", "*bs"]),
@@ -236,6 +261,17 @@ def test_every_session_of_a_lost_client_is_closed(engine: Engine, gateway: Gatew
         wait_until(lambda: not any(_is_open(watcher, handle) for handle in handles), what="the sessions' end")
 
 
+def test_sessions_beside_the_one_whose_call_broke_the_connection_are_closed(engine: Engine, gateway: Gateway) -> None:
+    """Spark breaks the connection, closes the newest session, and keeps the other, which the client has lost."""
+    broken = encoded("GetSchemas", ttypes.TGetSchemasReq())
+    with RawConnection(engine.host, engine.port) as watcher, RawSession(gateway) as session:
+        second = session.open()
+        assert _is_open(watcher, session.handle)
+        session.exchange(broken)
+        wait_until(lambda: not _is_open(watcher, session.handle), what="the older session's end")
+        assert not _is_open(watcher, second)
+
+
 # --- rows without columns --------------------------------------------------------------------------------
 
 WITHOUT_RESULT = [
@@ -280,7 +316,7 @@ def test_statements_with_a_result_keep_their_bytes(engine: Engine, healed: Gatew
         "WITH q AS (SELECT 'insert into x' AS a) SELECT * FROM q",
         "SET spark.sql.shuffle.partitions=3",
         "DESCRIBE {table}",
-        "EXPLAIN INSERT INTO {table} VALUES (1, 'x')",
+        "SHOW DATABASES LIKE 'default'",
         "SELECT repeat('x', 1000) AS wide FROM range(40000)",
     ]
     for statement in statements:
