@@ -454,6 +454,13 @@ class Healing:
         "Whether the rows of a statement without a result have the one column, empty, that their schema tells of. "
         "From Spark they have none, which some tools show as 'Error retrieving next row'.",
     )
+    page_bytes: int = _setting(
+        0,
+        "Longest page of rows that a client gets; of a longer one it gets fewer rows. 104857600 is where Hive's JDBC "
+        "driver says 'MaxMessageSize reached'. One row passes whatever its length. Not before a Spark that speaks "
+        "nosasl or http, where pages have no length. 0: any length.",
+        _none_or_at_least(4096),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
 from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
 from gateway.wire.message import ExecuteCall, Handle, Head, OpenCall
+from gateway.wire.page import Page
 from gateway.wire.sasl import Login
 from sql.classify import glance
 
@@ -453,9 +454,17 @@ class Dispatch:
             return self._listed(session, operation, head, payload)
         if head.name == "FetchResults" and (operation.on_end or operation.may_lack_columns):
             return Forward(payload, lambda answer: _fetched(operation, payload, answer))
+        if head.name == "FetchResults" and self._service.healing.page_bytes:
+            return self._page(operation, payload)
         if head.name == "GetResultSetMetadata" and self._service.healing.early_metadata and not operation.ended:
             return self._metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
+
+    def _page(self, operation: ForwardedOperation, payload: bytes) -> Forward:
+        if message.fetch_call(payload).fetch_type == FETCH_LOG:
+            return Forward(payload)
+        page = Page(payload, self._service.healing.page_bytes, operation.fit)
+        return Forward(page.request, page=page)
 
     async def _listed(
         self, session: Session, operation: ListedOperation, head: Head, payload: bytes

@@ -14,6 +14,7 @@ from gateway.mv.progress import Progress
 from gateway.service.progress_bar import progress_update
 from gateway.wire import reply
 from gateway.wire.message import FetchCall, Handle
+from gateway.wire.page import Fit
 from gateway.wire.rowset import Column, Value, row_set
 
 
@@ -82,6 +83,8 @@ class ForwardedOperation:
     closed: bool = False
     ended: bool = False
     """Its end is known."""
+    fit: Fit = field(default_factory=Fit)
+    """How many of its rows make a page that is not too long."""
 
     def is_open(self) -> bool:
         return not self.closed

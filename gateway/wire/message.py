@@ -441,6 +441,11 @@ def _fields(payload: bytes, start: int) -> dict[int, Place]:
     return fields
 
 
+def value_end(payload: bytes, start: int, kind: int) -> int:
+    """The byte behind the value of this type that begins at `start`. Raises `WireError`, `IndexError` at the end."""
+    return _value_end(payload, start, kind, 0)
+
+
 def _value_end(payload: bytes, start: int, kind: int, depth: int) -> int:
     width = WIDTHS[kind]
     if width > 0:

@@ -15,6 +15,7 @@ from processes import Engine, Gateway, wait_until
 from raw_session import (
     COLUMNAR,
     FIRST,
+    NEXT,
     ROW_WISE,
     Closed,
     RawConnection,
@@ -380,3 +381,80 @@ def test_a_statement_that_is_closed_while_its_schema_is_waited_for(healed: Gatew
         assert other.ask("GetOperationStatus", ttypes.TGetOperationStatusReq(operation)).operationState in (0, 1, 7)
         assert other.ask("CloseOperation", ttypes.TCloseOperationReq(operation)).status.statusCode == 0
         assert "Invalid OperationHandle" in decoded(session.receive()).status.errorMessage
+
+
+# --- pages that are too long -----------------------------------------------------------------------------
+
+PAGE_BYTES = 100_000
+WIDE = "SELECT CAST(id AS STRING) AS n, repeat('x', 400 + int(id * 7919 % 5000)) AS wide FROM range(300)"
+
+
+@pytest.fixture(scope="module")
+def bounded(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway that gives out short pages only."""
+    yield from _gateway(engine, tmp_path_factory, "storage_bounded", {"healing.page_bytes": str(PAGE_BYTES)})
+
+
+@pytest.mark.parametrize("incremental", ["false", "true"])
+def test_pages_are_not_longer_than_the_limit(engine: Engine, bounded: Gateway, incremental: str) -> None:
+    wholes = []
+    for server in (engine, bounded):
+        with RawSession(server) as session:
+            session.execute(f"SET spark.sql.thriftServer.incrementalCollect={incremental}")
+            operation = session.execute(WIDE)
+            found: list[tuple[str, ...]] = []
+            lengths = []
+            for orientation in (FIRST, *([NEXT] * 300)):
+                page = session.fetch(operation, 200, orientation)
+                assert decoded(page).results.startRowOffset == len(found)
+                if not texts(page):
+                    break
+                found += texts(page)
+                lengths.append(len(page))
+            # And from the beginning again.
+            again = texts(session.fetch(operation, 200, FIRST))
+            assert again == found[: len(again)]
+            assert (max(lengths) > PAGE_BYTES) is (server is engine)
+            wholes.append(found)
+    assert wholes[0] == wholes[1]
+    assert len(wholes[0]) == 300
+
+
+def test_a_row_beyond_the_limit_comes_alone(engine: Engine, bounded: Gateway) -> None:
+    sql = "SELECT CAST(id AS STRING) AS n, repeat('x', if(id = 3, 300000, 10)) AS wide FROM range(6)"
+    with RawSession(engine) as direct, RawSession(bounded) as session:
+        expected = texts(direct.fetch(direct.execute(sql)))
+        operation = session.execute(sql)
+        pages = []
+        while page := texts(session.fetch(operation)):
+            pages.append(page)
+    assert [row for page in pages for row in page] == expected
+    assert [expected[3]] in pages
+
+
+def test_pages_that_fit_keep_their_bytes(engine: Engine, bounded: Gateway) -> None:
+    with RawSession(engine) as direct, RawSession(bounded) as session:
+        operations = [(direct, direct.execute(WIDE)), (session, session.execute(WIDE))]
+        for orientation, rows_max in ((NEXT, 10), (NEXT, 5), (1, 5), (FIRST, 3), (NEXT, 0)):
+            first, second = (each.fetch(operation, rows_max, orientation) for each, operation in operations)
+            assert first == second
+
+
+def test_jdbc_reads_more_than_its_driver_takes_in_one_message(engine: Engine, start_gateway: Any) -> None:
+    """The driver that Spark ships ends at 100 MiB."""
+    sql = "SELECT id, repeat('x', 1000000) AS wide FROM range(110)"
+    with Jdbc(engine.url) as jdbc, pytest.raises(Exception, match="MaxMessageSize reached"):
+        _lengths(jdbc, sql)
+    gateway: Gateway = start_gateway(**{"healing.page_bytes": 20 << 20})
+    with Jdbc(gateway.url) as jdbc:
+        assert _lengths(jdbc, sql) == [(number, 1_000_000) for number in range(110)]
+
+
+def _lengths(jdbc: Jdbc, sql: str) -> list[tuple[int, int]]:
+    """Without keeping the texts: they are more than the tests' JVM should hold."""
+    result = jdbc.statement.executeQuery(sql)
+    found = []
+    while result.next():
+        found.append((int(result.getLong(1)), len(str(result.getString(2)))))
+    result.close()
+    return found

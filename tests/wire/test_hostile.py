@@ -112,7 +112,7 @@ def test_a_wrong_session_is_read_alike_however_it_is_cut(random: Random, framed:
             assert message_end(event, LIMITS.request_bytes_max) == len(event)
 
 
-@given(RANDOMS, st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=6))
+@given(RANDOMS, st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=3))
 def test_messages_that_are_merged_or_spread_over_frames(random: Random, requests: list[bytes]) -> None:
     stream = b"".join(requests)
     frames = b"".join(frame(piece) for piece in pieces(stream, random))
