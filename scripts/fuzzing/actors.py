@@ -17,6 +17,7 @@ from fuzzing import peer
 from fuzzing.mutation import mutated, pieces, reordered
 from fuzzing.peer import Peer, query
 from fuzzing.stage import Stage
+from gateway.wire.frame import WireError
 
 ANSWER_SECONDS = 60.0
 """An honest client that waits longer has found a hang."""
@@ -133,11 +134,16 @@ class Attacker:
                 await self._attack(way)
             except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
                 self._stage.counts["connection closed by the gateway"] += 1
+            except WireError:
+                # What was asked wrongly before may be answered late, or by halves.
+                self._stage.counts["answer out of step"] += 1
             except OSError as error:
                 if error.errno == errno.ENOTCONN:  # It was closed between two of our steps.
                     continue
                 self._stage.report(f"no connection for an attack: {error!r}")
                 await asyncio.sleep(0.5)
+            except Exception as error:
+                self._stage.report(f"an attack, {name}: {error!r}")
             self._stage.counts[f"wrong session: {name}"] += 1
 
     async def _attack(self, way: Callable[[Peer], Awaitable[None]]) -> None:
@@ -219,8 +225,9 @@ class Attacker:
                 reply = await client.reply()
             self._look(reply)
             if b"ExecuteStatement" in message[:40]:
+                # The reply may be a late one to another call.
                 with contextlib.suppress(AssertionError):
-                    operation = decoded(reply).operationHandle or operation
+                    operation = getattr(decoded(reply), "operationHandle", None) or operation
 
     def _message(self, session: Any, operation: Any) -> bytes:
         """Any call; those about operations take one that does not exist where there is none."""
