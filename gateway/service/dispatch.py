@@ -90,27 +90,24 @@ class Dispatch:
         return Login(self._login.user or ANONYMOUS, self._login.password or ANONYMOUS, self._service.mechanism)
 
     def request(self, payload: bytes) -> Decision:
+        head = message.peek(payload)
         try:
-            return self._decide(payload)
+            if head.name == "OpenSession":
+                return self._open_session(payload)
+            handle = message.request_handle(payload)
+            if handle is None:
+                # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.
+                return Forward(payload)
+            if head.name in OPERATION_REQUESTS:
+                return self._operation_request(handle, head, payload)
+            session = self._sessions.find(handle, self._users)
+            if session is None:
+                text = f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed."
+                return self._refuse(head, text)
+            return self._session_request(session, head, payload)
         except WireError as error:
             # A whole message, but not one that its method can have: the client's fault, and no more than this call's.
-            head = message.peek(payload)
             return Answer(reply.exception(head.name, head.seqid, f"This is no call of {head.name}: {error}."))
-
-    def _decide(self, payload: bytes) -> Decision:
-        head = message.peek(payload)
-        if head.name == "OpenSession":
-            return self._open_session(payload)
-        handle = message.request_handle(payload)
-        if handle is None:
-            # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.
-            return Forward(payload)
-        if head.name in OPERATION_REQUESTS:
-            return self._operation_request(handle, head, payload)
-        session = self._sessions.find(handle, self._users)
-        if session is None:
-            return self._refuse(head, f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed.")
-        return self._session_request(session, head, payload)
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """Every session of this connection is gone at Spark; the client stays and hears of it. Over HTTP they stay."""
