@@ -540,6 +540,49 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Healing:
+    """Faults of Spark's Thrift Server that the gateway makes good; docs/healing.md describes each."""
+
+    get_info: bool = _setting(
+        True,
+        "Whether the gateway answers GetInfo where Spark would close the connection: all types but the server's name "
+        "and version and the list of keywords.",
+    )
+    key_calls: bool = _setting(
+        True,
+        "Whether GetPrimaryKeys and GetCrossReference without a schema are asked for the session's database. Spark "
+        "fails there with a NullPointerException; beeline's !primarykeys sends such calls.",
+    )
+    star_patterns: bool = _setting(
+        True,
+        "Whether a * that Spark cannot read in the pattern of a schema or a column is sent to it as %. Spark fails "
+        "there with 'Dangling meta character', for example in GetSchemas with *.",
+    )
+    leaked_sessions: bool = _setting(
+        True,
+        "Whether every session of a lost client is closed. Spark closes the one that was opened last, and keeps the "
+        "others with what they run.",
+    )
+    early_metadata: bool = _setting(
+        False,
+        "Whether GetResultSetMetadata waits for the end of its statement. Asked earlier, Spark answers one column "
+        "named Result, and goes on doing so after the end.",
+    )
+    ddl_columns: bool = _setting(
+        False,
+        "Whether the rows of a statement without a result have the one column, empty, that their schema tells of. "
+        "From Spark they have none, which some tools show as 'Error retrieving next row'.",
+    )
+    page_bytes: int = _setting(
+        0,
+        "Longest page of rows that a client gets; of a longer one it gets fewer rows. 104857600 is where Hive's JDBC "
+        "driver says 'MaxMessageSize reached'. One row passes whatever its length. Not before a Spark that speaks "
+        "nosasl or http, where pages have no length. 0: any length.",
+        _none_or_at_least(4096),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """What the gateway writes to standard error."""
 
@@ -569,6 +612,7 @@ class Settings:
     staleness: Staleness = field(default_factory=Staleness)
     views: Views = field(default_factory=Views)
     limits: Limits = field(default_factory=Limits)
+    healing: Healing = field(default_factory=Healing)
     log: Log = field(default_factory=Log)
 
 

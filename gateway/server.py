@@ -173,6 +173,7 @@ class Server:
             sessions=Sessions(settings.limits.sessions_per_user, settings.limits.http_session_seconds),
             authenticator=methods.authenticator(settings),
             account=_account(settings),
+            healing=settings.healing,
         )
         self._sessions = service.sessions
         self._listener = self._listen(partial(Dispatch, service))

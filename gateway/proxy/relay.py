@@ -21,6 +21,7 @@ from gateway.service.decision import Answer, Dispatcher, Forward, Login
 from gateway.wire.connection import NOSASL, ClientEnd, Said
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.message import peek
+from gateway.wire.page import Page
 from gateway.wire.repeat import Repeat
 from gateway.wire.reply import exception
 
@@ -350,7 +351,10 @@ class Relay(asyncio.Protocol):
             if forward is None:
                 self._pass_late(upstream, data)
             elif forward.on_reply is None:
-                self._pass(upstream, data)
+                if forward.page is not None and upstream.wire.framed:
+                    self._pass_page(upstream, forward.page, data)
+                else:
+                    self._pass(upstream, data)
             elif (reply := upstream.wire.collect(data)) is not None:
                 self._finish_collected(forward.on_reply, reply)
         except WireError as error:
@@ -368,6 +372,14 @@ class Relay(asyncio.Protocol):
         self._write(self._wire.part(chunk, ended=ended))
         if ended:
             self._drain()
+
+    def _pass_page(self, upstream: Upstream, page: Page, data: bytes) -> None:
+        """A page of rows that may be too long for the client; then Spark is asked for a shorter one."""
+        passed, again = page.receive(data)
+        if again is not None:
+            upstream.send(again)
+        elif passed:
+            self._pass(upstream, passed)
 
     def _pass_late(self, upstream: Upstream, data: bytes) -> None:
         """More frames behind a streamed reply belong to it: a message may be spread over several."""

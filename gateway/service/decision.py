@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from gateway.wire.page import Page
 from gateway.wire.sasl import Login
 
 __all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login"]
@@ -17,11 +18,12 @@ class Forward:
 
     Its reply is streamed to the client as it comes; with `on_reply` it is collected whole first (bounded by
     `WireLimits.reply_bytes_max`), and what `on_reply` makes of it goes to the client. `on_reply` must not
-    block.
+    block. With `page`, before a Spark that sends frames, a reply that is too long is replaced by a shorter one.
     """
 
     payload: bytes
     on_reply: Callable[[bytes], bytes] | None = None
+    page: Page | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 
+from gateway.config import Healing
 from gateway.errors import FreshgateError, LimitReached, UpstreamLost
 from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.mv.catalog import Catalog
 from gateway.mv.progress import Lines
+from gateway.service import healing
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.service.metadata import ListedOperation, listing_of
 from gateway.service.operation import (
@@ -23,11 +26,13 @@ from gateway.service.operation import (
     timed_out,
 )
 from gateway.service.route import Own, Route, Router, Waiting
-from gateway.service.session import Session, Sessions, stopping
+from gateway.service.session import CLOSE_SECONDS, Session, Sessions, stopping
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
+from gateway.wire.frame import WireError
 from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
 from gateway.wire.message import ExecuteCall, Handle, Head, OpenCall
+from gateway.wire.page import Page
 from gateway.wire.sasl import Login
 from sql.classify import glance
 
@@ -57,6 +62,8 @@ class Service:
     authenticator: Authenticator = field(default_factory=Unchecked)
     account: Login | None = None
     """Who logs in to Spark for every user, each of whom is named as a proxy user; None: each user does himself."""
+    healing: Healing = field(default_factory=Healing)
+    """Which faults of Spark's are made good."""
     sessions: Sessions = field(default_factory=Sessions)
 
 
@@ -68,6 +75,8 @@ class Dispatch:
         self._sessions = service.sessions
         self._mine: list[Session] = []
         """Sessions that were opened on this connection."""
+        self._newest: Session | None = None
+        """The one that Spark closes with the connection: opened last, and none was closed since."""
         self._login = Login("", "", NOSASL)
         self._users: set[str] = set()
         """Without SASL each session of a connection may be another user's."""
@@ -104,21 +113,26 @@ class Dispatch:
 
     def request(self, payload: bytes) -> Decision:
         head = message.peek(payload)
-        if head.name == "OpenSession":
-            return self._open_session(payload)
-        handle = message.request_handle(payload)
-        if handle is None:
-            # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.
-            if not self._users and self._service.authenticator.required:
-                # Nobody has logged in yet, and a connection to Spark is made for those who have.
-                return Answer(reply.unknown_method(head.name, head.seqid))
-            return Forward(payload)
-        if head.name in OPERATION_REQUESTS:
-            return self._operation_request(handle, head, payload)
-        session = self._sessions.find(handle, self._users)
-        if session is None:
-            return self._refuse(head, f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed.")
-        return self._session_request(session, head, payload)
+        try:
+            if head.name == "OpenSession":
+                return self._open_session(payload)
+            handle = message.request_handle(payload)
+            if handle is None:
+                # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.
+                if not self._users and self._service.authenticator.required:
+                    # Nobody has logged in yet, and a connection to Spark is made for those who have.
+                    return Answer(reply.unknown_method(head.name, head.seqid))
+                return Forward(payload)
+            if head.name in OPERATION_REQUESTS:
+                return self._operation_request(handle, head, payload)
+            session = self._sessions.find(handle, self._users)
+            if session is None:
+                text = f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed."
+                return self._refuse(head, text)
+            return self._session_request(session, head, payload)
+        except WireError as error:
+            # A whole message, but not one that its method can have: the client's fault, and no more than this call's.
+            return Answer(reply.exception(head.name, head.seqid, f"This is no call of {head.name}: {error}."))
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """Every session of this connection is gone at Spark; the client stays and hears of it. Over HTTP they stay."""
@@ -126,6 +140,9 @@ class Dispatch:
         if self._service.mechanism != HTTP:
             for session in self._mine:
                 self._sessions.lose(session)
+                if self._service.healing.leaked_sessions and session is not self._newest:
+                    self._keep(self._close_left(session.upstream_handle))
+            self._newest = None
         self._abandon_outstanding()
         if outstanding is None:
             return None
@@ -137,10 +154,26 @@ class Dispatch:
         return self._error(head, _lost())
 
     async def client_lost(self) -> None:
-        """Ends the client's sessions at Spark, so that what they were writing has ended when it is noted as ended."""
+        """Ends the client's sessions at Spark, so that what they were writing has ended when it is noted as ended.
+
+        Where the setting leaves it to Spark, which ends the newest one only, the others stay open and can be used from
+        any connection.
+        """
         mine, self._mine = self._mine, []
+        if not self._service.healing.leaked_sessions:
+            mine = [session for session in mine if session is self._newest]
         await asyncio.gather(*(self._sessions.end(session) for session in mine))
         self._abandon_outstanding()
+
+    async def _close_left(self, handle: Handle) -> None:
+        """Where only the connection broke, and not Spark, it has closed the newest session and kept the others."""
+        with contextlib.suppress(FreshgateError, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                side = await self._service.upstream.connect(self._spark_login())
+                try:
+                    await side.forward(request.close_session(handle))
+                finally:
+                    await side.close()
 
     def _abandon_outstanding(self) -> None:
         outstanding, self._outstanding = self._outstanding, None
@@ -189,6 +222,7 @@ class Dispatch:
                 self._users.add(login.user)
                 self._sessions.add(session)
                 self._mine.append(session)
+                self._newest = session
             return answer
 
         return Forward(payload, on_reply)
@@ -259,6 +293,10 @@ class Dispatch:
             return self._after_loss(session, head, payload)
         if head.name == "ExecuteStatement":
             return self._execute(session, head, payload)
+        if head.name == "GetInfo" and self._service.healing.get_info:
+            answer = healing.info(head, payload, session.user)
+            if answer is not None:
+                return Answer(answer)
         payload = self._at_spark(session, payload)
         if head.name in message.METADATA_METHODS:
             return self._list(session, head, payload)
@@ -293,6 +331,7 @@ class Dispatch:
         return Answer(reply.closed(head.name, head.seqid))
 
     def _forget(self, session: Session) -> None:
+        self._newest = None
         self._sessions.remove(session)
         if session in self._mine:
             self._mine.remove(session)
@@ -312,12 +351,14 @@ class Dispatch:
 
     def _list(self, session: Session, head: Head, payload: bytes) -> Forward:
         """A metadata call: Spark makes the list, and the client sees it as `Listing` has it."""
+        payload = healing.metadata_call(self._service.healing, head.name, payload, session.namespace)
         listing = listing_of(head.name, payload, self._service.catalog, self._service.show_storage)
 
         def on_reply(answer: bytes) -> bytes:
             handle = message.execute_handle(answer)
             if handle is not None:
                 operation = ForwardedOperation(handle) if listing is None else ListedOperation(handle, listing)
+                operation.ended = True
                 self._sessions.add_operation(session, handle, operation)
             return answer
 
@@ -363,7 +404,7 @@ class Dispatch:
         if handle is None:
             route.abandon(_refusal(call.statement, answer))
             return answer
-        operation = _watched(handle, route, call.statement)
+        operation = self._watched(handle, route, call.statement)
         self._sessions.add_operation(session, handle, operation)
         if not call.run_async:
             operation.end(End.SUCCEEDED)
@@ -427,7 +468,7 @@ class Dispatch:
             route.then.abandon(End.FAILED)
             status = message.reply_status(answer)
             raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return _watched(handle, route.then, message.statement(payload).statement)
+        return self._watched(handle, route.then, message.statement(payload).statement)
 
     async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
         """The client has gone while its statement was being started at Spark: it is ended there as well."""
@@ -440,6 +481,16 @@ class Dispatch:
             log.info("a statement could not be cancelled: %s", error)
         finally:
             route.abandon()
+
+    def _watched(self, handle: Handle, route: Route, statement: str) -> ForwardedOperation:
+        operation = ForwardedOperation(handle)
+        if route.ends:
+            operation.on_end.append(route.on_end)
+            operation.runs_others = _runs_others(statement)
+        if route.closes:
+            operation.on_close.append(route.on_close)
+        operation.may_lack_columns = self._service.healing.ddl_columns and healing.may_lack_columns(statement)
+        return operation
 
     def _keep(self, work: Coroutine[None, None, None]) -> None:
         """Does the work in the background; the loop itself holds tasks only weakly."""
@@ -475,9 +526,19 @@ class Dispatch:
             return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
-        if head.name == "FetchResults" and operation.on_end:
+        if head.name == "FetchResults" and (operation.on_end or operation.may_lack_columns):
             return Forward(payload, lambda answer: _fetched(operation, payload, answer))
+        if head.name == "FetchResults" and self._service.healing.page_bytes:
+            return self._page(operation, payload)
+        if head.name == "GetResultSetMetadata" and self._service.healing.early_metadata and not operation.ended:
+            return self._metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
+
+    def _page(self, operation: ForwardedOperation, payload: bytes) -> Forward:
+        if message.fetch_call(payload).fetch_type == FETCH_LOG:
+            return Forward(payload)
+        page = Page(payload, self._service.healing.page_bytes, operation.fit)
+        return Forward(page.request, page=page)
 
     async def _listed(
         self, session: Session, operation: ListedOperation, head: Head, payload: bytes
@@ -511,16 +572,22 @@ class Dispatch:
         if head.name == "FetchResults" and operation.has_log and message.fetch_call(payload).fetch_type == FETCH_LOG:
             return Answer(operation.fetch(head.seqid, message.fetch_call(payload)))
         payload = message.with_handle(payload, continued.handle)
-        if head.name == "GetResultSetMetadata" and continued.final_status is None:
-            return self._metadata_when_finished(session, continued, payload)
+        if head.name == "GetResultSetMetadata" and not continued.ended:
+            return self._metadata_when_ended(session, continued, head, payload)
         return self._forwarded_request(session, continued, operation.handle, head, payload)
 
-    async def _metadata_when_finished(self, session: Session, continued: ForwardedOperation, payload: bytes) -> Forward:
+    async def _metadata_when_ended(
+        self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes
+    ) -> Forward | Answer:
         """Asked before the end, Spark answers one wrong column, and goes on answering it after the end."""
-        status = request.operation_status(continued.handle)
-        side = await session.side()
-        while continued.final_status is None:
-            _status_seen(continued, await side.forward(status))
+        status = request.operation_status(operation.handle)
+        try:
+            side = await session.side()
+            while not operation.ended:
+                if message.operation_state(_status_seen(operation, await side.forward(status))) is None:
+                    break  # Spark does not know it any more, and says so again when it is asked for the metadata.
+        except FreshgateError as error:
+            return Answer(self._error(head, error))
         return Forward(payload)
 
     def _own_request(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Decision:
@@ -591,20 +658,11 @@ def _status_seen(operation: ForwardedOperation, answer: bytes) -> bytes:
 
 def _fetched(operation: ForwardedOperation, payload: bytes, answer: bytes) -> bytes:
     """Rows are given out only of what has succeeded: a client that asks for no status is noticed by this."""
-    is_log = message.fetch_call(payload).fetch_type == FETCH_LOG
-    if not is_log and message.reply_status(answer).code != message.STATUS_ERROR:
+    if message.fetch_call(payload).fetch_type == FETCH_LOG:
+        return answer
+    if message.reply_status(answer).code != message.STATUS_ERROR:
         operation.end(End.SUCCEEDED)
-    return answer
-
-
-def _watched(handle: Handle, route: Route, statement: str) -> ForwardedOperation:
-    operation = ForwardedOperation(handle)
-    if route.ends:
-        operation.on_end.append(route.on_end)
-        operation.runs_others = _runs_others(statement)
-    if route.closes:
-        operation.on_close.append(route.on_close)
-    return operation
+    return healing.with_column(answer) if operation.may_lack_columns else answer
 
 
 def _end(operation: ForwardedOperation, state: int | None, status: bytes) -> End:

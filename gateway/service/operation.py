@@ -14,6 +14,7 @@ from gateway.mv.progress import Progress
 from gateway.service.progress_bar import progress_update
 from gateway.wire import reply
 from gateway.wire.message import FetchCall, Handle
+from gateway.wire.page import Fit
 from gateway.wire.rowset import Column, Value, row_set
 
 
@@ -73,6 +74,8 @@ class ForwardedOperation:
     """Called once when no row can be fetched any more."""
     runs_others: bool = False
     """Its text may run other statements, so that a part may have been done where it fails."""
+    may_lack_columns: bool = False
+    """Its rows may have no column though its schema has one, and shall have it."""
     final_status: bytes | None = None
     """The GetOperationStatus reply of the finished operation; answers all later ones."""
     lost: bool = False
@@ -80,6 +83,8 @@ class ForwardedOperation:
     closed: bool = False
     ended: bool = False
     """Its end is known."""
+    fit: Fit = field(default_factory=Fit)
+    """How many of its rows make a page that is not too long."""
 
     def is_open(self) -> bool:
         return not self.closed

@@ -106,9 +106,19 @@ def handle_of(thrift_handle: Any) -> Handle:
 
 
 def rows_of(row_set: Any) -> list[tuple[Any, ...]]:
-    """The rows of a columnar TRowSet. Values are what Thrift carries: decimals, dates and nested values are texts."""
+    """The rows of a TRowSet. Values are what Thrift carries: decimals, dates and nested values are texts.
+
+    A client's session may be of a protocol before V6: then the gateway's own statements in it come as rows, too.
+    """
+    if row_set.columns is None:
+        return [tuple(_value(value) for value in row.colVals) for row in row_set.rows or ()]
     columns: Iterable[list[Any]] = [_values(column) for column in row_set.columns or ()]
     return list(zip(*columns, strict=True))
+
+
+def _value(value: Any) -> Any:
+    typed = next((member for name in _COLUMNS if (member := getattr(value, name, None)) is not None), None)
+    return None if typed is None else typed.value
 
 
 def _values(column: Any) -> list[Any]:

@@ -245,6 +245,43 @@ def with_table_types(payload: bytes, types: Sequence[str]) -> bytes:
     return payload[: place.start] + bytes((STRING,)) + len(encoded).to_bytes(4, "big") + texts + payload[place.end :]
 
 
+def texts(payload: bytes) -> dict[int, str]:
+    """The texts among a request's fields, by field id."""
+    fields = _request_fields(payload).items()
+    return {number: _text(payload, place) for number, place in fields if place.kind == STRING}
+
+
+def with_texts(payload: bytes, texts: Mapping[int, str]) -> bytes:
+    """The request with these texts as fields, by field id, in place of what it has there; every other byte as it was.
+
+    Fields that it does not have come behind the others: readers take them in any order. One of another type, which
+    readers pass over, makes place.
+    """
+    whole = locate(payload, (1,), STRUCT)
+    if whole is None:
+        raise WireError(f"{peek(payload).name} without a request")
+    fields = _fields(payload, whole.start)
+    added = b""
+    splices = []
+    for number, text in texts.items():
+        encoded = text.encode("utf-8", "replace")
+        value = bytes((STRING,)) + number.to_bytes(2, "big") + len(encoded).to_bytes(4, "big") + encoded
+        place = fields.get(number)
+        if place is None:
+            added += value
+        else:
+            splices.append((place.start - 3, place.end, value))
+    stop = whole.end - 1
+    for start, end, value in sorted([*splices, (stop, stop, added)], reverse=True):
+        payload = payload[:start] + value + payload[end:]
+    return payload
+
+
+def info_type(payload: bytes) -> int | None:
+    """What a GetInfo request asks for, a TGetInfoType."""
+    return _number(payload, _of_kind(_request_fields(payload), 2, I32))
+
+
 def open_session(payload: bytes) -> OpenCall:
     fields = _request_fields(payload)
     name, password = _of_kind(fields, 2, STRING), _of_kind(fields, 3, STRING)
@@ -449,6 +486,11 @@ def _fields(payload: bytes, start: int) -> dict[int, Place]:
     except IndexError:
         raise WireError("the message ends inside a struct") from None
     return fields
+
+
+def value_end(payload: bytes, start: int, kind: int) -> int:
+    """The byte behind the value of this type that begins at `start`. Raises `WireError`, `IndexError` at the end."""
+    return _value_end(payload, start, kind, 0)
 
 
 def _value_end(payload: bytes, start: int, kind: int, depth: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from TCLIService import ttypes
@@ -44,6 +45,16 @@ _RESPONSES: dict[str, Any] = {
     **{name: getattr(ttypes, f"T{name}Resp") for name in _METHODS},
     **dict.fromkeys(_STATUS_ONLY, ttypes.TCloseSessionResp),
 }
+
+
+class InfoKind(Enum):
+    """How a GetInfo reply holds its value: the members of TGetInfoValue that are used."""
+
+    TEXT = "stringValue"
+    SHORT = "smallIntValue"
+    BITS = "integerBitmask"
+    FLAG = "integerFlag"
+    LENGTH = "lenValue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +158,11 @@ def _progress(update: ProgressUpdate) -> Any:
         footerSummary=update.footer,
         startTime=update.started_ms,
     )
+
+
+def info(seqid: int, kind: InfoKind, value: str | int) -> bytes:
+    """GetInfo: a text with TEXT, a number with the others."""
+    return _reply("GetInfo", seqid, ttypes.TGetInfoResp(_success(), ttypes.TGetInfoValue(**{kind.value: value})))
 
 
 def result_metadata(seqid: int, columns: Sequence[Column]) -> bytes:

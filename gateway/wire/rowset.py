@@ -86,9 +86,11 @@ def row_set(columns: Sequence[Column], rows: Sequence[Sequence[Value]], protocol
 
 def rows_of(row_set: Any) -> list[tuple[Any, ...]]:
     """The rows of a columnar TRowSet as Python values: numbers, booleans, texts, bytes; everything else is a
-    text.
+    text. Raises WireError for columns that do not fit together.
     """
     columns = [_values_of(column) for column in row_set.columns or []]
+    if len({len(column) for column in columns}) > 1:
+        raise WireError("the columns of the rows are of different lengths")
     return list(zip(*columns, strict=True))
 
 
@@ -106,7 +108,7 @@ def texts_of(row_set: Any, column: int) -> list[str | None]:
             return [row.colVals[column].stringVal.value for row in row_set.rows or []]
         typed = row_set.columns[column].stringVal
         return [None if null else value for value, null in zip(typed.values, _nulls(typed), strict=True)]
-    except (AttributeError, IndexError) as cause:
+    except (AttributeError, IndexError, TypeError) as cause:
         raise WireError(f"the rows have no texts in column {column}") from cause
 
 
@@ -184,7 +186,7 @@ def _typed(column: Any) -> Any:
     """The one member of the TColumn union that is there. Raises WireError for a column of no known type."""
     for name in _COLUMN_FIELDS:
         typed = getattr(column, name)
-        if typed is not None:
+        if typed is not None and typed.values is not None:
             return typed
     raise WireError("a column has none of the known types")
 

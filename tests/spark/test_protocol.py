@@ -137,3 +137,14 @@ def test_handles_there_and_back() -> None:
     handle = Handle(b"g" * 16, b"s" * 16)
     assert protocol.handle_of(protocol.session_handle(handle)) == handle
     assert protocol.handle_of(protocol.operation_handle(handle)) == handle
+
+
+def test_rows_of_a_session_before_columns() -> None:
+    text, number = ttypes.TStringValue("a"), ttypes.TI64Value(3)
+    nothing = ttypes.TColumnValue(stringVal=ttypes.TStringValue())
+    rows = [
+        ttypes.TRow([ttypes.TColumnValue(stringVal=text), ttypes.TColumnValue(i64Val=number)]),
+        ttypes.TRow([nothing, ttypes.TColumnValue()]),
+    ]
+    assert protocol.rows_of(ttypes.TRowSet(0, rows)) == [("a", 3), (None, None)]
+    assert protocol.rows_of(ttypes.TRowSet(0, [])) == []

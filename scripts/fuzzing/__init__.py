@@ -1,0 +1,1 @@
+"""Wrong bytes, and honest clients beside them. See `scripts/fuzz --help`."""

@@ -1,0 +1,88 @@
+"""The command line of scripts/fuzz."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import resource
+import secrets
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+from clients import start_jvm
+
+from fuzzing.phases import churn, fuzz, idle, record
+from fuzzing.stage import Stage
+
+DESCRIPTORS = 16_000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the seed first and the counts last. 1 where something was found."""
+    options = _parser().parse_args(arguments)
+    seed = options.seed if options.seed is not None else secrets.randbelow(1 << 30)
+    _allow_descriptors()
+    if options.jdbc:
+        start_jvm()
+    print(f"fuzz: seed {seed}, {options.minutes:g} minutes", flush=True)
+    # Without this a SIGTERM would leave the gateway running.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    with tempfile.TemporaryDirectory(prefix="freshgate-fuzz-") as directory:
+        stage = Stage(Path(directory), seed, engine=options.engine)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_play(stage, options))
+    for name, count in sorted(stage.counts.items()):
+        print(f"fuzz: {count:8d} {name}")
+    for fault in stage.faults[:20]:
+        print(f"fuzz: FOUND: {fault}")
+    print(f"fuzz: {len(stage.faults)} findings")
+    return 1 if stage.faults else 0
+
+
+async def _play(stage: Stage, options: argparse.Namespace) -> None:
+    began = time.monotonic()
+    try:
+        await stage.start()
+        recorded = await asyncio.to_thread(record, stage, jdbc=options.jdbc)
+        # First, for later they would be put where others were, and seem to take nothing.
+        await idle(stage, options.idle)
+        await fuzz(stage, options.minutes, recorded, options.attackers, options.honest)
+        await churn(stage, options.churn)
+    finally:
+        await stage.close()
+    print(f"fuzz: {time.monotonic() - began:.0f} seconds")
+
+
+def _allow_descriptors() -> None:
+    """Each idle session is two connections, with an end here for both."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(DESCRIPTORS, hard) if hard != resource.RLIM_INFINITY else DESCRIPTORS
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/fuzz",
+        description="Idle sessions; then wrong ones against a running gateway, beside honest clients whose answers are "
+        "checked; then connections that come and go. Looks for crashes, hangs, cross-talk, growth and leaks.",
+    )
+    parser.add_argument("minutes", type=float, nargs="?", default=10.0, help="of wrong sessions; default 10")
+    parser.add_argument("--seed", type=int, help="of the random numbers; printed, so that a run can be tried again")
+    parser.add_argument("--churn", type=int, default=10_000, metavar="N", help="connections that come and go")
+    parser.add_argument("--idle", type=int, default=1000, metavar="N", help="idle sessions")
+    parser.add_argument("--attackers", type=int, default=12, metavar="N", help="wrong clients at one time; default 12")
+    parser.add_argument("--honest", type=int, default=4, metavar="N", help="honest clients at one time; default 4")
+    parser.add_argument("--engine", action="store_true", help="before Spark itself, not a small server in its place")
+    parser.add_argument("--jdbc", action="store_true", help="record a session of the Hive JDBC driver, too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+"""What a run consists of: recorded sessions, idle ones, wrong ones beside honest clients, connections that come and
+go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+
+from clients import Jdbc, pyhive, rows
+from raw_session import decoded, login
+from recorder import Recorder
+
+from fuzzing import peer
+from fuzzing.actors import GREETINGS, Attacker, Honest
+from fuzzing.peer import Peer, query
+from fuzzing.stage import MIB, Stage
+
+CHURN_AT_ONCE = 50
+IDLE_AT_ONCE = 50
+ACCEPT_SECONDS = 60.0
+GROWTH_BYTES_MAX = 96 * MIB
+"""The memory that a run may add after its warm-up: buffers of a moment, and what the allocator keeps."""
+WARM_UP_SHARE = 0.2
+
+
+# --- recorded sessions -----------------------------------------------------------------------------------
+
+
+def record(stage: Stage, *, jdbc: bool) -> list[bytes]:
+    """What PyHive, with SASL and without it, and the Hive JDBC driver send in a short session."""
+    recorder = Recorder(stage.gateway.host, stage.gateway.port)
+    try:
+        for options in ({}, {"auth": "NOSASL"}):
+            with pyhive(recorder.host, recorder.port, user="recorded", **options) as cursor:
+                rows(cursor, query("recorded", 20))
+                with contextlib.suppress(Exception):
+                    cursor.fetch_logs()
+                cursor.execute(query("recorded", 5), async_=True)
+                cursor.poll()
+                cursor.fetchall()
+        if jdbc:
+            with Jdbc(f"jdbc:hive2://{recorder.host}:{recorder.port}/default", "recorded") as connection:
+                connection.query(query("recorded", 20))
+                connection.connection.getMetaData().getTables(None, "%", "%", None).close()
+        return [bytes(each.sent) for each in recorder.recordings if each.sent]
+    finally:
+        recorder.close()
+
+
+# --- wrong sessions --------------------------------------------------------------------------------------
+
+
+async def fuzz(stage: Stage, minutes: float, recorded: Sequence[bytes], attackers: int, honest: int) -> None:
+    stop = asyncio.Event()
+    actors: list[Attacker | Honest] = [
+        *(Attacker(stage, stage.random.randrange(1 << 30), recorded) for _ in range(attackers)),
+        *(Honest(stage, stage.random.randrange(1 << 30)) for _ in range(honest)),
+    ]
+    before = stage.descriptors()
+    tasks = [asyncio.create_task(actor.run(stop)) for actor in actors]
+    await asyncio.sleep(minutes * 60 * WARM_UP_SHARE)
+    warm = stage.resident()
+    await asyncio.sleep(minutes * 60 * (1 - WARM_UP_SHARE))
+    stop.set()
+    await asyncio.gather(*tasks)
+    await stage.settled(before, "the wrong sessions")
+    grown = stage.resident() - warm
+    print(f"fuzz: memory {warm / MIB:.1f} MiB after the warm-up, {grown / MIB:+.1f} MiB at the end", flush=True)
+    if grown > GROWTH_BYTES_MAX:
+        stage.report(f"the gateway's memory grew by {grown / MIB:.1f} MiB")
+
+
+# --- connections that come and go ------------------------------------------------------------------------
+
+
+async def _session_of(client: Peer) -> object:
+    await client.log_in("visitor")
+    return decoded(await client.exchange(peer.open_session("visitor"))).sessionHandle
+
+
+async def _nothing(client: Peer) -> None:
+    pass
+
+
+async def _half_a_start(client: Peer) -> None:
+    client.send(login("visitor")[:7])
+
+
+async def _a_start(client: Peer) -> None:
+    client.send(login("visitor")[:10])
+
+
+async def _half_a_name(client: Peer) -> None:
+    client.send(login("visitor")[:-3])
+
+
+async def _a_login_unread(client: Peer) -> None:
+    client.send(login("visitor"))
+
+
+async def _a_login(client: Peer) -> None:
+    await client.log_in("visitor")
+
+
+async def _half_a_session(client: Peer) -> None:
+    await client.log_in("visitor")
+    client.send(client.on_the_wire(peer.open_session("visitor"))[:-9])
+
+
+async def _a_session_unread(client: Peer) -> None:
+    await client.log_in("visitor")
+    client.send(client.on_the_wire(peer.open_session("visitor")))
+
+
+async def _a_session(client: Peer) -> None:
+    await _session_of(client)
+
+
+async def _two_sessions(client: Peer) -> None:
+    await _session_of(client)
+    await client.exchange(peer.open_session("visitor"))
+
+
+async def _a_statement_unread(client: Peer) -> None:
+    session = await _session_of(client)
+    client.send(client.on_the_wire(peer.execute(session, query("visitor", 10))))
+
+
+async def _a_statement(client: Peer) -> None:
+    session = await _session_of(client)
+    await client.exchange(peer.execute(session, query("visitor", 10), run_async=True))
+
+
+async def _a_session_that_is_closed(client: Peer) -> None:
+    session = await _session_of(client)
+    await client.exchange(peer.close_session(session))
+
+
+async def _another_protocol(client: Peer) -> None:
+    client.send(GREETINGS[0])
+
+
+STEPS: tuple[Callable[[Peer], Awaitable[None]], ...] = (
+    _nothing,
+    _half_a_start,
+    _a_start,
+    _half_a_name,
+    _a_login_unread,
+    _a_login,
+    _half_a_session,
+    _a_session_unread,
+    _a_session,
+    _two_sessions,
+    _a_statement_unread,
+    _a_statement,
+    _a_session_that_is_closed,
+    _another_protocol,
+)
+WITHOUT_SASL = (_nothing, _half_a_session, _a_session_unread, _a_session, _a_statement_unread, _a_statement)
+
+
+async def churn(stage: Stage, connections: int) -> None:
+    """Connects, goes so far as one of the steps, and ends the connection, politely or not."""
+    if not connections:
+        return
+    before = stage.descriptors()
+    warm = 0
+    random = Random(stage.random.randrange(1 << 30))
+    gate = asyncio.Semaphore(CHURN_AT_ONCE)
+
+    async def one() -> None:
+        async with gate:
+            framed = random.random() < 0.8
+            step = random.choice(STEPS if framed else WITHOUT_SASL)
+            polite = random.random() < 0.5
+            try:
+                async with asyncio.timeout(ACCEPT_SECONDS):
+                    client = await Peer.connect(stage.port, framed)
+                    try:
+                        await step(client)
+                    finally:
+                        await (client.close() if polite else client.reset())
+            except Exception as error:
+                stage.report(f"a connection as far as{step.__name__.replace('_', ' ')}: {error!r}")
+            stage.counts["connection that came and went"] += 1
+
+    for start in range(0, connections, 1000):
+        await asyncio.gather(*(one() for _ in range(min(1000, connections - start))))
+        warm = warm or stage.resident()
+    await stage.settled(before, "the connections that came and went")
+    grown = stage.resident() - warm
+    print(f"fuzz: memory {grown / MIB:+.1f} MiB from the first 1,000 of {connections} connections on", flush=True)
+    if grown > GROWTH_BYTES_MAX:
+        stage.report(f"the gateway's memory grew by {grown / MIB:.1f} MiB with the connections")
+
+
+# --- idle sessions ---------------------------------------------------------------------------------------
+
+
+async def idle(stage: Stage, sessions: int) -> None:
+    """Opens sessions that do nothing, tells what each takes, and ends them."""
+    if not sessions:
+        return
+    before, descriptors = stage.resident(), stage.descriptors()
+    gate = asyncio.Semaphore(IDLE_AT_ONCE)
+    clients: list[Peer] = []
+
+    async def one() -> None:
+        async with gate, asyncio.timeout(ACCEPT_SECONDS):
+            client = await Peer.connect(stage.port)
+            clients.append(client)
+            await _session_of(client)
+
+    for result in await asyncio.gather(*(one() for _ in range(sessions)), return_exceptions=True):
+        if isinstance(result, BaseException):
+            stage.report(f"an idle session: {result!r}")
+    each = (stage.resident() - before) / max(1, len(clients)) / 1024
+    held = stage.descriptors() - descriptors
+    print(f"fuzz: {len(clients)} idle sessions: {each:.1f} KiB each, {held / max(1, len(clients)):.1f} descriptors")
+    for client in clients:
+        await client.close()
+    await stage.settled(descriptors, "the idle sessions")
+    left = (stage.resident() - before) / MIB
+    print(f"fuzz: {left:+.1f} MiB once they had ended", flush=True)
+    stage.counts["idle session"] += len(clients)

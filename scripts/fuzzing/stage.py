@@ -1,0 +1,117 @@
+"""One gateway before one server, and what is known of it: its memory, descriptors, connections, and log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import psutil
+from processes import Engine, Gateway, none_alive
+
+from fuzzing.spark import Spark
+
+SETTLE_SECONDS = 30.0
+SETTINGS = {"limits.login_seconds": 5, "limits.connections": 4000, "limits.request_bytes": 1 << 21}
+MIB = 1 << 20
+POOLED = 16
+"""Connections to Spark that the gateway may open for itself, and keep."""
+
+
+class Stage:
+    """What everybody shares. Start it, and close it."""
+
+    def __init__(self, directory: Path, seed: int, *, engine: bool) -> None:
+        self.random = Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self.directory = directory
+        self.log = directory / "gateway.log"
+        self._engine = Engine(directory / "engine") if engine else None
+        self.spark = None if engine else Spark(seed)
+        self.gateway: Gateway
+        self.process: psutil.Process
+
+    async def start(self) -> None:
+        if self.spark is not None:
+            await self.spark.start()
+            upstream = self.spark.address
+        else:
+            assert self._engine is not None
+            upstream = f"{self._engine.host}:{self._engine.port}"
+        self.gateway = await asyncio.to_thread(lambda: Gateway(self.log, upstream=upstream, **SETTINGS))
+        self.process = psutil.Process(self.gateway.pid)
+
+    async def close(self) -> None:
+        """Ends all; a gateway that has ended by itself, or in disorder, is a fault."""
+        if hasattr(self, "gateway"):
+            if none_alive([self.process]):
+                self.report("the gateway has ended")
+            code = await asyncio.to_thread(self.gateway.stop)
+            if code != 0:
+                self.report(f"the gateway ended with {code}")
+            self._read_log()
+        if self.spark is not None:
+            await self.spark.stop()
+        if self._engine is not None:
+            await asyncio.to_thread(self._engine.stop)
+
+    def report(self, what: str) -> None:
+        """A fault; the run goes on, and fails."""
+        self.faults.append(what)
+
+    def _read_log(self) -> None:
+        """A traceback says that the gateway ran into something that nobody had thought of."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        found = Counter(_last_lines(text))
+        for last, count in found.most_common():
+            self.report(f"{count} tracebacks in the log that end with: {last}")
+
+    # --- figures -----------------------------------------------------------------------------------------
+
+    @property
+    def port(self) -> int:
+        return self.gateway.port
+
+    def resident(self) -> int:
+        """Bytes of the gateway's memory."""
+        return int(self.process.memory_info().rss)
+
+    def descriptors(self) -> int:
+        return int(self.process.num_fds())
+
+    def clients(self) -> int:
+        """Connections of clients that the gateway has not let go."""
+        found = self.process.net_connections("tcp")
+        return sum(1 for each in found if each.laddr and each.laddr.port == self.port and each.status != "LISTEN")
+
+    async def settled(self, descriptors: int, what: str) -> None:
+        """Waits until every client is gone, here and at Spark, and the descriptors are back."""
+        deadline = asyncio.get_running_loop().time() + SETTLE_SECONDS
+        while (left := self.clients()) or self.descriptors() > descriptors + POOLED or self._at_spark():
+            if asyncio.get_running_loop().time() > deadline:
+                more = self.descriptors() - descriptors
+                sessions = self._at_spark()
+                self.report(f"after {what}: {left} clients, {len(sessions)} sessions at Spark, {more} descriptors more")
+                for session in sessions[:5]:
+                    self.report(f"a session was left at Spark, of {session}")
+                return
+            await asyncio.sleep(0.05)
+
+    def _at_spark(self) -> list[str]:
+        """Sessions of clients there; the gateway's own stay. Of Spark itself nothing is known."""
+        return self.spark.of_clients() if self.spark is not None else []
+
+
+def _last_lines(log: str) -> list[str]:
+    """The line that ends each traceback: the exception."""
+    found = []
+    inside = False
+    for line in log.splitlines():
+        if line.startswith("Traceback "):
+            inside = True
+        elif inside and line and not line.startswith((" ", "\t")):
+            found.append(line[:200])
+            inside = False
+    return found

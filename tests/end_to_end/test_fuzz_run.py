@@ -1,0 +1,36 @@
+"""A short run of scripts/fuzz: a gateway of its own, and a small server in Spark's place."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+from processes import ROOT
+
+SECONDS_MAX = 300.0
+SEED = 20_261_121
+"""The same wrong sessions each time, as far as the machine's pace does not decide."""
+
+
+def test_wrong_sessions_beside_honest_ones() -> None:
+    """No crash, no hang, no answer to the wrong client, no leak; every kind of wrong session was tried."""
+    paths = os.pathsep.join(str(ROOT / each) for each in (".", "scripts", "tests"))
+    command = [sys.executable, "-m", "fuzzing", "0.25", "--churn", "400", "--idle", "60", "--seed", str(SEED)]
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+        env={**os.environ, "PYTHONPATH": paths},
+        cwd=ROOT,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    counts = {name: int(count) for count, name in re.findall(r"^fuzz: +(\d+) (.+)$", run.stdout, re.MULTILINE)}
+    assert counts["right answer"] > 0, run.stdout
+    assert counts["connection that came and went"] == 400
+    assert counts["idle session"] == 60
+    for way in ("replay", "dialogue", "all at once", "greet", "long statement", "read nothing"):
+        assert counts[f"wrong session: {way}"] > 0, run.stdout
