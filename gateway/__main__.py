@@ -19,6 +19,7 @@ import uvloop
 from gateway import config
 from gateway.config import Address, ConfigError, Settings
 from gateway.errors import FreshgateError
+from gateway.monitoring import logs
 from gateway.server import Server
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine
 from gateway.status import command
@@ -47,9 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = _settings(options)
     except ConfigError as error:
         return _fail(str(error), EXIT_USAGE)
-    logging.basicConfig(
-        level=settings.log.level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    logs.set_up(settings.log.level, settings.log.format)
     try:
         uvloop.run(serve(settings))
     except FreshgateError as error:
@@ -157,6 +156,7 @@ async def serve(settings: Settings) -> None:
     stopped = asyncio.create_task(stopping.wait())
     try:
         try:
+            await server.watch()
             if not await _unless(stopped, engine.start()):
                 return
             if await _unless(stopped, server.start()):

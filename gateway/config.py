@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 TRANSPORTS = ("sasl", "nosasl")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+LOG_FORMATS = ("text", "json")
 
 Check = Callable[[Any], str | None]
 
@@ -342,6 +343,37 @@ class Log:
     """What the gateway writes to standard error."""
 
     level: str = _setting("INFO", "Least level shown: DEBUG, INFO, WARNING or ERROR.", _one_of(*LOG_LEVELS))
+    format: str = _setting("text", "text, for people, or json: one object a line.", _one_of(*LOG_FORMATS))
+    audit: str = _setting(
+        "",
+        "File that gets one line of JSON for each statement, login and end of a session; - is standard error. "
+        "Passwords are taken out. Empty: none is written.",
+    )
+    audit_characters: int = _setting(
+        10000,
+        "Characters of a statement's text that the audit keeps. 0: no texts, for statements may hold data that are not "
+        "to be kept.",
+        _at_least(0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Metrics for Prometheus and probes for orchestrators: GET /metrics, /healthz, /readyz."""
+
+    port: int = _setting(0, "TCP port of these, over plain HTTP and without a login. 0: none.", _between(0, 65535))
+    host: str = _setting(
+        "127.0.0.1",
+        "Address to listen on. The metrics tell the names of materialized views; 0.0.0.0 shows them to every network "
+        "that reaches this machine.",
+        _filled,
+    )
+    check_interval: float = _setting(
+        5.0,
+        "Seconds between two looks whether Spark answers (SELECT 1 in a session of the gateway's own). Probes get the "
+        "outcome of the last one.",
+        _at_least(0.1),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +397,7 @@ class Settings:
     views: Views = field(default_factory=Views)
     limits: Limits = field(default_factory=Limits)
     log: Log = field(default_factory=Log)
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from gateway.config import Address, Settings
-from gateway.errors import FreshgateError, UpstreamLost
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.monitoring.audit_file import AuditFile
+from gateway.monitoring.lag import LoopLag
+from gateway.monitoring.metrics import Sources
+from gateway.monitoring.monitor import Monitor
+from gateway.monitoring.readiness import Readiness
 from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Creation
@@ -38,6 +45,8 @@ from gateway.mv.tasks import Tasks
 from gateway.mv.versions import Limits, Versions
 from gateway.proxy import upstream
 from gateway.proxy.listener import Listener, ListenerSettings
+from gateway.proxy.traffic import Traffic
+from gateway.service.audit import Audit
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.dispatch import Dispatch, Service
@@ -77,13 +86,28 @@ class Engine(StageProgress, Protocol):
 class SideConnections:
     """Opens the sessions' second connections; implements `service.upstream.Upstream`."""
 
-    def __init__(self, engine: Engine, transport: str) -> None:
+    def __init__(self, engine: Engine, transport: str, traffic: Traffic) -> None:
         self._engine = engine
         self._transport = transport
+        self._traffic = traffic
 
     async def connect(self, login: Login) -> Connection:
-        address = await self._engine.address()
-        return await Connection.open(address, login.user, login.password, self._transport)
+        with _counted(self._traffic):
+            address = await self._engine.address()
+            return await Connection.open(address, login.user, login.password, self._transport)
+
+
+@contextlib.contextmanager
+def _counted(traffic: Traffic) -> Iterator[None]:
+    """Counts the making of a connection to Spark."""
+    traffic.connects += 1
+    began = time.monotonic()
+    try:
+        yield
+    except UpstreamLost:
+        traffic.connects_failed += 1
+        raise
+    traffic.connect_seconds.add(time.monotonic() - began)
 
 
 class Server:
@@ -139,15 +163,55 @@ class Server:
         self._janitor.compact = self._executor.compact
         self._join_jobs(metastore)
         transport = settings.upstream.transport
+        self._traffic = Traffic()
+        self._audit_file = _audit_file(settings.log.audit)
         service = Service(
             self._catalog,
             self._router(metastore),
-            SideConnections(engine, transport),
+            SideConnections(engine, transport, self._traffic),
             mechanism=MECHANISMS[transport],
             show_storage=settings.storage.listed,
+            audit=Audit(self._audit_file.write if self._audit_file else None, settings.log.audit_characters),
         )
         self._listener = self._listen(partial(Dispatch, service))
+        self._probes = self._pool(1, {})
+        self._readiness = Readiness(self._ask_spark, settings.metrics.check_interval)
+        self._monitor = self._monitoring(service) if settings.metrics.port else None
         self._survey: asyncio.Task[None] | None = None
+
+    def _monitoring(self, service: Service) -> Monitor:
+        sources = Sources(
+            self._listener,
+            self._traffic,
+            service.audit.counts,
+            service.sessions,
+            self._catalog,
+            self._tasks,
+            self._janitor,
+            self._fence,
+            self._readiness,
+            LoopLag(),
+            self._audit_file,
+        )
+        return Monitor(self._settings.metrics.host, self._settings.metrics.port, sources)
+
+    async def _ask_spark(self, seconds: float) -> None:
+        """Raises FreshgateError, or TimeoutError, where Spark does not answer so soon."""
+        async with asyncio.timeout(seconds), self._probes.session() as session:
+            answer = asyncio.create_task(session.run("SELECT 1"))
+            try:
+                await asyncio.wait([answer])
+            finally:
+                if not answer.done():
+                    # Telling a server that hangs to cancel would take as long again.
+                    session.spoil()
+                    await asyncio.wait([answer])
+            try:
+                await answer
+            except StatementFailed:
+                # A session may be beyond help while Spark is well: the next look gets a new one.
+                session.spoil()
+                raise
 
     def _join_jobs(self, metastore: SparkMetastore) -> None:
         settings = self._settings
@@ -252,10 +316,11 @@ class Server:
         settings = ListenerSettings(listen.host, listen.port, transports, wire_limits)
 
         async def connect(login: Login) -> upstream.Upstream:
-            address = await self._engine.address()
-            return await upstream.connect(address.host, address.port, login, wire_limits)
+            with _counted(self._traffic):
+                address = await self._engine.address()
+                return await upstream.connect(address.host, address.port, login, wire_limits, self._traffic)
 
-        return Listener(settings, open_client, connect)
+        return Listener(settings, open_client, connect, self._traffic)
 
     @property
     def port(self) -> int:
@@ -264,6 +329,20 @@ class Server:
     def bind(self) -> None:
         """Takes the port, before Spark is started for half a minute. Raises OSError for a taken one."""
         self._listener.bind()
+
+    async def watch(self) -> None:
+        """Shows metrics and readiness from here on, though nobody is served yet. Raises FreshgateError for a taken
+        port."""
+        if self._monitor is None:
+            return
+        place = Address(self._settings.metrics.host, self._settings.metrics.port)
+        try:
+            await self._monitor.start()
+        except OSError as error:
+            raise FreshgateError(
+                f"Cannot listen at {place} for metrics: {error.strerror or error}. Check metrics.host and metrics.port."
+            ) from error
+        log.info("metrics at http://%s/metrics", place)
 
     async def start(self) -> None:
         """Reads the catalog, cleans up after a crash, listens. Raises FreshgateError."""
@@ -278,6 +357,7 @@ class Server:
         self._scheduler.start()
         self._survey = asyncio.create_task(self._survey_again(), name="survey")
         await self._listener.start()
+        self._readiness.catalog_loaded = True
         log.info("%d materialized views, %d leftovers to drop", len(self._catalog), len(leftovers))
 
     def _retire(self, leftover: Leftover) -> None:
@@ -333,6 +413,7 @@ class Server:
 
     async def stop(self) -> None:
         """Closes clients, stops refreshes, frees what they had at Spark."""
+        self._readiness.draining = True
         await self._listener.close()
         if self._survey is not None:
             self._survey.cancel()
@@ -345,6 +426,22 @@ class Server:
                 await self._fence.release()
         except (FreshgateError, TimeoutError) as error:
             log.info("what is left is dropped at the next start: %s", error)
-        await self._looks.close()
-        await self._refreshes.close()
-        await self._short.close()
+        if self._monitor is not None:
+            await self._monitor.stop()
+        for pool in (self._probes, self._looks, self._refreshes, self._short):
+            await pool.close()
+        if self._audit_file is not None:
+            self._audit_file.close()
+
+
+def _audit_file(target: str) -> AuditFile | None:
+    """None for an empty target. Raises FreshgateError: who wants an audit is not served without it."""
+    if not target:
+        return None
+    try:
+        return AuditFile(target)
+    except OSError as error:
+        raise FreshgateError(
+            f"The audit cannot be written to {target}: {error.strerror or error}. Name another file by log.audit, "
+            "or - for standard error."
+        ) from error

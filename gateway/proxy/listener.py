@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from gateway.proxy.relay import ConnectUpstream, Relay
+from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Dispatcher
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import WireLimits
@@ -39,12 +40,14 @@ class Listener:
         settings: ListenerSettings,
         open_client: Callable[[], Dispatcher],
         connect_upstream: ConnectUpstream,
+        traffic: Traffic | None = None,
     ) -> None:
         self.port = settings.port
         """The port in use; after `start` the one that the system chose, if 0 was asked for."""
         self._settings = settings
         self._open_client = open_client
         self._connect_upstream = connect_upstream
+        self._traffic = traffic if traffic is not None else Traffic()
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._relays: set[Relay] = set()
@@ -98,9 +101,18 @@ class Listener:
     def _accept(self) -> asyncio.Protocol:
         settings = self._settings
         if len(self._relays) >= settings.limits.connections_max:
+            self._traffic.refused += 1
             log.warning("a client was refused: %d connections are open", len(self._relays))
             return _Refusal(f"Too many connections: the gateway serves {settings.limits.connections_max}.")
-        relay = Relay(self._open_client, self._connect_upstream, settings.transports, settings.limits, self._forget)
+        self._traffic.accepted += 1
+        relay = Relay(
+            self._open_client,
+            self._connect_upstream,
+            settings.transports,
+            settings.limits,
+            self._forget,
+            self._traffic,
+        )
         self._relays.add(relay)
         self._empty.clear()
         return relay

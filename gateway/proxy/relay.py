@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, cast
 
 from gateway.errors import FreshgateError
+from gateway.proxy.traffic import Traffic
 from gateway.proxy.upstream import Upstream, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login
 from gateway.wire.connection import PLAIN, ClientConnection
@@ -42,11 +43,13 @@ class Relay(asyncio.Protocol):
         transports: frozenset[str],
         limits: WireLimits,
         on_end: Callable[[Relay], None],
+        traffic: Traffic,
     ) -> None:
         self._open_client = open_client
         self._connect_upstream = connect_upstream
         self._limits = limits
         self._on_end = on_end
+        self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._wire = ClientConnection(transports, limits)
         self._transport: asyncio.Transport | None = None
@@ -74,9 +77,12 @@ class Relay(asyncio.Protocol):
         self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_late)
 
     def data_received(self, data: bytes) -> None:
+        self._traffic.from_clients += len(data)
         if self._repeat is not None:
             answer = self._repeat.answer(data)
             if answer is not None and self._repeat_while() and self._transport is not None:
+                self._traffic.repeated += 1
+                self._traffic.to_clients += len(answer)
                 self._transport.write(answer)
                 return
             self._repeat = None
@@ -154,6 +160,7 @@ class Relay(asyncio.Protocol):
 
     def _login(self, login: Login) -> None:
         dispatcher = self._dispatcher = self._open_client()
+        dispatcher.came_from(self._peer())
         dispatcher.login(login)
         if login.mechanism == PLAIN:
             self._stop_login_timer()
@@ -164,18 +171,21 @@ class Relay(asyncio.Protocol):
         try:
             await self._join(dispatcher)
         except FreshgateError as error:
+            dispatcher.login_ended(error)
             log.info("login of client %s refused: %s", self._peer(), error)
             self._close(self._wire.refuse_login(str(error)))
             return
         except Exception:
             # Our own fault; without an answer the client would wait for ever.
+            dispatcher.login_ended(FreshgateError("The gateway failed at this login."))
             log.exception("login of client %s failed in the gateway", self._peer())
             self._close(self._wire.refuse_login("The gateway failed at this login; its log says why."))
             return
         finally:
             self._task = None
+        dispatcher.login_ended(None)
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(self._wire.accept_login())
+            self._write(self._transport, self._wire.accept_login())
             self.data_received(b"")
 
     async def _join(self, dispatcher: Dispatcher) -> Upstream:
@@ -281,7 +291,11 @@ class Relay(asyncio.Protocol):
     def _answer(self, reply: bytes) -> None:
         self._streamed = False
         if self._transport is not None:
-            self._transport.write(self._wire.send(reply))
+            self._write(self._transport, self._wire.send(reply))
+
+    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
+        self._traffic.to_clients += len(data)
+        transport.write(data)
 
     def _fault(self, request: bytes) -> bytes:
         """The answer where our own code failed. One client's fault must end neither the others nor the
@@ -313,7 +327,7 @@ class Relay(asyncio.Protocol):
         chunk, ended = upstream.wire.relay(data, self._wire.framed)
         self._streamed = True
         if self._transport is not None:
-            self._transport.write(chunk)
+            self._write(self._transport, chunk)
         if ended:
             self._request = self._forward = None
             self._drain()
@@ -324,7 +338,7 @@ class Relay(asyncio.Protocol):
             raise WireError("Spark sent bytes that answer no request")
         chunk, _ = upstream.wire.relay(data, self._wire.framed)
         if self._transport is not None:
-            self._transport.write(chunk)
+            self._write(self._transport, chunk)
 
     def _finish_collected(self, on_reply: Callable[[bytes], bytes], reply: bytes) -> None:
         assert self._request is not None
@@ -366,7 +380,7 @@ class Relay(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         if last_words:
-            self._transport.write(last_words)
+            self._write(self._transport, last_words)
         self._transport.close()
 
     def _peer(self) -> str:

@@ -7,6 +7,7 @@ import socket
 from typing import Protocol, cast
 
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.proxy.traffic import Traffic
 from gateway.wire.connection import UpstreamConnection
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.sasl import Login, LoginRefused
@@ -33,7 +34,8 @@ class Receiver(Protocol):
 class Upstream(asyncio.Protocol):
     """A connection to Spark, logged in once `connect` has returned it. `wire` knows its frames."""
 
-    def __init__(self, login: Login, limits: WireLimits) -> None:
+    def __init__(self, login: Login, limits: WireLimits, traffic: Traffic) -> None:
+        self._traffic = traffic
         self.wire = UpstreamConnection(login, limits)
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
@@ -49,7 +51,11 @@ class Upstream(asyncio.Protocol):
 
     def send(self, payload: bytes) -> None:
         if self._transport is not None:
-            self._transport.write(self.wire.send(payload))
+            self._write(self._transport, self.wire.send(payload))
+
+    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
+        self._traffic.to_spark += len(data)
+        transport.write(data)
 
     def pause(self) -> None:
         """Reads no more, so that Spark feels the client's slowness."""
@@ -77,11 +83,12 @@ class Upstream(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         set_socket_options(self._transport)
         if self.wire.framed:
-            self._transport.write(self.wire.login())
+            self._write(self._transport, self.wire.login())
         else:
             self.accepted.set_result(None)
 
     def data_received(self, data: bytes) -> None:
+        self._traffic.from_spark += len(data)
         if self._receiver is not None:
             self._receiver.upstream_data(data)
         elif not self.accepted.done():
@@ -102,7 +109,7 @@ class Upstream(asyncio.Protocol):
             self._receiver.upstream_gone()
 
 
-async def connect(host: str, port: int, login: Login, limits: WireLimits) -> Upstream:
+async def connect(host: str, port: int, login: Login, limits: WireLimits, traffic: Traffic | None = None) -> Upstream:
     """Connects and logs in, within `login_seconds`.
 
     Raises `UpstreamRefused` with Spark's text, or `UpstreamLost` where Spark cannot be reached or breaks off.
@@ -110,7 +117,7 @@ async def connect(host: str, port: int, login: Login, limits: WireLimits) -> Ups
     loop = asyncio.get_running_loop()
     usable = False
     try:
-        protocol = Upstream(login, limits)
+        protocol = Upstream(login, limits, traffic if traffic is not None else Traffic())
     except LoginRefused as error:
         raise UpstreamRefused(str(error)) from error
     try:

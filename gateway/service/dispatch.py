@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, field
 
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog import Catalog
-from gateway.mv.progress import Lines
+from gateway.mv.progress import Lines, Report
+from gateway.service.audit import OTHER, Audit, Statement
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.service.metadata import ListedOperation, listing_of
 from gateway.service.operation import (
@@ -19,6 +20,7 @@ from gateway.service.operation import (
     End,
     ForwardedOperation,
     Operation,
+    Result,
     new_handle,
     timed_out,
 )
@@ -53,6 +55,7 @@ class Service:
     show_storage: bool = False
     """Metadata calls list the storage database like any other."""
     sessions: Sessions = field(default_factory=Sessions)
+    audit: Audit = field(default_factory=Audit)
 
 
 class Dispatch:
@@ -61,21 +64,30 @@ class Dispatch:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._sessions = service.sessions
+        self._audit = service.audit
+        self._requests = service.audit.counts.requests
+        self._peer = "unknown"
         self._mine: list[Session] = []
         """Sessions that were opened on this connection."""
         self._login = Login("", "", NOSASL)
         self._users: set[str] = set()
         """Without SASL each session of a connection may be another user's."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._outstanding: Route | None = None
-        """Of the statement that was forwarded and not answered yet."""
+        self._outstanding: tuple[Route, Statement] | None = None
+        """The statement that was forwarded and not answered yet."""
 
     # --- decision.Dispatcher -----------------------------------------------------------------------
+
+    def came_from(self, address: str) -> None:
+        self._peer = address
 
     def login(self, login: Login) -> None:
         self._login = login
         if login.mechanism != NOSASL:
             self._users.add(login.user)
+
+    def login_ended(self, error: FreshgateError | None) -> None:
+        self._audit.login(self._login.user, self._peer, error)
 
     def upstream_login(self) -> Login:
         """The client's own name and password. Spark takes no empty password, so it gets the one drivers send then."""
@@ -83,6 +95,7 @@ class Dispatch:
 
     def request(self, payload: bytes) -> Decision:
         head = message.peek(payload)
+        self._requests[head.name if head.name in self._requests else OTHER] += 1
         if head.name == "OpenSession":
             return self._open_session(payload)
         handle = message.request_handle(payload)
@@ -121,13 +134,16 @@ class Dispatch:
                         side = await session.side()
                         await side.forward(request.close_session(session.upstream_handle))
             self._sessions.remove(session)
+            self._audit.closed(session, self._peer, lost=True)
             await session.drop_side()
         self._abandon_outstanding()
 
     def _abandon_outstanding(self) -> None:
-        route, self._outstanding = self._outstanding, None
-        if route is not None:
+        outstanding, self._outstanding = self._outstanding, None
+        if outstanding is not None:
+            route, statement = outstanding
             route.abandon()
+            statement.end(End.UNKNOWN)
 
     # --- sessions ----------------------------------------------------------------------------------
 
@@ -146,6 +162,9 @@ class Dispatch:
                 )
                 self._sessions.add(session)
                 self._mine.append(session)
+                self._audit.opened()
+            if self._login.mechanism == NOSASL:
+                self.login_ended(None if found else _login_refusal(answer))
             return answer
 
         return Forward(payload, on_reply)
@@ -190,6 +209,7 @@ class Dispatch:
         self._sessions.remove(session)
         if session in self._mine:
             self._mine.remove(session)
+        self._audit.closed(session, self._peer, lost=False)
 
     async def _after_loss(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
         """Spark went away since the last statement. Its temporary views and settings went with it: that must be told
@@ -221,67 +241,96 @@ class Dispatch:
 
     def _execute(self, session: Session, head: Head, payload: bytes) -> Decision:
         call = message.statement(payload)
+        statement = self._audit.begin(session, self._peer, call.statement)
         route = self._service.router.plain(session, call.statement)
         if route is not None:
-            return self._forward(session, call, payload, route)
-        return self._considered(session, head, call, payload)
+            return self._forward(session, call, payload, route, statement)
+        return self._considered(session, head, call, payload, statement)
 
-    async def _considered(self, session: Session, head: Head, call: ExecuteCall, payload: bytes) -> Forward | Answer:
+    async def _considered(
+        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, statement: Statement
+    ) -> Forward | Answer:
         """A statement that may be ours, or mention what a materialized view depends on."""
+        statement.enter()
         try:
             route = await self._service.router.consider(session, call.statement)
         except FreshgateError as error:
+            statement.refuse(error)
             return Answer(self._error(head, error))
+        except BaseException as error:  # cancelled too
+            statement.broke(error)
+            raise
+        if isinstance(route, Own):
+            statement.taken_for_command()
+            return await self._own_operation(session, head, call, payload, route, statement)
+        statement.understood((route.then if isinstance(route, Waiting) else route).mentions)
         if isinstance(route, Route):
-            return self._forward(session, call, payload, route)
-        if isinstance(route, Waiting) and not call.run_async:
-            return await self._after_refresh(session, head, call, payload, route)
-        return await self._own_operation(session, head, call, payload, route)
+            return self._forward(session, call, payload, route, statement)
+        if not call.run_async:
+            return await self._after_refresh(session, head, call, payload, route, statement)
+        return await self._own_operation(session, head, call, payload, route, statement)
 
-    def _forward(self, session: Session, call: ExecuteCall, payload: bytes, route: Route) -> Forward:
-        self._outstanding = route
+    def _forward(
+        self, session: Session, call: ExecuteCall, payload: bytes, route: Route, statement: Statement
+    ) -> Forward:
+        self._outstanding = route, statement
         if route.text is not None:
             payload = message.with_statement(payload, route.text)
-        return Forward(self._at_spark(session, payload), lambda answer: self._started(session, call, route, answer))
+        return Forward(
+            self._at_spark(session, payload), lambda answer: self._started(session, call, route, statement, answer)
+        )
 
-    def _started(self, session: Session, call: ExecuteCall, route: Route, answer: bytes) -> bytes:
+    def _started(self, session: Session, call: ExecuteCall, route: Route, statement: Statement, answer: bytes) -> bytes:
         """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
         self._outstanding = None
         handle = message.execute_handle(answer)
         if handle is None:
             route.abandon(_refusal(call.statement, answer))
+            statement.rejected(message.reply_status(answer))
             return answer
-        operation = _watched(handle, route, call.statement)
+        operation = _watched(handle, route, call.statement, statement)
         self._sessions.add_operation(session, handle, operation)
         if not call.run_async:
             operation.end(End.SUCCEEDED)
         return answer
 
     async def _after_refresh(
-        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Waiting
+        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Waiting, statement: Statement
     ) -> Forward | Answer:
         """A synchronous client waits for its reply; there is nothing to send it before."""
         try:
             async with asyncio.timeout(call.query_timeout_seconds or None):
-                await route.wait(Lines(log.debug))
+                await route.wait(statement.listening(Lines(log.debug)))
         except (FreshgateError, TimeoutError) as error:
             route.then.abandon(End.FAILED)
-            late = timed_out(call.query_timeout_seconds)
-            return Answer(self._error(head, error if isinstance(error, FreshgateError) else late))
-        except asyncio.CancelledError:
+            told = error if isinstance(error, FreshgateError) else timed_out(call.query_timeout_seconds)
+            statement.broke(told)
+            return Answer(self._error(head, told))
+        except BaseException as error:  # cancelled too
             route.then.abandon(End.FAILED)
+            statement.broke(error)
             raise
-        return self._forward(session, call, payload, route.then)
+        return self._forward(session, call, payload, route.then, statement)
 
     async def _own_operation(
-        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Own | Waiting
+        self,
+        session: Session,
+        head: Head,
+        call: ExecuteCall,
+        payload: bytes,
+        route: Own | Waiting,
+        statement: Statement,
     ) -> Answer:
         operation = Operation(new_handle(), session.protocol)
         self._sessions.add_operation(session, operation.handle, operation)
+        statement.known_as(operation.handle)
+        statement.enter()
+        report = statement.listening(operation.report)
         if isinstance(route, Own):
-            operation.start(route.work(operation.report), call.query_timeout_seconds)
+            work: Awaitable[Result | ForwardedOperation] = route.work(report)
         else:
-            operation.start(self._continue(session, payload, route, operation), call.query_timeout_seconds)
+            work = self._continue(session, payload, route, report, statement)
+        operation.start(work, call.query_timeout_seconds, statement.settled)
         if not call.run_async:
             await operation.settle()
             if operation.error is not None:
@@ -290,11 +339,11 @@ class Dispatch:
         return Answer(reply.execute_ok(head.seqid, operation.handle))
 
     async def _continue(
-        self, session: Session, payload: bytes, route: Waiting, operation: Operation
+        self, session: Session, payload: bytes, route: Waiting, report: Report, statement: Statement
     ) -> ForwardedOperation:
         """Waits for the refresh, then starts the client's own request over the session's side connection."""
         try:
-            await route.wait(operation.report)
+            await route.wait(report)
             side = await session.side()
         except BaseException:  # cancelled too: what was noted of the statement ends with it
             route.then.abandon(End.FAILED)
@@ -315,7 +364,7 @@ class Dispatch:
             route.then.abandon(End.FAILED)
             status = message.reply_status(answer)
             raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return _watched(handle, route.then, message.statement(payload).statement)
+        return _watched(handle, route.then, message.statement(payload).statement, statement)
 
     async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
         """The client has gone while its statement was being started at Spark: it is ended there as well."""
@@ -361,6 +410,8 @@ class Dispatch:
             return Forward(payload, lambda answer: _status_seen(operation, answer))
         if head.name == "CloseOperation":
             return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))
+        if head.name == "CancelOperation" and operation.statement is not None:
+            operation.statement.cancel()
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
         if head.name == "FetchResults" and operation.on_end:
@@ -469,6 +520,8 @@ def _status_seen(operation: ForwardedOperation, answer: bytes) -> bytes:
     state = message.operation_state(answer)
     if state in TERMINAL_STATES:
         operation.final_status = answer
+        if operation.statement is not None:
+            operation.statement.seen(state, answer)
         operation.end(_end(operation, state, answer))
     return answer
 
@@ -481,11 +534,12 @@ def _fetched(operation: ForwardedOperation, payload: bytes, answer: bytes) -> by
     return answer
 
 
-def _watched(handle: Handle, route: Route, statement: str) -> ForwardedOperation:
-    operation = ForwardedOperation(handle)
+def _watched(handle: Handle, route: Route, text: str, statement: Statement) -> ForwardedOperation:
+    operation = ForwardedOperation(handle, statement=statement)
+    statement.started(handle)
     if route.ends:
         operation.on_end.append(route.on_end)
-        operation.runs_others = _runs_others(statement)
+        operation.runs_others = _runs_others(text)
     if route.closes:
         operation.on_close.append(route.on_close)
     return operation
@@ -510,6 +564,12 @@ def _refusal(statement: str, answer: bytes) -> End:
 def _runs_others(statement: str) -> bool:
     """A script, or EXECUTE IMMEDIATE: a parse error may come after a part of it was done."""
     return not {"begin", "execute"}.isdisjoint(glance(statement).words)
+
+
+def _login_refusal(answer: bytes) -> FreshgateError:
+    """Why Spark has opened no session."""
+    status = message.reply_status(answer)
+    return FreshgateError(status.message or "Spark opened no session.", status.sqlstate)
 
 
 async def _decided(decision: Decision) -> Forward | Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Container
 
 from gateway.errors import UpstreamLost
@@ -37,6 +38,7 @@ class Session:
         self.upstream_handle = handle
         self.protocol = protocol
         self.user = user
+        self.began = time.monotonic()
         self.temporary: dict[str, frozenset[TableName]] = {}
         """The session's temporary views: what each reads, by name, for what a name stands for may change."""
         self.transaction = Transaction.of(call.configuration)
@@ -116,6 +118,11 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def operations(self) -> int:
+        """How many are open, in all sessions."""
+        return len(self._owners)
 
     def add(self, session: Session) -> None:
         self._sessions[session.handle.guid] = session

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
+from gateway.errors import FreshgateError
 from gateway.proxy.listener import Listener, ListenerSettings
 from gateway.proxy.upstream import Upstream, connect
 from gateway.service.decision import Answer, Decision, Forward, Login
@@ -148,6 +149,14 @@ class Service:
     user: str = ""
     client_lost_gate: asyncio.Event | None = None
     reply_to_loss: bool = True
+    address: str = ""
+    login_error: FreshgateError | None = None
+
+    def came_from(self, address: str) -> None:
+        self.address = address
+
+    def login_ended(self, error: FreshgateError | None) -> None:
+        self.login_error = error
 
     def login(self, login: Login) -> None:
         self.calls.append("login")
