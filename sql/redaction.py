@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 
 REPLACEMENT = "***"
+WORK_MAX = 20
+"""How often each character may be read on the average; of a text that nests deeper nothing more is kept."""
 
 _SECRET = (
     r"secret|passw|pwd|passphrase|token|credential|signature|access[._-]?key|account[._-]?key|private[._-]?key|"
@@ -114,12 +116,16 @@ def _redact_values(text: str) -> str:
 def _values(text: str) -> list[tuple[int, int]]:
     """Where values begin and end that a name before them makes secret, in order of their beginnings."""
     found = []
-    at = 0
-    while match := _KEY.search(text, at):
-        at = match.end()
-        if place := _value_after_key(text, at):
-            found.append(place)
-            at = max(at, place[1])
+    work = WORK_MAX * len(text)
+    for match in _KEY.finditer(text):
+        # Inside a value that was found too: a literal that is cut seems to go on to the next one's beginning.
+        for start, end in _values_after_key(text, match):
+            found.append((start, end))
+            work -= end - start
+        if work < 0:
+            found.append((match.end(), len(text)))
+        if found and found[-1][1] == len(text):
+            break
     for match in _IDENTIFIED.finditer(text):
         found.append((match.end(), _value_end(text, match.end()) or match.end()))
     inside = 0
@@ -130,22 +136,40 @@ def _values(text: str) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def _value_after_key(text: str, at: int) -> tuple[int, int] | None:
-    """The value that belongs to a name which ends at `at`; None where none does."""
+def _values_after_key(text: str, key: re.Match[str]) -> list[tuple[int, int]]:
+    """What may be the values that belong to a name."""
+    at = key.end()
     rest = _REST_OF_KEY.match(text, at)
-    # 'password of mine' 'x': the name goes on to the end of its literal. A value's own quote has a blank or = before.
     closing = _CLOSING.match(text, rest.end()) if rest is not None else None
-    if closing is not None and rest is not None and (rest.end() == at or _is_end_of_name(text, closing.end())):
-        behind = _skip_blank(text, closing.end())
-        if text[behind : behind + 1] == "," and _OPENING.match(text, _skip_blank(text, behind + 1)):
-            start = _skip_blank(text, behind + 1)
-            return start, _literal_end(text, start) or start
+    if rest is None or closing is None:
+        return _value_behind(text, at)
+    if rest.end() == at and _begins_with_quote(text, key.start(), closing[0][-1]):
+        return _value_behind(text, closing.end(), listed=True)
+    # Either the quote begins the value, or it ends the name: 'password of mine' 'x'.
+    values = _value_behind(text, at)
+    if _is_end_of_name(text, closing.end()):
+        values += _value_behind(text, closing.end(), listed=True)
+    return values
+
+
+def _value_behind(text: str, at: int, *, listed: bool = False) -> list[tuple[int, int]]:
+    """The value of a name that ends at `at`, or nothing. `listed`: also behind a comma, as in map('token', 'x')."""
+    behind = _skip_blank(text, at)
+    if listed and text.startswith(",", behind):
+        start = _skip_blank(text, behind + 1)
+        end = _literal_end(text, start)
     else:
-        behind = _skip_blank(text, at)
-    assigned = _ASSIGNED.match(text, behind)
-    start = _skip_blank(text, assigned.end() if assigned else behind)
-    end = _value_end(text, start, raw=assigned is not None)
-    return None if end is None else (start, end)
+        assigned = _ASSIGNED.match(text, behind)
+        start = _skip_blank(text, assigned.end()) if assigned else behind
+        end = _value_end(text, start, raw=assigned is not None)
+    return [] if end is None else [(start, end)]
+
+
+def _begins_with_quote(text: str, at: int, quote: str) -> bool:
+    """Whether the name around `at` has that quote right before it."""
+    while at and (text[at - 1].isalnum() or text[at - 1] in "_.:$-"):
+        at -= 1
+    return text[at - 1 : at] == quote
 
 
 def _is_end_of_name(text: str, at: int) -> bool:

@@ -137,7 +137,7 @@ class _Client(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._end_with(text(HTTPStatus.BAD_REQUEST, "There is nothing to upgrade to."))
+            self._last = True  # The request was answered as if it did not ask for another protocol.
         except httptools.HttpParserError as error:
             if not self._last:
                 self._end_with(text(HTTPStatus.BAD_REQUEST, f"This is no HTTP request: {error}."))
@@ -177,7 +177,7 @@ class _Client(asyncio.Protocol):
         self._bytes = 0
         if self._last:
             return
-        keep_alive = self._parser.should_keep_alive()
+        keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         try:
             path = (httptools.parse_url(self._url).path or b"").decode("ascii", "replace")
         except httptools.HttpParserError:
@@ -202,9 +202,12 @@ class _Client(asyncio.Protocol):
     def _put(self, item: _Request | Response) -> None:
         self._waiting.append(item)
         if self._work is None:
-            self._limit(None)
-            self._work = self._loop.create_task(self._answer_all())
-            self._work.add_done_callback(self._answered)
+            self._begin()
+
+    def _begin(self) -> None:
+        self._limit(None)
+        self._work = self._loop.create_task(self._answer_all())
+        self._work.add_done_callback(self._answered)
 
     async def _answer_all(self) -> None:
         assert self._transport is not None
@@ -228,7 +231,9 @@ class _Client(asyncio.Protocol):
             self.abort()
         elif self._transport is None or self._transport.is_closing():
             self._limit(REQUEST_SECONDS)  # What was written must be read in time.
-        elif self._last and not self._waiting:
+        elif self._waiting:
+            self._begin()  # It came when the work had just ended.
+        elif self._last:
             self._transport.close()
         else:
             self._limit(IDLE_SECONDS if not self._bytes else REQUEST_SECONDS)
