@@ -68,10 +68,13 @@ class Metrics:
         self._one = asyncio.Lock()
 
     async def text(self) -> bytes:
-        """All metrics, as Prometheus reads them. The event loop is held for some milliseconds at a time, however many
-        views there are."""
+        """All metrics, as Prometheus reads them. The event loop is held for about a millisecond at a time, however
+        many views there are."""
         async with self._one:
-            pieces = [generate_latest(self._registry)]
+            pieces = []
+            for family in list(self._registry.collect()):
+                pieces.append(generate_latest(_Family(family)))
+                await asyncio.sleep(0)
             for name, about, values in (
                 (
                     "freshgate_view_staleness_seconds",

@@ -113,10 +113,11 @@ class Statement:
         "_cancelled",
         "_error",
         "_mentions",
+        "_number",
         "_operation",
-        "_origin",
         "_peer",
         "_refreshed",
+        "_session",
         "_spark_operation",
         "_sqlstate",
         "_taken_for",
@@ -124,10 +125,11 @@ class Statement:
         "ended",
     )
 
-    def __init__(self, audit: Audit, origin: Origin, peer: str, text: str) -> None:
+    def __init__(self, audit: Audit, number: int, session: Session, peer: str, text: str) -> None:
         self.ended = False
         self._audit = audit
-        self._origin = origin
+        self._number = number
+        self._session = session
         self._peer = peer
         self._text = text
         self._at = time.time()
@@ -136,14 +138,19 @@ class Statement:
         self._mentions = NOTHING
         self._refreshed: dict[TableName, None] = {}
         self._cancelled = False
-        self._operation = self._spark_operation = ""
+        self._operation: Handle | None = None
+        self._spark_operation: Handle | None = None
         self._sqlstate = self._error = ""
 
     # --- on its way --------------------------------------------------------------------------------
 
     def enter(self) -> None:
         """What this task logs from here on, and the tasks that it starts, says whose work it is."""
-        ORIGIN.set(self._origin)
+        ORIGIN.set(self._origin())
+
+    def _origin(self) -> Origin:
+        operation = public_id(self._operation) if self._operation is not None else ""
+        return Origin(self._session.user, public_id(self._session.handle), self._number, operation)
 
     def understood(self, mentions: Mentions) -> None:
         self._mentions = mentions
@@ -153,15 +160,14 @@ class Statement:
 
     def known_as(self, handle: Handle) -> None:
         """The operation that its client sees."""
-        self._operation = public_id(handle)
-        self._origin = Origin(self._origin.user, self._origin.session, self._origin.statement, self._operation)
+        self._operation = handle
 
     def started(self, handle: Handle) -> None:
         """Spark's operation: the client's own, unless that is known already."""
-        if self._operation:
-            self._spark_operation = public_id(handle)
+        if self._operation is None:
+            self._operation = handle
         else:
-            self.known_as(handle)
+            self._spark_operation = handle
 
     def listening(self, report: Report) -> Report:
         """The report, noticing which views are refreshed."""
@@ -243,14 +249,14 @@ class Statement:
 
     def line(self, outcome: Outcome, seconds: float, characters: int) -> Line:
         """`characters`: of the text that are kept."""
-        mentions = self._mentions
+        mentions, origin, spark = self._mentions, self._origin(), self._spark_operation
         line: Line = {
             "time": _time(self._at),
             "event": "statement",
-            **_whose(self._origin, self._peer),
-            "statement": self._origin.statement,
-            "operation": self._operation,
-            "spark_operation": self._spark_operation,
+            **_whose(origin, self._peer),
+            "statement": origin.statement,
+            "operation": origin.operation,
+            "spark_operation": public_id(spark) if spark is not None else "",
             "taken_for": self.taken_for,
             "views": _names(mentions.views),
             "reads": _names(mentions.reads - mentions.views),
@@ -276,7 +282,7 @@ class Audit:
         self._numbers = count(1)
 
     def begin(self, session: Session, peer: str, text: str) -> Statement:
-        return Statement(self, Origin(session.user, public_id(session.handle), next(self._numbers)), peer, text)
+        return Statement(self, next(self._numbers), session, peer, text)
 
     def finished(self, statement: Statement, outcome: Outcome, seconds: float) -> None:
         counts, kind = self.counts, (statement.taken_for, outcome)
