@@ -335,7 +335,7 @@ class Tasks:
             return
         run = queue.running = queue.waiting.popleft()
         run.sequence = next(self._sequence)
-        run.work = asyncio.create_task(self._work(run), name=f"refresh {run.entry.view.name}")
+        run.work = asyncio.create_task(self._work(run), name=f"refresh {run.entry.view.name}", context=run.context)
         # Not in the coroutine: one that is cancelled before its first step never runs any of it.
         run.work.add_done_callback(lambda _: self._ended(queue, run))
 
