@@ -269,7 +269,7 @@ class Statement:
             "characters": len(self._text),
             "text": self._text[:characters],
         }
-        return {key: value for key, value in line.items() if value not in ("", [])}
+        return _filled(line)
 
 
 class Audit:
@@ -301,9 +301,10 @@ class Audit:
             return
         line: Line = {"time": _time(time.time()), "event": "login", **_whose(Origin(user), peer)}
         if error is None:
-            self._write(line | {"outcome": "accepted"})
+            line |= {"outcome": "accepted"}
         else:
-            self._write(line | {"outcome": "refused", "sqlstate": error.sqlstate, "error": _first_line(str(error))})
+            line |= {"outcome": "refused", "sqlstate": error.sqlstate, "error": _first_line(str(error))}
+        self._write(_filled(line))
 
     def opened(self) -> None:
         """A session."""
@@ -317,7 +318,7 @@ class Audit:
         outcome = "lost" if lost else "closed"
         seconds = time.monotonic() - session.began
         line: Line = {"time": _time(time.time()), "event": "session_end", **_whose(origin, peer), "outcome": outcome}
-        self._write(line | {"milliseconds": round(seconds * 1000)})
+        self._write(_filled(line | {"milliseconds": round(seconds * 1000)}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -344,8 +345,16 @@ def _names(tables: Iterable[TableName]) -> list[str]:
     return names if len(names) <= NAMES_MAX else [*names[:NAMES_MAX], f"and {len(names) - NAMES_MAX} more"]
 
 
+def _filled(line: Line) -> Line:
+    return {key: value for key, value in line.items() if value not in ("", [])}
+
+
 def _first_line(error: str) -> str:
-    return error.strip().partition("\n")[0][:ERROR_CHARACTERS_MAX]
+    """Of Spark's errors the first line may only announce the next one."""
+    first, _, rest = error.strip().partition("\n")
+    if first.rstrip().endswith(":"):
+        first = f"{first.rstrip()} {rest.strip().partition(chr(10))[0]}"
+    return first.strip()[:ERROR_CHARACTERS_MAX]
 
 
 def _time(seconds: float) -> str:
