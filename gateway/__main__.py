@@ -160,10 +160,13 @@ async def serve(settings: Settings) -> None:
             if not await _unless(stopped, engine.start()):
                 return
             if await _unless(stopped, server.start()):
-                address = Address(settings.listen.host, server.port)
-                print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)
+                for address in server.addresses:
+                    print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)
                 await stopped
-                log.info("Stopping.")
+                log.info("Stopping when the running statements have ended; a second signal stops at once.")
+                stopping.clear()
+                stopped = asyncio.create_task(stopping.wait())
+                await _unless(stopped, server.drain())
         finally:
             await server.stop()
     finally:
@@ -190,9 +193,11 @@ async def _unless(stopped: asyncio.Task[bool], work: Coroutine[Any, Any, Any]) -
 
 
 def _listen_problem(settings: Settings, error: OSError) -> str:
-    place = Address(settings.listen.host, settings.listen.port)
+    listen = settings.listen
+    ports = " or ".join(str(port) for port in (listen.port, listen.http_port) if port > 0)
+    place = Address(listen.host, listen.port)
     if error.errno == errno.EADDRINUSE:
-        return f"Port {settings.listen.port} is in use. Stop what listens at {place}, or choose another with --port."
+        return f"Port {ports} is in use. Stop what listens at {listen.host} there, or choose another with --port."
     if error.errno == errno.EACCES:
         return f"Not allowed to listen at {place}. Ports below 1024 need rights; choose another with --port."
     return f"Cannot listen at {place}: {error}. Check --host and --port."

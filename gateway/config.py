@@ -21,6 +21,10 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 TRANSPORTS = ("sasl", "nosasl")
+UPSTREAM_TRANSPORTS = (*TRANSPORTS, "http")
+PORTS = ("binary", "http")
+OFF = -1
+"""As a port: not listened on."""
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 LOG_FORMATS = ("text", "json")
 
@@ -82,6 +86,10 @@ def _filled(value: Any) -> str | None:
     return None if value else "must not be empty"
 
 
+def _path(value: Any) -> str | None:
+    return None if value.startswith("/") and not value.endswith("/") else "must begin with / and not end with it"
+
+
 def _storage_database(value: Any) -> str | None:
     # The metastore folds names: one with capitals would be taken for another database after a restart.
     plain = value.isidentifier() and value.isascii() and value == value.lower() and value != "default"
@@ -127,7 +135,24 @@ class Listen:
         "0.0.0.0 serves every interface.",
         _filled,
     )
-    port: int = _setting(10000, "TCP port; 10000 is HiveServer2's own. 0 picks a free one.", _between(0, 65535))
+    port: int = _setting(
+        10000,
+        "TCP port of the binary transport; 10000 is HiveServer2's own. 0 picks a free one, -1 is none.",
+        _between(OFF, 65535),
+    )
+    http_port: int = _setting(
+        OFF,
+        "TCP port of the HTTP transport (transportMode=http), which passes through web proxies; 10001 is HiveServer2's "
+        "own. 0 picks a free one, -1 is none.",
+        _between(OFF, 65535),
+    )
+    http_path: str = _setting("/cliservice", "Path of that transport (httpPath in JDBC URLs).", _path)
+    http_cookie_seconds: float = _setting(
+        3600.0,
+        "How long a cookie stands for user and password over HTTP, so that they are sent and checked once. A user who "
+        "is removed is served so much longer at most. 0: no cookies.",
+        _at_least(0),
+    )
     transports: tuple[str, ...] = _setting(
         TRANSPORTS,
         "How clients may talk: sasl (Hive JDBC's and PyHive's default, with user and password), nosasl "
@@ -145,7 +170,13 @@ class Upstream:
         "HOST:PORT of an existing Spark Thrift Server. Empty: the embedded engine is started.",
         _address_or_empty,
     )
-    transport: str = _setting("sasl", "What that server speaks: sasl or nosasl.", _one_of(*TRANSPORTS))
+    transport: str = _setting("sasl", "What that server speaks: sasl, nosasl or http.", _one_of(*UPSTREAM_TRANSPORTS))
+    http_path: str = _setting("/cliservice", "Path of a server that speaks http.", _path)
+    tls: bool = _setting(False, "Whether that server speaks TLS (hive.server2.use.SSL).")
+    tls_ca: str = _setting(
+        "",
+        "PEM file of the authorities that its certificate may be of. Empty: those that this machine trusts.",
+    )
     user: str = _setting(
         "freshgate",
         "User of the gateway's own sessions. They refresh and drop what views store, so this user must be allowed to "
@@ -158,6 +189,24 @@ class Upstream:
         "URL of that server's Spark UI, for example http://spark.example:4040: who waits for a refresh is told there "
         "how many of its stages and tasks are done. Empty: only partitions are told. The embedded engine needs none.",
         _url_or_empty,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS towards clients. Files that are replaced are taken over within seconds, for new connections."""
+
+    certificate: str = _setting(
+        "", "PEM file of the certificate and those between it and its authority. Empty: no TLS."
+    )
+    key: str = _setting("", "PEM file of its key, without a password. Empty: it stands in the certificate's file.")
+    client_ca: str = _setting(
+        "", "PEM file of authorities; clients must show a certificate of one of them. Empty: they need none."
+    )
+    ports: tuple[str, ...] = _setting(
+        PORTS,
+        "Which ports speak TLS: binary, http. Without http it can be left to a web proxy on this machine.",
+        _some_of(*PORTS),
     )
 
 
@@ -331,6 +380,40 @@ class Limits:
         "Time a new connection has to log in, so that silent ones do not use up the connections.",
         _at_least(0.1),
     )
+    sessions_per_user: int = _setting(
+        1000,
+        "Open sessions of one user, so that a pool that leaks cannot take all of Spark's memory. 0: any number.",
+        _at_least(0),
+    )
+    statement_bytes: int = _setting(
+        8388608,
+        "Longest statement: 8 MiB. Spark's parser takes some hundred times as much memory.",
+        _at_least(1024),
+    )
+    stall_seconds: float = _setting(
+        120.0,
+        "Time in which a client must take some of the rows that wait for it, and complete a request that it has begun; "
+        "one that is gone without a word holds its place no longer.",
+        _at_least(1),
+    )
+    idle_seconds: float = _setting(
+        604800.0,
+        "Time without a request after which a client's connection is closed, and with it the sessions that it opened: "
+        "a week, as in Spark. 0: never.",
+        _at_least(0),
+    )
+    http_session_seconds: float = _setting(
+        14400.0,
+        "Time without a request after which a session that was opened over HTTP is closed: there nothing else tells "
+        "that a client is gone. 0: never.",
+        _at_least(0),
+    )
+    drain_seconds: float = _setting(
+        30.0,
+        "Time that running statements have to end when the gateway is stopped, while it takes no new ones. A second "
+        "signal ends it at once.",
+        _at_least(0),
+    )
     buffer_bytes: int = _setting(
         1048576,
         "Bytes held for a peer that reads slowly, before the other side is paused. Results of any size pass through.",
@@ -386,6 +469,7 @@ class Settings:
         _filled,
     )
     listen: Listen = field(default_factory=Listen)
+    tls: Tls = field(default_factory=Tls)
     upstream: Upstream = field(default_factory=Upstream)
     engine: Engine = field(default_factory=Engine)
     storage: Storage = field(default_factory=Storage)

@@ -68,3 +68,15 @@ class UpstreamLost(FreshgateError):
 
 class StatementFailed(FreshgateError):
     """Spark refused or failed a statement. Carries Spark's own message and SQLSTATE."""
+
+
+class LimitReached(FreshgateError):
+    """A bound of the gateway's; names the setting."""
+
+    sqlstate = "54000"
+
+
+class Stopping(FreshgateError):
+    """The gateway is about to stop."""
+
+    sqlstate = "57P01"

@@ -13,7 +13,8 @@ from functools import partial
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
-from gateway.config import Address, Settings
+from gateway.config import OFF, Address, Settings
+from gateway.config import Upstream as UpstreamSettings
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
@@ -44,19 +45,24 @@ from gateway.mv.tasks import Limits as TaskLimits
 from gateway.mv.tasks import Tasks
 from gateway.mv.versions import Limits, Versions
 from gateway.proxy import upstream
-from gateway.proxy.listener import Listener, ListenerSettings
+from gateway.proxy.listener import Listener, Port
+from gateway.proxy.tls import Certificate, client_context
 from gateway.proxy.traffic import Traffic
 from gateway.service.audit import Audit
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.route import Router
+from gateway.service.session import Sessions
 from gateway.service.staleness import StaleReads
 from gateway.service.version_reads import VersionReads
 from gateway.spark.client import Connection, SessionPool
 from gateway.spark.metastore import SparkMetastore
-from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
+from gateway.wire.cookies import Cookies
+from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits
+from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.sasl import Login
 
 log = logging.getLogger(__name__)
@@ -72,7 +78,7 @@ RETRY_SECONDS = 1.0
 TAKING_OVER_SECONDS = 1.0
 STOP_SECONDS = 15.0
 """For what stopped refreshes wrote to be dropped."""
-MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL}
+MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL, "http": HTTP}
 
 
 class Engine(StageProgress, Protocol):
@@ -83,18 +89,26 @@ class Engine(StageProgress, Protocol):
         ...
 
 
-class SideConnections:
-    """Opens the sessions' second connections; implements `service.upstream.Upstream`."""
+class Spark:
+    """How Spark is reached; implements `spark.client.EndpointSource`, and `service.upstream.Upstream` by the sessions'
+    second connections."""
 
-    def __init__(self, engine: Engine, transport: str, traffic: Traffic) -> None:
+    def __init__(self, engine: Engine, settings: UpstreamSettings, traffic: Traffic) -> None:
         self._engine = engine
-        self._transport = transport
         self._traffic = traffic
+        # The embedded engine speaks what the gateway makes it speak.
+        transport = settings.transport if settings.address else "sasl"
+        self.mechanism = MECHANISMS[transport]
+        self._path = settings.http_path
+        self._tls = client_context(settings.tls_ca) if settings.tls and settings.address else None
+
+    async def endpoint(self) -> Endpoint:
+        address = await self._engine.address()
+        return Endpoint(address.host, address.port, self.mechanism, self._path, self._tls)
 
     async def connect(self, login: Login) -> Connection:
         with _counted(self._traffic):
-            address = await self._engine.address()
-            return await Connection.open(address, login.user, login.password, self._transport)
+            return await Connection.open(await self.endpoint(), login.user, login.password)
 
 
 @contextlib.contextmanager
@@ -115,7 +129,8 @@ class Server:
 
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
-        self._engine = engine
+        self._traffic = Traffic()
+        self._spark = Spark(engine, settings.upstream, self._traffic)
         self._refreshes = self._pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL})
         self._short = self._pool(METASTORE_SESSIONS, {})
         self._looks = self._pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
@@ -162,17 +177,18 @@ class Server:
         )
         self._janitor.compact = self._executor.compact
         self._join_jobs(metastore)
-        transport = settings.upstream.transport
-        self._traffic = Traffic()
         self._audit_file = _audit_file(settings.log.audit)
         service = Service(
             self._catalog,
             self._router(metastore),
-            SideConnections(engine, transport, self._traffic),
-            mechanism=MECHANISMS[transport],
+            self._spark,
+            mechanism=self._spark.mechanism,
+            statement_bytes_max=settings.limits.statement_bytes,
             show_storage=settings.storage.listed,
+            sessions=Sessions(settings.limits.sessions_per_user, settings.limits.http_session_seconds),
             audit=Audit(self._audit_file.write if self._audit_file else None, settings.log.audit_characters),
         )
+        self._sessions = service.sessions
         self._listener = self._listen(partial(Dispatch, service))
         self._probes = self._pool(1, {})
         self._readiness = Readiness(self._ask_spark, settings.metrics.check_interval)
@@ -294,40 +310,56 @@ class Server:
         )
 
     def _pool(self, size: int, configuration: Mapping[str, str]) -> SessionPool:
-        upstream_settings = self._settings.upstream
-        return SessionPool(
-            self._engine,
-            upstream_settings.user,
-            size,
-            configuration,
-            password=upstream_settings.password,
-            transport=upstream_settings.transport,
-        )
+        service_account = self._settings.upstream
+        return SessionPool(self._spark, service_account.user, size, configuration, password=service_account.password)
 
     def _listen(self, open_client: partial[Dispatch]) -> Listener:
-        listen, limits = self._settings.listen, self._settings.limits
+        """The ports; raises FreshgateError for a certificate that cannot be used."""
+        listen, limits, tls = self._settings.listen, self._settings.limits, self._settings.tls
         wire_limits = WireLimits(
             request_bytes_max=limits.request_bytes,
             login_seconds=limits.login_seconds,
             connections_max=limits.connections,
             buffer_bytes_max=limits.buffer_bytes,
+            stall_seconds=limits.stall_seconds,
+            idle_seconds=limits.idle_seconds,
         )
-        transports = frozenset(MECHANISMS[transport] for transport in listen.transports)
-        settings = ListenerSettings(listen.host, listen.port, transports, wire_limits)
+        mechanisms = frozenset(MECHANISMS[transport] for transport in listen.transports)
+        certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if tls.certificate else None
+        ports = []
+        if listen.port != OFF:
+            own = certificate if "binary" in tls.ports else None
+            ports.append(Port(listen.host, listen.port, partial(ClientConnection, mechanisms, wire_limits), own))
+        if listen.http_port != OFF:
+            own = certificate if "http" in tls.ports else None
+            cookies = Cookies(listen.http_cookie_seconds)
+            secure = own is not None
+            wire = partial(HttpClientConnection, wire_limits, cookies, listen.http_path, secure=secure)
+            ports.append(Port(listen.host, listen.http_port, wire, own))
 
         async def connect(login: Login) -> upstream.Upstream:
             with _counted(self._traffic):
-                address = await self._engine.address()
-                return await upstream.connect(address.host, address.port, login, wire_limits, self._traffic)
+                return await upstream.connect(await self._spark.endpoint(), login, wire_limits, self._traffic)
 
-        return Listener(settings, open_client, connect, self._traffic)
+        return Listener(ports, wire_limits, open_client, connect, self._traffic)
 
     @property
-    def port(self) -> int:
-        return self._listener.port
+    def addresses(self) -> list[str]:
+        """What clients connect to, as JDBC has it behind `jdbc:hive2://`, once the ports are taken."""
+        listen, tls = self._settings.listen, self._settings.tls
+        bound = iter(self._listener.ports)
+        found = []
+        if listen.port != OFF:
+            tail = "/;ssl=true" if tls.certificate and "binary" in tls.ports else ""
+            found.append(f"{Address(listen.host, next(bound))}{tail}")
+        if listen.http_port != OFF:
+            tail = ";ssl=true" if tls.certificate and "http" in tls.ports else ""
+            path = listen.http_path.removeprefix("/")
+            found.append(f"{Address(listen.host, next(bound))}/;transportMode=http;httpPath={path}{tail}")
+        return found
 
     def bind(self) -> None:
-        """Takes the port, before Spark is started for half a minute. Raises OSError for a taken one."""
+        """Takes the ports, before Spark is started for half a minute. Raises OSError for a taken one."""
         self._listener.bind()
 
     async def watch(self) -> None:
@@ -411,10 +443,17 @@ class Server:
             return True
         return any(str(size) != "0" for size in sizes)
 
+    async def drain(self) -> None:
+        """Takes no more clients, and no more statements of those it has; running ones may end."""
+        self._readiness.draining = True
+        self._sessions.stopping = True
+        await self._listener.drain(self._settings.limits.drain_seconds, self._sessions.is_busy)
+
     async def stop(self) -> None:
         """Closes clients, stops refreshes, frees what they had at Spark."""
         self._readiness.draining = True
         await self._listener.close()
+        await self._sessions.close()
         if self._survey is not None:
             self._survey.cancel()
         await self._scheduler.stop()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import subprocess
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import impala.dbapi
 import jpype
 import pyspark
 from pyhive import hive
@@ -24,6 +27,23 @@ def pyhive(host: str, port: int, user: str = "tester", **options: Any) -> Iterat
     connection = hive.connect(host=host, port=port, username=user, **options)
     with contextlib.closing(connection), contextlib.closing(connection.cursor()) as cursor:
         yield cursor
+
+
+@contextlib.contextmanager
+def impyla(port: int, user: str = "ada", **options: Any) -> Iterator[Any]:
+    """An impyla cursor. Options are those of its `connect`, for example `use_ssl=True`."""
+    connection = impala.dbapi.connect("127.0.0.1", port, auth_mechanism="PLAIN", user=user, password="x", **options)
+    cursor = connection.cursor()
+    try:
+        yield cursor
+        cursor.close()
+    finally:
+        connection.close()
+        # It leaves sockets to the garbage collector, over TLS and HTTP.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            del connection, cursor
+            gc.collect()
 
 
 @contextlib.contextmanager

@@ -167,12 +167,19 @@ class Gateway:
         if not line.startswith(READY):
             code = self.program.stop()
             raise AssertionError(f"the gateway did not start ({code}): {log.read_text(encoding='utf-8')}")
-        self.host, _, port = line.removeprefix(READY).strip().rpartition(":")
+        self.address = line.removeprefix(READY).strip()
+        """Behind `jdbc:hive2://`, with what drivers must be told."""
+        self.host, _, port = self.address.partition("/")[0].rpartition(":")
         self.port = int(port)
+        self.http_address = self.program.line().removeprefix(READY).strip() if "listen.http_port" in settings else ""
 
     @property
     def pid(self) -> int:
         return self.program.process.pid
+
+    @property
+    def http_port(self) -> int:
+        return int(self.http_address.partition("/")[0].rpartition(":")[2])
 
     @property
     def url(self) -> str:

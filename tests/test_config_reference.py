@@ -69,7 +69,7 @@ def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
         ("listen.prot=1", "Did you mean 'listen.port'?"),
         ("zzz=1", "`freshgate config` lists the settings"),
         ("listen.port=http", "'listen.port' must be a whole number"),
-        ("listen.port=70000", "must be between 0 and 65535"),
+        ("listen.port=70000", "must be between -1 and 65535"),
         ("listen.transports=", "must name at least one of sasl, nosasl"),
         ("listen.transports=http", "must name at least one of sasl, nosasl"),
         ("upstream.address=spark", "'spark' is not an address"),

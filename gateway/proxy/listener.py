@@ -1,58 +1,66 @@
-"""Accepts clients: one `Relay` each, as many as the limit allows."""
+"""Accepts clients on its ports: one `Relay` each, as many as the limit allows."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from gateway.proxy.relay import ConnectUpstream, Relay
+from gateway.proxy.tls import Certificate
 from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Dispatcher
-from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.connection import ClientEnd
 from gateway.wire.frame import WireLimits
-from gateway.wire.sasl import refusal
 
 log = logging.getLogger(__name__)
 
+SWEEP_SECONDS = 5.0
+"""Between two looks for clients that are slow or idle, and for renewed certificates."""
+DRAINED_SECONDS = 0.2
+"""Between two looks whether the last statement has ended."""
 _CUT_SECONDS = 1.0
 """For what needs no peer's help, only a turn of the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
-class ListenerSettings:
-    """`transports`: what clients may speak, of "PLAIN" and "NOSASL"; both are told apart by the first byte."""
+class Port:
+    """Where clients connect. `open_wire` makes the server's end of a connection; `certificate` is None without TLS."""
 
-    host: str = "127.0.0.1"
-    port: int = 10000
-    transports: frozenset[str] = frozenset({PLAIN, NOSASL})
-    limits: WireLimits = field(default_factory=WireLimits)
+    host: str
+    port: int
+    open_wire: Callable[[], ClientEnd]
+    certificate: Certificate | None = None
 
 
 class Listener:
-    """The port that clients connect to. Between `start` and `close` it serves."""
+    """The ports that clients connect to. Between `start` and `close` it serves."""
 
     def __init__(
         self,
-        settings: ListenerSettings,
+        ports: Sequence[Port],
+        limits: WireLimits,
         open_client: Callable[[], Dispatcher],
         connect_upstream: ConnectUpstream,
         traffic: Traffic | None = None,
     ) -> None:
-        self.port = settings.port
-        """The port in use; after `start` the one that the system chose, if 0 was asked for."""
-        self._settings = settings
+        self._ports = tuple(ports)
+        self.ports: list[int] = []
+        """The ports in use, in the order they were given; after `bind` the ones that the system chose, where 0 was."""
+        self._limits = limits
         self._open_client = open_client
         self._connect_upstream = connect_upstream
         self._traffic = traffic if traffic is not None else Traffic()
-        self._socket: socket.socket | None = None
-        self._server: asyncio.Server | None = None
+        self._sockets: list[socket.socket] = []
+        self._servers: list[asyncio.Server] = []
         self._relays: set[Relay] = set()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._sweeper: asyncio.Task[None] | None = None
 
     @property
     def clients(self) -> int:
@@ -60,31 +68,41 @@ class Listener:
         return len(self._relays)
 
     def bind(self) -> None:
-        """Takes the address; clients are refused until `start`. Raises `OSError` when it cannot be had."""
-        host, port = self._settings.host, self._settings.port
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        self._socket = socket.socket(family, kind)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        """Takes the addresses; clients are refused until `start`. Raises `OSError` when one cannot be had."""
         try:
-            self._socket.bind(address)
+            for port in self._ports:
+                self._sockets.append(_bound(port))
         except OSError:
-            self._socket.close()
+            self._close_sockets()
             raise
+        self.ports = [int(each.getsockname()[1]) for each in self._sockets]
 
     async def start(self) -> None:
-        """Raises `OSError` when the address cannot be had."""
-        if self._socket is None:
+        """Raises `OSError` when an address cannot be had."""
+        if not self._sockets:
             self.bind()
-        assert self._socket is not None
-        self._server = await asyncio.get_running_loop().create_server(self._accept, sock=self._socket)
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        loop = asyncio.get_running_loop()
+        for port, bound in zip(self._ports, self._sockets, strict=True):
+            tls = port.certificate.context if port.certificate else None
+            seconds = self._limits.login_seconds if tls else None
+            accept = partial(self._accept, port)
+            self._servers.append(await loop.create_server(accept, sock=bound, ssl=tls, ssl_handshake_timeout=seconds))
+        self._sweeper = loop.create_task(self._sweep(), name="sweep of clients")
+
+    async def drain(self, seconds: float, is_busy: Callable[[], bool]) -> None:
+        """Accepts no more clients, and returns when nobody waits for a reply and `is_busy` is false, or it is time."""
+        self._stop_accepting()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while any(relay.waiting for relay in self._relays) or is_busy():
+            if loop.time() > until:
+                log.warning("%d clients have statements that did not end within %g seconds", self.clients, seconds)
+                return
+            await asyncio.sleep(DRAINED_SECONDS)
 
     async def close(self, grace_seconds: float = 10.0) -> None:
         """Accepts no more, closes every client, and waits for their clean-up at most `grace_seconds`."""
-        if self._server is not None:
-            self._server.close()
-        elif self._socket is not None:
-            self._socket.close()
+        self._stop_accepting()
         # Each step is for those that the one before could not end: clients that read nothing, then clean-ups
         # that hang.
         steps = ((Relay.close, grace_seconds), (Relay.abort, _CUT_SECONDS), (Relay.give_up, _CUT_SECONDS))
@@ -98,21 +116,36 @@ class Listener:
             except TimeoutError:
                 log.warning("%d clients were not done within %g seconds", len(self._relays), seconds)
 
-    def _accept(self) -> asyncio.Protocol:
-        settings = self._settings
-        if len(self._relays) >= settings.limits.connections_max:
+    def _stop_accepting(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for server in self._servers:
+            server.close()
+        if not self._servers:
+            self._close_sockets()
+
+    def _close_sockets(self) -> None:
+        while self._sockets:
+            self._sockets.pop().close()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = asyncio.get_running_loop().time()
+            for relay in list(self._relays):
+                relay.sweep(now)
+            for port in self._ports:
+                if port.certificate is not None:
+                    port.certificate.renew()
+
+    def _accept(self, port: Port) -> asyncio.Protocol:
+        wire = port.open_wire()
+        if len(self._relays) >= self._limits.connections_max:
             self._traffic.refused += 1
             log.warning("a client was refused: %d connections are open", len(self._relays))
-            return _Refusal(f"Too many connections: the gateway serves {settings.limits.connections_max}.")
+            return _Refusal(wire, f"Too many connections: the gateway serves {self._limits.connections_max}.")
         self._traffic.accepted += 1
-        relay = Relay(
-            self._open_client,
-            self._connect_upstream,
-            settings.transports,
-            settings.limits,
-            self._forget,
-            self._traffic,
-        )
+        relay = Relay(self._open_client, self._connect_upstream, wire, self._limits, self._forget, self._traffic)
         self._relays.add(relay)
         self._empty.clear()
         return relay
@@ -123,15 +156,27 @@ class Listener:
             self._empty.set()
 
 
+def _bound(port: Port) -> socket.socket:
+    family, kind, _, _, address = socket.getaddrinfo(port.host, port.port, type=socket.SOCK_STREAM)[0]
+    bound = socket.socket(family, kind)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
 class _Refusal(asyncio.Protocol):
-    """Tells a client that there is no place for it. Written unasked: a SASL client reads it as its login's
-    answer.
+    """Tells a client that there is no place for it. Written unasked: a SASL client reads it as its login's answer, an
+    HTTP client as its request's.
     """
 
-    def __init__(self, message: str) -> None:
-        self._message = message
+    def __init__(self, wire: ClientEnd, message: str) -> None:
+        self._words = wire.refuse_connection(message)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         connection = cast(asyncio.Transport, transport)
-        connection.write(refusal(self._message))
+        connection.write(self._words)
         connection.close()

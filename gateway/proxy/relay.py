@@ -19,7 +19,7 @@ from gateway.errors import FreshgateError
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.upstream import Upstream, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login
-from gateway.wire.connection import PLAIN, ClientConnection
+from gateway.wire.connection import NOSASL, ClientEnd, Said
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.message import peek
 from gateway.wire.repeat import Repeat
@@ -40,7 +40,7 @@ class Relay(asyncio.Protocol):
         self,
         open_client: Callable[[], Dispatcher],
         connect_upstream: ConnectUpstream,
-        transports: frozenset[str],
+        wire: ClientEnd,
         limits: WireLimits,
         on_end: Callable[[Relay], None],
         traffic: Traffic,
@@ -51,7 +51,7 @@ class Relay(asyncio.Protocol):
         self._on_end = on_end
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
-        self._wire = ClientConnection(transports, limits)
+        self._wire = wire
         self._transport: asyncio.Transport | None = None
         self._login_timer: asyncio.TimerHandle | None = None
         self._dispatcher: Dispatcher | None = None
@@ -67,6 +67,10 @@ class Relay(asyncio.Protocol):
         self._repeat: Repeat | None = None  # The last answer, where it may be given again while
         self._repeat_while: Callable[[], bool] = bool  # this is true.
         self._ended: asyncio.Task[None] | None = None
+        self._heard = self._loop.time()  # When the client last sent something, at most a sweep ago.
+        self._active = False  # It has sent something since the last sweep.
+        self._unsent = 0  # Bytes that waited for it at the last sweep.
+        self._took = self._completed = self._heard  # When it took some of them, and had no request begun, last.
 
     # --- the client's end --------------------------------------------------------------------------------
 
@@ -78,6 +82,7 @@ class Relay(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._traffic.from_clients += len(data)
+        self._active = True
         if self._repeat is not None:
             answer = self._repeat.answer(data)
             if answer is not None and self._repeat_while() and self._transport is not None:
@@ -97,6 +102,8 @@ class Relay(asyncio.Protocol):
         for event in events:
             if isinstance(event, bytes):
                 self._take(event)
+            elif isinstance(event, Said):
+                self._write(event.payload)
             else:
                 self._login(event)
 
@@ -132,6 +139,30 @@ class Relay(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    @property
+    def waiting(self) -> bool:
+        """The client waits for a reply."""
+        return self._task is not None or self._forward is not None
+
+    def sweep(self, now: float) -> None:
+        """Closes a client that has stalled or was idle for too long; `now` is the event loop's time in seconds."""
+        if self._is_closing() or self._transport is None:
+            return
+        if self._active:
+            self._active, self._heard = False, now
+        unsent = self._transport.get_write_buffer_size()
+        if not unsent or unsent < self._unsent:
+            self._took = now
+        if not self._wire.partial:
+            self._completed = now
+        self._unsent = unsent
+        if now - min(self._took, self._completed) > self._limits.stall_seconds:
+            log.warning("client %s closed: it took or sent nothing for too long (limits.stall_seconds)", self._peer())
+            self.abort()
+        elif 0 < self._limits.idle_seconds < now - self._heard and not self.waiting and not unsent:
+            log.info("client %s closed: no request for too long (limits.idle_seconds)", self._peer())
+            self._close()
+
     def give_up(self) -> None:
         """Waits for the dispatcher's clean-up no longer."""
         if self._ended is not None:
@@ -159,10 +190,14 @@ class Relay(asyncio.Protocol):
     # --- login -------------------------------------------------------------------------------------------
 
     def _login(self, login: Login) -> None:
+        if self._upstream is not None:
+            # Over HTTP, another user's request: it must not reach Spark as the one before.
+            self._upstream.close()
+            self._upstream = None
         dispatcher = self._dispatcher = self._open_client()
         dispatcher.came_from(self._peer())
         dispatcher.login(login)
-        if login.mechanism == PLAIN:
+        if login.mechanism != NOSASL:
             self._stop_login_timer()
             self._task = self._loop.create_task(self._accept(dispatcher))
 
@@ -185,7 +220,9 @@ class Relay(asyncio.Protocol):
             self._task = None
         dispatcher.login_ended(None)
         if self._transport is not None and not self._transport.is_closing():
-            self._write(self._transport, self._wire.accept_login())
+            if words := self._wire.accept_login():
+                self._traffic.to_clients += len(words)
+                self._transport.write(words)
             self.data_received(b"")
 
     async def _join(self, dispatcher: Dispatcher) -> Upstream:
@@ -236,6 +273,8 @@ class Relay(asyncio.Protocol):
             self._reading = True
             if self._transport is not None:
                 self._transport.resume_reading()
+        if self._wire.pending and self._is_free() and not self._is_closing():
+            self.data_received(b"")
 
     def _decide(self, request: bytes) -> None:
         assert self._dispatcher is not None
@@ -270,6 +309,9 @@ class Relay(asyncio.Protocol):
                 self._repeat_while = action.repeat_while
             return
         self._request, self._forward, self._streamed = request, action, False
+        if self._upstream is not None and not self._upstream.wire.usable:
+            self._upstream.close()
+            self._upstream = None
         if self._upstream is not None:
             self._upstream.send(action.payload)
         else:
@@ -290,12 +332,16 @@ class Relay(asyncio.Protocol):
 
     def _answer(self, reply: bytes) -> None:
         self._streamed = False
-        if self._transport is not None:
-            self._write(self._transport, self._wire.send(reply))
+        self._write(self._wire.send(reply))
 
-    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
+        """Sends to the client, and closes where the connection ends with this."""
+        if self._transport is None:
+            return
         self._traffic.to_clients += len(data)
-        transport.write(data)
+        self._transport.write(data)
+        if self._wire.closing:
+            self._close()
 
     def _fault(self, request: bytes) -> bytes:
         """The answer where our own code failed. One client's fault must end neither the others nor the
@@ -325,11 +371,13 @@ class Relay(asyncio.Protocol):
 
     def _pass(self, upstream: Upstream, data: bytes) -> None:
         chunk, ended = upstream.wire.relay(data, self._wire.framed)
+        if not chunk and not ended:
+            return
         self._streamed = True
-        if self._transport is not None:
-            self._write(self._transport, chunk)
         if ended:
             self._request = self._forward = None
+        self._write(self._wire.part(chunk, ended=ended))
+        if ended:
             self._drain()
 
     def _pass_late(self, upstream: Upstream, data: bytes) -> None:
@@ -337,8 +385,7 @@ class Relay(asyncio.Protocol):
         if not self._streamed or not upstream.wire.framed:
             raise WireError("Spark sent bytes that answer no request")
         chunk, _ = upstream.wire.relay(data, self._wire.framed)
-        if self._transport is not None:
-            self._write(self._transport, chunk)
+        self._write(self._wire.part(chunk, ended=False))
 
     def _finish_collected(self, on_reply: Callable[[bytes], bytes], reply: bytes) -> None:
         assert self._request is not None
@@ -380,7 +427,8 @@ class Relay(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         if last_words:
-            self._write(self._transport, last_words)
+            self._traffic.to_clients += len(last_words)
+            self._transport.write(last_words)
         self._transport.close()
 
     def _peer(self) -> str:

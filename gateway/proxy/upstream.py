@@ -8,7 +8,8 @@ from typing import Protocol, cast
 
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.proxy.traffic import Traffic
-from gateway.wire.connection import UpstreamConnection
+from gateway.wire.connection import UpstreamEnd
+from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.sasl import Login, LoginRefused
 
@@ -34,9 +35,9 @@ class Receiver(Protocol):
 class Upstream(asyncio.Protocol):
     """A connection to Spark, logged in once `connect` has returned it. `wire` knows its frames."""
 
-    def __init__(self, login: Login, limits: WireLimits, traffic: Traffic) -> None:
+    def __init__(self, wire: UpstreamEnd, traffic: Traffic) -> None:
+        self.wire = wire
         self._traffic = traffic
-        self.wire = UpstreamConnection(login, limits)
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
@@ -82,8 +83,8 @@ class Upstream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         set_socket_options(self._transport)
-        if self.wire.framed:
-            self._write(self._transport, self.wire.login())
+        if handshake := self.wire.login():
+            self._write(self._transport, handshake)
         else:
             self.accepted.set_result(None)
 
@@ -109,7 +110,7 @@ class Upstream(asyncio.Protocol):
             self._receiver.upstream_gone()
 
 
-async def connect(host: str, port: int, login: Login, limits: WireLimits, traffic: Traffic | None = None) -> Upstream:
+async def connect(endpoint: Endpoint, login: Login, limits: WireLimits, traffic: Traffic | None = None) -> Upstream:
     """Connects and logs in, within `login_seconds`.
 
     Raises `UpstreamRefused` with Spark's text, or `UpstreamLost` where Spark cannot be reached or breaks off.
@@ -117,20 +118,20 @@ async def connect(host: str, port: int, login: Login, limits: WireLimits, traffi
     loop = asyncio.get_running_loop()
     usable = False
     try:
-        protocol = Upstream(login, limits, traffic if traffic is not None else Traffic())
+        protocol = Upstream(endpoint.connection(login, limits), traffic if traffic is not None else Traffic())
     except LoginRefused as error:
         raise UpstreamRefused(str(error)) from error
     try:
         async with asyncio.timeout(limits.login_seconds):
-            await loop.create_connection(lambda: protocol, host, port)
+            await loop.create_connection(lambda: protocol, endpoint.host, endpoint.port, ssl=endpoint.tls)
             await protocol.accepted
     except LoginRefused as error:
         raise UpstreamRefused(str(error)) from error
     except TimeoutError as error:
         seconds = f"{limits.login_seconds:g} seconds"
-        raise UpstreamLost(f"Spark at {host}:{port} did not answer the login within {seconds}.") from error
+        raise UpstreamLost(f"Spark at {endpoint} did not answer the login within {seconds}.") from error
     except (OSError, WireError) as error:
-        raise UpstreamLost(f"Spark at {host}:{port} cannot be used: {error}.") from error
+        raise UpstreamLost(f"Spark at {endpoint} cannot be used: {error}.") from error
     else:
         usable = True
         return protocol

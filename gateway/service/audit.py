@@ -310,14 +310,19 @@ class Audit:
         """A session."""
         self.counts.sessions += 1
 
-    def closed(self, session: Session, peer: str, *, lost: bool) -> None:
-        """A session is over; `lost`: its client went without closing it."""
+    def closed(self, session: Session) -> None:
+        """A session is over."""
         if self._write is None:
             return
         origin = Origin(session.user, public_id(session.handle))
-        outcome = "lost" if lost else "closed"
+        outcome = "closed" if session.closed else "lost"
         seconds = time.monotonic() - session.began
-        line: Line = {"time": _time(time.time()), "event": "session_end", **_whose(origin, peer), "outcome": outcome}
+        line: Line = {
+            "time": _time(time.time()),
+            "event": "session_end",
+            **_whose(origin, session.peer),
+            "outcome": outcome,
+        }
         self._write(_filled(line | {"milliseconds": round(seconds * 1000)}))
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, field
 
-from gateway.errors import FreshgateError, UpstreamLost
+from gateway.errors import FreshgateError, LimitReached, UpstreamLost
 from gateway.mv.catalog import Catalog
 from gateway.mv.progress import Lines, Report
 from gateway.service.audit import OTHER, Audit, Statement
@@ -25,10 +24,11 @@ from gateway.service.operation import (
     timed_out,
 )
 from gateway.service.route import Own, Route, Router, Waiting
-from gateway.service.session import Session, Sessions
+from gateway.service.session import Session, Sessions, stopping
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
-from gateway.wire.message import ExecuteCall, Handle, Head
+from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
+from gateway.wire.message import ExecuteCall, Handle, Head, OpenCall
 from gateway.wire.sasl import Login
 from sql.classify import glance
 
@@ -38,8 +38,6 @@ NOSASL = "NOSASL"
 ANONYMOUS = "anonymous"
 """Name and password of clients that give none, as Hive's drivers have it."""
 PARSE_ERROR = "42601"
-CLOSE_SECONDS = 10.0
-"""For telling Spark that a lost client's sessions are over."""
 OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATION_METHODS)
 
 
@@ -51,11 +49,15 @@ class Service:
     router: Router
     upstream: Upstream
     mechanism: str
-    """How to log in to Spark: "PLAIN" or "NOSASL"."""
+    """How to log in to Spark: "PLAIN", "NOSASL" or "HTTP"."""
+    statement_bytes_max: int = 1 << 30
     show_storage: bool = False
     """Metadata calls list the storage database like any other."""
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
+
+    def __post_init__(self) -> None:
+        self.sessions.on_end = self.audit.closed
 
 
 class Dispatch:
@@ -73,7 +75,7 @@ class Dispatch:
         self._users: set[str] = set()
         """Without SASL each session of a connection may be another user's."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._outstanding: tuple[Route, Statement] | None = None
+        self._outstanding: tuple[Session, Route, Statement] | None = None
         """The statement that was forwarded and not answered yet."""
 
     # --- decision.Dispatcher -----------------------------------------------------------------------
@@ -87,7 +89,8 @@ class Dispatch:
             self._users.add(login.user)
 
     def login_ended(self, error: FreshgateError | None) -> None:
-        self._audit.login(self._login.user, self._peer, error)
+        if self._login.mechanism != COOKIE_LOGIN or error is not None:
+            self._audit.login(self._login.user, self._peer, error)
 
     def upstream_login(self) -> Login:
         """The client's own name and password. Spark takes no empty password, so it gets the one drivers send then."""
@@ -110,14 +113,15 @@ class Dispatch:
         return self._session_request(session, head, payload)
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
-        """Every session of this connection is gone at Spark; the client stays and hears of it."""
-        for session in self._mine:
-            self._sessions.lose(session)
+        """Every session of this connection is gone at Spark; the client stays and hears of it. Over HTTP they stay."""
+        if self._service.mechanism != HTTP:
+            for session in self._mine:
+                self._sessions.lose(session)
         self._abandon_outstanding()
         if outstanding is None:
             return None
         for session in self._mine:
-            session.told_lost = True
+            session.told_lost = session.lost
         head = message.peek(outstanding)
         if head.name == "OpenSession":
             return self._error(head, UpstreamLost("Spark does not answer. Try to connect again in some seconds."))
@@ -126,22 +130,14 @@ class Dispatch:
     async def client_lost(self) -> None:
         """Ends the client's sessions at Spark, so that what they were writing has ended when it is noted as ended."""
         mine, self._mine = self._mine, []
-        await asyncio.gather(*(session.cancel_own() for session in mine))
-        for session in mine:
-            with contextlib.suppress(FreshgateError, TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    if not session.lost:
-                        side = await session.side()
-                        await side.forward(request.close_session(session.upstream_handle))
-            self._sessions.remove(session)
-            self._audit.closed(session, self._peer, lost=True)
-            await session.drop_side()
+        await asyncio.gather(*(self._sessions.end(session) for session in mine))
         self._abandon_outstanding()
 
     def _abandon_outstanding(self) -> None:
         outstanding, self._outstanding = self._outstanding, None
         if outstanding is not None:
-            route, statement = outstanding
+            session, route, statement = outstanding
+            session.outstanding -= 1
             route.abandon()
             statement.end(End.UNKNOWN)
 
@@ -153,21 +149,54 @@ class Dispatch:
             self._login = Login(call.username or ANONYMOUS, call.password or "", NOSASL)
             self._users.add(self._login.user)
 
+        try:
+            self._sessions.check_room(self._login.user)
+        except FreshgateError as error:
+            return Answer(self._error(message.peek(payload), error))
+        if self._login.mechanism in {HTTP, COOKIE_LOGIN}:
+            return self._open_apart(call, payload)
+
         def on_reply(answer: bytes) -> bytes:
-            found = message.opened(answer)
-            if found is not None:
-                handle, protocol = found
-                session = Session(
-                    handle, protocol, self._login.user, self.upstream_login(), call, payload, self._service.upstream
-                )
+            session = self._opened(call, payload, answer)
+            if session is not None:
                 self._sessions.add(session)
                 self._mine.append(session)
-                self._audit.opened()
             if self._login.mechanism == NOSASL:
-                self.login_ended(None if found else _login_refusal(answer))
+                self.login_ended(None if session is not None else _login_refusal(answer))
             return answer
 
         return Forward(payload, on_reply)
+
+    async def _open_apart(self, call: OpenCall, payload: bytes) -> Answer:
+        """Over HTTP a session is not the connection's: it gets one to Spark of its own, with which it ends there."""
+        try:
+            side = await self._service.upstream.connect(self.upstream_login())
+        except FreshgateError as error:
+            return Answer(self._error(message.peek(payload), error))
+        session = None
+        try:
+            answer = await side.forward(payload)
+            session = self._opened(call, payload, answer)
+        except FreshgateError as error:
+            answer = self._error(message.peek(payload), error)
+        finally:
+            if session is None:
+                await side.close()
+        if session is not None:
+            session.anchor(side)
+            self._sessions.add(session, loose=True)
+        return Answer(answer)
+
+    def _opened(self, call: OpenCall, payload: bytes, answer: bytes) -> Session | None:
+        found = message.opened(answer)
+        if found is None:
+            return None
+        handle, protocol = found
+        login = self.upstream_login()
+        self._audit.opened()
+        session = Session(handle, protocol, self._login.user, login, call, payload, self._service.upstream)
+        session.peer = self._peer
+        return session
 
     def _session_request(self, session: Session, head: Head, payload: bytes) -> Decision:
         if session.lost:
@@ -180,7 +209,7 @@ class Dispatch:
         if head.name in message.METADATA_METHODS:
             return self._list(session, head, payload)
         if head.name == "CloseSession":
-            return self._close_session(session, payload)
+            return self._close_loose(session, head) if session.anchored else self._close_session(session, payload)
         return Forward(payload)
 
     def _at_spark(self, session: Session, payload: bytes) -> bytes:
@@ -199,6 +228,11 @@ class Dispatch:
         await session.drop_side()
         return Forward(payload, on_reply)
 
+    async def _close_loose(self, session: Session, head: Head) -> Answer:
+        session.closed = True
+        await self._sessions.end(session)
+        return Answer(reply.closed(head.name, head.seqid))
+
     async def _close_lost(self, session: Session, head: Head) -> Answer:
         await session.cancel_own()
         self._forget(session)
@@ -206,10 +240,10 @@ class Dispatch:
         return Answer(reply.closed(head.name, head.seqid))
 
     def _forget(self, session: Session) -> None:
+        session.closed = True
         self._sessions.remove(session)
         if session in self._mine:
             self._mine.remove(session)
-        self._audit.closed(session, self._peer, lost=False)
 
     async def _after_loss(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
         """Spark went away since the last statement. Its temporary views and settings went with it: that must be told
@@ -242,10 +276,19 @@ class Dispatch:
     def _execute(self, session: Session, head: Head, payload: bytes) -> Decision:
         call = message.statement(payload)
         statement = self._audit.begin(session, self._peer, call.statement)
+        if (refusal := self._refusal(call)) is not None:
+            statement.refuse(refusal)
+            return Answer(self._error(head, refusal))
         route = self._service.router.plain(session, call.statement)
         if route is not None:
             return self._forward(session, call, payload, route, statement)
         return self._considered(session, head, call, payload, statement)
+
+    def _refusal(self, call: ExecuteCall) -> FreshgateError | None:
+        """Why no statement, or not this one, is taken at all."""
+        if self._sessions.stopping:
+            return stopping()
+        return self._too_long(call) if len(call.statement) > self._service.statement_bytes_max else None
 
     async def _considered(
         self, session: Session, head: Head, call: ExecuteCall, payload: bytes, statement: Statement
@@ -273,7 +316,8 @@ class Dispatch:
     def _forward(
         self, session: Session, call: ExecuteCall, payload: bytes, route: Route, statement: Statement
     ) -> Forward:
-        self._outstanding = route, statement
+        self._outstanding = session, route, statement
+        session.outstanding += 1
         if route.text is not None:
             payload = message.with_statement(payload, route.text)
         return Forward(
@@ -283,6 +327,7 @@ class Dispatch:
     def _started(self, session: Session, call: ExecuteCall, route: Route, statement: Statement, answer: bytes) -> bytes:
         """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
         self._outstanding = None
+        session.outstanding -= 1
         handle = message.execute_handle(answer)
         if handle is None:
             route.abandon(_refusal(call.statement, answer))
@@ -508,6 +553,10 @@ class Dispatch:
         return Answer(reply.closed(head.name, head.seqid))
 
     # --- errors ------------------------------------------------------------------------------------
+
+    def _too_long(self, call: ExecuteCall) -> LimitReached:
+        size, limit = len(call.statement), self._service.statement_bytes_max
+        return LimitReached(f"The statement has {size} characters; limits.statement_bytes allows {limit}.")
 
     def _refuse(self, head: Head, text: str) -> Answer:
         return Answer(reply.error(head.name, head.seqid, text, "HY000"))

@@ -93,6 +93,8 @@ class ForwardedOperation:
     lost: bool = False
     """Spark went away with it."""
     closed: bool = False
+    ended: bool = False
+    """Its end is known."""
     statement: Watcher | None = None
     """None for what is no statement."""
 
@@ -100,6 +102,7 @@ class ForwardedOperation:
         return not self.closed
 
     def end(self, end: End) -> None:
+        self.ended = True
         if self.statement is not None:
             self.statement.end(end)
         actions, self.on_end = self.on_end, []
@@ -190,6 +193,11 @@ class Operation:
     def has_log(self) -> bool:
         """There are lines of the gateway's own that were not fetched yet."""
         return self.report.pending
+
+    @property
+    def ended(self) -> bool:
+        """It is finished, and so is what continued at Spark."""
+        return self.settled and (self.continued is None or self.continued.ended)
 
     @property
     def settled(self) -> bool:

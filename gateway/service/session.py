@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Container
+from collections import Counter
+from collections.abc import Callable, Container
 
-from gateway.errors import UpstreamLost
+from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
 from gateway.service.operation import ForwardedOperation, Operation
 from gateway.service.transaction import Transaction
 from gateway.service.upstream import SideConnection, Upstream
+from gateway.wire import request
 from gateway.wire.message import Handle, OpenCall, opened
 from gateway.wire.sasl import Login
 from sql.names import SESSION_CATALOG, Namespace, TableName
 
+log = logging.getLogger(__name__)
+
 DATABASE_KEY = "use:database"
+CLOSE_SECONDS = 10.0
+"""For telling Spark that a session is over."""
+IN_USE_SECONDS = 10.0
+"""A client that waits for a statement asks for its status more often."""
 
 
 class Session:
@@ -38,7 +47,11 @@ class Session:
         self.upstream_handle = handle
         self.protocol = protocol
         self.user = user
+        self.peer = ""
+        """The address of the client that has opened it."""
         self.began = time.monotonic()
+        self.closed = False
+        """Its client has closed it."""
         self.temporary: dict[str, frozenset[TableName]] = {}
         """The session's temporary views: what each reads, by name, for what a name stands for may change."""
         self.transaction = Transaction.of(call.configuration)
@@ -47,6 +60,12 @@ class Session:
         self.lost = False
         """Spark went away; the next statement fails with the news, the one after it finds a new session."""
         self.told_lost = False
+        self.used = time.monotonic()
+        """When its client last asked for something."""
+        self.outstanding = 0
+        """Statements whose reply is due from Spark."""
+        self.anchored = False
+        """It ends with its own connection to Spark, not with one of the client's."""
         self._login = login
         self._open_payload = open_payload
         self._upstream = upstream
@@ -66,6 +85,33 @@ class Session:
             if self._side is None or not self._side.alive:
                 self._side = await self._upstream.connect(self._login)
             return self._side
+
+    def anchor(self, side: SideConnection) -> None:
+        """The session was opened on this connection."""
+        self._side, self.anchored = side, True
+
+    @property
+    def adrift(self) -> bool:
+        """The connection that it was opened on is gone, and so is the session at Spark."""
+        return self.anchored and (self._side is None or not self._side.alive)
+
+    async def end(self) -> None:
+        """Ends it at Spark, with all that runs in it; a Spark that is gone has done so."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                if not self.lost:
+                    side = await self.side()
+                    await side.forward(request.close_session(self.upstream_handle))
+        except (FreshgateError, TimeoutError) as error:
+            log.info("a session of %s could not be closed at Spark: %s", self.user, error)
+
+    def is_busy(self) -> bool:
+        """A statement runs whose client waits for it."""
+        if self.outstanding:
+            return True
+        if time.monotonic() - self.used > IN_USE_SECONDS:
+            return False
+        return any(not operation.ended for operation in self.operations.values())
 
     async def resolve_namespace(self) -> Namespace:
         """The current catalog and database."""
@@ -110,11 +156,23 @@ def at_spark(operation: Operation | ForwardedOperation) -> ForwardedOperation | 
 
 
 class Sessions:
-    """Every open session and operation, by handle: a handle works from any connection, but only for its user."""
+    """Every open session and operation, by handle: a handle works from any connection, but only for its user.
 
-    def __init__(self) -> None:
+    `per_user_max`: open sessions of one user, 0 for any number. `loose_seconds`: how long a session may be unused that
+    does not end with a client's connection, 0 for ever.
+    """
+
+    def __init__(self, per_user_max: int = 0, loose_seconds: float = 0.0) -> None:
         self._sessions: dict[bytes, Session] = {}
         self._owners: dict[bytes, Session] = {}
+        self._per_user_max = per_user_max
+        self._loose_seconds = loose_seconds
+        self._loose: dict[bytes, Session] = {}
+        self._of_user: Counter[str] = Counter()
+        self._sweeper: asyncio.Task[None] | None = None
+        self.stopping = False
+        self.on_end: Callable[[Session], None] = lambda _: None
+        """Called for each session that is over."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -124,12 +182,60 @@ class Sessions:
         """How many are open, in all sessions."""
         return len(self._owners)
 
-    def add(self, session: Session) -> None:
+    def check_room(self, user: str) -> None:
+        """Raises Stopping, or LimitReached, where the user can open no further session."""
+        if self.stopping:
+            raise stopping()
+        if 0 < self._per_user_max <= self._of_user[user]:
+            raise LimitReached(
+                f"{user} has {self._of_user[user]} open sessions; limits.sessions_per_user allows no more. Close some."
+            )
+
+    def add(self, session: Session, *, loose: bool = False) -> None:
+        """`loose`: it does not end with a client's connection."""
         self._sessions[session.handle.guid] = session
+        self._of_user[session.user] += 1
+        if loose:
+            self._loose[session.handle.guid] = session
+            if self._sweeper is None and self._loose_seconds:
+                self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="sweep of sessions")
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(min(self._loose_seconds / 4, 60.0))
+            oldest = time.monotonic() - self._loose_seconds
+            for session in list(self._loose.values()):
+                if session.used < oldest and not session.outstanding:
+                    log.info(
+                        "a session of %s is closed: no request for too long (limits.http_session_seconds)", session.user
+                    )
+                    await self.end(session)
+
+    async def end(self, session: Session) -> None:
+        """Closes a session of which no client speaks any more."""
+        await session.cancel_own()
+        await session.end()
+        self.remove(session)
+        await session.drop_side()
+
+    async def close(self) -> None:
+        """Closes the sessions that end with no connection."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await asyncio.gather(*(self.end(session) for session in list(self._loose.values())))
+
+    def is_busy(self) -> bool:
+        """Some client waits for a statement."""
+        return any(session.is_busy() for session in self._sessions.values())
 
     def remove(self, session: Session) -> None:
         """The session is over: nothing of it runs at Spark any more."""
-        self._sessions.pop(session.handle.guid, None)
+        if self._sessions.pop(session.handle.guid, None) is not None:
+            self._of_user[session.user] -= 1
+            if not self._of_user[session.user]:
+                del self._of_user[session.user]
+            self.on_end(session)
+        self._loose.pop(session.handle.guid, None)
         session.transaction.drop()
         for guid, operation in session.operations.items():
             self._owners.pop(guid, None)
@@ -151,6 +257,9 @@ class Sessions:
         session = self._sessions.get(handle.guid)
         if session is None or session.handle != handle or session.user not in users:
             return None
+        session.used = time.monotonic()
+        if session.adrift and not session.lost:
+            self.lose(session)
         return session
 
     def add_operation(self, session: Session, handle: Handle, operation: Operation | ForwardedOperation) -> None:
@@ -171,4 +280,9 @@ class Sessions:
         operation = session.operations.get(handle.guid)
         if operation is None or operation.handle != handle:
             return None
+        session.used = time.monotonic()
         return session, operation
+
+
+def stopping() -> Stopping:
+    return Stopping("The gateway is being stopped and takes nothing new. Connect again in some seconds.")

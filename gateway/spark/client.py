@@ -17,18 +17,19 @@ from typing import Any, Protocol, Self
 
 from TCLIService import ttypes
 
-from gateway.config import Address
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.spark import protocol
-from gateway.wire.frame import FrameReader, WireError, frame
+from gateway.wire.connection import UpstreamEnd
+from gateway.wire.endpoint import Endpoint
+from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.message import Handle
-from gateway.wire.sasl import Login, LoginRefused, PlainClient
-from gateway.wire.scanner import MessageScanner, message_end
+from gateway.wire.sasl import Login, LoginRefused
+from gateway.wire.scanner import message_end
 
 CONNECT_SECONDS = 10.0
 END_SECONDS = 10.0  # for the small calls that cancel and close: nobody should wait longer for a server that hangs
 REPLY_BYTES_MAX = 256 * 1024 * 1024  # our own results are small; a length beyond is no sane reply
-LOGIN_BYTES_MAX = 16 * 1024
+LIMITS = WireLimits(reply_bytes_max=REPLY_BYTES_MAX)
 READ_BYTES = 65536
 LATE_JOB_SECONDS = 1.0  # see Session._abandon
 PAGE_ROWS = 1000
@@ -68,13 +69,13 @@ class Connection:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        wire: UpstreamEnd,
         reopen: Callable[[], Awaitable[Connection]],
-        framed: bool,
     ) -> None:
         self._reader = reader
         self._writer = writer
+        self._wire = wire
         self._reopen = reopen
-        self._framed = framed
         self._lock = asyncio.Lock()
         self._seqids = itertools.count(1)
         self._broken = False
@@ -82,29 +83,30 @@ class Connection:
         self._calls: set[asyncio.Task[bytes]] = set()
 
     @classmethod
-    async def open(cls, address: Address, user: str, password: str = "", transport: str = "sasl") -> Self:
+    async def open(cls, endpoint: Endpoint, user: str, password: str = "") -> Self:
         """Connects and logs in. Raises UpstreamLost where no server answers, StatementFailed where it refuses."""
         try:
+            # Hive's PLAIN refuses an empty password even where it checks none.
+            wire = endpoint.connection(Login(user, password or "anonymous", endpoint.mechanism), LIMITS)
             async with asyncio.timeout(CONNECT_SECONDS):
-                reader, writer = await asyncio.open_connection(address.host, address.port)
+                reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=endpoint.tls)
                 _keep_alive(writer)
                 try:
-                    if transport == "sasl":
-                        await _log_in(reader, writer, user, password)
+                    await _log_in(reader, writer, wire)
                 except BaseException:
                     writer.close()
                     raise
         except LoginRefused as error:
-            raise StatementFailed(f"Spark at {address} refused the login of {user}: {error}", "28000") from error
+            raise StatementFailed(f"Spark at {endpoint} refused the login of {user}: {error}", "28000") from error
         except (OSError, WireError, EOFError) as error:
             reason = str(error) or f"no answer in {CONNECT_SECONDS:g} seconds"
-            raise UpstreamLost(f"Cannot connect to Spark at {address}: {reason}") from error
-        return cls(reader, writer, lambda: cls.open(address, user, password, transport), transport == "sasl")
+            raise UpstreamLost(f"Cannot connect to Spark at {endpoint}: {reason}") from error
+        return cls(reader, writer, wire, lambda: cls.open(endpoint, user, password))
 
     @property
     def alive(self) -> bool:
         """False when the connection broke or the server has closed it."""
-        return not (self._broken or self._reader.at_eof() or self._writer.is_closing())
+        return self._wire.usable and not (self._broken or self._reader.at_eof() or self._writer.is_closing())
 
     @property
     def busy(self) -> bool:
@@ -158,7 +160,7 @@ class Connection:
             if not self.alive:
                 raise UpstreamLost("The connection to Spark is closed. Try again.")
             try:
-                self._writer.write(frame(payload) if self._framed else payload)
+                self._writer.write(self._wire.send(payload))
                 await self._writer.drain()
                 return await self._reply()
             except (OSError, EOFError, WireError) as error:
@@ -169,18 +171,12 @@ class Connection:
                 raise
 
     async def _reply(self) -> bytes:
-        frames = FrameReader(REPLY_BYTES_MAX)
-        scanner = MessageScanner(REPLY_BYTES_MAX)
-        pieces: list[bytes] = []
         while True:
             chunk = await self._reader.read(READ_BYTES)
             if not chunk:
                 raise EOFError
-            # A message may be spread over several frames, though Spark never does so.
-            for piece in [each for each, _ in frames.feed(chunk)] if self._framed else [chunk]:
-                pieces.append(piece)
-                if scanner.feed(piece) is not None:
-                    return b"".join(pieces)
+            if (reply := self._wire.collect(chunk)) is not None:
+                return reply
 
     def _break(self) -> None:
         self._broken = True
@@ -325,11 +321,11 @@ class Session:
                 await self.close_operation(handle)
 
 
-class AddressSource(Protocol):
-    """An engine, as far as connections need one."""
+class EndpointSource(Protocol):
+    """Knows where Spark is."""
 
-    async def address(self) -> Address:
-        """Where Spark listens now. Raises UpstreamLost."""
+    async def endpoint(self) -> Endpoint:
+        """Where Spark listens now, and how it is talked to. Raises UpstreamLost."""
 
 
 class SessionPool:
@@ -340,19 +336,17 @@ class SessionPool:
 
     def __init__(
         self,
-        engine: AddressSource,
+        spark: EndpointSource,
         user: str,
         size: int,
         configuration: Mapping[str, str] | None = None,
         *,
         password: str = "",
-        transport: str = "sasl",
     ) -> None:
-        self._engine = engine
+        self._spark = spark
         self._user = user
         self._configuration = dict(configuration or {})
         self._password = password
-        self._transport = transport
         self._places = asyncio.Semaphore(size)
         self._idle: list[Session] = []
         self._closed = False
@@ -378,8 +372,7 @@ class SessionPool:
             await session.connection.close()
         if self._closed:
             raise UpstreamLost("The gateway is stopping.")
-        address = await self._engine.address()
-        connection = await Connection.open(address, self._user, self._password, self._transport)
+        connection = await Connection.open(await self._spark.endpoint(), self._user, self._password)
         try:
             return await connection.open_session(self._configuration, user=self._user)
         except BaseException:
@@ -423,13 +416,14 @@ def _keep_alive(writer: asyncio.StreamWriter) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
 
 
-async def _log_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, user: str, password: str) -> None:
-    # Hive's PLAIN refuses an empty password even where it checks none.
-    handshake = PlainClient(Login(user, password or "anonymous", "PLAIN"), LOGIN_BYTES_MAX)
-    writer.write(handshake.start())
+async def _log_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wire: UpstreamEnd) -> None:
+    handshake = wire.login()
+    if not handshake:
+        return
+    writer.write(handshake)
     while True:
         data = await reader.read(READ_BYTES)
         if not data:
             raise EOFError("the server closed the connection during the login")
-        if handshake.receive(data):
+        if wire.receive_login(data):
             return

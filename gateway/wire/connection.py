@@ -1,10 +1,14 @@
 """Both ends of the gateway as values: bytes in, events out; requests in, bytes out. No sockets here.
 
-`ClientConnection` is the server's end of a client's connection, `UpstreamConnection` the client's end of the
-connection to Spark. Half-read bytes live here and nowhere else.
+A `ClientEnd` is the server's end of a client's connection, an `UpstreamEnd` the client's end of the connection to
+Spark. `ClientConnection` and `UpstreamConnection` are those of the binary transport; `http_connection` has the others.
+Half-read bytes live here and nowhere else.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.wire.frame import (
     HEADER_BYTES,
@@ -22,7 +26,15 @@ from gateway.wire.scanner import CALL, MessageScanner
 PLAIN = "PLAIN"
 NOSASL = "NOSASL"
 
-Event = Login | bytes
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Bytes for the client that answer what was no request for Spark."""
+
+    payload: bytes
+
+
+Event = Login | bytes | Said
 """`Login`: the client has said who it is. `bytes`: one whole request."""
 
 _STRICT_MESSAGE = 0x80
@@ -31,14 +43,104 @@ _SHAPE_BYTES_MAX = 512
 """Longest request that is remembered to recognize the next one by. A status call has about 110 bytes."""
 
 
-class ClientConnection:
-    """Reads a client: the login first, then requests. The first byte tells SASL (1) from NOSASL (0x80).
+class ClientEnd(Protocol):
+    """Reads a client: who it is first, then requests.
 
-    After the `Login` of a SASL client comes no request until `accept_login` was sent; call `receive(b"")`
-    then for what the client has sent meanwhile. Every method raises `WireError` and nothing else for what a
-    client may send; then the connection cannot go on, and `WireError.answer` is what to send before closing
-    it.
+    After a `Login` of a mechanism other than NOSASL comes no request until `accept_login` was sent; call `receive(b"")`
+    then for what the client has sent meanwhile, and again when a reply is complete while there is something `pending`.
+    Every method raises `WireError` and nothing else for what a client may send; then the connection cannot go on, and
+    `WireError.answer` is what to send before closing it.
     """
+
+    @property
+    def framed(self) -> bool:
+        """What is sent goes in SASL's frames, so frames of Spark's pass as they are."""
+        ...
+
+    @property
+    def at_border(self) -> bool:
+        """Requests can be told by their bytes, and nothing of one has come that is not complete."""
+        ...
+
+    @property
+    def pending(self) -> bool:
+        """Whole requests have come that were not given out."""
+        ...
+
+    @property
+    def partial(self) -> bool:
+        """A request has begun to come and is not complete."""
+        ...
+
+    @property
+    def closing(self) -> bool:
+        """The connection ends with what was sent last."""
+        ...
+
+    def receive(self, data: bytes) -> list[Event]:
+        """What is complete with these bytes, in order."""
+        ...
+
+    def accept_login(self) -> bytes:
+        """The bytes that tell the client so."""
+        ...
+
+    def refuse_login(self, message: str) -> bytes:
+        """The bytes that tell the client so. The connection is to be closed behind them."""
+        ...
+
+    def refuse_connection(self, message: str) -> bytes:
+        """The bytes that tell a client which has sent nothing yet that it cannot be served."""
+        ...
+
+    def send(self, payload: bytes) -> bytes:
+        """One whole reply as it goes to the client."""
+        ...
+
+    def part(self, data: bytes, *, ended: bool) -> bytes:
+        """What `UpstreamEnd.relay` gave of a reply as it goes to the client; `ended`: the reply ends with it."""
+        ...
+
+
+class UpstreamEnd(Protocol):
+    """The client's end towards Spark: the login, then requests, each followed by its reply, streamed or collected."""
+
+    @property
+    def framed(self) -> bool:
+        """What comes is in SASL's frames."""
+        ...
+
+    @property
+    def usable(self) -> bool:
+        """False where Spark closes the connection behind the last reply."""
+        ...
+
+    def login(self) -> bytes:
+        """What to send first; nothing where there is no login."""
+        ...
+
+    def receive_login(self, data: bytes) -> bool:
+        """True when Spark has accepted. Raises `LoginRefused` with Spark's text, or `WireError`."""
+        ...
+
+    def send(self, payload: bytes) -> bytes:
+        """One request as it goes to Spark; its reply is read from here on."""
+        ...
+
+    def relay(self, data: bytes, to_frames: bool) -> tuple[bytes, bool]:
+        """Reply bytes, in frames or as they are, and whether the reply ends with them. Raises `WireError`."""
+        ...
+
+    def collect(self, data: bytes) -> bytes | None:
+        """The whole reply when it is there. Raises `WireError`, also beyond `reply_bytes_max`."""
+        ...
+
+
+class ClientConnection:
+    """A `ClientEnd` of the binary transport. The first byte tells SASL (1) from NOSASL (0x80)."""
+
+    pending = False
+    closing = False
 
     def __init__(self, transports: frozenset[str], limits: WireLimits) -> None:
         self._transports = transports
@@ -48,7 +150,7 @@ class ClientConnection:
         self._held = b""
         self._ready = False
         self._known = False
-        self._requests = _RequestReader(limits)
+        self._requests = RequestReader(limits)
 
     @property
     def framed(self) -> bool:
@@ -59,6 +161,11 @@ class ClientConnection:
     def at_border(self) -> bool:
         """Nothing of a request has come that is not complete."""
         return self._ready and not self._held and self._requests.at_border and self._frame_at_border
+
+    @property
+    def partial(self) -> bool:
+        """A request has begun to come and is not complete."""
+        return self._ready and not (self._requests.at_border and self._frame_at_border)
 
     @property
     def _frame_at_border(self) -> bool:
@@ -82,9 +189,17 @@ class ClientConnection:
         """The bytes that tell the client so. The connection is to be closed behind them."""
         return refusal(message) if self.framed or self._server else b""
 
+    def refuse_connection(self, message: str) -> bytes:
+        """What a SASL client reads as its login's answer."""
+        return refusal(message)
+
     def send(self, payload: bytes) -> bytes:
         """One reply as it goes to the client."""
         return frame(payload) if self._frames is not None else payload
+
+    def part(self, data: bytes, *, ended: bool) -> bytes:
+        """The bytes as they are: `UpstreamConnection.relay` has put them into frames where they need some."""
+        return data
 
     def _login(self, data: bytes) -> list[Event]:
         if self._server is None:
@@ -142,7 +257,7 @@ class ClientConnection:
             raise WireError(str(error), self.send(answer) if answer else b"") from None
 
 
-class _RequestReader:
+class RequestReader:
     """Requests out of a stream of payload bytes, wherever the pieces are cut."""
 
     __slots__ = ("_cut", "_last", "_limits", "_parts", "_scanner")
@@ -208,12 +323,13 @@ class _RequestReader:
 
 
 class UpstreamConnection:
-    """The client's end towards Spark: the login, then requests, each followed by its reply.
+    """An `UpstreamEnd` of the binary transport.
 
-    A reply is either streamed (`relay`) or collected whole (`collect`). With SASL a streamed reply ends with
-    its frame: a Java server writes one reply as one frame. Without SASL there are no borders, so its values
-    are walked.
+    With SASL a streamed reply ends with its frame: a Java server writes one reply as one frame. Without SASL there are
+    no borders, so its values are walked.
     """
+
+    usable = True
 
     def __init__(self, login: Login, limits: WireLimits) -> None:
         self.framed = login.mechanism == PLAIN
@@ -224,7 +340,7 @@ class UpstreamConnection:
         self._parts = bytearray()
 
     def login(self) -> bytes:
-        """What to send first; nothing without SASL."""
+        """The handshake; nothing without SASL."""
         return self._client.start() if self._client else b""
 
     def receive_login(self, data: bytes) -> bool:

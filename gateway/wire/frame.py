@@ -37,6 +37,10 @@ class WireLimits:
     """Client connections at one time."""
     buffer_bytes_max: int = 1024 * 1024
     """Bytes waiting for a slow peer before the other side is not read any more."""
+    stall_seconds: float = 120.0
+    """Time in which a client must take some of what waits for it, and complete a request that it has begun."""
+    idle_seconds: float = 0.0
+    """Time without a request after which a client is closed. 0: none."""
     login_bytes_max: int = 16 * 1024
     """Longest message of the handshake. Before it nobody is authenticated, so it is short."""
     values_max: int = 200_000

@@ -16,13 +16,13 @@ import pytest
 from clients import pyhive, rows
 from lake import lake_engine
 
-from gateway.config import Address
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.observation import Look, Observer
 from gateway.mv.ports import Relation, RelationKind
 from gateway.mv.snapshot import PartitionValues, Snapshot, Unobserved
 from gateway.spark.client import SessionPool
 from gateway.spark.metastore import SparkMetastore
+from gateway.wire.endpoint import Endpoint
 from sql.names import Namespace, TableName
 
 NOTHING: frozenset[PartitionValues] = frozenset()
@@ -42,10 +42,10 @@ def named(table: str) -> TableName:
 
 
 @dataclass
-class FixedEngine:
-    current: Address
+class FixedSpark:
+    current: Endpoint
 
-    async def address(self) -> Address:
+    async def endpoint(self) -> Endpoint:
         return self.current
 
 
@@ -55,7 +55,7 @@ class Eye:
     def __init__(self, port: int, cursor: Any, runner: asyncio.Runner) -> None:
         self.cursor = cursor
         self.runner = runner
-        self.pool = SessionPool(FixedEngine(Address("127.0.0.1", port)), "observer", 4)
+        self.pool = SessionPool(FixedSpark(Endpoint("127.0.0.1", port)), "observer", 4)
         self.observer = self.another()
         self.before: dict[str, Snapshot] = {}
 

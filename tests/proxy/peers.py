@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from gateway.errors import FreshgateError
-from gateway.proxy.listener import Listener, ListenerSettings
+from gateway.proxy.listener import Listener, Port
 from gateway.proxy.upstream import Upstream, connect
 from gateway.service.decision import Answer, Decision, Forward, Login
-from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, ClientEnd
+from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits, frame
 from gateway.wire.message import peek
 from gateway.wire.reply import error
@@ -207,7 +208,7 @@ class Gateway:
 
     async def dial(self) -> Peer:
         """A bare connection."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port, limit=1 << 16)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.ports[0], limit=1 << 16)
         self.dialed.append(Peer(reader, writer, False))
         return self.dialed[-1]
 
@@ -242,9 +243,12 @@ async def gateway(
         return services[-1]
 
     async def connect_upstream(login: Login) -> Upstream:
-        return await connect("127.0.0.1", spark.port, login, limits)
+        return await connect(Endpoint("127.0.0.1", spark.port, spark.mechanism), login, limits)
 
-    listener = Listener(ListenerSettings(port=0, transports=transports, limits=limits), open_client, connect_upstream)
+    def open_wire() -> ClientEnd:
+        return ClientConnection(transports, limits)
+
+    listener = Listener([Port("127.0.0.1", 0, open_wire)], limits, open_client, connect_upstream)
     await listener.start()
     gate = Gateway(listener, spark, services, limits)
     try:

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.proxy.listener import Listener, ListenerSettings
+from gateway.proxy.listener import Listener, Port
 from gateway.service.decision import Answer
-from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
 from gateway.wire.sasl import refusal
-from tests.proxy.peers import LIMITS, Service, Spark, echo_of, gateway, login_bytes, until
+from tests.proxy.peers import BOTH, LIMITS, Service, Spark, echo_of, gateway, login_bytes, until
 from tests.wire import calls
 
 
@@ -99,7 +99,7 @@ async def test_closing_does_not_wait_for_ever() -> None:
 
 async def test_an_address_that_is_taken_is_an_error() -> None:
     async with gateway(Spark()) as gate:
-        settings = ListenerSettings(port=gate.listener.port)
-        second = Listener(settings, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+        port = Port("127.0.0.1", gate.listener.ports[0], lambda: ClientConnection(BOTH, LIMITS))
+        second = Listener([port], LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
         with pytest.raises(OSError, match="in use"):
             await second.start()

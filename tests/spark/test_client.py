@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 from processes import Engine
 
-from gateway.config import Address
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.spark.client import Connection, Rows, Session, SessionPool
+from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import frame
 from gateway.wire.message import Handle
 from gateway.wire.sasl import COMPLETE, negotiation
@@ -22,18 +22,18 @@ NAP = "SELECT java_method('java.lang.Thread', 'sleep', 5000L)"  # leaves no endl
 DEADLINE_SECONDS = 60.0
 
 
-class FixedEngine:
-    """An engine whose address the test sets."""
+class FixedSpark:
+    """A Spark whose place the test sets."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Endpoint) -> None:
         self.current = address
 
-    async def address(self) -> Address:
+    async def endpoint(self) -> Endpoint:
         return self.current
 
 
-def at(engine: Engine) -> Address:
-    return Address(engine.host, engine.port)
+def at(engine: Engine) -> Endpoint:
+    return Endpoint(engine.host, engine.port)
 
 
 @contextlib.asynccontextmanager
@@ -188,13 +188,13 @@ def test_no_server(engine: Engine) -> None:
         server.close()
         await server.wait_closed()
         with pytest.raises(UpstreamLost, match=f"127.0.0.1:{port}"):
-            await Connection.open(Address("127.0.0.1", port), "tester")
+            await Connection.open(Endpoint("127.0.0.1", port), "tester")
 
     asyncio.run(check())
 
 
 @contextlib.asynccontextmanager
-async def relay(engine: Engine) -> AsyncIterator[tuple[Address, list[asyncio.StreamWriter]]]:
+async def relay(engine: Engine) -> AsyncIterator[tuple[Endpoint, list[asyncio.StreamWriter]]]:
     """A port that passes everything on to the engine until its writers are closed."""
     writers: list[asyncio.StreamWriter] = []
 
@@ -210,7 +210,7 @@ async def relay(engine: Engine) -> AsyncIterator[tuple[Address, list[asyncio.Str
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     try:
-        yield Address("127.0.0.1", server.sockets[0].getsockname()[1]), writers
+        yield Endpoint("127.0.0.1", server.sockets[0].getsockname()[1]), writers
     finally:
         server.close()
         for writer in writers:
@@ -245,7 +245,7 @@ def test_garbage_from_the_server() -> None:
             writer.close()
 
         server = await asyncio.start_server(accept, "127.0.0.1", 0)
-        connection = await Connection.open(Address("127.0.0.1", server.sockets[0].getsockname()[1]), "tester")
+        connection = await Connection.open(Endpoint("127.0.0.1", server.sockets[0].getsockname()[1]), "tester")
         with pytest.raises(UpstreamLost):
             await connection.open_session()
         await connection.close()
@@ -258,7 +258,7 @@ def test_garbage_from_the_server() -> None:
 def test_pool_lends_bounded_and_reopens(engine: Engine) -> None:
     async def check() -> None:
         async with asyncio.timeout(DEADLINE_SECONDS), relay(engine) as (address, writers):
-            source = FixedEngine(address)
+            source = FixedSpark(address)
             pool = SessionPool(source, "service", 1, {"spark.sql.shuffle.partitions": "5"})
             async with pool.session() as first:
                 assert (await first.run("SET spark.sql.shuffle.partitions")).rows[0][1] == "5"

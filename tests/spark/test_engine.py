@@ -19,6 +19,7 @@ from gateway.config import Address, Settings
 from gateway.errors import UpstreamLost
 from gateway.spark.client import Connection
 from gateway.spark.engine import EmbeddedEngine, EngineFailed, ExternalEngine, find_java
+from gateway.wire.endpoint import Endpoint
 
 PARENT = """
 import asyncio, sys
@@ -36,7 +37,7 @@ asyncio.run(main())
 
 async def one(address: Address) -> object:
     """What Spark answers to SELECT 1 there."""
-    connection = await Connection.open(address, "tester")
+    connection = await Connection.open(Endpoint(address.host, address.port), "tester")
     try:
         session = await connection.open_session()
         return (await session.run("SELECT 1")).rows[0][0]

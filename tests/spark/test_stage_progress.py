@@ -23,6 +23,7 @@ from gateway.spark.client import Connection, Session
 from gateway.spark.engine import EmbeddedEngine
 from gateway.spark.host import REQUESTS_MAX
 from gateway.spark.ui import SparkUi
+from gateway.wire.endpoint import Endpoint
 from sql.names import TableName
 
 DEADLINE_SECONDS = 60.0
@@ -66,7 +67,7 @@ def asker(engine: Engine) -> Asker:
 @contextlib.asynccontextmanager
 async def session_at(address: Address) -> AsyncIterator[Session]:
     async with asyncio.timeout(DEADLINE_SECONDS):
-        connection = await Connection.open(address, "tester")
+        connection = await Connection.open(Endpoint(address.host, address.port), "tester")
         try:
             yield await connection.open_session()
         finally:

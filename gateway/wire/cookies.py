@@ -1,0 +1,46 @@
+"""Cookies that stand for a login over HTTP, so that its password is checked and sent once, not with each call.
+
+HiveServer2's drivers keep the cookie of this name, send it instead of user and password, and log in anew when it is
+refused. Here a cookie is a random key to a login that this gateway remembers: nothing can be made of it elsewhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from gateway.wire.sasl import Login
+
+NAME = "hive.server2.auth"
+COOKIES_MAX = 20_000
+"""Beyond it the oldest go; their clients log in once more."""
+
+
+class Cookies:
+    """The cookies that were given out and are not older than `seconds`."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._logins: OrderedDict[str, tuple[float, Login]] = OrderedDict()
+
+    def issue(self, login: Login) -> str:
+        """A new cookie for a login that was accepted; "" where none are given out."""
+        if not self.seconds:
+            return ""
+        now = self._clock()
+        while self._logins:
+            oldest, (until, _) = next(iter(self._logins.items()))
+            if until > now and len(self._logins) < COOKIES_MAX:
+                break
+            del self._logins[oldest]
+        value = secrets.token_urlsafe(32)
+        self._logins[value] = (now + self.seconds, login)
+        return value
+
+    def find(self, value: str) -> Login | None:
+        """The login that a cookie stands for; None where it is unknown or too old."""
+        until, login = self._logins.get(value, (0.0, None))
+        return login if until > self._clock() else None

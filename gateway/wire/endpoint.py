@@ -1,0 +1,31 @@
+"""Where a Thrift server is and how it is talked to."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+
+from gateway.wire.connection import PLAIN, UpstreamConnection, UpstreamEnd
+from gateway.wire.frame import WireLimits
+from gateway.wire.http_connection import HTTP, HttpUpstreamConnection
+from gateway.wire.sasl import Login
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`mechanism`: "PLAIN" (SASL), "NOSASL" or "HTTP"; `path` is HTTP's. `tls`: None where the server speaks none."""
+
+    host: str
+    port: int
+    mechanism: str = PLAIN
+    path: str = "/cliservice"
+    tls: ssl.SSLContext | None = None
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def connection(self, login: Login, limits: WireLimits) -> UpstreamEnd:
+        """The client's end of a new connection, as who `login` names. Raises `LoginRefused` for names it cannot say."""
+        if self.mechanism == HTTP:
+            return HttpUpstreamConnection(login, limits, str(self), self.path)
+        return UpstreamConnection(Login(login.user, login.password, self.mechanism), limits)

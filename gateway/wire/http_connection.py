@@ -1,0 +1,444 @@
+"""Both ends of the gateway where HiveServer2's messages travel in HTTP: one message is the body of one POST.
+
+HTTP itself is read by httptools (RFC 9112); what HiveServer2's servers and drivers make of it is here: the path, Basic
+logins (RFC 7617), the cookie that stands for a login, and one request after the other. No sockets here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections import deque
+from http import HTTPStatus
+
+import httptools
+
+from gateway.wire import request
+from gateway.wire.connection import Event, RequestReader, Said
+from gateway.wire.cookies import NAME as COOKIE
+from gateway.wire.cookies import Cookies
+from gateway.wire.frame import UPSTREAM_FRAME_BYTES_MAX, WireError, WireLimits, frame
+from gateway.wire.message import Handle
+from gateway.wire.sasl import Login, LoginRefused
+
+HTTP = "HTTP"
+"""The mechanism of a login by user and password over HTTP."""
+COOKIE_LOGIN = "COOKIE"
+"""The mechanism of a login whose password was checked when the cookie was given out."""
+THRIFT = "application/x-thrift"
+HEAD_BYTES_MAX = 64 * 1024
+"""Request line and headers. Kerberos tickets of large companies, which pass by here, reach 48 KiB."""
+
+_COOKIE_TEXT = re.compile(rf"(?:^|;)\s*{re.escape(COOKIE)}=([^;]*)")
+_DO_AS = re.compile(r"[?&]doas=", re.IGNORECASE)
+
+
+class _Message:
+    """One HTTP request as it is read."""
+
+    __slots__ = ("body", "bytes_max", "headers", "keep_alive", "method", "url", "version")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.method = ""
+        self.url = b""
+        self.version = "1.1"
+        self.keep_alive = True
+        self.headers: dict[str, str] = {}
+        self.body = bytearray()
+        self.bytes_max = bytes_max
+
+    @property
+    def authorization(self) -> str:
+        return self.headers.get("authorization", "")
+
+    @property
+    def cookie(self) -> str:
+        found = _COOKIE_TEXT.search(self.headers.get("cookie", ""))
+        return found[1].strip().strip('"') if found else ""
+
+
+class _Requests:
+    """What httptools calls: requests in the order in which they were complete."""
+
+    def __init__(self, limits: WireLimits) -> None:
+        self.done: deque[_Message] = deque()
+        self.current: _Message | None = None
+        self.in_head = False
+        self._limits = limits
+        self._parser = httptools.HttpRequestParser(self)
+        self._head_bytes = 0
+        self._header_bytes = 0
+        self._over = False  # The client has said that no further request comes.
+
+    def feed(self, data: bytes) -> None:
+        """Raises WireError, whose answer says why, for what is not HTTP or beyond the limits."""
+        if self._over:
+            return
+        if self.current is None or self.in_head:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            cause = error.__context__
+            raise cause if isinstance(cause, WireError) else WireError(str(error)) from None
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if self._over:
+                return  # What comes behind the last request, whose reply is due, does not count.
+            message = f"This is no HTTP request for HiveServer2: {error}."
+            raise WireError(message, refusal(HTTPStatus.BAD_REQUEST, message)) from None
+        if self.in_head and self._head_bytes > HEAD_BYTES_MAX + self._limits.buffer_bytes_max:
+            raise self._too_long_head()
+
+    def on_message_begin(self) -> None:
+        self.current = _Message(self._limits.request_bytes_max)
+        self.in_head = True
+        self._header_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        assert self.current is not None
+        self.current.url += url
+        if len(self.current.url) > HEAD_BYTES_MAX:
+            raise self._too_long_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        assert self.current is not None
+        headers = self.current.headers
+        if not self.in_head:
+            return  # A trailer, behind the body.
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > HEAD_BYTES_MAX:
+            raise self._too_long_head()
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
+        if key == "authorization" and key in headers:
+            message = "A request can carry one Authorization header only."
+            raise WireError(message, refusal(HTTPStatus.BAD_REQUEST, message))
+        headers[key] = f"{headers[key]}; {text}" if key == "cookie" and key in headers else text
+
+    def on_headers_complete(self) -> None:
+        message = self.current
+        assert message is not None
+        self.in_head = False
+        self._head_bytes = 0
+        message.method = self._parser.get_method().decode("latin-1")
+        message.version = self._parser.get_http_version()
+        message.keep_alive = self._parser.should_keep_alive()
+
+    def on_body(self, body: bytes) -> None:
+        assert self.current is not None
+        self.current.body += body
+        if len(self.current.body) > self.current.bytes_max:
+            text = f"a request is beyond the limit of {self.current.bytes_max} bytes"
+            raise WireError(text, refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text))
+
+    def on_message_complete(self) -> None:
+        assert self.current is not None
+        self.done.append(self.current)
+        self._over = not self.current.keep_alive
+        self.current = None
+
+    def _too_long_head(self) -> WireError:
+        text = f"the headers of a request are beyond the limit of {HEAD_BYTES_MAX} bytes"
+        return WireError(text, refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text))
+
+
+class HttpClientConnection:
+    """The server's end of a client's HTTP connection; a `wire.connection.ClientEnd`.
+
+    Each request says who sends it, for a proxy in between may send those of several users over one connection: a
+    request with other credentials than the last one's comes as a `Login` of its own, with the request behind it when
+    `accept_login` was sent. Requests are given out one at a time, the next one when the reply is complete.
+    """
+
+    framed = False
+    at_border = False
+
+    def __init__(self, limits: WireLimits, cookies: Cookies, path: str, *, secure: bool) -> None:
+        self._limits = limits
+        self._cookies = cookies
+        self._path = path
+        self._secure = secure
+        self._requests = _Requests(limits)
+        self._reader = RequestReader(limits)
+        self._accepted: tuple[str, str] | None = None  # The header and cookie of the last accepted login.
+        self._asked: tuple[str, str] | None = None
+        self._login: Login | None = None
+        self._held: bytes | None = None  # The request whose login is being checked.
+        self._current: _Message | None = None  # The request whose reply is due.
+        self._new_cookie = ""
+        self._begun = False  # The reply's head was sent.
+        self.closing = False
+
+    @property
+    def pending(self) -> bool:
+        """There are requests that were read and not given out."""
+        return bool(self._requests.done) or self._held is not None
+
+    @property
+    def partial(self) -> bool:
+        """A part of a request has come, the rest has not."""
+        return self._requests.current is not None
+
+    def receive(self, data: bytes) -> list[Event]:
+        """The next request, if it is complete and the one before it was answered. Raises WireError."""
+        if data:
+            self._requests.feed(data)
+        if self._login is not None:
+            return self._waiting(data)
+        if self._held is not None:
+            payload, self._held = self._held, None
+            return [payload]
+        events: list[Event] = []
+        while self._requests.done and self._current is None and not self.closing:
+            events += self._take(self._requests.done.popleft())
+        return events or self._waiting(data)
+
+    def _waiting(self, data: bytes) -> list[Event]:
+        ahead = sum(len(each.body) for each in self._requests.done)
+        if data and ahead > self._limits.buffer_bytes_max:
+            raise WireError("the client sends much before it has read its replies")
+        return []
+
+    def _take(self, message: _Message) -> list[Event]:
+        self._current, self._begun = message, False
+        url = message.url.decode("latin-1")
+        if url.partition("?")[0].rstrip("/") != self._path:
+            return self._said(
+                HTTPStatus.NOT_FOUND, f"There is nothing here; HiveServer2's messages go to {self._path}."
+            )
+        if message.method != "POST":
+            return self._said(HTTPStatus.METHOD_NOT_ALLOWED, "Send HiveServer2's messages with POST.", "Allow: POST")
+        if _DO_AS.search(url):
+            return self._said(HTTPStatus.FORBIDDEN, "doAs is not supported: log in as the user himself.")
+        payload = self._payload(message)
+        credentials = (message.authorization, "" if message.authorization else message.cookie)
+        if credentials == self._accepted and any(credentials):
+            return [payload]
+        login = self._named(*credentials)
+        if login is None:
+            return self._unknown("Authentication Error: user and password are missing, or the cookie is too old.")
+        self._asked, self._login, self._held = credentials, login, payload
+        return [login]
+
+    def _payload(self, message: _Message) -> bytes:
+        """The one Thrift message of a body."""
+        try:
+            events = self._reader.feed(bytes(message.body))
+        except WireError as error:
+            raise WireError(str(error), refusal(HTTPStatus.BAD_REQUEST, str(error))) from None
+        if len(events) != 1 or not isinstance(events[0], bytes) or not self._reader.at_border:
+            text = "the body of a request must be one Thrift message"
+            raise WireError(text, refusal(HTTPStatus.BAD_REQUEST, text))
+        return events[0]
+
+    def _named(self, authorization: str, cookie: str) -> Login | None:
+        """Who sends the request; None where that is not said in a way that can be read."""
+        if not authorization:
+            known = self._cookies.find(cookie) if cookie else None
+            return Login(known.user, known.password, COOKIE_LOGIN) if known else None
+        scheme, _, text = authorization.partition(" ")
+        if scheme.lower() != "basic":
+            return None
+        try:
+            user, colon, password = base64.b64decode(text.strip(), validate=True).decode().partition(":")
+        except (binascii.Error, ValueError):
+            return None
+        return Login(user, password, HTTP) if colon and user else None
+
+    # --- replies -----------------------------------------------------------------------------------------
+
+    def accept_login(self) -> bytes:
+        """Nothing is sent: the reply itself says it. `receive(b"")` gives the request out."""
+        assert self._login is not None
+        if self._login.mechanism == HTTP:
+            self._new_cookie = self._cookies.issue(self._login)
+        self._accepted, self._login = self._asked, None
+        return b""
+
+    def refuse_login(self, message: str) -> bytes:
+        """The answer 401. The connection is to be closed behind it."""
+        if self._login is None and self._current is None:
+            return refusal(HTTPStatus.REQUEST_TIMEOUT, message)
+        return refusal(HTTPStatus.UNAUTHORIZED, f"Authentication Error: {message}", _CHALLENGE)
+
+    def refuse_connection(self, message: str) -> bytes:
+        """What the client reads as the answer to its first request."""
+        return refusal(HTTPStatus.SERVICE_UNAVAILABLE, message)
+
+    def send(self, payload: bytes) -> bytes:
+        """A whole reply."""
+        return self.part(payload, ended=True)
+
+    def part(self, data: bytes, *, ended: bool) -> bytes:
+        """The next piece of a reply; `ended` with the last one. One that comes at once is sent with its length."""
+        message = self._current
+        if message is None:
+            raise WireError("a reply to no request")
+        chunked = message.version != "1.0"
+        if not self._begun:
+            self._begun = True
+            if ended:
+                head = self._head(message, f"Content-Length: {len(data)}")
+                self._finish(message)
+                return head + data
+            # HTTP 1.0 knows no chunks: the end of the connection is the end of the reply.
+            message.keep_alive = message.keep_alive and chunked
+            return self._head(message, "Transfer-Encoding: chunked" if chunked else "") + _piece(data, chunked)
+        if ended:
+            self._finish(message)
+            return _piece(data, chunked) + (b"0\r\n\r\n" if chunked else b"")
+        return _piece(data, chunked)
+
+    def _head(self, message: _Message, length: str) -> bytes:
+        lines = ["HTTP/1.1 200 OK", f"Content-Type: {THRIFT}"]
+        if length:
+            lines.append(length)
+        if self._new_cookie:
+            secure = "; Secure" if self._secure else ""
+            age = f"Max-Age={self._cookies.seconds:.0f}"
+            lines.append(f"Set-Cookie: {COOKIE}={self._new_cookie}; Path=/; {age}; HttpOnly{secure}")
+            self._new_cookie = ""
+        if not message.keep_alive:
+            lines.append("Connection: close")
+        elif message.version == "1.0":
+            lines.append("Connection: keep-alive")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    def _finish(self, message: _Message) -> None:
+        self._current = None
+        self.closing = self.closing or not message.keep_alive
+
+    def _said(self, status: HTTPStatus, text: str, *headers: str) -> list[Event]:
+        message = self._current
+        assert message is not None
+        self._finish(message)
+        return [Said(_response(status, text, [*headers, *(() if message.keep_alive else ("Connection: close",))]))]
+
+    def _unknown(self, text: str) -> list[Event]:
+        return self._said(HTTPStatus.UNAUTHORIZED, text, _CHALLENGE)
+
+
+_CHALLENGE = 'WWW-Authenticate: Basic realm="HiveServer2"'
+
+
+def refusal(status: HTTPStatus, text: str, *headers: str) -> bytes:
+    """A whole answer with which the connection ends."""
+    return _response(status, text, [*headers, "Connection: close"])
+
+
+def _response(status: HTTPStatus, text: str, headers: list[str]) -> bytes:
+    body = text.encode("utf-8", "replace") + b"\n"
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", "Content-Type: text/plain; charset=utf-8", *headers]
+    return ("\r\n".join([*lines, f"Content-Length: {len(body)}"]) + "\r\n\r\n").encode("latin-1") + body
+
+
+def _piece(data: bytes, chunked: bool) -> bytes:
+    if not chunked or not data:
+        return data
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class _Response:
+    """What httptools calls while Spark's answer is read."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.ended = False
+        self.parser = httptools.HttpResponseParser(self)
+        self.keep_alive = True
+
+    def on_body(self, body: bytes) -> None:
+        self.pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        self.ended = True
+        self.keep_alive = self.parser.should_keep_alive()
+
+    def feed(self, data: bytes) -> bytes:
+        """The body's bytes in `data`. Raises WireError."""
+        if self.ended:
+            raise WireError("the upstream server sent bytes behind its reply")
+        try:
+            self.parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            raise WireError(f"the upstream server's answer is not HTTP: {error}") from None
+        body, self.pieces = b"".join(self.pieces), []
+        return body
+
+    @property
+    def status(self) -> int:
+        return int(self.parser.get_status_code())
+
+
+class HttpUpstreamConnection:
+    """The client's end towards a Thrift server in HTTP mode; a `wire.connection.UpstreamEnd`."""
+
+    framed = False
+
+    def __init__(self, login: Login, limits: WireLimits, host: str, path: str) -> None:
+        if ":" in login.user:
+            raise LoginRefused("A user name cannot contain a colon where Spark speaks HTTP.")
+        names = base64.b64encode(f"{login.user}:{login.password}".encode()).decode("ascii")
+        lines = [
+            f"POST {path} HTTP/1.1",
+            f"Host: {host}",
+            f"Content-Type: {THRIFT}",
+            f"Accept: {THRIFT}",
+            f"Authorization: Basic {names}",
+            # Spark refuses calls without it where its filter against forged requests is on.
+            "X-XSRF-HEADER: true",
+            "Content-Length: ",
+        ]
+        self._head = "\r\n".join(lines).encode("latin-1")
+        self._limits = limits
+        self._response = _Response()
+        self._parts = bytearray()
+
+    @property
+    def usable(self) -> bool:
+        """False when the server ends the connection behind its reply."""
+        return self._response.keep_alive
+
+    def login(self) -> bytes:
+        """HTTP has no login of its own: a call that does nothing shows whether the names are accepted."""
+        return self.send(request.close_session(Handle(bytes(16), bytes(16))))
+
+    def receive_login(self, data: bytes) -> bool:
+        """True when Spark has accepted. Raises `LoginRefused`, or `WireError`."""
+        self._parts += self._response.feed(data)
+        if len(self._parts) > self._limits.reply_bytes_max:
+            raise WireError("the upstream server's answer to the login is too long")
+        if not self._response.ended:
+            return False
+        if self._response.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            text = bytes(self._parts[:200]).decode("utf-8", "replace").strip()
+            raise LoginRefused(text or "The server refused user and password.")
+        self._check()
+        return True
+
+    def _check(self) -> None:
+        if self._response.status != HTTPStatus.OK:
+            raise WireError(f"the upstream server answered with HTTP status {self._response.status}")
+
+    def send(self, payload: bytes) -> bytes:
+        """One request as it goes to Spark; its reply is read from here on."""
+        self._response = _Response()
+        self._parts = bytearray()
+        return self._head + str(len(payload)).encode("ascii") + b"\r\n\r\n" + payload
+
+    def relay(self, data: bytes, to_frames: bool) -> tuple[bytes, bool]:
+        """Reply bytes as they go to the client, and whether the reply ends with them. Raises `WireError`."""
+        body = self._response.feed(data)
+        if body or self._response.ended:
+            self._check()
+        return (frame(body) if to_frames and body else body), self._response.ended
+
+    def collect(self, data: bytes) -> bytes | None:
+        """The whole reply when it is there. Raises `WireError`, also beyond `reply_bytes_max`."""
+        self._parts += self._response.feed(data)
+        if len(self._parts) > min(self._limits.reply_bytes_max, UPSTREAM_FRAME_BYTES_MAX):
+            raise WireError(f"a reply is beyond the limit of {self._limits.reply_bytes_max} bytes")
+        if not self._response.ended:
+            return None
+        self._check()
+        return bytes(self._parts)

@@ -1,0 +1,219 @@
+"""Clients that come over HTTP, straight and through a web proxy."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import Jdbc, impyla, pyhive, rows
+from processes import Engine, Gateway, wait_until
+from TCLIService import TCLIService, ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TTransport import TMemoryBuffer
+
+SERVED = {"listen.http_port": 0, "storage.database": "storage_http"}
+
+
+@pytest.fixture(scope="module")
+def served(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    log = tmp_path_factory.mktemp("http") / "gateway.log"
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **SERVED)
+    yield running
+    running.stop()
+
+
+def message(name: str, request: Any) -> bytes:
+    """A call as the body of a request."""
+    buffer = TMemoryBuffer()
+    protocol = TBinaryProtocol(buffer)
+    getattr(TCLIService.Client(protocol), f"send_{name}")(request)
+    return bytes(buffer.getvalue())
+
+
+def result(name: str, body: bytes) -> Any:
+    client = TCLIService.Client(TBinaryProtocol(TMemoryBuffer(body)))
+    return getattr(client, f"recv_{name}")()
+
+
+class Caller:
+    """One HTTP connection, on which calls are made as a certain user."""
+
+    def __init__(self, port: int, user: str = "ada", **headers: str) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        names = base64.b64encode(f"{user}:secret".encode()).decode()
+        self.headers = headers or {"Authorization": f"Basic {names}"}
+        self.cookie = ""
+
+    def post(self, body: bytes, **headers: str) -> tuple[int, bytes]:
+        self.connection.request("POST", "/cliservice", body, {**self.headers, **headers})
+        response = self.connection.getresponse()
+        self.cookie = response.getheader("Set-Cookie") or self.cookie
+        return response.status, response.read()
+
+    def call(self, name: str, request: Any, **headers: str) -> Any:
+        status, body = self.post(message(name, request), **headers)
+        assert status == 200, body
+        return result(name, body)
+
+    def open_session(self) -> Any:
+        answer = self.call("OpenSession", ttypes.TOpenSessionReq(ttypes.TProtocolVersion.HIVE_CLI_SERVICE_PROTOCOL_V6))
+        assert answer.status.statusCode == 0, answer
+        return answer.sessionHandle
+
+    def select(self, session: Any, sql: str) -> list[Any]:
+        """The first column of a query."""
+        started = self.call("ExecuteStatement", ttypes.TExecuteStatementReq(session, sql, {}, False))
+        assert started.status.statusCode == 0, started.status
+        fetch = ttypes.TFetchResultsReq(started.operationHandle, ttypes.TFetchOrientation.FETCH_NEXT, 100)
+        page = self.call("FetchResults", fetch).results
+        self.call("CloseOperation", ttypes.TCloseOperationReq(started.operationHandle))
+        column = page.columns[0]
+        return list((column.stringVal or column.i64Val or column.i32Val).values)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def test_jdbc_over_http(served: Gateway) -> None:
+    url = f"jdbc:hive2://{served.http_address}".replace("/;", "/default;")
+    with Jdbc(url) as jdbc:
+        jdbc.execute("CREATE TABLE http_sales (day INT, amount INT) USING parquet")
+        jdbc.execute("INSERT INTO http_sales VALUES (1, 10), (2, 7)")
+        jdbc.execute(
+            "CREATE MATERIALIZED VIEW http_daily AS SELECT day, sum(amount) AS total FROM http_sales GROUP BY day"
+        )
+        assert jdbc.query("SELECT * FROM http_daily ORDER BY day") == (["day", "total"], [(1, 10), (2, 7)])
+        jdbc.execute("INSERT INTO http_sales VALUES (2, 1)")
+        assert jdbc.query("SELECT * FROM http_daily ORDER BY day")[1] == [(1, 10), (2, 8)]
+        _, found = jdbc.query("SELECT id, repeat('x', 3000) AS x FROM range(5000) ORDER BY id")
+        assert [row[0] for row in found] == list(range(5000))
+        assert {len(row[1]) for row in found} == {3000}
+        jdbc.execute("DROP MATERIALIZED VIEW http_daily")
+
+
+def test_impyla_over_http(served: Gateway) -> None:
+    with impyla(served.http_port, use_http_transport=True, http_path="cliservice") as cursor:
+        cursor.execute("SELECT current_user(), 1 + 1")
+        assert cursor.fetchall() == [("ada", 2)]
+
+
+def test_a_session_lives_longer_than_its_connections(served: Gateway) -> None:
+    one = Caller(served.http_port)
+    session = one.open_session()
+    one.select(session, "SET freshgate_probe = 7")
+    one.close()
+    two = Caller(served.http_port)
+    assert two.select(session, "SELECT '${freshgate_probe}'") == ["7"]
+    two.call("CloseSession", ttypes.TCloseSessionReq(session))
+    ended = two.call("ExecuteStatement", ttypes.TExecuteStatementReq(session, "SELECT 1", {}, False))
+    assert "Invalid SessionHandle" in ended.status.errorMessage
+    two.close()
+
+
+def test_a_handle_works_for_its_own_user_only(served: Gateway) -> None:
+    ada, eve = Caller(served.http_port), Caller(served.http_port, "eve")
+    session = ada.open_session()
+    refused = eve.call("ExecuteStatement", ttypes.TExecuteStatementReq(session, "SELECT 1", {}, False))
+    assert "Invalid SessionHandle" in refused.status.errorMessage
+    # The same connection, another user's request: as a proxy sends them.
+    eve.headers = ada.headers
+    assert eve.select(session, "SELECT current_user()") == ["ada"]
+    ada.call("CloseSession", ttypes.TCloseSessionReq(session))
+    ada.close()
+    eve.close()
+
+
+def test_a_cookie_stands_for_user_and_password(served: Gateway) -> None:
+    ada = Caller(served.http_port)
+    session = ada.open_session()
+    assert ada.cookie.startswith("hive.server2.auth=")
+    with_cookie = Caller(served.http_port, Cookie=ada.cookie.partition(";")[0])
+    assert with_cookie.select(session, "SELECT current_user()") == ["ada"]
+    stranger = Caller(served.http_port, Cookie="hive.server2.auth=made-up")
+    assert stranger.post(message("CloseSession", ttypes.TCloseSessionReq(session)))[0] == 401
+    ada.call("CloseSession", ttypes.TCloseSessionReq(session))
+    for each in (ada, with_cookie, stranger):
+        each.close()
+
+
+def test_a_session_that_nobody_uses_is_closed(start_gateway: Any) -> None:
+    gateway: Gateway = start_gateway(**{"listen.http_port": 0, "limits.http_session_seconds": 0.5})
+    ada = Caller(gateway.http_port)
+    session = ada.open_session()
+    asked = ttypes.TExecuteStatementReq(session, "SELECT 1", {}, False)
+
+    def said() -> bool:
+        return "limits.http_session_seconds" in gateway.log.read_text(encoding="utf-8")
+
+    wait_until(said, what="the session to be closed")
+    assert "Invalid SessionHandle" in ada.call("ExecuteStatement", asked).status.errorMessage
+    ada.close()
+
+
+NGINX = """
+daemon off; pid {directory}/pid; error_log {directory}/error.log;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy; fastcgi_temp_path {directory}/f;
+    uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;
+    server {{
+        listen 127.0.0.1:{port};
+        client_max_body_size 0;
+        location / {{
+            proxy_pass http://127.0.0.1:{upstream};
+            proxy_http_version {version};
+            proxy_set_header Connection "";
+            proxy_buffering {buffering};
+            proxy_read_timeout 1h;
+        }}
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("version", "buffering"), [("1.0", "on"), ("1.1", "off")])
+def test_through_nginx(served: Gateway, tmp_path: Path, version: str, buffering: str) -> None:
+    """Also with nginx' own default towards a server, HTTP 1.0, which knows no chunks."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    conf = tmp_path / "nginx.conf"
+    conf.write_text(
+        NGINX.format(directory=tmp_path, port=port, upstream=served.http_port, version=version, buffering=buffering)
+    )
+    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin:/bin")
+    assert program is not None
+    with open(tmp_path / "output", "w", encoding="utf-8") as output:
+        nginx = subprocess.Popen([program, "-c", str(conf), "-e", str(tmp_path / "error.log")], stderr=output)
+    try:
+        wait_until(lambda: _accepts(port), what="nginx")
+        with Jdbc(f"jdbc:hive2://127.0.0.1:{port}/default;transportMode=http;httpPath=cliservice") as jdbc:
+            names, found = jdbc.query("SELECT id, repeat('x', 3000) AS x FROM range(3000) ORDER BY id")
+            assert [row[0] for row in found] == list(range(3000))
+            assert names == ["id", "x"]
+    finally:
+        nginx.terminate()
+        nginx.wait(20)
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_binary_and_http_at_once(served: Gateway) -> None:
+    ada = Caller(served.http_port)
+    session = ada.open_session()
+    with pyhive(served.host, served.port) as cursor:
+        assert rows(cursor, "SELECT 2") == [(2,)]
+        assert ada.select(session, "SELECT 'one'") == ["one"]
+    ada.call("CloseSession", ttypes.TCloseSessionReq(session))
+    ada.close()

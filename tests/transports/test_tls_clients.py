@@ -1,0 +1,131 @@
+"""Clients that come over TLS, binary and HTTP, with and without a certificate of their own."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import Jdbc, impyla
+from processes import Engine, Gateway, environment, wait_until
+
+from tests.transports.conftest import PASSWORD, Certificates
+
+
+@pytest.fixture(scope="module")
+def served(engine: Engine, certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    settings = {
+        "listen.http_port": 0,
+        "tls.certificate": certificates.server,
+        "storage.database": "storage_tls",
+    }
+    log = tmp_path_factory.mktemp("tls") / "gateway.log"
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings)
+    yield running
+    running.stop()
+
+
+def read(gateway: Gateway, certificates: Certificates) -> list[tuple[Any, ...]]:
+    with impyla(gateway.port, use_ssl=True, ca_cert=str(certificates.ca)) as cursor:
+        cursor.execute("SELECT current_user(), 1")
+        return list(cursor.fetchall())
+
+
+def test_impyla(served: Gateway, certificates: Certificates) -> None:
+    assert read(served, certificates) == [("ada", 1)]
+
+
+@pytest.mark.parametrize("kind", ["binary", "http"])
+def test_jdbc(served: Gateway, certificates: Certificates, kind: str) -> None:
+    address = (served.address if kind == "binary" else served.http_address).replace("/;", "/default;")
+    assert address.endswith(";ssl=true")
+    url = f"jdbc:hive2://{address};sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
+    with Jdbc(url) as jdbc:
+        _, found = jdbc.query("SELECT id, repeat('x', 3000) AS x FROM range(5000) ORDER BY id")
+        assert [row[0] for row in found] == list(range(5000))
+
+
+def test_a_client_without_tls_is_not_served(served: Gateway) -> None:
+    with socket.create_connection((served.host, served.port), timeout=30) as client:
+        client.sendall(b"\x01\x00\x00\x00\x05PLAIN")
+        assert client.recv(100)[:1] in (b"", b"\x15"), "nothing, or TLS' own alert"
+
+
+def test_old_tls_is_refused(served: Gateway, certificates: Certificates) -> None:
+    context = ssl.create_default_context(cafile=str(certificates.ca))
+    context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLS"):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with socket.create_connection((served.host, served.port), timeout=30) as client, pytest.raises(ssl.SSLError):
+        context.wrap_socket(client, server_hostname="localhost")
+
+
+def https_status(gateway: Gateway, certificates: Certificates, *, own: bool) -> int:
+    context = ssl.create_default_context(cafile=str(certificates.ca))
+    if own:
+        context.load_cert_chain(certificates.client)
+    connection = http.client.HTTPSConnection("localhost", gateway.http_port, context=context, timeout=30)
+    try:
+        connection.request("GET", "/cliservice")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_clients_must_show_a_certificate(start_gateway: Any, certificates: Certificates) -> None:
+    gateway: Gateway = start_gateway(
+        **{"listen.http_port": 0, "tls.certificate": certificates.server, "tls.client_ca": certificates.ca}
+    )
+    assert https_status(gateway, certificates, own=True) == 405
+    with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+        https_status(gateway, certificates, own=False)
+
+
+def test_a_renewed_certificate_is_taken_over(start_gateway: Any, certificates: Certificates, tmp_path: Path) -> None:
+    own = tmp_path / "own.pem"
+    certificates.issue(own, "localhost")
+    gateway: Gateway = start_gateway(**{"tls.certificate": own})
+
+    def shown() -> bytes:
+        context = ssl.create_default_context(cafile=str(certificates.ca))
+        with (
+            socket.create_connection((gateway.host, gateway.port), timeout=30) as client,
+            context.wrap_socket(client, server_hostname="localhost") as secured,
+        ):
+            return secured.getpeercert(binary_form=True) or b""
+
+    before = shown()
+    own.write_text("half a file")
+    certificates.issue(own, "localhost")
+    wait_until(lambda: shown() != before, what="the new certificate")
+
+
+def test_only_one_port_speaks_tls(start_gateway: Any, certificates: Certificates) -> None:
+    gateway: Gateway = start_gateway(
+        **{"listen.http_port": 0, "tls.certificate": certificates.server, "tls.ports": "binary"}
+    )
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.http_port, timeout=30)
+    connection.request("GET", "/")
+    assert connection.getresponse().status == 404
+    connection.close()
+    assert read(gateway, certificates) == [("ada", 1)]
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "server.pem"
+    if content is not None:
+        path.write_text(content)
+    command = [sys.executable, "-m", "gateway", "serve", "--port", "0", "--upstream", "127.0.0.1:1"]
+    command += ["--set", f"tls.certificate={path}"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    assert done.returncode == 1
+    assert str(path) in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,57 @@
+"""The gateway before Thrift servers that are reached in other ways than the embedded one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clients import beeline, pyhive, rows
+from processes import Gateway
+
+from tests.transports.conftest import Certificates, ThriftServers
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(params=["sasl", "nosasl", "http", "https", "tls"])
+def before(
+    request: pytest.FixtureRequest, thrift_servers: ThriftServers, certificates: Certificates, tmp_path: Path
+) -> Iterator[Gateway]:
+    """A gateway before such a server."""
+    kind: str = request.param
+    settings: dict[str, object] = {
+        "upstream.transport": {"https": "http", "tls": "sasl"}.get(kind, kind),
+        "upstream.tls": str(kind in ("https", "tls")).lower(),
+        "upstream.tls_ca": certificates.ca,
+        "storage.database": f"storage_{next(_numbers)}",
+    }
+    upstream = f"localhost:{thrift_servers.ports[kind]}"
+    running = Gateway(tmp_path / "gateway.log", upstream=upstream, **settings)
+    yield running
+    running.stop()
+
+
+def test_the_life_of_a_view(before: Gateway) -> None:
+    number = next(_numbers)
+    with pyhive(before.host, before.port) as cursor:
+        rows(cursor, f"CREATE TABLE sales_{number} (day INT, amount INT) USING parquet")
+        rows(cursor, f"INSERT INTO sales_{number} VALUES (1, 10), (1, 5), (2, 7)")
+        query = f"SELECT day, sum(amount) AS total FROM sales_{number} GROUP BY day"
+        rows(cursor, f"CREATE MATERIALIZED VIEW daily_{number} AS {query}")
+        assert sorted(rows(cursor, f"SELECT * FROM daily_{number}")) == [(1, 15), (2, 7)]
+        rows(cursor, f"INSERT INTO sales_{number} VALUES (2, 1)")
+        assert sorted(rows(cursor, f"SELECT * FROM daily_{number}")) == [(1, 15), (2, 8)]
+        assert rows(cursor, "SELECT current_user()") == [("tester",)]
+        cursor.execute("SELECT id, repeat('x', 1000) FROM range(20000)")
+        assert sum(len(row[1]) for row in cursor) == 20_000_000
+    shown = beeline(before.url, f"SELECT total FROM daily_{number} ORDER BY day;")
+    assert shown.stdout.split() == ["total", "15", "8"]
+    with pyhive(before.host, before.port) as cursor:
+        rows(cursor, f"DROP MATERIALIZED VIEW daily_{number}")
+
+
+def test_an_error_is_spark_s(before: Gateway) -> None:
+    with pyhive(before.host, before.port) as cursor, pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        rows(cursor, "SELECT * FROM nowhere")

@@ -1,0 +1,69 @@
+"""A program: one Spark with a Thrift server for each way in which servers are reached.
+
+Its arguments are a data directory and a key store (PKCS 12, password "secret"). Prints one JSON line, the ports by
+their names, and ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+from gateway.spark import host
+
+STORE_PASSWORD = "secret"
+HTTP = {"hive.server2.transport.mode": "http", "hive.server2.authentication": "NONE"}
+BINARY = {"hive.server2.transport.mode": "binary"}
+TLS = {"hive.server2.use.SSL": "true", "hive.server2.keystore.password": STORE_PASSWORD}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((host.LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def main(data_dir: Path, key_store: Path) -> None:
+    report = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    options = host.Options(
+        data_dir=data_dir,
+        master="local[*]",
+        driver_memory="1g",
+        parent=os.getpid(),
+        spark={"spark.ui.enabled": "false"},
+    )
+    data_dir.mkdir(parents=True, exist_ok=True)
+    lock = host.lock_data_dir(options)
+    host.prepare_data_dir(options)
+    os.chdir(data_dir)
+    port, context = host.start_server(options, lock, [])
+    jvm = context._jvm
+    session = jvm.org.apache.spark.sql.SparkSession.active()
+    server_class = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
+    ports = {"sasl": port}
+    tls = {**TLS, "hive.server2.keystore.path": str(key_store)}
+    kinds = {
+        "nosasl": {**BINARY, "hive.server2.authentication": "NOSASL", "hive.server2.use.SSL": "false"},
+        "http": {**HTTP, "hive.server2.use.SSL": "false"},
+        "https": {**HTTP, **tls},
+        "tls": {**BINARY, "hive.server2.authentication": "NONE", **tls},
+    }
+    for name, settings in kinds.items():
+        ports[name] = free_port()
+        for key in ("hive.server2.thrift.port", "hive.server2.thrift.http.port"):
+            settings[key] = str(ports[name])
+        for key, value in settings.items():
+            jvm.java.lang.System.setProperty(key, value)
+            context._jsc.hadoopConfiguration().set(key, value)
+        server_class.startWithSparkSession(session, False)
+    print(json.dumps(ports), file=report, flush=True)
+    sys.stdin.read()
+    context.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

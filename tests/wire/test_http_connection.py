@@ -1,0 +1,311 @@
+"""Both ends of the HTTP transport: bytes in, events out, in whatever pieces they come."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.wire.connection import Event, Said
+from gateway.wire.cookies import Cookies
+from gateway.wire.frame import WireError, WireLimits
+from gateway.wire.http_connection import (
+    COOKIE_LOGIN,
+    HEAD_BYTES_MAX,
+    HTTP,
+    HttpClientConnection,
+    HttpUpstreamConnection,
+)
+from gateway.wire.sasl import Login, LoginRefused
+from tests.wire import calls
+from tests.wire.calls import pieces_of
+
+LIMITS = WireLimits(request_bytes_max=100_000, reply_bytes_max=5_000, buffer_bytes_max=20_000, values_max=1_000)
+CUTS = st.lists(st.integers(0, 100_000), max_size=12)
+REQUESTS = st.lists(st.sampled_from(calls.samples()), min_size=1, max_size=6)
+ADA = Login("ada", "x:y", HTTP)
+
+
+def basic(user: str, password: str) -> str:
+    return "Authorization: Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def post(body: bytes, *headers: str, path: str = "/cliservice", version: str = "1.1", method: str = "POST") -> bytes:
+    lines = [f"{method} {path} HTTP/{version}", "Host: here", f"Content-Length: {len(body)}", *headers]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+def opened(
+    limits: WireLimits = LIMITS, cookies: Cookies | None = None, *, secure: bool = False
+) -> HttpClientConnection:
+    return HttpClientConnection(limits, cookies or Cookies(60), "/cliservice", secure=secure)
+
+
+def logged_in(body: bytes = calls.status(), **options: bool) -> HttpClientConnection:
+    """A connection on which ada's first request was answered."""
+    connection = opened(**options)
+    assert connection.receive(post(body, basic("ada", "x:y"))) == [ADA]
+    assert connection.accept_login() == b""
+    assert connection.receive(b"") == [body]
+    connection.send(b"reply")
+    return connection
+
+
+def served(connection: HttpClientConnection, pieces: list[bytes]) -> list[Event]:
+    """All events, each request answered when it comes."""
+    found: list[Event] = []
+    for piece in pieces:
+        events = connection.receive(piece)
+        while events:
+            found += events
+            for event in events:
+                if isinstance(event, bytes):
+                    connection.send(b"reply")
+            events = connection.receive(b"")
+    return found
+
+
+@given(REQUESTS, CUTS)
+def test_requests_in_any_pieces(requests: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(post(request, basic("ada", "x:y")) for request in requests)
+    assert served(logged_in(), pieces_of(stream, cuts)) == requests
+
+
+def test_a_request_waits_for_the_reply_to_the_one_before() -> None:
+    connection = logged_in()
+    two = post(calls.status(), basic("ada", "x:y")) + post(calls.open_session(), basic("ada", "x:y"))
+    assert connection.receive(two) == [calls.status()]
+    assert connection.pending
+    assert connection.receive(b"") == []
+    connection.send(b"reply")
+    assert connection.receive(b"") == [calls.open_session()]
+    assert not connection.pending
+
+
+def test_each_request_says_who_sends_it() -> None:
+    """A proxy in between sends the requests of several users over one connection."""
+    connection = logged_in()
+    request = calls.status()
+    assert connection.receive(post(request, basic("eve", "x"))) == [Login("eve", "x", HTTP)]
+    connection.accept_login()
+    assert connection.receive(b"") == [request]
+    connection.send(b"reply")
+    assert connection.receive(post(request, basic("ada", "x:y"))) == [ADA]
+    connection.accept_login()
+    assert connection.receive(b"") == [request]
+    connection.send(b"reply")
+    (said,) = connection.receive(post(request))
+    assert isinstance(said, Said)
+    assert said.payload.startswith(b"HTTP/1.1 401 ")
+
+
+def cookie_of(reply: bytes) -> str:
+    (line,) = (line for line in reply.decode("latin-1").split("\r\n") if line.startswith("Set-Cookie: "))
+    return line.removeprefix("Set-Cookie: ").partition(";")[0]
+
+
+def test_a_cookie_stands_for_the_login_until_it_is_too_old() -> None:
+    now = [0.0]
+    cookies = Cookies(60, lambda: now[0])
+    first = opened(cookies=cookies, secure=True)
+    first.receive(post(calls.status(), basic("ada", "x:y")))
+    first.accept_login()
+    first.receive(b"")
+    reply = first.send(b"reply")
+    assert b"; HttpOnly; Secure\r\n" in reply
+    cookie = f"Cookie: other=1; {cookie_of(reply)}"
+    second = opened(cookies=cookies)
+    assert second.receive(post(calls.status(), cookie)) == [Login("ada", "x:y", COOKIE_LOGIN)]
+    second.accept_login()
+    second.receive(b"")
+    assert b"Set-Cookie" not in second.send(b"reply")
+    now[0] = 61.0
+    (said,) = opened(cookies=cookies).receive(post(calls.status(), cookie))
+    assert isinstance(said, Said)
+    assert b"401" in said.payload
+    assert b"WWW-Authenticate: Basic" in said.payload
+
+
+def test_a_made_up_cookie_is_none() -> None:
+    (said,) = opened().receive(post(calls.status(), "Cookie: hive.server2.auth=cu=ada&rn=1&s=x"))
+    assert isinstance(said, Said)
+
+
+def test_user_and_password_go_before_a_cookie() -> None:
+    cookies = Cookies(60)
+    value = cookies.issue(ADA)
+    both = post(calls.status(), f"Cookie: hive.server2.auth={value}", basic("eve", "x"))
+    assert opened(cookies=cookies).receive(both) == [Login("eve", "x", HTTP)]
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (post(calls.status(), basic("ada", "x"), path="/other"), b"404"),
+        (post(b"", basic("ada", "x"), method="GET"), b"405"),
+        (post(calls.status(), basic("ada", "x"), path="/cliservice?doAs=bob"), b"403"),
+        (post(calls.status(), "Authorization: Negotiate YII="), b"401"),
+        (post(calls.status(), "Authorization: Basic ???"), b"401"),
+        (post(calls.status(), "Authorization: Basic " + base64.b64encode(b"nocolon").decode()), b"401"),
+    ],
+)
+def test_what_is_answered_at_once(request_bytes: bytes, status: bytes) -> None:
+    connection = opened()
+    (said,) = connection.receive(request_bytes)
+    assert isinstance(said, Said)
+    assert said.payload.startswith(b"HTTP/1.1 " + status)
+    assert not connection.closing
+    assert connection.receive(post(calls.status(), basic("ada", "x:y"))) == [ADA]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"\x16\x03\x01hello TLS", b"400"),
+        (post(b"no thrift", basic("ada", "x")), b"400"),
+        (post(calls.status() + b"x", basic("ada", "x")), b"400"),
+        (post(calls.status() * 2, basic("ada", "x")), b"400"),
+        (post(calls.status()[:-1], basic("ada", "x")), b"400"),
+        (post(calls.status(), basic("ada", "x"), basic("eve", "x")), b"400"),
+        (post(bytes(200_000), basic("ada", "x")), b"413"),
+        (post(calls.status(), "X: " + "y" * (HEAD_BYTES_MAX + 1)), b"431"),
+        (b"POST /" + b"y" * (HEAD_BYTES_MAX + 1), b"431"),
+        (b"POST / HTTP/1.1\r\nX: " + b"y" * (HEAD_BYTES_MAX + LIMITS.buffer_bytes_max), b"431"),
+        (post(calls.status(), *(f"X{number}: y" for number in range(20_000))), b"431"),
+    ],
+)
+def test_what_ends_the_connection(sent: bytes, status: bytes) -> None:
+    with pytest.raises(WireError) as problem:
+        opened().receive(sent)
+    assert problem.value.answer.startswith(b"HTTP/1.1 " + status)
+    assert b"Connection: close" in problem.value.answer
+
+
+def test_a_trailer_cannot_change_who_sends_a_request() -> None:
+    body = calls.status()
+    head = f"POST /cliservice HTTP/1.1\r\nHost: here\r\n{basic('ada', 'x:y')}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    trailer = f"0\r\n{basic('root', 'x')}\r\n\r\n"
+    sent = head.encode() + b"%x\r\n%b\r\n" % (len(body), body) + trailer.encode()
+    assert opened().receive(sent) == [ADA]
+
+
+def test_a_streamed_reply_goes_in_chunks_and_a_whole_one_with_its_length() -> None:
+    connection = logged_in()
+    connection.receive(post(calls.status(), basic("ada", "x:y")))
+    first = connection.part(b"ab", ended=False)
+    assert first.endswith(b"\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+    assert connection.part(b"", ended=False) == b""
+    assert connection.part(b"cde", ended=True) == b"3\r\ncde\r\n0\r\n\r\n"
+    connection.receive(post(calls.status(), basic("ada", "x:y")))
+    assert connection.part(b"abc", ended=True).endswith(b"\r\nContent-Length: 3\r\n\r\nabc")
+    assert not connection.closing
+
+
+def test_http_1_0_gets_no_chunks() -> None:
+    connection = opened()
+    connection.receive(post(calls.status(), basic("ada", "x:y"), "Connection: keep-alive", version="1.0"))
+    connection.accept_login()
+    connection.receive(b"")
+    first = connection.part(b"ab", ended=False)
+    assert b"Transfer-Encoding" not in first
+    assert b"Content-Length" not in first
+    assert first.endswith(b"Connection: close\r\n\r\nab")
+    assert connection.part(b"c", ended=True) == b"c"
+    assert connection.closing
+
+
+def test_a_connection_ends_when_the_client_says_so() -> None:
+    connection = logged_in()
+    connection.receive(post(calls.status(), basic("ada", "x:y"), "Connection: close"))
+    assert b"\r\nConnection: close\r\n" in connection.send(b"reply")
+    assert connection.closing
+    assert connection.receive(post(calls.status(), basic("ada", "x:y"))) == []
+
+
+@given(st.binary(max_size=300), CUTS)
+def test_anything_is_an_answer_or_an_error(data: bytes, cuts: list[int]) -> None:
+    connection = opened()
+    pieces = pieces_of(data, cuts)
+    with contextlib.suppress(WireError):
+        for piece in pieces:
+            assert all(isinstance(event, Said) for event in connection.receive(piece))
+
+
+@given(REQUESTS, st.integers(0, 2_000), st.integers(0, 255), CUTS)
+def test_changed_requests_are_an_answer_or_an_error(requests: list[bytes], at: int, byte: int, cuts: list[int]) -> None:
+    stream = bytearray(b"".join(post(request, basic("ada", "x:y")) for request in requests))
+    stream[at % len(stream)] = byte
+    connection = logged_in()
+    try:
+        served_or_stopped(connection, pieces_of(bytes(stream), cuts))
+    except WireError:
+        return
+
+
+def served_or_stopped(connection: HttpClientConnection, pieces: list[bytes]) -> None:
+    for piece in pieces:
+        events = connection.receive(piece)
+        while events and not connection.closing:
+            for event in events:
+                if isinstance(event, Login):
+                    connection.accept_login()
+                elif isinstance(event, bytes):
+                    connection.send(b"reply")
+            events = connection.receive(b"")
+
+
+# --- towards Spark -----------------------------------------------------------------------------------------
+
+
+def upstream(login: Login = ADA) -> HttpUpstreamConnection:
+    return HttpUpstreamConnection(login, LIMITS, "spark:10001", "/cliservice")
+
+
+def response(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "", ""]).encode() + body
+
+
+def test_the_login_is_a_call_that_does_nothing() -> None:
+    connection = upstream()
+    sent = connection.login()
+    assert basic("ada", "x:y").encode() in sent
+    assert connection.receive_login(response(b"whatever"))
+    refused = upstream()
+    refused.login()
+    with pytest.raises(LoginRefused, match="Authentication Error: no"):
+        refused.receive_login(response(b"Authentication Error: no", "401 Unauthorized"))
+    with pytest.raises(LoginRefused, match="colon"):
+        upstream(Login("a:b", "x", HTTP))
+
+
+@given(st.binary(max_size=4_000), CUTS)
+def test_a_reply_in_any_pieces(body: bytes, cuts: list[int]) -> None:
+    stream = response(body)
+    connection = upstream()
+    connection.send(calls.status())
+    found = [connection.relay(piece, False) for piece in pieces_of(stream, cuts)]
+    assert b"".join(data for data, _ in found) == body
+    assert [ended for _, ended in found if ended] == [True]
+    assert found[-1][1]
+    connection.send(calls.status())
+    collected = [connection.collect(piece) for piece in pieces_of(stream, cuts)]
+    assert collected[-1] == body
+    assert collected[:-1] == [None] * (len(collected) - 1)
+
+
+def test_wrong_replies_are_errors() -> None:
+    for sent in (response(b"oops", "500 Server Error"), response(b"x") + b"more", b"\0\0\0\1x", response(bytes(6_000))):
+        connection = upstream()
+        connection.send(calls.status())
+        with pytest.raises(WireError):
+            connection.collect(sent)
+
+
+def test_a_server_that_closes_behind_its_reply_is_not_used_again() -> None:
+    connection = upstream()
+    connection.send(calls.status())
+    assert connection.relay(response(b"x", "200 OK", "Connection: close"), False) == (b"x", True)
+    assert not connection.usable
