@@ -230,11 +230,11 @@ class Sessions:
 
     def remove(self, session: Session) -> None:
         """The session is over: nothing of it runs at Spark any more."""
-        if self._sessions.pop(session.handle.guid, None) is not None:
+        known = self._sessions.pop(session.handle.guid, None) is not None
+        if known:
             self._of_user[session.user] -= 1
             if not self._of_user[session.user]:
                 del self._of_user[session.user]
-            self.on_end(session)
         self._loose.pop(session.handle.guid, None)
         session.transaction.drop()
         for guid, operation in session.operations.items():
@@ -242,6 +242,8 @@ class Sessions:
             if (forwarded := at_spark(operation)) is not None:
                 forwarded.close()
         session.operations.clear()
+        if known:
+            self.on_end(session)
 
     def lose(self, session: Session) -> None:
         """Spark went away, with everything in the session. The gateway's own operations go on."""
