@@ -17,11 +17,12 @@ from typing import Any
 
 import uvloop
 
-from gateway import config
+from gateway import settings_file
 from gateway.config import Address, ConfigError, Settings
 from gateway.errors import FreshgateError
 from gateway.login import command as user_command
 from gateway.login.user_file import BadUser
+from gateway.monitoring import logs
 from gateway.server import Server
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine
 from gateway.status import command
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line. Returns the exit code: 0 done, 1 failed, 2 wrong usage or settings, 130 interrupted."""
     options = _parser().parse_args(arguments)
     if options.command == "config":
-        sys.stdout.write(config.reference())
+        sys.stdout.write(settings_file.reference())
         return 0
     if options.command == "status":
         return _status(options)
@@ -54,9 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = _settings(options)
     except ConfigError as error:
         return _fail(str(error), EXIT_USAGE)
-    logging.basicConfig(
-        level=settings.log.level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    logs.set_up(settings.log.level, settings.log.format)
     try:
         uvloop.run(serve(settings))
     except FreshgateError as error:
@@ -143,7 +142,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     path: Path | None = options.config
     if path is None and DEFAULT_FILE.exists():
         path = DEFAULT_FILE
-    return config.load(path, overrides)
+    return settings_file.load(path, overrides)
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -209,6 +208,7 @@ async def serve(settings: Settings) -> None:
     stopped = asyncio.create_task(stopping.wait())
     try:
         try:
+            await server.watch()
             if not await _unless(stopped, engine.start()):
                 return
             if await _unless(stopped, server.start()):

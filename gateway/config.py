@@ -1,22 +1,16 @@
-"""Every setting: its name, type, default and reason. `conf/freshgate.toml` is printed from here, and only from here.
+"""Every setting: its name, type, default and reason.
 
-A setting's name is its path in the dataclasses below (`listen.port`). Values come from the defaults, then from a TOML
-file, then from `--set name=value`; a later one wins. Values of time are in seconds, values of size in bytes.
+A setting's name is its path in the dataclasses below (`listen.port`). Values of time are in seconds, values of size in
+bytes. `settings_file` reads and prints them.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import json
 import math
-import textwrap
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -28,6 +22,7 @@ OFF = -1
 METHODS = ("none", "file", "ldap")
 HAND_ON = ("replay", "proxy_user")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+LOG_FORMATS = ("text", "json")
 
 Check = Callable[[Any], str | None]
 
@@ -587,6 +582,37 @@ class Log:
     """What the gateway writes to standard error."""
 
     level: str = _setting("INFO", "Least level shown: DEBUG, INFO, WARNING or ERROR.", _one_of(*LOG_LEVELS))
+    format: str = _setting("text", "text, for people, or json: one object a line.", _one_of(*LOG_FORMATS))
+    audit: str = _setting(
+        "",
+        "File that gets one line of JSON for each statement, login and end of a session; - is standard error. "
+        "Passwords are taken out. Empty: none is written.",
+    )
+    audit_characters: int = _setting(
+        10000,
+        "Characters of a statement's text that the audit keeps. 0: no texts, for statements may hold data that are not "
+        "to be kept.",
+        _at_least(0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Metrics for Prometheus and probes for orchestrators: GET /metrics, /healthz, /readyz."""
+
+    port: int = _setting(0, "TCP port of these, over plain HTTP and without a login. 0: none.", _between(0, 65535))
+    host: str = _setting(
+        "127.0.0.1",
+        "Address to listen on. The metrics tell the names of materialized views; 0.0.0.0 shows them to every network "
+        "that reaches this machine.",
+        _filled,
+    )
+    check_interval: float = _setting(
+        5.0,
+        "Seconds between two looks whether Spark answers (SELECT 1 in a session of the gateway's own). Probes get the "
+        "outcome of the last one.",
+        _at_least(0.1),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -614,207 +640,4 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     healing: Healing = field(default_factory=Healing)
     log: Log = field(default_factory=Log)
-
-
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """One setting as the loader and the printer see it."""
-
-    name: str
-    type: Any
-    default: Any
-    why: str
-    check: Check | None
-
-
-FREE_TABLE = "engine.spark"
-OTHER_SPELLINGS = {"authentication": "authentication.method"}
-
-
-def _settings_of(owner: Any, prefix: str = "") -> Iterator[_Setting]:
-    hints = get_type_hints(type(owner))
-    for item in dataclasses.fields(owner):
-        value = getattr(owner, item.name)
-        if dataclasses.is_dataclass(value):
-            yield from _settings_of(value, f"{prefix}{item.name}.")
-        else:
-            why, check = item.metadata["why"], item.metadata["check"]
-            yield _Setting(prefix + item.name, hints[item.name], value, why, check)
-
-
-SETTINGS: Mapping[str, _Setting] = {item.name: item for item in _settings_of(Settings())}
-
-
-def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
-    """Reads the settings: defaults, then the TOML file, then `name=value` texts in order. Raises ConfigError."""
-    values: dict[str, Any] = {}
-    spark: dict[str, str] = {}
-    for name, value in _from_file(path) if path else ():
-        _put(name, value, values, spark, source=str(path))
-    spelled: dict[str, str] = {}
-    for text in overrides:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {text}: write name=value, for example --set listen.port=10001.")
-        name = name.strip()
-        _put(name, _from_text(name, value), values, spark, source=f"--set {text}")
-        spelled[name] = text
-    _refuse_contradictions(spelled)
-    if spark:
-        values[FREE_TABLE] = MappingProxyType(spark)
-    settings: Settings = _build(Settings(), values)
-    _check_together(settings)
-    return settings
-
-
-def _refuse_contradictions(spelled: Mapping[str, str]) -> None:
-    """One setting under two names with two values: nobody knows which is meant."""
-    for other, name in OTHER_SPELLINGS.items():
-        texts = [spelled[each] for each in (other, name) if each in spelled]
-        if len({text.partition("=")[2] for text in texts}) > 1:
-            raise ConfigError(f"--set {texts[0]} and --set {texts[1]} are the same setting. Give one of them.")
-
-
-def _check_together(settings: Settings) -> None:
-    """What no setting's own check can see. Raises ConfigError."""
-    authentication = settings.authentication
-    if authentication.method == "ldap" and not settings.ldap.url.strip():
-        raise ConfigError("authentication.method is ldap, but ldap.url is empty. Set it to the directory's URL.")
-    if authentication.method == "none" and authentication.hand_on == "proxy_user":
-        raise ConfigError(
-            "authentication.hand_on is proxy_user, but authentication.method is none: nobody would check passwords, "
-            "and everybody could be anybody. Set authentication.method to file or ldap."
-        )
-    if settings.ldap.bind_dn and not settings.ldap.bind_password:
-        raise ConfigError("ldap.bind_dn is set, but ldap.bind_password is empty. Set both, or none of them.")
-
-
-def _from_file(path: Path) -> Iterator[tuple[str, Any]]:
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"Cannot read the configuration file {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not a TOML file: {error}.") from error
-    return _flatten(tree)
-
-
-def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
-def _put(name: str, value: Any, values: dict[str, Any], spark: dict[str, str], source: str) -> None:
-    if name.startswith(FREE_TABLE + "."):
-        # Everything behind "engine." is the name that Spark uses.
-        spark[name.removeprefix("engine.")] = _spark_text(name, value, source)
-        return
-    name = OTHER_SPELLINGS.get(name, name)
-    setting = SETTINGS.get(name)
-    if setting is None or name == FREE_TABLE:
-        near = difflib.get_close_matches(name, [item for item in SETTINGS if item != FREE_TABLE], n=1, cutoff=0.5)
-        advice = f"Did you mean '{near[0]}'?" if near else "`freshgate config` lists the settings."
-        raise ConfigError(f"{source}: there is no setting '{name}'. {advice}")
-    value = _typed(setting, value, source)
-    problem = setting.check(value) if setting.check else None
-    if problem:
-        raise ConfigError(f"{source}: '{name}' {problem}; it is {_toml(value)}.")
-    values[name] = value
-
-
-def _spark_text(name: str, value: Any, source: str) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise ConfigError(f"{source}: '{name}' must be a text, a number or true/false.")
-
-
-def _typed(setting: _Setting, value: Any, source: str) -> Any:
-    """The value in the setting's type. An int is a fine float; a bool is never a number."""
-    wanted = setting.type
-    if wanted is bool and isinstance(value, bool):
-        return value
-    if wanted is str and isinstance(value, str):
-        return value
-    if wanted is int and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if wanted is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if wanted == tuple[str, ...] and is_list:
-        return tuple(value)
-    kind = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}.get(
-        wanted, "a list of texts"
-    )
-    shown = json.dumps(value, default=str)
-    raise ConfigError(
-        f"{source}: '{setting.name}' must be {kind}, for example {_toml(setting.default)}; it is {shown}."
-    )
-
-
-def _from_text(name: str, text: str) -> Any:
-    """A value typed on the command line: texts need no quotes there, lists are separated by commas."""
-    setting = SETTINGS.get(name)
-    if setting is None:
-        return text
-    if setting.type == tuple[str, ...]:
-        return [item.strip() for item in text.split(",") if item.strip()]
-    if setting.type is bool:
-        return {"true": True, "false": False}.get(text.strip().lower(), text)
-    if setting.type in (int, float):
-        try:
-            return setting.type(text)
-        except ValueError:
-            return text
-    return text
-
-
-def _build(owner: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
-    changes: dict[str, Any] = {}
-    for item in dataclasses.fields(owner):
-        name = prefix + item.name
-        current = getattr(owner, item.name)
-        if dataclasses.is_dataclass(current):
-            changes[item.name] = _build(current, values, f"{name}.")
-        elif name in values:
-            changes[item.name] = values[name]
-    return dataclasses.replace(owner, **changes)
-
-
-def reference() -> str:
-    """The text of `conf/freshgate.toml`: every setting with its reason, commented out at its default."""
-    lines = [
-        "# Freshgate's settings. Each stands here with its default; remove the # to change it.",
-        "# The command line's --set name=value wins over this file. Times are in seconds, sizes in bytes.",
-        "# This file is printed by `freshgate config`.",
-        "",
-    ]
-    settings = Settings()
-    for item in dataclasses.fields(settings):
-        value = getattr(settings, item.name)
-        if dataclasses.is_dataclass(value):
-            lines += ["", f"# {(type(value).__doc__ or '').strip()}", f"[{item.name}]"]
-        for setting in SETTINGS.values():
-            if setting.name == item.name or setting.name.startswith(item.name + "."):
-                lines += [*_described(setting), ""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _described(setting: _Setting) -> list[str]:
-    why = textwrap.wrap(setting.why, width=100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
-    if setting.name == FREE_TABLE:
-        return [*why, f"[{FREE_TABLE}]"]
-    return [*why, f"# {setting.name.rpartition('.')[2]} = {_toml(setting.default)}"]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    # A JSON string without control characters is a TOML basic string, and numbers are alike.
-    return json.dumps(value, ensure_ascii=False)
+    metrics: Metrics = field(default_factory=Metrics)

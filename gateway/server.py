@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
-from gateway.errors import FreshgateError, UpstreamLost
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.login import methods
+from gateway.monitoring.audit_file import AuditFile
+from gateway.monitoring.lag import LoopLag
+from gateway.monitoring.metrics import Sources
+from gateway.monitoring.monitor import Monitor
+from gateway.monitoring.readiness import Readiness
 from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Creation
@@ -41,9 +48,12 @@ from gateway.mv.versions import Limits, Versions
 from gateway.proxy import upstream
 from gateway.proxy.listener import Listener, Port
 from gateway.proxy.tls import Certificate, client_context
+from gateway.proxy.traffic import Traffic
+from gateway.service.audit import Audit
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
-from gateway.service.dispatch import ANONYMOUS, Dispatch, Service
+from gateway.service.dispatch import Dispatch, Service
+from gateway.service.handover import ANONYMOUS, Handover
 from gateway.service.route import Router
 from gateway.service.session import Sessions
 from gateway.service.staleness import StaleReads
@@ -81,22 +91,22 @@ class Engine(StageProgress, Protocol):
         ...
 
 
-def _account(settings: Settings) -> Login | None:
-    """Who logs in to Spark for all users; None where each does himself."""
-    if settings.authentication.hand_on != "proxy_user":
-        return None
-    upstream_settings = settings.upstream
-    # Spark's PLAIN refuses an empty password even where it checks none.
-    password = upstream_settings.password or ANONYMOUS
-    return Login(upstream_settings.user, password, MECHANISMS[upstream_settings.transport])
+def _handover(settings: Settings, mechanism: str) -> Handover:
+    authentication, upstream_settings = settings.authentication, settings.upstream
+    account = None
+    if authentication.hand_on == "proxy_user":
+        # Spark's PLAIN refuses an empty password even where it checks none.
+        account = Login(upstream_settings.user, upstream_settings.password or ANONYMOUS, mechanism)
+    return Handover(mechanism, account, checked=authentication.method != "none")
 
 
 class Spark:
     """How Spark is reached; implements `spark.client.EndpointSource`, and `service.upstream.Upstream` by the sessions'
     second connections."""
 
-    def __init__(self, engine: Engine, settings: UpstreamSettings) -> None:
+    def __init__(self, engine: Engine, settings: UpstreamSettings, traffic: Traffic) -> None:
         self._engine = engine
+        self._traffic = traffic
         # The embedded engine speaks what the gateway makes it speak.
         transport = settings.transport if settings.address else "sasl"
         self.mechanism = MECHANISMS[transport]
@@ -108,7 +118,21 @@ class Spark:
         return Endpoint(address.host, address.port, self.mechanism, self._path, self._tls)
 
     async def connect(self, login: Login) -> Connection:
-        return await Connection.open(await self.endpoint(), login.user, login.password)
+        with _counted(self._traffic):
+            return await Connection.open(await self.endpoint(), login.user, login.password)
+
+
+@contextlib.contextmanager
+def _counted(traffic: Traffic) -> Iterator[None]:
+    """Counts the making of a connection to Spark."""
+    traffic.connects += 1
+    began = time.monotonic()
+    try:
+        yield
+    except UpstreamLost:
+        traffic.connects_failed += 1
+        raise
+    traffic.connect_seconds.add(time.monotonic() - began)
 
 
 class Server:
@@ -116,7 +140,8 @@ class Server:
 
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
-        self._spark = Spark(engine, settings.upstream)
+        self._traffic = Traffic()
+        self._spark = Spark(engine, settings.upstream, self._traffic)
         self._refreshes = self._pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL})
         self._short = self._pool(METASTORE_SESSIONS, {})
         self._looks = self._pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
@@ -163,21 +188,59 @@ class Server:
         )
         self._janitor.compact = self._executor.compact
         self._join_jobs(metastore)
+        self._audit_file = _audit_file(settings.log.audit)
         service = Service(
             self._catalog,
             self._router(metastore),
             self._spark,
-            mechanism=self._spark.mechanism,
+            _handover(settings, self._spark.mechanism),
             statement_bytes_max=settings.limits.statement_bytes,
             show_storage=settings.storage.listed,
             sessions=Sessions(settings.limits.sessions_per_user, settings.limits.http_session_seconds),
             authenticator=methods.authenticator(settings),
-            account=_account(settings),
             healing=settings.healing,
+            audit=Audit(self._audit_file.write if self._audit_file else None, settings.log.audit_characters),
         )
         self._sessions = service.sessions
         self._listener = self._listen(partial(Dispatch, service))
+        self._probes = self._pool(1, {})
+        self._readiness = Readiness(self._ask_spark, settings.metrics.check_interval)
+        self._monitor = self._monitoring(service) if settings.metrics.port else None
         self._survey: asyncio.Task[None] | None = None
+
+    def _monitoring(self, service: Service) -> Monitor:
+        sources = Sources(
+            self._listener,
+            self._traffic,
+            service.audit.counts,
+            service.sessions,
+            self._catalog,
+            self._tasks,
+            self._janitor,
+            self._fence,
+            self._readiness,
+            LoopLag(),
+            self._audit_file,
+        )
+        return Monitor(self._settings.metrics.host, self._settings.metrics.port, sources)
+
+    async def _ask_spark(self, seconds: float) -> None:
+        """Raises FreshgateError, or TimeoutError, where Spark does not answer so soon."""
+        async with asyncio.timeout(seconds), self._probes.session() as session:
+            answer = asyncio.create_task(session.run("SELECT 1"))
+            try:
+                await asyncio.wait([answer])
+            finally:
+                if not answer.done():
+                    # Telling a server that hangs to cancel would take as long again.
+                    session.spoil()
+                    await asyncio.wait([answer])
+            try:
+                await answer
+            except StatementFailed:
+                # A session may be beyond help while Spark is well: the next look gets a new one.
+                session.spoil()
+                raise
 
     def _join_jobs(self, metastore: SparkMetastore) -> None:
         settings = self._settings
@@ -288,9 +351,10 @@ class Server:
             ports.append(Port(listen.host, listen.http_port, wire, own))
 
         async def connect(login: Login) -> upstream.Upstream:
-            return await upstream.connect(await self._spark.endpoint(), login, wire_limits)
+            with _counted(self._traffic):
+                return await upstream.connect(await self._spark.endpoint(), login, wire_limits, self._traffic)
 
-        return Listener(ports, wire_limits, open_client, connect)
+        return Listener(ports, wire_limits, open_client, connect, self._traffic)
 
     @property
     def addresses(self) -> list[str]:
@@ -311,6 +375,20 @@ class Server:
         """Takes the ports, before Spark is started for half a minute. Raises OSError for a taken one."""
         self._listener.bind()
 
+    async def watch(self) -> None:
+        """Shows metrics and readiness from here on, though nobody is served yet. Raises FreshgateError for a taken
+        port."""
+        if self._monitor is None:
+            return
+        place = Address(self._settings.metrics.host, self._settings.metrics.port)
+        try:
+            await self._monitor.start()
+        except OSError as error:
+            raise FreshgateError(
+                f"Cannot listen at {place} for metrics: {error.strerror or error}. Check metrics.host and metrics.port."
+            ) from error
+        log.info("metrics at http://%s/metrics", place)
+
     async def start(self) -> None:
         """Reads the catalog, cleans up after a crash, listens. Raises FreshgateError."""
         leftovers = await self._load()
@@ -324,6 +402,7 @@ class Server:
         self._scheduler.start()
         self._survey = asyncio.create_task(self._survey_again(), name="survey")
         await self._listener.start()
+        self._readiness.catalog_loaded = True
         log.info("%d materialized views, %d leftovers to drop", len(self._catalog), len(leftovers))
 
     def _retire(self, leftover: Leftover) -> None:
@@ -379,11 +458,13 @@ class Server:
 
     async def drain(self) -> None:
         """Takes no more clients, and no more statements of those it has; running ones may end."""
+        self._readiness.draining = True
         self._sessions.stopping = True
         await self._listener.drain(self._settings.limits.drain_seconds, self._sessions.is_busy)
 
     async def stop(self) -> None:
         """Closes clients, stops refreshes, frees what they had at Spark."""
+        self._readiness.draining = True
         await self._listener.close()
         await self._sessions.close()
         if self._survey is not None:
@@ -397,6 +478,22 @@ class Server:
                 await self._fence.release()
         except (FreshgateError, TimeoutError) as error:
             log.info("what is left is dropped at the next start: %s", error)
-        await self._looks.close()
-        await self._refreshes.close()
-        await self._short.close()
+        if self._monitor is not None:
+            await self._monitor.stop()
+        for pool in (self._probes, self._looks, self._refreshes, self._short):
+            await pool.close()
+        if self._audit_file is not None:
+            self._audit_file.close()
+
+
+def _audit_file(target: str) -> AuditFile | None:
+    """None for an empty target. Raises FreshgateError: who wants an audit is not served without it."""
+    if not target:
+        return None
+    try:
+        return AuditFile(target)
+    except OSError as error:
+        raise FreshgateError(
+            f"The audit cannot be written to {target}: {error.strerror or error}. Name another file by log.audit, "
+            "or - for standard error."
+        ) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway import config
+from gateway import settings_file
 from gateway.config import Address, ConfigError, Settings
 
 ROOT = Path(__file__).parent.parent
@@ -15,37 +15,37 @@ ROOT = Path(__file__).parent.parent
 
 def test_file_is_what_the_code_prints() -> None:
     # `freshgate config > conf/freshgate.toml` renews the file.
-    assert (ROOT / "conf" / "freshgate.toml").read_text(encoding="utf-8") == config.reference()
+    assert (ROOT / "conf" / "freshgate.toml").read_text(encoding="utf-8") == settings_file.reference()
 
 
 def test_file_as_it_is_changes_nothing() -> None:
-    assert config.load(ROOT / "conf" / "freshgate.toml") == Settings()
+    assert settings_file.load(ROOT / "conf" / "freshgate.toml") == Settings()
 
 
 def test_file_with_every_default_spelled_out_changes_nothing(tmp_path: Path) -> None:
-    spelled, count = re.subn(r"^# (?=[a-z_]+ = )", "", config.reference(), flags=re.MULTILINE)
-    assert count == len(config.SETTINGS) - 1  # all but the free table of Spark's settings
+    spelled, count = re.subn(r"^# (?=[a-z_]+ = )", "", settings_file.reference(), flags=re.MULTILINE)
+    assert count == len(settings_file.SETTINGS) - 1  # all but the free table of Spark's settings
     path = tmp_path / "all.toml"
     path.write_text(spelled, encoding="utf-8")
-    assert config.load(path) == Settings()
+    assert settings_file.load(path) == Settings()
 
 
 def test_every_setting_has_a_reason() -> None:
-    for setting in config.SETTINGS.values():
+    for setting in settings_file.SETTINGS.values():
         assert setting.why.endswith("."), setting.name
 
 
 def test_command_line_wins_over_file(tmp_path: Path) -> None:
     path = tmp_path / "some.toml"
     path.write_text('data_dir = "here"\n[listen]\nport = 7\ntransports = ["sasl"]\n', encoding="utf-8")
-    settings = config.load(path, ["listen.port=0", "listen.port=8", "limits.login_seconds=2"])
+    settings = settings_file.load(path, ["listen.port=0", "listen.port=8", "limits.login_seconds=2"])
     assert (settings.data_dir, settings.listen.port, settings.listen.transports) == ("here", 8, ("sasl",))
     assert settings.limits.login_seconds == 2.0
 
 
 def test_list_on_the_command_line() -> None:
-    assert config.load(None, ["listen.transports=nosasl"]).listen.transports == ("nosasl",)
-    assert config.load(None, ["listen.transports=nosasl, sasl"]).listen.transports == ("nosasl", "sasl")
+    assert settings_file.load(None, ["listen.transports=nosasl"]).listen.transports == ("nosasl",)
+    assert settings_file.load(None, ["listen.transports=nosasl, sasl"]).listen.transports == ("nosasl", "sasl")
 
 
 def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
         '[engine.spark]\n"sql.shuffle.partitions" = 64\nsql.ansi.enabled = false\nexecutor.memory = "1g"\n',
         encoding="utf-8",
     )
-    spark = config.load(path, ["engine.spark.executor.memory=2g", "engine.spark.x=a=b"]).engine.spark
+    spark = settings_file.load(path, ["engine.spark.executor.memory=2g", "engine.spark.x=a=b"]).engine.spark
     assert spark == {
         "spark.sql.shuffle.partitions": "64",
         "spark.sql.ansi.enabled": "false",
@@ -95,7 +95,7 @@ def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
 )
 def test_wrong_settings_are_refused_with_their_name(override: str, said: str) -> None:
     with pytest.raises(ConfigError, match=r"--set") as refusal:
-        config.load(None, [override])
+        settings_file.load(None, [override])
     assert said in str(refusal.value)
 
 
@@ -114,14 +114,14 @@ def test_wrong_files_are_refused_with_their_path(tmp_path: Path, text: str, said
     path = tmp_path / "wrong.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as refusal:
-        config.load(path)
+        settings_file.load(path)
     assert said in str(refusal.value)
     assert str(path) in str(refusal.value)
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: No such file"):
-        config.load(tmp_path / "none.toml")
+        settings_file.load(tmp_path / "none.toml")
 
 
 def test_addresses() -> None:
@@ -133,9 +133,11 @@ def test_addresses() -> None:
 def test_authentication_has_two_spellings(tmp_path: Path) -> None:
     path = tmp_path / "some.toml"
     path.write_text('authentication = "file"\n[listen]\nport = 7\n', encoding="utf-8")
-    assert config.load(path).authentication.method == "file"
-    assert config.load(path, ["authentication.method=none"]).authentication.method == "none"
-    assert config.load(None, ["authentication=file", "authentication.method=file"]).authentication.method == "file"
+    assert settings_file.load(path).authentication.method == "file"
+    assert settings_file.load(path, ["authentication.method=none"]).authentication.method == "none"
+    assert (
+        settings_file.load(None, ["authentication=file", "authentication.method=file"]).authentication.method == "file"
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,5 +151,5 @@ def test_authentication_has_two_spellings(tmp_path: Path) -> None:
 )
 def test_settings_that_do_not_go_together(overrides: list[str], said: str) -> None:
     with pytest.raises(ConfigError) as refusal:
-        config.load(None, overrides)
+        settings_file.load(None, overrides)
     assert said in str(refusal.value)

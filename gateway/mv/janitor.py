@@ -118,6 +118,11 @@ class Janitor:
         """One of the readers' moments: now."""
         return self._readers.now()
 
+    @property
+    def waiting(self) -> int:
+        """How many things are still to be dropped."""
+        return len(self._retired)
+
     def is_waiting(self, view_id: str) -> bool:
         """Whether anything of a view is still to be dropped."""
         return any(each.view_id == view_id for each in self._retired)

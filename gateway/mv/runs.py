@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from gateway.mv.catalog import Entry
@@ -37,6 +38,8 @@ class Run:
     """The time limit, which counts from when it is the task's turn at Spark."""
     limit_seconds: float = 0
     work: asyncio.Task[None] | None = None
+    context: Context = field(default_factory=copy_context)
+    """Of who asked for it: what it logs is about that."""
     done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """Its outcome; cancelled where it was stopped."""
 

@@ -20,10 +20,11 @@ from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.executor import BaseTableMissing, Executor, stopped
 from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
-from gateway.mv.model import Cause, TaskStatus, TriggerMode
+from gateway.mv.model import Cause, RefreshMode, Task, TaskStatus, TriggerMode
 from gateway.mv.progress import Progress, Report
 from gateway.mv.runs import Run
 from gateway.mv.task_log import TaskLog
+from gateway.tally import LONG_SECONDS, Histogram
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,23 @@ class _Queue:
         return [*([self.running] if self.running else []), *self.waiting]
 
 
+@dataclass(slots=True, eq=False)
+class RefreshTally:
+    """Refreshes that have ended since the start, by their status and mode, and how long those at Spark took."""
+
+    ended: dict[tuple[TaskStatus, RefreshMode], int] = field(default_factory=dict)
+    seconds: Histogram = field(default_factory=lambda: Histogram(LONG_SECONDS))
+
+    def add(self, task: Task | None) -> None:
+        """A task that has ended; None for one that its view's history has lost."""
+        if task is None:
+            return
+        kind = task.status, task.mode
+        self.ended[kind] = self.ended.get(kind, 0) + 1
+        if task.started_at and task.mode is not RefreshMode.NOT_REFRESH:
+            self.seconds.add((task.finished_at - task.started_at) / 1000)
+
+
 class _Stopped(Exception):
     """The task that was waited for was cancelled."""
 
@@ -88,7 +106,18 @@ class Tasks:
         self._gone: dict[str, tuple[tuple[int, int], float, str]] = {}
         """Views whose refresh failed for good: the last event and the catalog's revision then, until when that counts,
         and the error."""
+        self.tally = RefreshTally()
         executor.make_fresh = self.make_fresh
+
+    @property
+    def running(self) -> int:
+        """Refreshes under way."""
+        return sum(queue.running is not None for queue in self._queues.values())
+
+    @property
+    def waiting(self) -> int:
+        """Refreshes that wait for another one of their view."""
+        return sum(len(queue.waiting) for queue in self._queues.values())
 
     # --- asking ------------------------------------------------------------------------------------
 
@@ -180,6 +209,7 @@ class Tasks:
         if entry is not None:
             number, _ = self._log.begin(entry, cause)
             self._log.unchanged(entry, number)
+            self.tally.add(entry.history.task(number))
 
     def progress(self, view_id: str) -> Progress | None:
         """How far the view's running task is; None where none runs."""
@@ -232,6 +262,7 @@ class Tasks:
             return
         self._queues[run.entry.view.id].waiting.remove(run)
         self._log.fail(run.entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
+        self.tally.add(run.entry.history.task(run.number))
         run.done.cancel()
 
     # --- waiting -----------------------------------------------------------------------------------
@@ -304,7 +335,7 @@ class Tasks:
             return
         run = queue.running = queue.waiting.popleft()
         run.sequence = next(self._sequence)
-        run.work = asyncio.create_task(self._work(run), name=f"refresh {run.entry.view.name}")
+        run.work = asyncio.create_task(self._work(run), name=f"refresh {run.entry.view.name}", context=run.context)
         # Not in the coroutine: one that is cancelled before its first step never runs any of it.
         run.work.add_done_callback(lambda _: self._ended(queue, run))
 
@@ -312,6 +343,7 @@ class Tasks:
         if not run.done.done():
             self._log.fail(run.entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
             run.done.cancel()
+        self.tally.add(run.entry.history.task(run.number))
         queue.running = None
         self._next(queue)
         if queue.running is None:

@@ -12,6 +12,7 @@ from typing import cast
 
 from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.tls import Certificate
+from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Dispatcher
 from gateway.wire.connection import ClientEnd
 from gateway.wire.frame import WireLimits
@@ -45,6 +46,7 @@ class Listener:
         limits: WireLimits,
         open_client: Callable[[], Dispatcher],
         connect_upstream: ConnectUpstream,
+        traffic: Traffic | None = None,
     ) -> None:
         self._ports = tuple(ports)
         self.ports: list[int] = []
@@ -52,6 +54,7 @@ class Listener:
         self._limits = limits
         self._open_client = open_client
         self._connect_upstream = connect_upstream
+        self._traffic = traffic if traffic is not None else Traffic()
         self._sockets: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
         self._relays: set[Relay] = set()
@@ -138,9 +141,11 @@ class Listener:
     def _accept(self, port: Port) -> asyncio.Protocol:
         wire = port.open_wire()
         if len(self._relays) >= self._limits.connections_max:
+            self._traffic.refused += 1
             log.warning("a client was refused: %d connections are open", len(self._relays))
             return _Refusal(wire, f"Too many connections: the gateway serves {self._limits.connections_max}.")
-        relay = Relay(self._open_client, self._connect_upstream, wire, self._limits, self._forget)
+        self._traffic.accepted += 1
+        relay = Relay(self._open_client, self._connect_upstream, wire, self._limits, self._forget, self._traffic)
         self._relays.add(relay)
         self._empty.clear()
         return relay

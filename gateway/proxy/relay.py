@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, cast
 
 from gateway.errors import FreshgateError
+from gateway.proxy.traffic import Traffic
 from gateway.proxy.upstream import Upstream, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login
 from gateway.wire.connection import NOSASL, ClientEnd, Said
@@ -43,11 +44,13 @@ class Relay(asyncio.Protocol):
         wire: ClientEnd,
         limits: WireLimits,
         on_end: Callable[[Relay], None],
+        traffic: Traffic,
     ) -> None:
         self._open_client = open_client
         self._connect_upstream = connect_upstream
         self._limits = limits
         self._on_end = on_end
+        self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._wire = wire
         self._transport: asyncio.Transport | None = None
@@ -79,10 +82,13 @@ class Relay(asyncio.Protocol):
         self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_late)
 
     def data_received(self, data: bytes) -> None:
+        self._traffic.from_clients += len(data)
         self._active = True
         if self._repeat is not None:
             answer = self._repeat.answer(data)
             if answer is not None and self._repeat_while() and self._transport is not None:
+                self._traffic.repeated += 1
+                self._traffic.to_clients += len(answer)
                 self._transport.write(answer)
                 return
             self._repeat = None
@@ -190,6 +196,7 @@ class Relay(asyncio.Protocol):
             self._upstream.close()
             self._upstream = None
         dispatcher = self._dispatcher = self._open_client()
+        dispatcher.came_from(self._peer())
         dispatcher.login(login)
         if login.mechanism != NOSASL:
             self._stop_login_timer()
@@ -198,21 +205,25 @@ class Relay(asyncio.Protocol):
     async def _accept(self, dispatcher: Dispatcher) -> None:
         """The client is accepted when the dispatcher has admitted it and Spark has accepted it."""
         try:
-            await dispatcher.admit(self._peer())
+            await dispatcher.admit()
             await self._join(dispatcher)
         except FreshgateError as error:
+            dispatcher.login_ended(error)
             log.info("login of client %s refused: %s", self._peer(), error)
             self._close(self._wire.refuse_login(str(error)))
             return
         except Exception:
             # Our own fault; without an answer the client would wait for ever.
+            dispatcher.login_ended(FreshgateError("The gateway failed at this login."))
             log.exception("login of client %s failed in the gateway", self._peer())
             self._close(self._wire.refuse_login("The gateway failed at this login; its log says why."))
             return
         finally:
             self._task = None
+        dispatcher.login_ended(None)
         if self._transport is not None and not self._transport.is_closing():
             if words := self._wire.accept_login():
+                self._traffic.to_clients += len(words)
                 self._transport.write(words)
             self.data_received(b"")
 
@@ -329,6 +340,7 @@ class Relay(asyncio.Protocol):
         """Sends to the client, and closes where the connection ends with this."""
         if self._transport is None:
             return
+        self._traffic.to_clients += len(data)
         self._transport.write(data)
         if self._wire.closing:
             self._close()
@@ -428,6 +440,7 @@ class Relay(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         if last_words:
+            self._traffic.to_clients += len(last_words)
             self._transport.write(last_words)
         self._transport.close()
 

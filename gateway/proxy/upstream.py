@@ -7,6 +7,7 @@ import socket
 from typing import Protocol, cast
 
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.proxy.traffic import Traffic
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireError, WireLimits
@@ -34,8 +35,9 @@ class Receiver(Protocol):
 class Upstream(asyncio.Protocol):
     """A connection to Spark, logged in once `connect` has returned it. `wire` knows its frames."""
 
-    def __init__(self, wire: UpstreamEnd) -> None:
+    def __init__(self, wire: UpstreamEnd, traffic: Traffic) -> None:
         self.wire = wire
+        self._traffic = traffic
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
@@ -50,7 +52,11 @@ class Upstream(asyncio.Protocol):
 
     def send(self, payload: bytes) -> None:
         if self._transport is not None:
-            self._transport.write(self.wire.send(payload))
+            self._write(self._transport, self.wire.send(payload))
+
+    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
+        self._traffic.to_spark += len(data)
+        transport.write(data)
 
     def pause(self) -> None:
         """Reads no more, so that Spark feels the client's slowness."""
@@ -78,11 +84,12 @@ class Upstream(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         set_socket_options(self._transport)
         if handshake := self.wire.login():
-            self._transport.write(handshake)
+            self._write(self._transport, handshake)
         else:
             self.accepted.set_result(None)
 
     def data_received(self, data: bytes) -> None:
+        self._traffic.from_spark += len(data)
         if self._receiver is not None:
             self._receiver.upstream_data(data)
         elif not self.accepted.done():
@@ -103,7 +110,7 @@ class Upstream(asyncio.Protocol):
             self._receiver.upstream_gone()
 
 
-async def connect(endpoint: Endpoint, login: Login, limits: WireLimits) -> Upstream:
+async def connect(endpoint: Endpoint, login: Login, limits: WireLimits, traffic: Traffic | None = None) -> Upstream:
     """Connects and logs in, within `login_seconds`.
 
     Raises `UpstreamRefused` with Spark's text, or `UpstreamLost` where Spark cannot be reached or breaks off.
@@ -111,7 +118,7 @@ async def connect(endpoint: Endpoint, login: Login, limits: WireLimits) -> Upstr
     loop = asyncio.get_running_loop()
     usable = False
     try:
-        protocol = Upstream(endpoint.connection(login, limits))
+        protocol = Upstream(endpoint.connection(login, limits), traffic if traffic is not None else Traffic())
     except LoginRefused as error:
         raise UpstreamRefused(str(error)) from error
     try:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from gateway.errors import FreshgateError
 from gateway.wire.page import Page
 from gateway.wire.sasl import Login
 
@@ -47,14 +48,17 @@ goes: shield in it what others wait for too.
 class Dispatcher(Protocol):
     """One client's work. The proxy calls it on the event loop and never twice at a time."""
 
+    def came_from(self, address: str) -> None:
+        """The client's address, for logs. Called first."""
+
     def login(self, login: Login) -> None:
         """The client has said who it is. Without SASL the user is "" here; the name comes in OpenSession.
 
         Nobody has checked the password yet: no request comes before `admit` and Spark did.
         """
 
-    async def admit(self, peer: str) -> None:
-        """Checks a login with SASL, before there is any connection to Spark. `peer` is the client's address.
+    async def admit(self) -> None:
+        """Checks a login with SASL, before there is any connection to Spark.
 
         Raises `FreshgateError`, whose text goes to the client, where the user may not log in.
         """
@@ -64,6 +68,9 @@ class Dispatcher(Protocol):
 
     def upstream_login(self) -> Login:
         """With what to log in to Spark; asked for each connection to it."""
+
+    def login_ended(self, error: FreshgateError | None) -> None:
+        """A SASL client was accepted, or refused with an error. Called once at most: the client may go before."""
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """The connection to Spark broke, or could not be made for a `Forward`.

@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, field
 
 from gateway.config import Healing
 from gateway.errors import FreshgateError, LimitReached, UpstreamLost
 from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.mv.catalog import Catalog
-from gateway.mv.progress import Lines
-from gateway.service import healing
+from gateway.mv.progress import Lines, Report
+from gateway.service import ends, healing
+from gateway.service.audit import OTHER, Audit, Statement
 from gateway.service.decision import Answer, Decision, Forward
+from gateway.service.handover import ANONYMOUS, Handover
 from gateway.service.metadata import ListedOperation, listing_of
 from gateway.service.operation import (
     FETCH_LOG,
-    TERMINAL_STATES,
     End,
     ForwardedOperation,
     Operation,
+    Result,
     new_handle,
     timed_out,
 )
@@ -29,21 +31,15 @@ from gateway.service.route import Own, Route, Router, Waiting
 from gateway.service.session import CLOSE_SECONDS, Session, Sessions, stopping
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
+from gateway.wire.connection import NOSASL
 from gateway.wire.frame import WireError
 from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
 from gateway.wire.message import ExecuteCall, Handle, Head, OpenCall
 from gateway.wire.page import Page
 from gateway.wire.sasl import Login
-from sql.classify import glance
 
 log = logging.getLogger(__name__)
 
-NOSASL = "NOSASL"
-ANONYMOUS = "anonymous"
-"""Name and password of clients that give none, as Hive's drivers have it."""
-PARSE_ERROR = "42601"
-PROXY_USER_KEY = "hive.server2.proxy.user"
-"""In OpenSession's configuration: as whom Spark is to run the session (ThriftCLIService.getProxyUser)."""
 OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATION_METHODS)
 
 
@@ -54,17 +50,18 @@ class Service:
     catalog: Catalog
     router: Router
     upstream: Upstream
-    mechanism: str
-    """How to log in to Spark: "PLAIN", "NOSASL" or "HTTP"."""
+    handover: Handover
     statement_bytes_max: int = 1 << 30
     show_storage: bool = False
     """Metadata calls list the storage database like any other."""
     authenticator: Authenticator = field(default_factory=Unchecked)
-    account: Login | None = None
-    """Who logs in to Spark for every user, each of whom is named as a proxy user; None: each user does himself."""
     healing: Healing = field(default_factory=Healing)
     """Which faults of Spark's are made good."""
     sessions: Sessions = field(default_factory=Sessions)
+    audit: Audit = field(default_factory=Audit)
+
+    def __post_init__(self) -> None:
+        self.sessions.on_end = self.audit.closed
 
 
 class Dispatch:
@@ -73,6 +70,10 @@ class Dispatch:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._sessions = service.sessions
+        self._handover = service.handover
+        self._audit = service.audit
+        self._requests = service.audit.counts.requests
+        self._peer = "unknown"
         self._mine: list[Session] = []
         """Sessions that were opened on this connection."""
         self._newest: Session | None = None
@@ -80,39 +81,36 @@ class Dispatch:
         self._login = Login("", "", NOSASL)
         self._users: set[str] = set()
         """Without SASL each session of a connection may be another user's."""
-        self._peer = ""
         self._joined_as: str | None = None
         """Whose name and password the connection to Spark was made with; None while there is none."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._outstanding: tuple[Session, Route] | None = None
+        self._outstanding: tuple[Session, Route, Statement] | None = None
         """The statement that was forwarded and not answered yet."""
 
     # --- decision.Dispatcher -----------------------------------------------------------------------
 
+    def came_from(self, address: str) -> None:
+        self._peer = address
+
     def login(self, login: Login) -> None:
         self._login = login
 
-    async def admit(self, peer: str) -> None:
-        self._peer = peer
+    async def admit(self) -> None:
         if self._login.mechanism != COOKIE_LOGIN:  # Its password was checked when the cookie was given out.
-            await self._service.authenticator.check(self._login, peer)
+            await self._service.authenticator.check(self._login, self._peer)
         self._users.add(self._login.user)
+
+    def login_ended(self, error: FreshgateError | None) -> None:
+        if self._login.mechanism != COOKIE_LOGIN or error is not None:
+            self._audit.login(self._login.user, self._peer, error)
 
     def upstream_login(self) -> Login:
         self._joined_as = self._login.user
-        return self._spark_login()
-
-    def _spark_login(self) -> Login:
-        """The client's own name and password, if no account stands for all users.
-
-        Spark takes no empty password, so it gets the one drivers send then.
-        """
-        if self._service.account is not None:
-            return self._service.account
-        return Login(self._login.user or ANONYMOUS, self._login.password or ANONYMOUS, self._service.mechanism)
+        return self._handover.login(self._login)
 
     def request(self, payload: bytes) -> Decision:
         head = message.peek(payload)
+        self._requests[head.name if head.name in self._requests else OTHER] += 1
         try:
             if head.name == "OpenSession":
                 return self._open_session(payload)
@@ -137,7 +135,7 @@ class Dispatch:
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """Every session of this connection is gone at Spark; the client stays and hears of it. Over HTTP they stay."""
         self._joined_as = None
-        if self._service.mechanism != HTTP:
+        if self._handover.mechanism != HTTP:
             for session in self._mine:
                 self._sessions.lose(session)
                 if self._service.healing.leaked_sessions and session is not self._newest:
@@ -169,7 +167,7 @@ class Dispatch:
         """Where only the connection broke, and not Spark, it has closed the newest session and kept the others."""
         with contextlib.suppress(FreshgateError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                side = await self._service.upstream.connect(self._spark_login())
+                side = await self._service.upstream.connect(self._handover.login(self._login))
                 try:
                     await side.forward(request.close_session(handle))
                 finally:
@@ -178,9 +176,10 @@ class Dispatch:
     def _abandon_outstanding(self) -> None:
         outstanding, self._outstanding = self._outstanding, None
         if outstanding is not None:
-            session, route = outstanding
+            session, route, statement = outstanding
             session.outstanding -= 1
             route.abandon()
+            statement.end(End.UNKNOWN)
 
     # --- sessions ----------------------------------------------------------------------------------
 
@@ -198,16 +197,17 @@ class Dispatch:
         try:
             await self._service.authenticator.check(login, self._peer)
         except FreshgateError as error:
+            self._audit.login(login.user, self._peer, error)
             return Answer(self._error(message.peek(payload), error))
         return await _decided(self._open_as(login, call, payload))
 
     def _open_as(self, login: Login, call: OpenCall, payload: bytes) -> Decision:
         try:
-            self._refuse_another(login, call)
+            self._handover.refuse_another(login, call, self._joined_as)
         except FreshgateError as error:
             return Answer(self._error(message.peek(payload), error))
         self._login = login
-        payload = self._handed_on(payload)
+        payload = self._handover.open_session(login, payload)
         try:
             self._sessions.check_room(self._login.user)
         except FreshgateError as error:
@@ -223,6 +223,8 @@ class Dispatch:
                 self._sessions.add(session)
                 self._mine.append(session)
                 self._newest = session
+            if self._login.mechanism == NOSASL:
+                self.login_ended(None if session is not None else _login_refusal(answer))
             return answer
 
         return Forward(payload, on_reply)
@@ -230,7 +232,7 @@ class Dispatch:
     async def _open_apart(self, call: OpenCall, payload: bytes) -> Answer:
         """Over HTTP a session is not the connection's: it gets one to Spark of its own, with which it ends there."""
         try:
-            side = await self._service.upstream.connect(self._spark_login())
+            side = await self._service.upstream.connect(self._handover.login(self._login))
         except FreshgateError as error:
             return Answer(self._error(message.peek(payload), error))
         session = None
@@ -252,39 +254,11 @@ class Dispatch:
         if found is None:
             return None
         handle, protocol = found
-        login = self._spark_login()
-        return Session(handle, protocol, self._login.user, login, call, payload, self._service.upstream)
-
-    def _refuse_another(self, login: Login, call: OpenCall) -> None:
-        """Raises FreshgateError where Spark would take the session for somebody else's than the gateway does."""
-        if self._service.account is not None:
-            named = {value for key, value in call.configuration.items() if key.lower().endswith(PROXY_USER_KEY)}
-            if named - {login.user}:
-                other = min(named - {login.user})
-                raise FreshgateError(
-                    f"User {login.user!r} cannot open a session as {other!r}: the gateway itself names the user to "
-                    f"Spark. Leave {PROXY_USER_KEY} out, or log in as {other!r}.",
-                    "42501",
-                )
-        elif self._service.mechanism != NOSASL and self._joined_as not in (None, login.user):
-            # Spark takes every session of a connection for the one's whose password it has seen.
-            raise FreshgateError(
-                f"This connection is {self._joined_as!r}'s at Spark. Open another one for {login.user!r}.", "28000"
-            )
-
-    def _handed_on(self, payload: bytes) -> bytes:
-        """The OpenSession request as it goes to Spark, in the name of the user who was let in."""
-        account = self._service.account
-        if account is not None:
-            payload = message.with_configuration(payload, {PROXY_USER_KEY: self._login.user})
-            return message.with_names(payload, account.user, account.password)
-        if self._service.mechanism == NOSASL and (
-            self._service.authenticator.required or self._login.mechanism != NOSASL
-        ):
-            # Spark believes what stands here, and so would a client with SASL name whom it likes.
-            login = self._spark_login()
-            return message.with_names(payload, login.user, login.password)
-        return payload
+        login = self._handover.login(self._login)
+        self._audit.opened()
+        session = Session(handle, protocol, self._login.user, login, call, payload, self._service.upstream)
+        session.peer = self._peer
+        return session
 
     def _session_request(self, session: Session, head: Head, payload: bytes) -> Decision:
         if session.lost:
@@ -321,6 +295,7 @@ class Dispatch:
         return Forward(payload, on_reply)
 
     async def _close_loose(self, session: Session, head: Head) -> Answer:
+        session.closed = True
         await self._sessions.end(session)
         return Answer(reply.closed(head.name, head.seqid))
 
@@ -332,6 +307,7 @@ class Dispatch:
 
     def _forget(self, session: Session) -> None:
         self._newest = None
+        session.closed = True
         self._sessions.remove(session)
         if session in self._mine:
             self._mine.remove(session)
@@ -368,73 +344,107 @@ class Dispatch:
 
     def _execute(self, session: Session, head: Head, payload: bytes) -> Decision:
         call = message.statement(payload)
-        if self._sessions.stopping:
-            return Answer(self._error(head, stopping()))
-        if len(call.statement) > self._service.statement_bytes_max:
-            return Answer(self._error(head, self._too_long(call)))
+        statement = self._audit.begin(session, self._peer, call.statement)
+        if (refusal := self._refusal(call)) is not None:
+            statement.refuse(refusal)
+            return Answer(self._error(head, refusal))
         route = self._service.router.plain(session, call.statement)
         if route is not None:
-            return self._forward(session, call, payload, route)
-        return self._considered(session, head, call, payload)
+            return self._forward(session, call, payload, route, statement)
+        return self._considered(session, head, call, payload, statement)
 
-    async def _considered(self, session: Session, head: Head, call: ExecuteCall, payload: bytes) -> Forward | Answer:
+    def _refusal(self, call: ExecuteCall) -> FreshgateError | None:
+        """Why no statement, or not this one, is taken at all."""
+        if self._sessions.stopping:
+            return stopping()
+        return self._too_long(call) if len(call.statement) > self._service.statement_bytes_max else None
+
+    async def _considered(
+        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, statement: Statement
+    ) -> Forward | Answer:
         """A statement that may be ours, or mention what a materialized view depends on."""
+        statement.enter()
         try:
             route = await self._service.router.consider(session, call.statement)
         except FreshgateError as error:
+            statement.refuse(error)
             return Answer(self._error(head, error))
+        except BaseException as error:  # cancelled too
+            statement.broke(error)
+            raise
+        if isinstance(route, Own):
+            statement.taken_for_command()
+            return await self._own_operation(session, head, call, payload, route, statement)
+        statement.understood((route.then if isinstance(route, Waiting) else route).mentions)
         if isinstance(route, Route):
-            return self._forward(session, call, payload, route)
-        if isinstance(route, Waiting) and not call.run_async:
-            return await self._after_refresh(session, head, call, payload, route)
-        return await self._own_operation(session, head, call, payload, route)
+            return self._forward(session, call, payload, route, statement)
+        if not call.run_async:
+            return await self._after_refresh(session, head, call, payload, route, statement)
+        return await self._own_operation(session, head, call, payload, route, statement)
 
-    def _forward(self, session: Session, call: ExecuteCall, payload: bytes, route: Route) -> Forward:
-        self._outstanding = session, route
+    def _forward(
+        self, session: Session, call: ExecuteCall, payload: bytes, route: Route, statement: Statement
+    ) -> Forward:
+        self._outstanding = session, route, statement
         session.outstanding += 1
         if route.text is not None:
             payload = message.with_statement(payload, route.text)
-        return Forward(self._at_spark(session, payload), lambda answer: self._started(session, call, route, answer))
+        return Forward(
+            self._at_spark(session, payload), lambda answer: self._started(session, call, route, statement, answer)
+        )
 
-    def _started(self, session: Session, call: ExecuteCall, route: Route, answer: bytes) -> bytes:
+    def _started(self, session: Session, call: ExecuteCall, route: Route, statement: Statement, answer: bytes) -> bytes:
         """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
         self._outstanding = None
         session.outstanding -= 1
         handle = message.execute_handle(answer)
         if handle is None:
-            route.abandon(_refusal(call.statement, answer))
+            route.abandon(ends.refused(call.statement, answer))
+            statement.rejected(message.reply_status(answer))
             return answer
-        operation = self._watched(handle, route, call.statement)
+        operation = self._watched(handle, route, call.statement, statement)
         self._sessions.add_operation(session, handle, operation)
         if not call.run_async:
             operation.end(End.SUCCEEDED)
         return answer
 
     async def _after_refresh(
-        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Waiting
+        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Waiting, statement: Statement
     ) -> Forward | Answer:
         """A synchronous client waits for its reply; there is nothing to send it before."""
         try:
             async with asyncio.timeout(call.query_timeout_seconds or None):
-                await route.wait(Lines(log.debug))
+                await route.wait(statement.listening(Lines(log.debug)))
         except (FreshgateError, TimeoutError) as error:
             route.then.abandon(End.FAILED)
-            late = timed_out(call.query_timeout_seconds)
-            return Answer(self._error(head, error if isinstance(error, FreshgateError) else late))
-        except asyncio.CancelledError:
+            told = error if isinstance(error, FreshgateError) else timed_out(call.query_timeout_seconds)
+            statement.broke(told)
+            return Answer(self._error(head, told))
+        except BaseException as error:  # cancelled too
             route.then.abandon(End.FAILED)
+            statement.broke(error)
             raise
-        return self._forward(session, call, payload, route.then)
+        return self._forward(session, call, payload, route.then, statement)
 
     async def _own_operation(
-        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Own | Waiting
+        self,
+        session: Session,
+        head: Head,
+        call: ExecuteCall,
+        payload: bytes,
+        route: Own | Waiting,
+        statement: Statement,
     ) -> Answer:
         operation = Operation(new_handle(), session.protocol)
         self._sessions.add_operation(session, operation.handle, operation)
+        statement.known_as(operation.handle)
+        statement.enter()
+        report = statement.listening(operation.report)
         if isinstance(route, Own):
-            operation.start(route.work(operation.report), call.query_timeout_seconds)
+            work: Awaitable[Result | ForwardedOperation] = route.work(report)
         else:
-            operation.start(self._continue(session, payload, route, operation), call.query_timeout_seconds)
+            work = self._continue(session, payload, route, report, statement)
+        operation.start(work, call.query_timeout_seconds, statement.settled)
         if not call.run_async:
             await operation.settle()
             if operation.error is not None:
@@ -443,11 +453,11 @@ class Dispatch:
         return Answer(reply.execute_ok(head.seqid, operation.handle))
 
     async def _continue(
-        self, session: Session, payload: bytes, route: Waiting, operation: Operation
+        self, session: Session, payload: bytes, route: Waiting, report: Report, statement: Statement
     ) -> ForwardedOperation:
         """Waits for the refresh, then starts the client's own request over the session's side connection."""
         try:
-            await route.wait(operation.report)
+            await route.wait(report)
             side = await session.side()
         except BaseException:  # cancelled too: what was noted of the statement ends with it
             route.then.abandon(End.FAILED)
@@ -468,7 +478,7 @@ class Dispatch:
             route.then.abandon(End.FAILED)
             status = message.reply_status(answer)
             raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return self._watched(handle, route.then, message.statement(payload).statement)
+        return self._watched(handle, route.then, message.statement(payload).statement, statement)
 
     async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
         """The client has gone while its statement was being started at Spark: it is ended there as well."""
@@ -482,14 +492,15 @@ class Dispatch:
         finally:
             route.abandon()
 
-    def _watched(self, handle: Handle, route: Route, statement: str) -> ForwardedOperation:
-        operation = ForwardedOperation(handle)
+    def _watched(self, handle: Handle, route: Route, text: str, statement: Statement) -> ForwardedOperation:
+        operation = ForwardedOperation(handle, statement=statement)
+        statement.started(handle)
         if route.ends:
             operation.on_end.append(route.on_end)
-            operation.runs_others = _runs_others(statement)
+            operation.runs_others = ends.runs_others(text)
         if route.closes:
             operation.on_close.append(route.on_close)
-        operation.may_lack_columns = self._service.healing.ddl_columns and healing.may_lack_columns(statement)
+        operation.may_lack_columns = self._service.healing.ddl_columns and healing.may_lack_columns(text)
         return operation
 
     def _keep(self, work: Coroutine[None, None, None]) -> None:
@@ -521,13 +532,15 @@ class Dispatch:
             if operation.final_status is not None:
                 # The Hive 2.3 driver asks once per row.
                 return Answer(message.with_seqid(operation.final_status, head.seqid), operation.is_open)
-            return Forward(payload, lambda answer: _status_seen(operation, answer))
+            return Forward(payload, lambda answer: ends.status_seen(operation, answer))
         if head.name == "CloseOperation":
             return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))
+        if head.name == "CancelOperation" and operation.statement is not None:
+            operation.statement.cancel()
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
         if head.name == "FetchResults" and (operation.on_end or operation.may_lack_columns):
-            return Forward(payload, lambda answer: _fetched(operation, payload, answer))
+            return Forward(payload, lambda answer: ends.fetched(operation, payload, answer))
         if head.name == "FetchResults" and self._service.healing.page_bytes:
             return self._page(operation, payload)
         if head.name == "GetResultSetMetadata" and self._service.healing.early_metadata and not operation.ended:
@@ -584,7 +597,7 @@ class Dispatch:
         try:
             side = await session.side()
             while not operation.ended:
-                if message.operation_state(_status_seen(operation, await side.forward(status))) is None:
+                if message.operation_state(ends.status_seen(operation, await side.forward(status))) is None:
                     break  # Spark does not know it any more, and says so again when it is asked for the metadata.
         except FreshgateError as error:
             return Answer(self._error(head, error))
@@ -648,42 +661,10 @@ class Dispatch:
         return reply.error(head.name, head.seqid, str(error), error.sqlstate)
 
 
-def _status_seen(operation: ForwardedOperation, answer: bytes) -> bytes:
-    state = message.operation_state(answer)
-    if state in TERMINAL_STATES:
-        operation.final_status = answer
-        operation.end(_end(operation, state, answer))
-    return answer
-
-
-def _fetched(operation: ForwardedOperation, payload: bytes, answer: bytes) -> bytes:
-    """Rows are given out only of what has succeeded: a client that asks for no status is noticed by this."""
-    if message.fetch_call(payload).fetch_type == FETCH_LOG:
-        return answer
-    if message.reply_status(answer).code != message.STATUS_ERROR:
-        operation.end(End.SUCCEEDED)
-    return healing.with_column(answer) if operation.may_lack_columns else answer
-
-
-def _end(operation: ForwardedOperation, state: int | None, status: bytes) -> End:
-    end = _ENDS.get(state, End.UNKNOWN) if state is not None else End.UNKNOWN
-    refused = end is End.FAILED and message.operation_sqlstate(status) == PARSE_ERROR
-    return End.REFUSED if refused and not operation.runs_others else end
-
-
-_ENDS = {2: End.SUCCEEDED, 5: End.FAILED}
-"""FINISHED and ERROR; a cancelled or timed-out statement may still commit."""
-
-
-def _refusal(statement: str, answer: bytes) -> End:
-    """How a statement ended that Spark answered with an error at once."""
-    refused = message.reply_status(answer).sqlstate == PARSE_ERROR
-    return End.REFUSED if refused and not _runs_others(statement) else End.FAILED
-
-
-def _runs_others(statement: str) -> bool:
-    """A script, or EXECUTE IMMEDIATE: a parse error may come after a part of it was done."""
-    return not {"begin", "execute"}.isdisjoint(glance(statement).words)
+def _login_refusal(answer: bytes) -> FreshgateError:
+    """Why Spark has opened no session."""
+    status = message.reply_status(answer)
+    return FreshgateError(status.message or "Spark opened no session.", status.sqlstate)
 
 
 async def _decided(decision: Decision) -> Forward | Answer:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
+from typing import Protocol
 
 from gateway.errors import FreshgateError
 from gateway.mv.progress import Progress
@@ -39,6 +40,7 @@ class OperationState(IntEnum):
     TIMEDOUT = 8
 
 
+TIMED_OUT = "HYT00"
 TERMINAL_STATES = frozenset({2, 3, 4, 5, 8})
 """FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT: the status of such an operation never changes again."""
 
@@ -63,6 +65,19 @@ NO_ROWS = Result((Column("Result"),))
 """What Spark answers to DDL: one column without rows, so that clients which fetch after DDL go on working."""
 
 
+class Watcher(Protocol):
+    """Who wants to know what becomes of a statement, and does nothing about it."""
+
+    def seen(self, state: int | None, status: bytes) -> None:
+        """Spark's last status of it; `end` follows."""
+
+    def end(self, end: End) -> None:
+        """May come again; the first one counts."""
+
+    def cancel(self) -> None:
+        """The client has asked for its end."""
+
+
 @dataclass(slots=True, eq=False)
 class ForwardedOperation:
     """An operation of Spark's, and what the gateway does when it ends or is closed."""
@@ -85,12 +100,16 @@ class ForwardedOperation:
     """Its end is known."""
     fit: Fit = field(default_factory=Fit)
     """How many of its rows make a page that is not too long."""
+    statement: Watcher | None = None
+    """None for what is no statement."""
 
     def is_open(self) -> bool:
         return not self.closed
 
     def end(self, end: End) -> None:
         self.ended = True
+        if self.statement is not None:
+            self.statement.end(end)
         actions, self.on_end = self.on_end, []
         for action in actions:
             action(end)
@@ -106,7 +125,7 @@ class ForwardedOperation:
 
 def timed_out(seconds: int) -> FreshgateError:
     return FreshgateError(
-        f"The statement's time limit of {seconds} s is over. Raise it, or refresh the view beforehand.", "HYT00"
+        f"The statement's time limit of {seconds} s is over. Raise it, or refresh the view beforehand.", TIMED_OUT
     )
 
 
@@ -194,9 +213,17 @@ class Operation:
         """Shows a refresh in status replies that ask for progress, while the operation runs."""
         self.report.watch(progress)
 
-    def start(self, work: Awaitable[Result | ForwardedOperation], timeout_seconds: int = 0) -> None:
-        """Does the work in a task of its own, for at most `timeout_seconds` where that is not 0."""
+    def start(
+        self,
+        work: Awaitable[Result | ForwardedOperation],
+        timeout_seconds: int = 0,
+        on_done: Callable[[Operation], None] | None = None,
+    ) -> None:
+        """Does the work in a task of its own, for at most `timeout_seconds` where that is not 0; then calls `on_done`,
+        in any case."""
         self._task = asyncio.ensure_future(self._run(work, timeout_seconds))
+        if on_done is not None:
+            self._task.add_done_callback(lambda _: on_done(self))
 
     async def _run(self, work: Awaitable[Result | ForwardedOperation], timeout_seconds: int) -> None:
         try:

@@ -25,6 +25,7 @@ from gateway.mv.relations import Relations
 from gateway.mv.schemas import Schemas
 from gateway.mv.tasks import Tasks
 from gateway.service import staleness
+from gateway.service.audit import NOTHING, Mentions
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.operation import NO_ROWS, End, Result
@@ -104,6 +105,7 @@ class Route:
     text: str | None = None
     ends: list[Callable[[End], None]] = field(default_factory=list)
     closes: list[Callable[[], None]] = field(default_factory=list)
+    mentions: Mentions = NOTHING
 
     def on_end(self, end: End) -> None:
         actions, self.ends = self.ends, []
@@ -255,6 +257,8 @@ class Router:
             raise
         then = route.then if isinstance(route, Waiting) else route
         then.closes.append(partial(self._readers.release, journey.read))
+        travelled = frozenset(view.name for _, view, _ in journey.travels.values())
+        then.mentions = replace(then.mentions, views=then.mentions.views | travelled)
         return route
 
     async def _forward(
@@ -297,6 +301,7 @@ class Router:
                     read = staleness.Read(perhaps=frozenset(view.id for view in self._catalog.views()))
                 else:
                     read = await self._views_read(session, namespace, statement)
+            route.mentions = self._mentions(namespace, statement, targets, read)
             if changed or splices:
                 route.text = rewrite.splice(text, splices)
             place = staleness.Place(statement, text, look.keyword, namespace)
@@ -428,6 +433,16 @@ class Router:
             names |= self._temporary(session, parts)
         below = (await self._relations.sources_of(names)).views
         return staleness.Read(frozenset(direct), below, frozenset(perhaps))
+
+    def _mentions(
+        self, namespace: Namespace, statement: Forwarded, targets: list[TableName], read: staleness.Read
+    ) -> Mentions:
+        """Of a text that was not understood only what matters here: it may hold tens of thousands of other names."""
+        views = frozenset(self._catalog.names_of(read.all).values())
+        if not statement.exact:
+            return Mentions(views)
+        reads = frozenset(TableName.resolve(reference.parts, namespace) for reference in statement.reads)
+        return Mentions(views, reads, frozenset(() if statement.drops_database else targets))
 
     async def _refuse_damaged(self, name: TableName) -> None:
         """A view that cannot be kept fresh is not read as if it were. The name may be somebody else's by now."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
@@ -47,6 +47,11 @@ class Session:
         self.upstream_handle = handle
         self.protocol = protocol
         self.user = user
+        self.peer = ""
+        """The address of the client that has opened it."""
+        self.began = time.monotonic()
+        self.closed = False
+        """Its client has closed it."""
         self.temporary: dict[str, frozenset[TableName]] = {}
         """The session's temporary views: what each reads, by name, for what a name stands for may change."""
         self.transaction = Transaction.of(call.configuration)
@@ -166,9 +171,16 @@ class Sessions:
         self._of_user: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
         self.stopping = False
+        self.on_end: Callable[[Session], None] = lambda _: None
+        """Called for each session that is over."""
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def operations(self) -> int:
+        """How many are open, in all sessions."""
+        return len(self._owners)
 
     def check_room(self, user: str) -> None:
         """Raises Stopping, or LimitReached, where the user can open no further session."""
@@ -218,7 +230,8 @@ class Sessions:
 
     def remove(self, session: Session) -> None:
         """The session is over: nothing of it runs at Spark any more."""
-        if self._sessions.pop(session.handle.guid, None) is not None:
+        known = self._sessions.pop(session.handle.guid, None) is not None
+        if known:
             self._of_user[session.user] -= 1
             if not self._of_user[session.user]:
                 del self._of_user[session.user]
@@ -229,6 +242,8 @@ class Sessions:
             if (forwarded := at_spark(operation)) is not None:
                 forwarded.close()
         session.operations.clear()
+        if known:
+            self.on_end(session)
 
     def lose(self, session: Session) -> None:
         """Spark went away, with everything in the session. The gateway's own operations go on."""

@@ -403,6 +403,12 @@ def operation_sqlstate(reply: bytes) -> str | None:
     return _text(reply, place) if place else None
 
 
+def operation_error(reply: bytes) -> str | None:
+    """The error's text in such a reply; None where there is none."""
+    place = locate(reply, (0, 5), STRING) if peek(reply).kind != EXCEPTION else None
+    return _text(reply, place) if place else None
+
+
 def execute_handle(reply: bytes) -> Handle | None:
     """The operation that ExecuteStatement, or a metadata call, has begun; None where it failed."""
     return _reply_handle(reply, (0, 2, 1)) if peek(reply).kind != EXCEPTION else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -510,5 +511,61 @@ def test_what_changed_while_no_gateway_ran() -> None:
         await settled()
         await world.scheduler.stop()
         assert world.stage.began == [("v", TriggerMode.COMMIT)]
+
+    play(story())
+
+
+# --- what is told of them --------------------------------------------------------------------------------
+
+
+def test_ended_tasks_are_counted() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v")
+        asking = [asyncio.create_task(world.tasks.refresh("v", MANUAL, silent)) for _ in range(3)]
+        await settled()
+        assert (world.tasks.running, world.tasks.waiting) == (1, 2)
+        world.stage.let("v", None, RefreshFailed("no", "42P01"))
+        await settled()
+        assert (world.tasks.running, world.tasks.waiting) == (1, 0)
+        await world.tasks.stop("v")
+        await asyncio.wait(asking)
+        assert (world.tasks.running, world.tasks.waiting) == (0, 0)
+        assert {status.value: number for (status, _), number in world.tasks.tally.ended.items()} == {
+            "SUCCESS": 1,
+            "FAILED": 1,
+            "CANCELED": 1,
+        }
+        for error in (each.exception() for each in asking[1:]):
+            assert isinstance(error, RefreshFailed)
+
+    play(story())
+
+
+def test_a_task_works_in_the_context_of_who_asked_for_it() -> None:
+    """Not in that of whom it waited for."""
+
+    async def story() -> None:
+        world = World()
+        world.add("v")
+        whose: ContextVar[str] = ContextVar("whose")
+        seen: list[str] = []
+        run = world.stage.run
+
+        async def noticing(*arguments: Any) -> None:
+            seen.append(whose.get())
+            await run(*arguments)
+
+        world.stage.run = noticing  # type: ignore[method-assign]
+
+        async def ask(name: str) -> None:
+            whose.set(name)
+            await world.tasks.refresh("v", MANUAL, silent)
+
+        asking = [asyncio.create_task(ask(name)) for name in ("alice", "bob")]
+        await settled()
+        world.stage.let("v", None, None)
+        await asyncio.gather(*asking)
+        assert seen == ["alice", "bob"]
 
     play(story())

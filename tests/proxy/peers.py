@@ -152,12 +152,20 @@ class Service:
     reply_to_loss: bool = True
     refuse_with: str | None = None
     """What to refuse logins with."""
+    address: str = ""
+    login_error: FreshgateError | None = None
+
+    def came_from(self, address: str) -> None:
+        self.address = address
+
+    def login_ended(self, error: FreshgateError | None) -> None:
+        self.login_error = error
 
     def login(self, login: Login) -> None:
         self.calls.append("login")
         self.user = login.user
 
-    async def admit(self, peer: str) -> None:
+    async def admit(self) -> None:
         if self.refuse_with is not None:
             raise FreshgateError(self.refuse_with)
 

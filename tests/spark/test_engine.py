@@ -14,7 +14,7 @@ import pytest
 from clients import pyhive, rows
 from processes import Engine, Program, descendants, none_alive, wait_until
 
-from gateway import config
+from gateway import settings_file
 from gateway.config import Address, Settings
 from gateway.errors import UpstreamLost
 from gateway.spark.client import Connection
@@ -23,11 +23,11 @@ from gateway.wire.endpoint import Endpoint
 
 PARENT = """
 import asyncio, sys
-from gateway import config
+from gateway import settings_file
 from gateway.spark.engine import EmbeddedEngine
 
 async def main():
-    engine = EmbeddedEngine(config.load(None, ["data_dir=" + sys.argv[1]]))
+    engine = EmbeddedEngine(settings_file.load(None, ["data_dir=" + sys.argv[1]]))
     print((await engine.start()).port, flush=True)
     await asyncio.Event().wait()
 
@@ -51,7 +51,7 @@ def family(engine: EmbeddedEngine) -> list[psutil.Process]:
 
 
 def settings(data_dir: Path) -> Settings:
-    return config.load(None, [f"data_dir={data_dir}", "engine.driver_memory=1g"])
+    return settings_file.load(None, [f"data_dir={data_dir}", "engine.driver_memory=1g"])
 
 
 def test_life_of_an_engine(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_listens_on_loopback_only(engine: Engine) -> None:
 
 def test_wrong_spark_setting_is_explained(tmp_path: Path) -> None:
     async def check() -> None:
-        engine = EmbeddedEngine(config.load(None, [f"data_dir={tmp_path}", "engine.master=nonsense"]))
+        engine = EmbeddedEngine(settings_file.load(None, [f"data_dir={tmp_path}", "engine.master=nonsense"]))
         with pytest.raises(EngineFailed, match="Master must either be"):
             await engine.start()
         assert engine.pid is None

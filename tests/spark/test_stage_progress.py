@@ -15,7 +15,7 @@ import psutil
 import pytest
 from processes import Engine, descendants, none_alive, wait_until
 
-from gateway import config
+from gateway import settings_file
 from gateway.config import Address
 from gateway.mv.ports import JobProgress
 from gateway.mv.progress import Progress, follow
@@ -157,7 +157,7 @@ def test_an_engine_of_the_gateway(tmp_path: Path) -> None:
 
     async def check() -> None:
         ui = ("engine.spark.ui.enabled=true", "engine.spark.ui.port=0")
-        engine = EmbeddedEngine(config.load(None, [f"data_dir={tmp_path}", "engine.driver_memory=1g", *ui]))
+        engine = EmbeddedEngine(settings_file.load(None, [f"data_dir={tmp_path}", "engine.driver_memory=1g", *ui]))
         assert await engine.of_statement("not started") is None
         address = await engine.start()
         try:

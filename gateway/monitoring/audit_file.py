@@ -1,0 +1,114 @@
+"""Writes the audit's lines: in a thread, so that a slow disk holds up nobody."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+
+from gateway.service.audit import ERROR_CHARACTERS_MAX, Line
+from sql.redaction import redact
+
+log = logging.getLogger(__name__)
+
+STANDARD_ERROR = "-"
+MODE = 0o640
+WAITING_MAX = 10_000
+"""Lines that wait for the disk; those that come then are lost, and counted."""
+CLOSE_SECONDS = 5.0
+
+
+class AuditFile:
+    """From its making until `close` lines are written, each at once. A file that was renamed or removed, as by
+    logrotate, is made anew. Raises OSError where it cannot be opened at first."""
+
+    def __init__(self, target: str) -> None:
+        self.lost = 0
+        """Lines that could not be written."""
+        self._path = None if target == STANDARD_ERROR else target
+        self._descriptor = sys.stderr.fileno() if self._path is None else _open(self._path)
+        self._torn = False
+        """The last line was written in part."""
+        self._telling = threading.Lock()
+        self._told = False
+        self._waiting: queue.Queue[Line | None] = queue.Queue(WAITING_MAX)
+        self._thread = threading.Thread(target=self._work, name="audit", daemon=True)
+        self._thread.start()
+
+    def write(self, line: Line) -> None:
+        """Never blocks, and never fails."""
+        try:
+            self._waiting.put_nowait(line)
+        except queue.Full:
+            self._lose(f"{WAITING_MAX} of them wait for it")
+
+    def close(self) -> None:
+        """Writes what waits, as far as that takes no more than some seconds."""
+        try:
+            self._waiting.put(None, timeout=CLOSE_SECONDS)
+        except queue.Full:
+            return
+        self._thread.join(CLOSE_SECONDS)
+
+    def _work(self) -> None:
+        while (line := self._waiting.get()) is not None:
+            try:
+                self._append(encoded(line))
+            except Exception as error:  # whatever it is, the next line may be written
+                self._lose(repr(error))
+            else:
+                self._tell_written()
+        if self._path is not None:
+            os.close(self._descriptor)
+
+    def _append(self, line: bytes) -> None:
+        if self._path is not None and not _is_at(self._path, self._descriptor):
+            fresh = _open(self._path)
+            os.close(self._descriptor)
+            self._descriptor, self._torn = fresh, False
+        if self._torn:
+            line = b"\n" + line
+        written = os.write(self._descriptor, line)
+        self._torn = 0 < written < len(line) or (self._torn and not written)
+        if written < len(line):
+            raise OSError("there was place for a part of a line only")
+
+    def _lose(self, problem: str) -> None:
+        with self._telling:
+            self.lost += 1
+            told, self._told = self._told, True
+        if not told:
+            log.error("the audit cannot be written, its lines are lost: %s", problem)
+
+    def _tell_written(self) -> None:
+        if self._told:
+            with self._telling:
+                self._told = False
+            log.warning("the audit is written again; %d lines were lost since the start", self.lost)
+
+
+def encoded(line: Line) -> bytes:
+    """The line as one of JSON, without passwords."""
+    told = dict(line)
+    for key in ("text", "error"):
+        if isinstance(value := told.get(key), str):
+            whole = len(value) == line.get("characters") if key == "text" else len(value) < ERROR_CHARACTERS_MAX
+            told[key] = redact(value, cut=not whole)
+    return (json.dumps(told, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Whether the path still leads to the open file."""
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return False
+    here = os.fstat(descriptor)
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)

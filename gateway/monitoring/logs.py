@@ -1,0 +1,68 @@
+"""The log on standard error: as text for people, or as JSON for machines; passwords are taken out of both."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+from gateway.service.context import NOWHERE, ORIGIN, Origin
+from sql.redaction import redact
+
+JSON = "json"
+TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def set_up(level: str, form: str) -> None:
+    """`form`: "text" or "json"."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == JSON else TextFormatter())
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+class TextFormatter(logging.Formatter):
+    """A line, and behind it in brackets whose work it is about, where that is known."""
+
+    def __init__(self) -> None:
+        super().__init__(TEXT_FORMAT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        line, origin = super().formatMessage(record), ORIGIN.get()
+        return line if origin is NOWHERE else f"{line} [{_short(origin)}]"
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time (RFC 3339, UTC), level, logger, message; exception and whose work it is about where
+    there are such."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        origin = ORIGIN.get()
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": redact(record.getMessage()),
+            "user": origin.user,
+            "session": origin.session,
+            "statement": origin.statement,
+            "operation": origin.operation,
+        }
+        if record.exc_info:
+            line["exception"] = redact(self.formatException(record.exc_info))
+        if record.stack_info:
+            line["stack"] = redact(self.formatStack(record.stack_info))
+        return json.dumps({key: value for key, value in line.items() if value not in ("", 0)}, ensure_ascii=False)
+
+
+def _short(origin: Origin) -> str:
+    parts = [
+        f"user {origin.user}" if origin.user else "",
+        f"session {origin.session[:8]}" if origin.session else "",
+        f"statement {origin.statement}" if origin.statement else "",
+        f"operation {origin.operation[:8]}" if origin.operation else "",
+    ]
+    return ", ".join(filter(None, parts))

@@ -1,0 +1,54 @@
+"""Monitoring as a whole: what is measured all the time, and the endpoints that tell it."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+
+from gateway.monitoring.http_server import HttpServer, Response
+from gateway.monitoring.metrics import CONTENT_TYPE, Metrics, Sources
+
+JSON = "application/json"
+
+
+class Monitor:
+    """Serves /metrics, /healthz and /readyz between `start` and `stop`."""
+
+    def __init__(self, host: str, port: int, sources: Sources) -> None:
+        self._sources = sources
+        self._metrics = Metrics(sources)
+        handlers = {"/metrics": self._text, "/healthz": self._health, "/readyz": self._ready}
+        self._server = HttpServer(host, port, handlers)
+
+    @property
+    def port(self) -> int:
+        """The one in use, after `start`."""
+        return self._server.port
+
+    async def start(self) -> None:
+        """Raises OSError where it cannot listen."""
+        await self._server.start()
+        self._sources.lag.start()
+        self._sources.readiness.start()
+
+    async def stop(self) -> None:
+        self._sources.lag.stop()
+        await self._sources.readiness.stop()
+        await self._server.close()
+
+    async def _text(self) -> Response:
+        return Response(HTTPStatus.OK, CONTENT_TYPE, await self._metrics.text())
+
+    async def _health(self) -> Response:
+        """Who gets this answer knows that the process and its event loop are alive."""
+        return _json(HTTPStatus.OK, {"status": "alive"})
+
+    async def _ready(self) -> Response:
+        missing = self._sources.readiness.missing
+        if missing:
+            return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "missing": missing})
+        return _json(HTTPStatus.OK, {"status": "ready"})
+
+
+def _json(status: HTTPStatus, content: object) -> Response:
+    return Response(status, JSON, json.dumps(content).encode() + b"\n")

@@ -1,0 +1,53 @@
+"""How a statement ended at Spark, as its replies tell."""
+
+from __future__ import annotations
+
+from gateway.service import healing
+from gateway.service.operation import FETCH_LOG, TERMINAL_STATES, End, ForwardedOperation
+from gateway.wire import message
+from sql.classify import glance
+
+PARSE_ERROR = "42601"
+
+_ENDS = {2: End.SUCCEEDED, 5: End.FAILED}
+"""FINISHED and ERROR; a cancelled or timed-out statement may still commit."""
+
+
+def status_seen(operation: ForwardedOperation, answer: bytes) -> bytes:
+    """Takes note of a GetOperationStatus reply, and returns it."""
+    state = message.operation_state(answer)
+    if state in TERMINAL_STATES:
+        operation.final_status = answer
+        if operation.statement is not None:
+            operation.statement.seen(state, answer)
+        operation.end(_end(operation, state, answer))
+    return answer
+
+
+def fetched(operation: ForwardedOperation, payload: bytes, answer: bytes) -> bytes:
+    """Takes note of a FetchResults reply, and returns it.
+
+    Rows are given out only of what has succeeded: a client that asks for no status is noticed by this.
+    """
+    if message.fetch_call(payload).fetch_type == FETCH_LOG:
+        return answer
+    if message.reply_status(answer).code != message.STATUS_ERROR:
+        operation.end(End.SUCCEEDED)
+    return healing.with_column(answer) if operation.may_lack_columns else answer
+
+
+def refused(statement: str, answer: bytes) -> End:
+    """Of a statement that Spark answered with an error at once."""
+    parse_error = message.reply_status(answer).sqlstate == PARSE_ERROR
+    return End.REFUSED if parse_error and not runs_others(statement) else End.FAILED
+
+
+def runs_others(statement: str) -> bool:
+    """A script, or EXECUTE IMMEDIATE: a parse error may come after a part of it was done."""
+    return not {"begin", "execute"}.isdisjoint(glance(statement).words)
+
+
+def _end(operation: ForwardedOperation, state: int | None, status: bytes) -> End:
+    end = _ENDS.get(state, End.UNKNOWN) if state is not None else End.UNKNOWN
+    parse_error = end is End.FAILED and message.operation_sqlstate(status) == PARSE_ERROR
+    return End.REFUSED if parse_error and not operation.runs_others else end

@@ -1,0 +1,271 @@
+"""Takes passwords out of texts that are written down: statements, and messages that quote them.
+
+What counts is the name before a value, by the words of Spark's own setting `spark.redaction.regex` and some more. It is
+looked for anywhere, in literals and comments too, because a statement may stand within another one's literal, and the
+text may be cut anywhere. In doubt more is taken out than needed. Rows are not known to hold passwords: in `INSERT INTO
+users VALUES ('eve', 'x')` nothing says that `x` is one.
+"""
+
+from __future__ import annotations
+
+import re
+
+REPLACEMENT = "***"
+WORK_MAX = 20
+"""How often each character may be read on the average; of a text that nests deeper nothing more is kept."""
+
+_SECRET = (
+    r"secret|passw|pwd|passphrase|token|credential|signature|access[._-]?key|account[._-]?key|private[._-]?key|"
+    r"api[._-]?key"
+)
+_WORTH_A_LOOK = re.compile(rf"{_SECRET}|://|:thin:|identified|aes_", re.IGNORECASE)
+_KEY = re.compile(rf"(?:{_SECRET})[\w.:$-]*", re.IGNORECASE)
+_BLANK = re.compile(r"(?:\s|--[^\n]*\n)*")
+_REST_OF_KEY = re.compile(r"[^'\"`\n,;()=]{0,80}(?=\\*['\"`])")
+_CLOSING = re.compile(r"\\*['\"`]+")
+_ASSIGNED = re.compile(r"=>|==?|::?|%3d", re.IGNORECASE)
+_OPENING = re.compile(r"[rRxX]?(\\*)(['\"])")
+_NUMBER = re.compile(r"[+-]?[\d.]+\w*")
+_WORD = re.compile(r"[^\W\d][\w.]*|`[^`]*`(?:\.`[^`]*`)*")
+_RAW = re.compile(r"\{[^}]*\}?|\$\{[^}]*\}?|[^\s'\"`,;()&\\]+")
+_JOINING = re.compile(r"\|\||\+")
+_AFTER_NAMES = frozenset(
+    {
+        "and",
+        "as",
+        "asc",
+        "at",
+        "by",
+        "desc",
+        "end",
+        "false",
+        "from",
+        "full",
+        "group",
+        "having",
+        "in",
+        "inner",
+        "into",
+        "is",
+        "join",
+        "left",
+        "like",
+        "limit",
+        "not",
+        "null",
+        "on",
+        "or",
+        "order",
+        "over",
+        "right",
+        "select",
+        "set",
+        "similar",
+        "then",
+        "true",
+        "using",
+        "values",
+        "when",
+        "where",
+    }
+)
+"""Words that may stand between a column's name and a parenthesis; no function, so no value of an option."""
+_SETTING = re.compile(rf"\bset\s+[`'\"]?[\w.:$-]*(?:{_SECRET})[^=\n]{{0,80}}=", re.IGNORECASE)
+_RUN = re.compile(r"[^\s'\"`]+")
+_USER = re.compile(r"(?:://|:thin:)[^@/:?#]*[:/]", re.IGNORECASE)
+_IDENTIFIED = re.compile(r"\bidentified\s+by\s+(?:password\s+)?", re.IGNORECASE)
+_CIPHER = re.compile(r"\baes_(?:en|de)crypt\s*(?=\()", re.IGNORECASE)
+
+
+def redact(text: str, *, cut: bool = False) -> str:
+    """The text with `***` in the place of each value that may be a password. `cut`: its end is missing.
+
+    Takes time in proportion to the text's length.
+    """
+    if _WORTH_A_LOOK.search(text) is None:
+        return text
+    if found := _SETTING.search(text):
+        # SET takes everything behind the = as the value, semicolons and line ends too.
+        return _redact_values(text[: found.end()]) + REPLACEMENT
+    return _redact_values(_RUN.sub(lambda run: _without_userinfo(run[0], cut=cut and run.end() == len(text)), text))
+
+
+def _without_userinfo(run: str, *, cut: bool) -> str:
+    """A run of characters that may be a URL, as `https://eve:password@host`, without the password. Where it is cut, the
+    @ may be missing."""
+    if "://" not in run and ":thin:" not in run.lower():
+        return run
+    user = _USER.search(run)
+    end = run.rfind("@")
+    if end < 0 and cut:
+        end = len(run)
+    return run if user is None or end < user.end() else run[: user.end()] + REPLACEMENT + run[end:]
+
+
+def _redact_values(text: str) -> str:
+    pieces: list[str] = []
+    done = 0
+    for start, end in _values(text):
+        if end > done:
+            pieces += text[done : max(start, done)], REPLACEMENT
+            done = end
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+def _values(text: str) -> list[tuple[int, int]]:
+    """Where values begin and end that a name before them makes secret, in order of their beginnings."""
+    found = []
+    work = WORK_MAX * len(text)
+    for match in _KEY.finditer(text):
+        # Inside a value that was found too: a literal that is cut seems to go on to the next one's beginning.
+        for start, end in _values_after_key(text, match):
+            found.append((start, end))
+            work -= end - start
+        if work < 0:
+            found.append((match.end(), len(text)))
+        if found and found[-1][1] == len(text):
+            break
+    for match in _IDENTIFIED.finditer(text):
+        found.append((match.end(), _value_end(text, match.end()) or match.end()))
+    inside = 0
+    for match in _CIPHER.finditer(text):
+        if match.start() >= inside:
+            inside = _parenthesis_end(text, match.end())
+            found.append((match.end() + 1, max(inside - 1, match.end() + 1)))
+    return sorted(found)
+
+
+def _values_after_key(text: str, key: re.Match[str]) -> list[tuple[int, int]]:
+    """What may be the values that belong to a name."""
+    at = key.end()
+    rest = _REST_OF_KEY.match(text, at)
+    closing = _CLOSING.match(text, rest.end()) if rest is not None else None
+    if rest is None or closing is None:
+        return _value_behind(text, at)
+    if rest.end() == at and _begins_with_quote(text, key.start(), closing[0][-1]):
+        return _value_behind(text, closing.end(), listed=True)
+    # Either the quote begins the value, or it ends the name: 'password of mine' 'x'.
+    values = _value_behind(text, at)
+    if _is_end_of_name(text, closing.end()):
+        values += _value_behind(text, closing.end(), listed=True)
+    return values
+
+
+def _value_behind(text: str, at: int, *, listed: bool = False) -> list[tuple[int, int]]:
+    """The value of a name that ends at `at`, or nothing. `listed`: also behind a comma, as in map('token', 'x')."""
+    behind = _skip_blank(text, at)
+    if listed and text.startswith(",", behind):
+        start = _skip_blank(text, behind + 1)
+        end = _literal_end(text, start)
+    else:
+        assigned = _ASSIGNED.match(text, behind)
+        start = _skip_blank(text, assigned.end()) if assigned else behind
+        end = _value_end(text, start, raw=assigned is not None)
+    return [] if end is None else [(start, end)]
+
+
+def _begins_with_quote(text: str, at: int, quote: str) -> bool:
+    """Whether the name around `at` has that quote right before it."""
+    while at and (text[at - 1].isalnum() or text[at - 1] in "_.:$-"):
+        at -= 1
+    return text[at - 1 : at] == quote
+
+
+def _is_end_of_name(text: str, at: int) -> bool:
+    """Whether a quote that ends at `at` closes a name, so that its value is still to come."""
+    behind = _skip_blank(text, at)
+    return bool(_ASSIGNED.match(text, behind) or _OPENING.match(text, behind) or text[behind : behind + 1] == ",")
+
+
+def _skip_blank(text: str, at: int) -> int:
+    """Behind blanks and comments."""
+    while True:
+        blank = _BLANK.match(text, at)
+        at = blank.end() if blank else at
+        if not text.startswith("/*", at):
+            return at
+        at = _behind(text, "*/", at + 2)
+
+
+def _value_end(text: str, at: int, *, raw: bool = False) -> int | None:
+    """The end of the expression that begins at `at`; None where none begins there. `raw`: any run of characters is
+    one."""
+    end = _operand_end(text, at, raw=raw)
+    while end is not None:
+        following = _skip_blank(text, end)
+        joined = _JOINING.match(text, following)
+        start = _skip_blank(text, joined.end()) if joined else following
+        more = _operand_end(text, start, raw=False) if joined else _literal_end(text, start)
+        if more is None:
+            return end
+        end = more
+    return None
+
+
+def _operand_end(text: str, at: int, *, raw: bool) -> int | None:
+    if (end := _literal_end(text, at)) is not None:
+        return end
+    if raw and text[at : at + 1] == "(":
+        return _parenthesis_end(text, at)
+    word = _WORD.match(text, at)
+    if word is not None and word[0].lower() not in _AFTER_NAMES:
+        opening = _skip_blank(text, word.end())
+        if text[opening : opening + 1] == "(":
+            return _parenthesis_end(text, opening)
+    if raw and (run := _RAW.match(text, at)):
+        return run.end()
+    number = _NUMBER.match(text, at)
+    return number.end() if number else None
+
+
+def _literal_end(text: str, at: int) -> int | None:
+    """Behind the literal that begins at `at`, or the text's end where it is cut; None where none begins.
+
+    A literal within another one has its quotes escaped by backslashes, or doubled; it ends with what it begins with.
+    """
+    opening = _OPENING.match(text, at)
+    if opening is None:
+        return None
+    slashes, quote = opening[1], opening[2]
+    if slashes:
+        return _behind(text, slashes + quote, opening.end())
+    if text.startswith(quote, opening.end()):
+        behind = text[opening.end() + 1 : opening.end() + 2]
+        if not behind or behind.isspace() or behind in ",);|":
+            return opening.end() + 1
+        return _behind(text, quote * 2, opening.end() + 1)
+    end = opening.end()
+    while end < len(text):
+        if text[end] == "\\":
+            end += 2
+        elif text[end] != quote:
+            end += 1
+        elif text.startswith(quote, end + 1):
+            end += 2
+        else:
+            return end + 1
+    return len(text)
+
+
+def _behind(text: str, delimiter: str, at: int) -> int:
+    end = text.find(delimiter, at)
+    return len(text) if end < 0 else end + len(delimiter)
+
+
+def _parenthesis_end(text: str, at: int) -> int:
+    """Behind the parenthesis that closes the one at `at`."""
+    depth = 0
+    while at < len(text):
+        literal = _literal_end(text, at) if text[at] in "'\"" else None
+        if literal is not None:
+            at = literal
+            continue
+        if text[at] == "(":
+            depth += 1
+        elif text[at] == ")":
+            depth -= 1
+            if depth == 0:
+                return at + 1
+        at += 1
+    return len(text)

@@ -1,0 +1,307 @@
+"""What operators see: metrics, probes and the audit of a gateway on real Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from clients import Jdbc, beeline, pyhive, rows
+from databases import NAP
+from processes import Engine, Gateway, wait_until
+from prometheus_client.parser import text_string_to_metric_families
+from pyhive import hive
+from TCLIService import ttypes
+
+PASSWORD = "hunter2-is-secret"
+RUNNING = (
+    ttypes.TOperationState.INITIALIZED_STATE,
+    ttypes.TOperationState.RUNNING_STATE,
+    ttypes.TOperationState.PENDING_STATE,
+)
+SLEEP = "SELECT reflect('java.lang.Thread', 'sleep', 60000L)"
+
+
+def free_port() -> int:
+    """A port that was free a moment ago: 0 means no metrics, so the gateway cannot choose."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A gateway, and what it shows."""
+
+    gateway: Gateway
+    port: int
+    audit: Path
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of the samples of that name that have these labels."""
+        status, text = self.get("/metrics")
+        assert status == 200
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == f"freshgate_{name}" and labels.items() <= sample.labels.items()
+        )
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.audit.read_text(encoding="utf-8").splitlines()]
+
+    def line_of(self, part: str) -> dict[str, Any]:
+        """The line of the one statement whose text has this part."""
+        found: list[dict[str, Any]] = []
+
+        def there() -> bool:
+            found[:] = [line for line in self.lines() if part in line.get("text", "")]
+            return bool(found)
+
+        wait_until(there, what=f"the audit line of {part}")
+        assert len(found) == 1, found
+        return found[0]
+
+    def end_of(self, user: str) -> dict[str, Any]:
+        """The line of the end of the one session of a user."""
+        found: list[dict[str, Any]] = []
+
+        def there() -> bool:
+            found[:] = [line for line in self.lines() if line["event"] == "session_end" and line["user"] == user]
+            return bool(found)
+
+        wait_until(there, what=f"the end of the session of {user}")
+        assert len(found) == 1, found
+        return found[0]
+
+
+def start(directory: Path, upstream: str, **settings: object) -> Seen:
+    port, audit = free_port(), directory / "audit.jsonl"
+    settings = {"metrics.port": port, "metrics.check_interval": 0.2, "log.audit": audit, **settings}
+    return Seen(Gateway(directory / "gateway.log", upstream=upstream, **settings), port, audit)
+
+
+@pytest.fixture(scope="module")
+def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    directory = tmp_path_factory.mktemp("seeing")
+    settings = {"storage.database": "seeing_storage", "log.level": "DEBUG", "log.format": "json"}
+    running = start(directory, f"{engine.host}:{engine.port}", **settings)
+    with pyhive("127.0.0.1", running.gateway.port) as cursor:
+        rows(cursor, "CREATE DATABASE seeing")
+        yield running
+        rows(cursor, "DROP DATABASE seeing CASCADE")
+    running.gateway.stop()
+
+
+@contextlib.contextmanager
+def table(seen: Seen, name: str) -> Iterator[Any]:
+    """A cursor with a table of that name and a materialized view over it, `<name>_mv`."""
+    with pyhive("127.0.0.1", seen.gateway.port, user="alice", database="seeing") as cursor:
+        rows(cursor, f"CREATE TABLE {name} (a INT) USING parquet")
+        rows(cursor, f"INSERT INTO {name} VALUES (1)")
+        rows(cursor, f"CREATE MATERIALIZED VIEW {name}_mv AS SELECT sum(a) AS s FROM {name}")
+        try:
+            yield cursor
+        finally:
+            rows(cursor, f"DROP MATERIALIZED VIEW {name}_mv")
+            rows(cursor, f"DROP TABLE {name}")
+
+
+def test_metrics_and_audit_of_a_stale_read(seen: Seen) -> None:
+    with table(seen, "stale") as cursor:
+        waited = seen.metric("statements_total", taken_for="waited", outcome="succeeded")
+        refreshed = seen.metric("refreshes_total", outcome="success", method="complete")
+        assert seen.metric("view_staleness_seconds", database="seeing", view="stale_mv") == 0
+        published = seen.metric("view_last_refresh_timestamp_seconds", view="stale_mv")
+        rows(cursor, "INSERT INTO stale VALUES (2)")
+        assert seen.metric("view_staleness_seconds", database="seeing", view="stale_mv") > 0
+        assert rows(cursor, "SELECT s FROM stale_mv -- read stale") == [(3,)]
+        assert seen.metric("view_staleness_seconds", database="seeing", view="stale_mv") == 0
+        assert seen.metric("view_last_refresh_timestamp_seconds", view="stale_mv") > published
+        assert seen.metric("statements_total", taken_for="waited", outcome="succeeded") == waited + 1
+        assert seen.metric("refreshes_total", outcome="success", method="complete") == refreshed + 1
+        line = seen.line_of("read stale")
+        assert (line["taken_for"], line["outcome"], line["user"]) == ("waited", "succeeded", "alice")
+        assert line["views"] == line["refreshed"] == ["seeing.stale_mv"]
+        assert line["client"].startswith("127.0.0.1:")
+        assert line["milliseconds"] >= 0
+        assert rows(cursor, "SELECT s FROM stale_mv -- read fresh") == [(3,)]
+        assert seen.line_of("read fresh")["taken_for"] == "read"
+        written = seen.line_of("INSERT INTO stale VALUES (2)")
+        assert (written["taken_for"], written["writes"]) == ("write", ["seeing.stale"])
+
+
+def test_metrics_move_with_traffic(seen: Seen) -> None:
+    names = ("client_received_bytes_total", "client_sent_bytes_total", "upstream_sent_bytes_total")
+    before = {name: seen.metric(name) for name in (*names, "upstream_received_bytes_total")}
+    requests = seen.metric("requests_total", method="ExecuteStatement")
+    logins = seen.metric("logins_total", outcome="accepted")
+    sessions = seen.metric("sessions")
+    with pyhive("127.0.0.1", seen.gateway.port) as cursor:
+        assert rows(cursor, "SELECT 1 -- traffic") == [(1,)]
+        assert seen.metric("sessions") == sessions + 1
+        assert seen.metric("client_connections") >= 2
+    assert all(seen.metric(name) > value for name, value in before.items())
+    # PyHive begins each connection with a USE.
+    assert seen.metric("requests_total", method="ExecuteStatement") == requests + 2
+    assert seen.metric("requests_total", method="other") >= 0
+    assert seen.metric("logins_total", outcome="accepted") == logins + 1
+    wait_until(lambda: seen.metric("sessions") == sessions, what="the session to end")
+    assert seen.metric("upstream_up") == 1
+    assert seen.metric("upstream_connect_duration_seconds_count") > 0
+    line = seen.line_of("-- traffic")
+    assert line["taken_for"] == "forwarded"
+    assert not {"views", "reads", "writes", "refreshed"} & line.keys()
+
+
+def test_refused_and_failed_statements(seen: Seen) -> None:
+    with table(seen, "guarded") as cursor:
+        refused = seen.metric("statements_total", taken_for="refused")
+        with pytest.raises(hive.OperationalError, match="guarded_mv"):
+            rows(cursor, "INSERT INTO guarded_mv VALUES (5)")
+        assert seen.metric("statements_total", taken_for="refused", outcome="refused") == refused + 1
+        line = seen.line_of("INSERT INTO guarded_mv")
+        assert (line["outcome"], line["sqlstate"]) == ("refused", "42809")
+        assert "guarded_mv" in line["error"]
+        with pytest.raises(hive.OperationalError):
+            rows(cursor, "SELECT nothing_like_it FROM guarded")
+        line = seen.line_of("nothing_like_it")
+        assert (line["outcome"], line["sqlstate"]) == ("failed", "42703")
+        assert "nothing_like_it" in line["error"]
+        assert "\n" not in line["error"]
+        cursor.execute("SELECT also_missing FROM guarded", async_=True)
+        wait_until(lambda: cursor.poll().operationState not in RUNNING, what="the statement to end")
+        assert seen.line_of("also_missing")["outcome"] == "failed"
+
+
+def test_cancelled_statement(seen: Seen) -> None:
+    with pyhive("127.0.0.1", seen.gateway.port) as cursor:
+        cursor.execute(f"{SLEEP} -- cancelled", async_=True)
+        cursor.cancel()
+        cursor.close()
+        assert seen.line_of("-- cancelled")["outcome"] == "cancelled"
+
+
+def test_cancelled_refresh(seen: Seen) -> None:
+    with table(seen, "slow") as cursor:
+        rows(cursor, NAP)
+        query = "SELECT max(b) AS b FROM (SELECT nap('java.lang.Thread', 'sleep', bigint(a)) AS b FROM slow)"
+        rows(cursor, f"CREATE MATERIALIZED VIEW slower AS {query}")
+        rows(cursor, "INSERT INTO slow VALUES (60000)")
+        cursor.execute("SELECT * FROM slower -- waits", async_=True)
+        wait_until(lambda: seen.metric("refreshes_running") == 1, what="the refresh to run")
+        cursor.cancel()
+        line = seen.line_of("-- waits")
+        assert (line["taken_for"], line["outcome"], line["refreshed"]) == ("waited", "cancelled", ["seeing.slower"])
+        wait_until(lambda: seen.metric("refreshes_total", outcome="canceled") >= 1, what="the refresh to be counted")
+        rows(cursor, "DROP MATERIALIZED VIEW slower")
+
+
+def test_each_driver_is_audited(seen: Seen) -> None:
+    beeline(seen.gateway.url, "SELECT 'from beeline'", user="bea")
+    with Jdbc(seen.gateway.url, user="joe") as jdbc:
+        assert jdbc.query("SELECT 'from jdbc'")[1] == [("from jdbc",)]
+    with pyhive("127.0.0.1", seen.gateway.port, user="pia") as cursor:
+        rows(cursor, "SELECT 'from pyhive'")
+    for driver, user in (("beeline", "bea"), ("jdbc", "joe"), ("pyhive", "pia")):
+        line = seen.line_of(f"from {driver}")
+        assert (line["user"], line["outcome"]) == (user, "succeeded")
+        login = [each for each in seen.lines() if each["event"] == "login" and each["user"] == user]
+        assert [each["outcome"] for each in login] == ["accepted"]
+        assert seen.end_of(user)["session"] == line["session"]
+
+
+def test_own_commands_are_audited(seen: Seen) -> None:
+    with table(seen, "owned") as cursor:
+        rows(cursor, "REFRESH MATERIALIZED VIEW owned_mv COMPLETE")
+        line = seen.line_of("REFRESH MATERIALIZED VIEW owned_mv")
+        assert (line["taken_for"], line["outcome"], line["refreshed"]) == ("command", "succeeded", ["seeing.owned_mv"])
+
+
+def test_passwords_are_nowhere(seen: Seen) -> None:
+    """Neither those of logins nor those in statements, at DEBUG, whether Spark takes the statement or not."""
+    connection = hive.connect("127.0.0.1", seen.gateway.port, username="eve", password=PASSWORD, auth="LDAP")
+    with contextlib.closing(connection), contextlib.closing(connection.cursor()) as cursor:
+        for statement in (
+            f"SET spark.my.password={PASSWORD}",
+            f"CREATE TABLE seeing.jdbc USING jdbc OPTIONS (url 'jdbc:none://u:{PASSWORD}@h/d', password '{PASSWORD}')",
+            f"CREATE TABLE seeing.x USING jdbc OPTIONS (password '{PASSWORD}', not a statement at all",
+            f"CREATE MATERIALIZED VIEW seeing.x TBLPROPERTIES ('my.token' = '{PASSWORD}') AS SELECT * FROM nowhere",
+            f"REFRESH MATERIALIZED VIEW seeing.x PASSWORD '{PASSWORD}'",
+        ):
+            with contextlib.suppress(hive.OperationalError):
+                rows(cursor, statement)
+    seen.end_of("eve")
+    # PyHive begins each connection with a USE.
+    assert sum(line["user"] == "eve" and line["event"] == "statement" for line in seen.lines()) == 6
+    assert PASSWORD not in seen.audit.read_text(encoding="utf-8")
+    assert PASSWORD not in seen.gateway.log.read_text(encoding="utf-8")
+
+
+def test_log_lines_are_json_with_ids(seen: Seen) -> None:
+    with table(seen, "logged") as cursor:
+        rows(cursor, "INSERT INTO logged VALUES (3)")
+        rows(cursor, "SELECT * FROM logged_mv -- logged")
+        line = seen.line_of("-- logged")
+    log = [json.loads(each) for each in seen.gateway.log.read_text(encoding="utf-8").splitlines()]
+    about = [each for each in log if each.get("statement") == line["statement"]]
+    assert any("Refreshing" in each["message"] for each in about)
+    assert all((each["session"], each["user"]) == (line["session"], "alice") for each in about)
+
+
+def test_nosasl_login_is_audited(seen: Seen) -> None:
+    with pyhive("127.0.0.1", seen.gateway.port, user="nora", auth="NOSASL") as cursor:
+        assert rows(cursor, "SELECT 'without sasl'") == [("without sasl",)]
+    line = seen.line_of("without sasl")
+    assert (line["user"], line["outcome"]) == ("nora", "succeeded")
+    assert [each["outcome"] for each in seen.lines() if each["event"] == "login" and each["user"] == "nora"]
+
+
+def test_client_that_vanishes(seen: Seen) -> None:
+    connection = hive.connect("127.0.0.1", seen.gateway.port, username="van")
+    cursor = connection.cursor()
+    cursor.execute(f"{SLEEP} -- vanished", async_=True)
+    connection._transport.close()
+    assert seen.line_of("-- vanished")["outcome"] in ("unknown", "cancelled")
+    assert seen.end_of("van")["outcome"] == "lost"
+
+
+def test_probes_when_spark_dies_and_comes_again(tmp_path: Path) -> None:
+    """With an engine of its own, which its gateway starts again."""
+    port, audit = free_port(), tmp_path / "audit.jsonl"
+    settings = {"metrics.port": port, "metrics.check_interval": 0.2, "log.audit": audit}
+    gateway = Gateway(tmp_path / "gateway.log", data_dir=tmp_path / "data", **settings)
+    seen = Seen(gateway, port, audit)
+    try:
+        wait_until(lambda: seen.get("/readyz")[0] == 200, what="the gateway to be ready")
+        assert seen.metric("upstream_up") == 1
+        (java,) = [child for child in _children(gateway) if child.name() == "java"]
+        java.kill()
+        wait_until(lambda: seen.get("/readyz")[0] == 503, what="the gateway not to be ready")
+        assert seen.get("/healthz") == (200, '{"status": "alive"}\n')
+        assert seen.metric("upstream_up") == 0
+        wait_until(lambda: seen.get("/readyz")[0] == 200, 120, what="the gateway to be ready again")
+    finally:
+        gateway.stop()
+
+
+def _children(gateway: Gateway) -> list[Any]:
+    return psutil.Process(gateway.pid).children(recursive=True)

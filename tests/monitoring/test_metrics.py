@@ -1,0 +1,194 @@
+"""What Prometheus reads, made from real counters, with views that no Spark knows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from mv.views import view_of
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.errors import NotAllowed
+from gateway.monitoring.lag import LoopLag
+from gateway.monitoring.metrics import VIEWS_TOGETHER, Metrics, Sources
+from gateway.monitoring.readiness import Readiness
+from gateway.mv.catalog import Catalog
+from gateway.mv.model import NEVER_BUILT, Version, Watermark
+from gateway.mv.tasks import RefreshTally
+from gateway.proxy.traffic import Traffic
+from gateway.service.audit import METHODS, Audit, Line, Mentions, Outcome
+from gateway.service.operation import End
+from gateway.service.session import Session
+from gateway.wire.message import Handle, OpenCall
+from gateway.wire.sasl import Login
+from sql.names import TableName
+
+NAMES = 3 * VIEWS_TOGETHER + 1
+
+
+class _Tasks:
+    tally = RefreshTally()
+    running = 2
+    waiting = 3
+
+
+class _Rest:
+    """What is asked of the listener, the janitor and the fence."""
+
+    clients = 5
+    waiting = 4
+    lost = None
+
+
+async def _answers(seconds: float) -> None:
+    assert seconds > 0
+
+
+def catalog_of(count: int) -> Catalog:
+    """So many views, built an hour ago; of each third a write was missed, the first one was never built."""
+    catalog = Catalog(cast(Any, None), "s", 1, cast(Any, _Rest()))
+    built = (time.time_ns() // 1_000_000) - 3_600_000
+    for number in range(count):
+        version = Version.whole(1 if number else NEVER_BUILT, built, built, Watermark(0))
+        name = TableName("d", f"v{number}")
+        entry = catalog.reserve(replace(view_of(version), id=f"v{number}", name=name, created_at=built))
+        if number % 3 == 2:
+            entry.ledger.touch(built + 1_800_000, frozenset())
+        catalog.show(entry)
+    return catalog
+
+
+def sources_of(catalog: Catalog, audit: Audit, traffic: Traffic | None = None) -> Sources:
+    rest = cast(Any, _Rest())
+    sessions = cast(Any, type("Sessions", (), {"__len__": lambda _: 7, "operations": 8})())
+    readiness = Readiness(_answers, 5)
+    counts = audit.counts
+    return Sources(
+        rest,
+        traffic or Traffic(),
+        counts,
+        sessions,
+        catalog,
+        cast(Any, _Tasks()),
+        rest,
+        rest,
+        readiness,
+        LoopLag(),
+        None,
+    )
+
+
+def samples_of(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def session_of(user: str) -> Session:
+    call = OpenCall(user, None, {}, 9)
+    login = Login(user, "", "PLAIN")
+    return Session(Handle(bytes(16), bytes(16)), 9, user, login, call, b"", cast(Any, None))
+
+
+def test_views() -> None:
+    text = asyncio.run(Metrics(sources_of(catalog_of(NAMES), Audit())).text()).decode()
+    samples = samples_of(text)
+    age, refreshed = "freshgate_view_staleness_seconds", "freshgate_view_last_refresh_timestamp_seconds"
+    for name in (age, refreshed):
+        assert text.count(f"# HELP {name} ") == text.count(f"# TYPE {name} gauge") == 1
+    ages = [samples[age, (("database", "d"), ("view", f"v{number}"))] for number in range(NAMES)]
+    assert ages[1] == 0
+    assert ages[2] == pytest.approx(1800, abs=300)
+    assert ages[0] == pytest.approx(3600, abs=300)
+    times = {dict(labels)["view"] for name, labels in samples if name == refreshed}
+    assert times == {f"v{number}" for number in range(1, NAMES)}
+
+
+def test_without_views() -> None:
+    samples = samples_of(asyncio.run(Metrics(sources_of(catalog_of(0), Audit())).text()).decode())
+    assert samples["freshgate_materialized_views", ()] == 0
+    assert not any(name.startswith("freshgate_view_") for name, _ in samples)
+
+
+def test_every_count_is_shown() -> None:
+    audit = Audit()
+    traffic = Traffic(1, 2, 3, 4, 5, 6, 7, 8, 9)
+    audit.counts.requests["GetOperationStatus"] += 10
+    audit.counts.requests["other"] += 11
+    refused = audit.begin(session_of("a"), "p", "SELECT 1")
+    refused.refuse(NotAllowed("no"))
+    audit.login("eve", "p", NotAllowed("no"))
+    samples = samples_of(asyncio.run(Metrics(sources_of(catalog_of(1), audit, traffic)).text()).decode())
+    expected = {
+        "client_connections": 5,
+        "client_connections_accepted_total": 1,
+        "client_connections_refused_total": 2,
+        "client_received_bytes_total": 3,
+        "client_sent_bytes_total": 4,
+        "upstream_received_bytes_total": 5,
+        "upstream_sent_bytes_total": 6,
+        "repeated_answers_total": 7,
+        "upstream_connects_total": 8,
+        "upstream_connect_failures_total": 9,
+        "upstream_up": 0,
+        "sessions": 7,
+        "operations": 8,
+        "refreshes_running": 2,
+        "refreshes_waiting": 3,
+        "leftovers": 4,
+        "superseded": 0,
+        "statement_duration_seconds_count": 1,
+    }
+    assert {name: samples[f"freshgate_{name}", ()] for name in expected} == expected
+    methods = {
+        dict(labels)["method"]: value for (name, labels), value in samples.items() if name.endswith("requests_total")
+    }
+    assert methods.keys() == {*METHODS, "other"}
+    assert (methods["GetOperationStatus"], methods["other"], len(METHODS)) == (17, 11, 25)
+    assert samples["freshgate_statements_total", (("outcome", "refused"), ("taken_for", "refused"))] == 1
+    assert samples["freshgate_logins_total", (("outcome", "refused"),)] == 1
+    assert samples["process_open_fds", ()] > 0
+
+
+def test_a_statement_ends_once() -> None:
+    lines: list[Line] = []
+    audit = Audit(lines.append, 5)
+    statement = audit.begin(session_of("alice"), "1.2.3.4:5", "SELECT 12345")
+    statement.understood(
+        Mentions(frozenset({TableName("d", "v")}), frozenset({TableName("d", f"t{i}") for i in range(200)}))
+    )
+    statement.started(Handle(b"\1" * 16, bytes(16)))
+    statement.end(End.SUCCEEDED)
+    statement.cancel()
+    statement.end(End.UNKNOWN)
+    (line,) = lines
+    assert json.loads(json.dumps(line)) == line
+    assert (line["taken_for"], line["outcome"], line["text"], line["characters"]) == ("read", "succeeded", "SELEC", 12)
+    assert line["views"] == ["d.v"]
+    assert cast(list[str], line["reads"])[-1] == "and 100 more"
+    assert line["operation"] == "01010101-0101-0101-0101-010101010101"
+    assert "spark_operation" not in line
+    assert "sqlstate" not in line
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (asyncio.CancelledError(), Outcome.CANCELLED),
+        (NotAllowed("no\nmore"), Outcome.FAILED),
+        (ValueError("a fault"), Outcome.FAILED),
+    ],
+)
+def test_a_statement_that_never_came_to_spark(error: BaseException, outcome: Outcome) -> None:
+    lines: list[Line] = []
+    statement = Audit(lines.append, 5).begin(session_of("alice"), "p", "SELECT 1")
+    statement.broke(error)
+    (line,) = lines
+    assert line["outcome"] == outcome
+    assert "\n" not in str(line.get("error"))

@@ -1,0 +1,96 @@
+"""Readiness: what is missing is said, from one look at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.errors import UpstreamLost
+from gateway.monitoring.lag import LoopLag
+from gateway.monitoring.readiness import LOOK_SECONDS_MAX, Readiness
+from gateway.tally import Histogram
+
+
+class _Spark:
+    """Answers, or raises what it is told to."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.asked = 0
+        self.within = 0.0
+
+    async def ask(self, seconds: float) -> None:
+        self.asked += 1
+        self.within = seconds
+        if self.error is not None:
+            raise self.error
+
+
+def test_what_is_missing() -> None:
+    async def scenario() -> None:
+        spark, now = _Spark(), [100.0]
+        readiness = Readiness(spark.ask, 5, lambda: now[0])
+        assert [each.split(":")[0] for each in readiness.missing] == [
+            "Spark does not answer",
+            "The catalog of materialized views is not loaded yet.",
+        ]
+        await readiness.look()
+        readiness.catalog_loaded = True
+        assert readiness.missing == []
+        assert spark.within == LOOK_SECONDS_MAX
+        for error, said in (
+            (UpstreamLost("Spark is gone."), "Spark does not answer: Spark is gone."),
+            (TimeoutError(), "Spark does not answer: it did not within 10 seconds."),
+            (ValueError("a fault"), "Spark does not answer: ValueError('a fault')"),
+        ):
+            spark.error = error
+            await readiness.look()
+            assert readiness.missing == [said]
+            spark.error = None
+            await readiness.look()
+            assert readiness.missing == []
+        readiness.draining = True
+        assert readiness.missing == ["The gateway is being stopped."]
+        readiness.draining = False
+        now[0] += 31
+        assert readiness.missing == ["Spark does not answer: the last look is 31 s old"]
+
+    asyncio.run(scenario())
+
+
+def test_it_looks_again_and_again() -> None:
+    async def scenario() -> None:
+        spark = _Spark()
+        readiness = Readiness(spark.ask, 0)
+        readiness.start()
+        async with asyncio.timeout(20):
+            while spark.asked < 3:  # noqa: ASYNC110 - it has no need to tell
+                await asyncio.sleep(0)
+        await readiness.stop()
+        asked = spark.asked
+        await asyncio.sleep(0)
+        assert spark.asked == asked
+
+    asyncio.run(scenario())
+
+
+def test_histogram() -> None:
+    histogram = Histogram((1.0, 2.0))
+    for value in (0.5, 1.0, 1.5, 3.0):
+        histogram.add(value)
+    assert list(histogram.buckets()) == [("1.0", 2.0), ("2.0", 3.0), ("+Inf", 4.0)]
+    assert (histogram.count, histogram.total) == (4, 6.0)
+
+
+def test_lag_of_a_loop_that_was_held() -> None:
+    async def scenario() -> None:
+        lag = LoopLag()
+        loop = asyncio.get_running_loop()
+        lag.start()
+        lag.stop()
+        lag._measure(loop, loop.time() - 0.7)
+        lag._measure(loop, loop.time() + 0.001)  # as uvloop's clock of whole milliseconds has it
+        lag.stop()
+        assert 0.7 <= lag.greatest < 30
+        assert lag.seconds.count == 2
+
+    asyncio.run(scenario())

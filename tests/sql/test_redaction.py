@@ -1,0 +1,157 @@
+"""Passwords in texts: none is left, and what is none stays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql.redaction import REPLACEMENT, redact
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE t USING jdbc OPTIONS (url 'jdbc:x', password 'hunter2', user 'bob')",
+        "CREATE TABLE t USING jdbc OPTIONS ('password' = 'hunter2', user 'bob')",
+        'OPTIONS ("password" = "hunter2", user \'bob\')',
+        "OPTIONS (`password` 'hunter2', user 'bob')",
+        "OPTIONS (password = r'hunter2', user 'bob')",
+        "OPTIONS (db.PASSWORD 'it''s hunter2', user 'bob')",
+        r"OPTIONS (db.password 'it\'s hunter2', user 'bob')",
+        "OPTIONS (password 'a' 'hunter2', user 'bob')",
+        "OPTIONS (password 'a' || 'hunter2', user 'bob')",
+        "OPTIONS (password = concat('hun', lower('hunter2')), user 'bob')",
+        "OPTIONS (password/* c */=/**/'hunter2', user 'bob')",
+        "OPTIONS (password -- c\n 'hunter2', user 'bob')",
+        "OPTIONS ('my password here' 'hunter2', user 'bob')",
+        "OPTIONS ('my password here' = 'hunter2', user 'bob')",
+        "OPTIONS (\"fs.azure.account.key.x.y\" 'hunter2', user 'bob')",
+        "ALTER TABLE t SET TBLPROPERTIES ('a.secret'='hunter2', 'user'='bob')",
+        "SELECT 'bob'; SET spark.my.password=hunter2; and hunter2",
+        "/* 'bob' */ set `a.token` = hunter2",
+        "-- 'bob'\nSET spark.hadoop.fs.s3a.access.key=hunter2",
+        r"EXECUTE IMMEDIATE 'CREATE TABLE t USING jdbc OPTIONS (password \'hunter2\', user \'bob\')'",
+        "EXECUTE IMMEDIATE 'CREATE TABLE t OPTIONS (password ''hunter2'', user ''bob'')'",
+        "EXECUTE IMMEDIATE \"CREATE TABLE t OPTIONS (password 'hunter2', user 'bob')\"",
+        "OPTIONS (url 'jdbc:postgresql://bob:hunter2@db:5432/x')",
+        "OPTIONS (url 'jdbc:postgresql://bob:hun@hunter2@db:5432/x')",
+        "OPTIONS (url 'jdbc:oracle:thin:bob/hunter2@db:1521')",
+        "OPTIONS (url 'jdbc:postgresql://db/x?user=bob&password=hunter2&ssl=true')",
+        "OPTIONS (url 'jdbc:sqlserver://db;user=bob;password={hunter2;x};encrypt=true')",
+        "OPTIONS (url 'jdbc:sqlserver://db;user=bob;password=hunter2;encrypt=true')",
+        "SELECT 'bob' FROM csv.`s3a://AKIA:hun/ter/hunter2@bucket/x`",
+        "read_files('bob', password => 'hunter2')",
+        "from_json('bob', map('password', 'hunter2'))",
+        '{"user": "bob", "password": "hunter2"}',
+        "OPTIONS (user 'bob', password 'hunter2",
+        "SELECT 'bob', aes_encrypt('hunter2', 'hunter2')",
+        "CREATE USER bob IDENTIFIED BY 'hunter2'",
+        "Spark said: [X] Cannot connect bob (password=hunter2)",
+    ],
+)
+def test_passwords_go_and_the_rest_stays(text: str) -> None:
+    shown = redact(text)
+    assert SECRET not in shown
+    assert "bob" in shown or "bob" not in text
+    assert REPLACEMENT in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT password, token FROM tokens WHERE a = 'b'",
+        "INSERT INTO password VALUES (1, 'b')",
+        "CREATE TABLE token (a INT)",
+        "SELECT * FROM parquet.`abfss://c@acc.dfs.core.windows.net/x` WHERE a = 'b'",
+        "SELECT password FROM (SELECT 'x' AS password)",
+        "SELECT count(token) AS tokens FROM t GROUP BY a ORDER BY token LIMIT 10",
+        "WHERE token IS NOT NULL AND x = 'b'",
+        "SET spark.sql.shuffle.partitions=4",
+        "metrics at http://127.0.0.1:9100/metrics",
+        "client 127.0.0.1:4711 closed",
+    ],
+)
+def test_what_is_no_password_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["OPTIONS (password 'hunter2'", "url 'jdbc:x://bob:hunter2@db'", "url 'x?password=hunter2'", "SET a.token=hunter2"],
+)
+def test_wherever_a_text_is_cut(text: str) -> None:
+    for end in range(len(text) + 1):
+        shown = redact(text[:end], cut=True)
+        assert "hu" not in shown, text[:end]
+
+
+KEYS = st.sampled_from(
+    ["password", "PASSWORD", "db.password", "my_token", "aws.secret.key", "fs.access.key", "accesskey"]
+)
+QUOTED = st.sampled_from(["{}", "'{}'", '"{}"', "`{}`"])
+BETWEEN = st.sampled_from([" ", " = ", "=", "  ", "\n=\n", " /* x */ ", "\t==\t", " -- x\n"])
+SPOKEN = st.text(st.characters(exclude_characters="'\"\\`", exclude_categories=["Cs"]), max_size=20)
+AROUND = st.text(st.sampled_from("abc ,();='\"\\`-/*\n:@%"), max_size=30)
+
+
+@given(KEYS, QUOTED, BETWEEN, SPOKEN, SPOKEN, st.sampled_from("'\""), AROUND, AROUND)
+def test_a_literal_behind_a_key_goes(
+    key: str, quoted: str, between: str, before: str, behind: str, quote: str, prefix: str, suffix: str
+) -> None:
+    """Whatever stands around it."""
+    text = f"{prefix} {quoted.format(key)}{between}{quote}{before}hunter2{behind}{quote}{suffix}"
+    assert SECRET not in redact(text)
+
+
+PIECES = [
+    "password",
+    "secret ",
+    "://",
+    ":thin:",
+    "'",
+    '"',
+    "\\",
+    "(",
+    ")",
+    "/*",
+    "*/",
+    "--",
+    "\n",
+    "=",
+    "@",
+    ":",
+    "x",
+    ",",
+    "set ",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join), st.booleans())
+def test_only_values_are_replaced(text: str, cut: bool) -> None:
+    """Any text is taken; what is left of it stands in its order."""
+    rest = text
+    for kept in redact(text, cut=cut).split(REPLACEMENT):
+        assert kept in rest
+        rest = rest[rest.index(kept) + len(kept) :]
+
+
+@given(st.text(st.characters(exclude_characters=":", exclude_categories=["Cs"])))
+def test_a_text_without_names_of_secrets_stays(text: str) -> None:
+    words = ("secret", "passw", "pwd", "passphrase", "token", "credential", "signature", "key", "identified", "aes_")
+    if not any(word in text.casefold() for word in words):
+        assert redact(text) == text
+
+
+def test_a_cut_literal_does_not_hide_the_next_one() -> None:
+    """As in a log line that shows a statement's beginning, and the error that quotes all of it."""
+    shown = redact("not understood: OPTIONS (password 'hunter2\nError: OPTIONS (password 'hunter2')")
+    assert SECRET not in shown
+
+
+def test_deeply_nested_text_takes_no_long_time() -> None:
+    depth = 5_000
+    shown = redact("password=f(" * depth + "hunter2" + ")" * depth)
+    assert SECRET not in shown
