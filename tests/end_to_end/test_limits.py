@@ -1,0 +1,157 @@
+"""What the gateway bounds, and how it says so; and its orderly end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from clients import pyhive, rows, unclosed
+from databases import Database
+from processes import Gateway, wait_until
+from TCLIService import ttypes
+
+from gateway.wire.sasl import COMPLETE, START, negotiation
+
+LOGIN = negotiation(START, b"PLAIN") + negotiation(COMPLETE, b"\0ada\0x")
+
+
+def _said(gateway: Gateway, text: str) -> bool:
+    return text in gateway.log.read_text(encoding="utf-8")
+
+
+def _dial(gateway: Gateway, *sent: bytes) -> socket.socket:
+    client = socket.create_connection((gateway.host, gateway.port), timeout=60)
+    for each in sent:
+        client.sendall(each)
+    return client
+
+
+def _rest(client: socket.socket) -> bytes:
+    """What comes until the gateway closes."""
+    found = b""
+    try:
+        while data := client.recv(65536):
+            found += data
+    except ConnectionResetError:
+        pass
+    return found
+
+
+def test_sessions_of_one_user(start_gateway: Any) -> None:
+    gateway: Gateway = start_gateway(**{"limits.sessions_per_user": 2})
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(pyhive(gateway.host, gateway.port, user="ada"))
+        with pytest.raises(Exception, match=r"ada has 2 open sessions; limits\.sessions_per_user"):
+            stack.enter_context(pyhive(gateway.host, gateway.port, user="ada"))
+        stack.enter_context(pyhive(gateway.host, gateway.port, user="eve"))
+    with pyhive(gateway.host, gateway.port, user="ada") as cursor:
+        assert rows(cursor, "SELECT 1") == [(1,)]
+
+
+def test_a_long_statement_is_refused_and_the_session_stays(start_gateway: Any) -> None:
+    gateway: Gateway = start_gateway(**{"limits.statement_bytes": 2000})
+    with pyhive(gateway.host, gateway.port) as cursor:
+        with pytest.raises(Exception, match=r"limits\.statement_bytes allows 2000") as refusal:
+            rows(cursor, "SELECT '" + "x" * 2000 + "'")
+        assert refusal.value.args[0].status.sqlState == "54000"
+        assert rows(cursor, "SELECT 1") == [(1,)]
+
+
+def test_connections(start_gateway: Any) -> None:
+    gateway: Gateway = start_gateway(**{"limits.connections": 1})
+    with pyhive(gateway.host, gateway.port) as cursor:
+        with pytest.raises(Exception, match="Too many connections: the gateway serves 1"):
+            pyhive(gateway.host, gateway.port).__enter__()
+        assert rows(cursor, "SELECT 1") == [(1,)]
+
+
+def test_an_idle_connection_is_closed_with_its_session(start_gateway: Any) -> None:
+    gateway: Gateway = start_gateway(**{"limits.idle_seconds": 1})
+    with unclosed(gateway) as cursor:
+        assert rows(cursor, "SELECT 1") == [(1,)]
+        wait_until(lambda: _said(gateway, "limits.idle_seconds"), what="the connection to be closed")
+        with pytest.raises(Exception, match=r"read 0 bytes|[Cc]onnection|[Bb]roken pipe|None"):
+            rows(cursor, "SELECT 1")
+
+
+def test_half_a_request_does_not_hold_its_place(start_gateway: Any) -> None:
+    gateway: Gateway = start_gateway(**{"limits.stall_seconds": 1})
+    client = _dial(gateway, LOGIN)
+    assert client.recv(5) == negotiation(COMPLETE)
+    client.sendall(b"\0\0\1\0" + b"\x80\1\0\1\0\0\0\x0bOpenSession")
+    assert _rest(client) == b""
+    client.close()
+    assert _said(gateway, "limits.stall_seconds")
+
+
+def test_a_client_that_reads_nothing_does_not_hold_its_place(start_gateway: Any) -> None:
+    gateway: Gateway = start_gateway(**{"limits.stall_seconds": 1})
+    with unclosed(gateway) as cursor:
+        cursor.execute("SELECT repeat('x', 1000) FROM range(100000)")
+        handle = cursor._operationHandle
+        client = cursor._connection.client
+        fetch = ttypes.TFetchResultsReq(handle, ttypes.TFetchOrientation.FETCH_NEXT, 100_000)
+        client.send_FetchResults(fetch)  # and never reads the reply
+        wait_until(lambda: _said(gateway, "limits.stall_seconds"), 60, "the client to be cut")
+
+
+def _nap(seconds: int) -> str:
+    """A statement that says in Spark's JVM that it has begun, and then sleeps."""
+    begun = "java_method('java.lang.System', 'setProperty', 'freshgate.probe', 'begun')"
+    return f"SELECT {begun}, java_method('java.lang.Thread', 'sleep', {seconds}000L), 7"
+
+
+def _has_begun(direct: Any) -> bool:
+    return rows(direct, "SELECT java_method('java.lang.System', 'getProperty', 'freshgate.probe')") == [("begun",)]
+
+
+@pytest.fixture
+def spark(direct: Any) -> Any:
+    """Where no such statement has begun."""
+    rows(direct, "SELECT java_method('java.lang.System', 'setProperty', 'freshgate.probe', 'none')")
+    return direct
+
+
+def test_running_statements_end_before_the_gateway_does(start_gateway: Any, spark: Any) -> None:
+    gateway: Gateway = start_gateway(**{"limits.drain_seconds": 60})
+    nap = _nap(3)
+    with unclosed(gateway) as slow, unclosed(gateway) as other, ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(rows, slow, nap)
+        wait_until(lambda: _has_begun(spark), what="the statement to run")
+        gateway.program.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: _said(gateway, "Stopping when"), what="the signal to be heard")
+        with pytest.raises(Exception, match="being stopped") as refusal:
+            rows(other, "SELECT 1")
+        assert refusal.value.args[0].status.sqlState == "57P01"
+        with pytest.raises(ConnectionRefusedError):
+            _dial(gateway)
+        assert reading.result(60)[0][2] == 7
+    assert gateway.stop() == 0
+
+
+@pytest.mark.parametrize("how", ["its time is over", "a second signal"])
+def test_statements_that_do_not_end_are_cut(start_gateway: Any, spark: Any, how: str) -> None:
+    gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1 if how == "its time is over" else 600})
+    nap = _nap(20)
+    with unclosed(gateway) as slow, ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(rows, slow, nap)
+        wait_until(lambda: _has_begun(spark), what="the statement to run")
+        gateway.program.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: _said(gateway, "Stopping when"), what="the signal to be heard")
+        if how == "a second signal":
+            gateway.program.process.send_signal(signal.SIGTERM)
+        assert reading.exception(60) is not None
+    assert gateway.program.process.wait(30) == 0
+
+
+def test_an_idle_gateway_stops_at_once(database: Database, start_gateway: Any) -> None:
+    """Sessions that are merely open hold nothing up."""
+    gateway: Gateway = start_gateway(**{"limits.drain_seconds": 600})
+    with unclosed(gateway) as cursor:
+        assert rows(cursor, "SELECT 1") == [(1,)]
+        assert gateway.stop() == 0
