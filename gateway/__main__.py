@@ -18,7 +18,7 @@ from typing import Any
 import uvloop
 
 from gateway import settings_file
-from gateway.config import Address, ConfigError, Settings
+from gateway.config import OFF, Address, ConfigError, Settings
 from gateway.errors import FreshgateError
 from gateway.login import command as user_command
 from gateway.login.user_file import BadUser
@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         "--user",
         help=f"who logs in, with the URL's password or ${PASSWORD_VARIABLE}; default: the URL's user, or who runs this",
     )
+    look.add_argument("--ca", metavar="FILE", help="connect by TLS; authorities of the gateway's certificate (PEM)")
     look.add_argument("--database", help="only materialized views of this database")
     look.add_argument(
         "--watch",
@@ -152,6 +153,8 @@ def _status(options: argparse.Namespace) -> int:
         return _fail(str(error), EXIT_USAGE)
     if options.user:
         target = replace(target, user=options.user)
+    if options.ca:
+        target = replace(target, tls=True, ca=options.ca)
     if target.password is None:
         # Not an option: other users of the machine see a command line.
         target = replace(target, password=os.environ.get(PASSWORD_VARIABLE))
@@ -191,9 +194,13 @@ def _user(options: argparse.Namespace) -> int:
 def _own_target(settings: Settings) -> Target:
     """Where a gateway with these settings is reached from its own machine. Raises BadUrl."""
     listen = settings.listen
-    if listen.port == 0:
-        raise BadUrl("listen.port is 0, any free port. Give --url with what the gateway printed when it started.")
-    return Target(Address(ANY_ADDRESS.get(listen.host, listen.host), listen.port), sasl="sasl" in listen.transports)
+    if listen.port in (0, OFF):
+        said = "any free port" if listen.port == 0 else "none"
+        raise BadUrl(f"listen.port is {listen.port}, {said}. Give --url with what the gateway printed when it started.")
+    tls = bool(settings.tls.certificate) and "binary" in settings.tls.ports
+    return Target(
+        Address(ANY_ADDRESS.get(listen.host, listen.host), listen.port), sasl="sasl" in listen.transports, tls=tls
+    )
 
 
 async def serve(settings: Settings) -> None:

@@ -499,6 +499,9 @@ def test_a_column_that_every_gateway_has_is_not_done_without() -> None:
         (" JDBC:HIVE2://127.0.0.1:10000/ ", LOCAL),
         ("jdbc:hive2://127.0.0.1:10000;auth=noSasl", replace(LOCAL, sasl=False)),
         ("jdbc:hive2://127.0.0.1:10000/;ssl=false;AUTH=NOSASL;", replace(LOCAL, sasl=False)),
+        ("jdbc:hive2://127.0.0.1:10000/;ssl=true", replace(LOCAL, tls=True)),
+        ("jdbc:hive2://127.0.0.1:10000/;transportMode=http;httpPath=/p", replace(LOCAL, http_path="p")),
+        ("jdbc:hive2://127.0.0.1:10000/;transportMode=HTTP", replace(LOCAL, http_path="cliservice")),
         ("jdbc:hive2://127.0.0.1:10000/nyc?a=b;c=d#e=f", replace(LOCAL, database="nyc")),
         ("jdbc:hive2://127.0.0.1:10000/a%20b%2Fc", replace(LOCAL, database="a b/c")),
         (
@@ -523,8 +526,7 @@ def test_urls(url: str, target: Target) -> None:
         ("jdbc:hive2://h:0/", "is not the URL of a gateway"),
         ("jdbc:hive2://h:port/", "is not the URL of a gateway"),
         ("jdbc:hive2://a:1,b:2/;serviceDiscoveryMode=zooKeeper", "names several hosts"),
-        ("jdbc:hive2://h/;transportMode=http", "has no transportmode=http"),
-        ("jdbc:hive2://h/;ssl=true", "has no ssl=true"),
+        ("jdbc:hive2://h/;transportMode=udp", "There is no transportMode=udp"),
         ("jdbc:hive2://h/;principal=hive/_HOST@X", "has no Kerberos"),
     ],
 )

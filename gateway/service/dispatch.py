@@ -258,6 +258,7 @@ class Dispatch:
         self._audit.opened()
         session = Session(handle, protocol, self._login.user, login, call, payload, self._service.upstream)
         session.peer = self._peer
+        session.tied = self._handover.mechanism != HTTP
         return session
 
     def _session_request(self, session: Session, head: Head, payload: bytes) -> Decision:
@@ -296,7 +297,9 @@ class Dispatch:
 
     async def _close_loose(self, session: Session, head: Head) -> Answer:
         session.closed = True
+        session.closed = True
         await self._sessions.end(session)
+        self._forget(session)
         return Answer(reply.closed(head.name, head.seqid))
 
     async def _close_lost(self, session: Session, head: Head) -> Answer:

@@ -64,8 +64,10 @@ class Session:
         """When its client last asked for something."""
         self.outstanding = 0
         """Statements whose reply is due from Spark."""
+        self.tied = True
+        """Spark ends it with the connection that it was opened on; not so over HTTP."""
         self.anchored = False
-        """It ends with its own connection to Spark, not with one of the client's."""
+        """It was opened on its own connection to Spark, not on one of the client's."""
         self._login = login
         self._open_payload = open_payload
         self._upstream = upstream
@@ -93,7 +95,7 @@ class Session:
     @property
     def adrift(self) -> bool:
         """The connection that it was opened on is gone, and so is the session at Spark."""
-        return self.anchored and (self._side is None or not self._side.alive)
+        return self.tied and self.anchored and (self._side is None or not self._side.alive)
 
     async def end(self) -> None:
         """Ends it at Spark, with all that runs in it; a Spark that is gone has done so."""
@@ -129,6 +131,7 @@ class Session:
         if answer is None:
             raise UpstreamLost("Spark does not open the session again. Reconnect.")
         self.upstream_handle = answer[0]
+        self.anchored = True
         self.namespace = self._first_namespace
         self.lost = self.told_lost = False
 

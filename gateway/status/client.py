@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import getpass
 import logging
 import re
+import socket
+import ssl
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +17,7 @@ from urllib.parse import unquote
 from pyhive import hive
 from pyhive.exc import Error as HiveError
 from thrift.Thrift import TException
+from thrift.transport.THttpClient import THttpClient
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 from thrift_sasl import TSaslClientTransport
@@ -41,8 +45,7 @@ NEWER_COLUMNS = frozenset({"job_status", "next_refresh_time"})
 """Columns that an older gateway has not."""
 
 _URL = re.compile(r"(?:jdbc:)?hive2://([^/;?#]*)(?:/([^;?#]*))?((?:;[^;?#]*)*)(?:[?#].*)?", re.IGNORECASE | re.DOTALL)
-_ONLY = {"transportmode": "binary", "ssl": "false"}
-"""Variables of a URL, and the value without which the gateway cannot serve it."""
+HTTP_PATH = "cliservice"
 _UNKNOWN_COLUMN = re.compile(r"with name `(\w+)` cannot be resolved")
 """How Spark names the first column that a relation has not."""
 _LOGIN_REFUSED = re.compile(r"Bad status: [34] \((?:b?['\"])?(.*?)['\"]?\)", re.DOTALL)
@@ -76,9 +79,17 @@ class Target:
     sasl: bool = True
     user: str | None = None
     password: str | None = None
+    http_path: str | None = None
+    """None: the binary transport."""
+    tls: bool = False
+    ca: str | None = None
+    """PEM file of the authorities that the gateway's certificate may be of; None: those that this machine trusts."""
 
     def __str__(self) -> str:
-        return f"jdbc:hive2://{self.address}/{self.database}{'' if self.sasl else ';auth=noSasl'}"
+        variables = ("" if self.sasl else ";auth=noSasl") + (";ssl=true" if self.tls else "")
+        if self.http_path is not None:
+            variables += f";transportMode=http;httpPath={self.http_path}"
+        return f"jdbc:hive2://{self.address}/{self.database}{variables}"
 
     @classmethod
     def parse(cls, url: str) -> Self:
@@ -95,9 +106,9 @@ class Target:
             address = Address.parse(unquote(place if ported else f"{place}:{DEFAULT_PORT}"))
         except ConfigError as error:
             raise BadUrl(f"'{_without_secrets(url)}' is not the URL of a gateway. {form}") from error
-        for name, value in _ONLY.items():
-            if variables.get(name, value).lower() != value:
-                raise BadUrl(f"The gateway has no {name}={variables[name]}. Leave it out of the URL.")
+        mode = variables.get("transportmode", "binary").lower()
+        if mode not in ("binary", "http"):
+            raise BadUrl(f"There is no transportMode={mode}. Write binary or http.")
         if "principal" in variables:
             raise BadUrl("The gateway has no Kerberos. Leave principal out of the URL, and give a user instead.")
         return cls(
@@ -106,6 +117,8 @@ class Target:
             variables.get("auth", "").lower() != "nosasl",
             variables.get("user"),
             variables.get("password"),
+            variables.get("httppath", HTTP_PATH).strip("/") if mode == "http" else None,
+            variables.get("ssl", "").lower() == "true",
         )
 
 
@@ -117,6 +130,38 @@ def _variables(text: str) -> dict[str, str]:
 
 def _without_secrets(url: str) -> str:
     return re.sub(r"(?i)(;\s*password=)[^;?#]*", r"\1...", url)
+
+
+def _transport(target: Target, user: str) -> tuple[Any, Any]:
+    """What has the time-outs, and Thrift's transport. Raises OSError for authorities that cannot be read."""
+    # Servers that check no passwords want one all the same.
+    password = target.password or "x"
+    host, port = target.address.host, target.address.port
+    tls = ssl.create_default_context(cafile=target.ca) if target.tls else None
+    if target.http_path is not None:
+        http = THttpClient(f"{'https' if tls else 'http'}://{target.address}/{target.http_path}", ssl_context=tls)
+        names = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
+        http.setCustomHeaders({"Authorization": f"Basic {names}"})
+        return http, http
+    connection = _Socket(host, port, tls)
+    if not target.sasl:
+        return connection, TBufferedTransport(connection)
+    return connection, TSaslClientTransport(
+        lambda: hive.get_installed_sasl(host, "PLAIN", username=user, password=password), "PLAIN", connection
+    )
+
+
+class _Socket(TSocket):  # type: ignore[misc]
+    """Thrift's socket, over TLS where there is a context: Thrift's own does not tell why a handshake failed."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        super().__init__(host, port, socket_keepalive=True)
+        self._tls = tls
+        self._name = host
+
+    def _do_open(self, family: int, kind: int) -> socket.socket:
+        opened: socket.socket = super()._do_open(family, kind)
+        return self._tls.wrap_socket(opened, server_hostname=self._name) if self._tls else opened
 
 
 class Client:
@@ -134,24 +179,15 @@ class Client:
         # Thrift logs what it also raises.
         logging.getLogger("thrift").setLevel(logging.CRITICAL + 1)
         user = target.user or _own_name()
-        socket = TSocket(target.address.host, target.address.port, socket_keepalive=True)
-        socket.setTimeout(CONNECT_SECONDS * 1000)
-        transport = TBufferedTransport(socket)
-        if target.sasl:
-            # Servers that check no passwords want one all the same.
-            password = target.password or "x"
-            transport = TSaslClientTransport(
-                lambda: hive.get_installed_sasl(target.address.host, "PLAIN", username=user, password=password),
-                "PLAIN",
-                socket,
-            )
         try:
+            timed, transport = _transport(target, user)
+            timed.setTimeout(CONNECT_SECONDS * 1000)
             connection = hive.Connection(
                 username=user, database=target.database.replace("`", "``"), thrift_transport=transport
             )
         except _FAILURES as error:
             raise _failed(target, error) from error
-        socket.setTimeout(REPLY_SECONDS * 1000)
+        timed.setTimeout(REPLY_SECONDS * 1000)
         return cls(target, connection, transport)
 
     def look(self, database: str | None) -> Status:
@@ -226,6 +262,8 @@ def _failed(target: Target, error: BaseException) -> LookFailed:
             f"{target} refused the login: {said}. Check --user, and the URL's user and password.", "28000"
         )
     known = _SAID.get(error.type) if isinstance(error, TTransportException) else None
+    if isinstance(cause := getattr(error, "inner", None), ssl.SSLError):
+        known = f"TLS failed ({cause}); --ca names the authorities of its certificate"
     said = known or message or type(error).__name__
     return LookFailed(
         f"Cannot reach a gateway at {target}: {said}. Start it with `freshgate serve`, or give its URL with --url."

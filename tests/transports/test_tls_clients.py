@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import ssl
 import subprocess
@@ -49,6 +50,20 @@ def test_jdbc(served: Gateway, certificates: Certificates, kind: str) -> None:
     with Jdbc(url) as jdbc:
         _, found = jdbc.query("SELECT id, repeat('x', 3000) AS x FROM range(5000) ORDER BY id")
         assert [row[0] for row in found] == list(range(5000))
+
+
+@pytest.mark.parametrize("kind", ["binary", "http"])
+def test_freshgate_status(served: Gateway, certificates: Certificates, kind: str) -> None:
+    address = served.address if kind == "binary" else served.http_address
+    url = f"jdbc:hive2://{address.replace('127.0.0.1', 'localhost')}"
+    command = [sys.executable, "-m", "gateway", "status", "--json", "--url", url]
+    with_ca = [*command, "--ca", str(certificates.ca)]
+    done = subprocess.run(with_ca, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout).keys() == {"views", "tasks", "next"}
+    refused = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    assert refused.returncode == 1
+    assert "certificate" in refused.stderr.lower()
 
 
 def test_a_client_without_tls_is_not_served(served: Gateway) -> None:
