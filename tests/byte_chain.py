@@ -1,13 +1,18 @@
 """A gateway between two recorders: what a client says and hears must be what Spark hears and says.
 
-A client, a recorder, the gateway, a second recorder, Spark: both recorders must have seen the same messages. There are
-two exceptions. The status of a finished operation comes from the gateway's memory, with the bytes of Spark's own answer.
-Rows of schemas, tables, columns and functions it fetches over another connection, to leave out its storage database.
+A client, a recorder, the gateway, a second recorder, Spark: both recorders must have seen the same messages. What is
+excepted:
+- The status of a finished operation comes from the gateway's memory, with the bytes of Spark's own answer.
+- Rows of schemas, tables, columns and functions are fetched over another connection, and those of the storage database
+  left out: pages without any must be the same.
+- Whoever asks for tables, and not for views, is shown materialized views: Spark is asked for both.
+- SHOW SCHEMAS is answered by the gateway, without its storage database.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +29,8 @@ from gateway.wire.scanner import message_end
 OPEN_SESSION = "OpenSession"
 STATUS = "GetOperationStatus"
 FETCH = "FetchResults"
+GET_TABLES = "GetTables"
+LISTS_DATABASES = re.compile(rb"SHOW\s+(SCHEMAS|DATABASES)", re.IGNORECASE)
 MESSAGE_BYTES_MAX = 1 << 30
 Pair = tuple[bytes, bytes]
 """A request and its reply."""
@@ -114,12 +121,11 @@ def _fetched_aside(chain: Chain) -> dict[bytes, list[bytes]]:
 
 
 def _assert_same_session(outer: list[Pair], inner: list[Pair], aside: dict[bytes, list[bytes]], storage: bytes) -> None:
-    """Requests with their replies as the client had them, and as Spark had them.
-
-    A page of metadata in which the storage database stood is left out, for the gateway cuts its rows out.
-    """
+    """Requests with their replies as the client had them, and as Spark had them."""
     assert peek(outer[0][0]).name == OPEN_SESSION
     remembered: dict[bytes, bytes] = {}
+    changed: list[bytes] = []
+    """Replies that opened operations of which the client sees something else than Spark's answers."""
     at_spark = iter(inner)
     expected = next(at_spark, None)
     for request, reply in outer:
@@ -129,12 +135,20 @@ def _assert_same_session(outer: list[Pair], inner: list[Pair], aside: dict[bytes
             expected = next(at_spark, None)
             if head.name == STATUS:
                 remembered[_guid(request)] = reply
-        elif head.name == STATUS:
-            assert reply == with_seqid(remembered[_guid(request)], head.seqid)
-        else:
-            assert head.name == FETCH, (request, expected)
-            page = aside[_guid(request)].pop(0)
-            assert storage in page or reply == with_seqid(page, head.seqid)
+        elif head.name == GET_TABLES and expected is not None:
+            assert peek(expected[0]).name == GET_TABLES
+            assert reply == expected[1]
+            expected = next(at_spark, None)
+            changed.append(reply)
+        elif LISTS_DATABASES.search(request):
+            changed.append(reply)
+        elif not any(_guid(request) in each for each in changed):
+            if head.name == STATUS:
+                assert reply == with_seqid(remembered[_guid(request)], head.seqid)
+            else:
+                assert head.name == FETCH, (request, expected)
+                page = aside[_guid(request)].pop(0)
+                assert storage in page or reply == with_seqid(page, head.seqid)
     assert expected is None
 
 

@@ -162,7 +162,7 @@ def metadata_calls(server: Server, version: str) -> dict[str, Any]:
             "columns": outcome(metadata.getColumns, None, DATABASE, "every_type", "%"),
             "columns by pattern": outcome(metadata.getColumns, None, DATABASE, "%", "a%"),
             "types": outcome(metadata.getTypeInfo),
-            "functions": outcome(metadata.getFunctions, None, None, "abs"),
+            "functions": outcome(metadata.getFunctions, None, DATABASE, "abs"),
             "primary keys": outcome(metadata.getPrimaryKeys, None, DATABASE, "orders"),
             "imported keys": outcome(metadata.getImportedKeys, None, DATABASE, "orders"),
             "cross reference": outcome(

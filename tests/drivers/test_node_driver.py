@@ -68,7 +68,7 @@ def reads(server: Server) -> list[dict[str, Any]]:
         {"call": "getSchemas", "request": {"schemaName": f"{DATABASE}%"}},
         {"call": "getTables", "request": {"schemaName": DATABASE, "tableName": "%"}},
         {"call": "getColumns", "request": {"schemaName": DATABASE, "tableName": "every_type", "columnName": "%"}},
-        {"call": "getFunctions", "request": {"functionName": "abs"}},
+        {"call": "getFunctions", "request": {"schemaName": DATABASE, "functionName": "abs"}},
         {"call": "getPrimaryKeys", "request": {"schemaName": DATABASE, "tableName": "orders"}},
     )
     return session(
