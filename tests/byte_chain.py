@@ -1,0 +1,183 @@
+"""A gateway between two recorders: what a client says and hears must be what Spark hears and says.
+
+A client, a recorder, the gateway, a second recorder, Spark: both recorders must have seen the same messages. What is
+excepted:
+- The status of a finished operation comes from the gateway's memory, with the bytes of Spark's own answer.
+- Rows of schemas, tables, columns and functions are fetched over another connection, and those of the storage database
+  left out: pages without any must be the same.
+- Whoever asks for tables, and not for views, is shown materialized views: Spark is asked for both.
+- SHOW SCHEMAS is answered by the gateway, without its storage database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from clients import pyhive, rows
+from processes import Engine, Gateway, wait_until
+from recorder import Recorder, Recording
+
+from gateway.wire.frame import HEADER_BYTES
+from gateway.wire.message import Head, peek, request_handle, with_seqid
+from gateway.wire.scanner import message_end
+
+OPEN_SESSION = "OpenSession"
+STATUS = "GetOperationStatus"
+FETCH = "FetchResults"
+GET_TABLES = "GetTables"
+LISTS_DATABASES = re.compile(rb"SHOW\s+(SCHEMAS|DATABASES)", re.IGNORECASE)
+MESSAGE_BYTES_MAX = 1 << 30
+Pair = tuple[bytes, bytes]
+"""A request and its reply."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The recorders around a gateway, and the name of a database that has a fresh view `m` of column `n`."""
+
+    before: Recorder
+    behind: Recorder
+    database: str
+
+    @property
+    def host(self) -> str:
+        return self.before.host
+
+    @property
+    def port(self) -> int:
+        return self.before.port
+
+    @property
+    def storage(self) -> str:
+        """The name of the gateway's storage database."""
+        return f"storage_of_{self.database}"
+
+    @property
+    def url(self) -> str:
+        return f"jdbc:hive2://{self.host}:{self.port}/default"
+
+
+@contextlib.contextmanager
+def chain(engine: Engine, database: str, log: Path) -> Iterator[Chain]:
+    """A gateway of its own between two recorders, and in a database that is there a view `m`."""
+    behind = Recorder(engine.host, engine.port)
+    gateway = Gateway(log, upstream=f"{behind.host}:{behind.port}", **{"storage.database": f"storage_of_{database}"})
+    before = Recorder(gateway.host, gateway.port)
+    try:
+        with pyhive(gateway.host, gateway.port, user="creator", database=database) as cursor:
+            rows(cursor, "CREATE TABLE t (n INT) USING parquet")
+            rows(cursor, "INSERT INTO t VALUES (1), (2)")
+            rows(cursor, "CREATE MATERIALIZED VIEW m AS SELECT n FROM t")
+        yield Chain(before, behind, database)
+        with pyhive(gateway.host, gateway.port, user="creator", database=database) as cursor:
+            rows(cursor, "DROP MATERIALIZED VIEW m")
+    finally:
+        gateway.stop()
+        before.close()
+        behind.close()
+
+
+def assert_same_bytes(chain: Chain) -> Counter[str]:
+    """Holds every session that clients had through the chain against that of Spark. How often each call was seen."""
+    wait_until(lambda: all(each.done.is_set() for each in chain.before.recordings), what="the connections to end")
+    aside = _fetched_aside(chain)
+    seen: Counter[str] = Counter()
+    for outer in chain.before.recordings:
+        asked, answered = messages(outer.sent), messages(outer.received)
+        inner = _at_spark(chain, answered[0])
+        wait_until(inner.done.is_set, what="Spark's connection to end")
+        _assert_same_session(_pairs(outer), _pairs(inner), aside, chain.storage.encode())
+        assert len(asked) == len(answered)
+        seen.update(peek(request).name for request in asked)
+    return seen
+
+
+def _at_spark(chain: Chain, opened: bytes) -> Recording:
+    """The connection of the session that this reply opened: it has ids that no other one has."""
+    (found,) = [each for each in chain.behind.recordings if opened in bytes(each.received)]
+    return found
+
+
+def _pairs(recording: Recording) -> list[Pair]:
+    return list(zip(messages(recording.sent), messages(recording.received), strict=True))
+
+
+def _fetched_aside(chain: Chain) -> dict[bytes, list[bytes]]:
+    """Pages of metadata, by their operation's id: the gateway fetches them over connections of its own."""
+    opened = {messages(outer.received)[0] for outer in chain.before.recordings}
+    found: dict[bytes, list[bytes]] = {}
+    for inner in chain.behind.recordings:
+        if not any(each in bytes(inner.received) for each in opened):
+            # The gateway's own connections go on: the last request may have no answer yet.
+            for request, reply in zip(messages(inner.sent), messages(inner.received), strict=False):
+                if peek(request).name == FETCH:
+                    found.setdefault(_guid(request), []).append(reply)
+    return found
+
+
+def _assert_same_session(outer: list[Pair], inner: list[Pair], aside: dict[bytes, list[bytes]], storage: bytes) -> None:
+    """Requests with their replies as the client had them, and as Spark had them."""
+    assert peek(outer[0][0]).name == OPEN_SESSION
+    remembered: dict[bytes, bytes] = {}
+    changed: list[bytes] = []
+    """Replies that opened operations of which the client sees something else than Spark's answers."""
+    at_spark = iter(inner)
+    expected = next(at_spark, None)
+    for request, reply in outer:
+        head: Head = peek(request)
+        if expected is not None and request == expected[0]:
+            assert reply == expected[1], head.name
+            expected = next(at_spark, None)
+            if head.name == STATUS:
+                remembered[_guid(request)] = reply
+        elif head.name == GET_TABLES and expected is not None:
+            assert peek(expected[0]).name == GET_TABLES
+            assert reply == expected[1]
+            expected = next(at_spark, None)
+            changed.append(reply)
+        elif LISTS_DATABASES.search(request):
+            changed.append(reply)
+        elif not any(_guid(request) in each for each in changed):
+            if head.name == STATUS:
+                assert reply == with_seqid(remembered[_guid(request)], head.seqid)
+            else:
+                assert head.name == FETCH, (request, expected)
+                page = aside[_guid(request)].pop(0)
+                assert storage in page or reply == with_seqid(page, head.seqid)
+    assert expected is None
+
+
+def _guid(request: bytes) -> bytes:
+    handle = request_handle(request)
+    assert handle is not None
+    return handle.guid
+
+
+def messages(stream: bytearray) -> list[bytes]:
+    """The whole Thrift messages of one direction so far, login and frames taken off."""
+    data = bytes(stream)
+    if data[:2] != b"\x80\x01":
+        data = _unframed(data)
+    found = []
+    while data and (end := message_end(data, MESSAGE_BYTES_MAX)) is not None:
+        found.append(data[:end])
+        data = data[end:]
+    return found
+
+
+def _unframed(data: bytes) -> bytes:
+    """SASL negotiation is a status of 1, 2 or 5 and a length; after it come frames, whose length is below 2^24."""
+    position = 0
+    while data[position : position + 1] in {b"\1", b"\2", b"\5"}:
+        position += 5 + int.from_bytes(data[position + 1 : position + 5], "big")
+    payload = bytearray()
+    while position < len(data):
+        length = int.from_bytes(data[position : position + HEADER_BYTES], "big")
+        payload += data[position + HEADER_BYTES : position + HEADER_BYTES + length]
+        position += HEADER_BYTES + length
+    return bytes(payload)

@@ -1,0 +1,53 @@
+"""Each test of a driver runs twice: straight against Spark's Thrift server, and through the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from byte_chain import Chain, chain
+from clients import pyhive, rows
+from contents import DATABASE, SETUP, Server, Told
+from databases import make_database
+from processes import Engine, Gateway
+
+
+@pytest.fixture(scope="session")
+def direct(engine: Engine) -> Iterator[Server]:
+    """Spark's Thrift server, with the database that the tests of drivers read."""
+    with pyhive(engine.host, engine.port) as cursor:
+        for statement in SETUP:
+            rows(cursor, statement)
+        yield Server("direct", engine.host, engine.port)
+        rows(cursor, f"DROP DATABASE {DATABASE} CASCADE")
+
+
+@pytest.fixture(scope="session")
+def through(direct: Server, gateway: Gateway) -> Server:
+    """The gateway before the same Spark."""
+    return Server("gateway", gateway.host, gateway.port)
+
+
+@pytest.fixture(params=["direct", "gateway"])
+def server(request: pytest.FixtureRequest, direct: Server, through: Server) -> Server:
+    return direct if request.param == "direct" else through
+
+
+@pytest.fixture(scope="session")
+def told(direct: Server) -> Told:
+    return Told(direct)
+
+
+@pytest.fixture
+def life_database(gateway: Gateway) -> Iterator[str]:
+    """The name of a database for the life of a materialized view."""
+    for database in make_database(gateway, "life"):
+        yield database.name
+
+
+@pytest.fixture
+def recorded(engine: Engine, direct: Server, life_database: str, tmp_path: Path) -> Iterator[Chain]:
+    """A gateway of the test's own between two recorders, before the Spark that has the drivers' database."""
+    with chain(engine, life_database, tmp_path / "gateway.log") as running:
+        yield running

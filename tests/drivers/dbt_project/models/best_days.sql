@@ -1,0 +1,1 @@
+select day, total from {{ ref('daily_totals') }} where total > 10

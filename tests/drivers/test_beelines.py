@@ -1,0 +1,125 @@
+"""Beeline of Spark (Hive 2.3.10) and of Hive 3.1.3. That of Hive 4.0 is not to be had from Maven Central."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from byte_chain import Chain, assert_same_bytes
+from clients import BEELINE_SECONDS, SPARK_HOME
+from contents import COLUMNS, DATABASE, DIVIDES, EVERY_TYPE, UNKNOWN_TABLE, USER, Server, Told, life
+from hive_jdbc import SPARK_JARS
+from jars import jar
+
+# What the newer beeline needs beside its driver's standalone archive, and Spark ships.
+NEEDED = (
+    "hadoop-client-*",
+    "slf4j-api-*",
+    "commons-cli-*",
+    "commons-io-*",
+    "commons-lang-*",
+    "jline-2*",
+    "super-csv-*",
+    "libthrift-*",
+)
+PROMPTS = re.compile(r"^(?:(?:\. )+\.?> )+|\x00")
+"""Also the characters by which 2.3.10 quotes a text with a tabulator in it."""
+TIME = re.compile(r"\([\d.]+ seconds\)")
+STACK = re.compile(r"\s+at |WARNING:|SLF4J:")
+Command = list[str]
+
+
+def _of_spark() -> Command:
+    return [str(SPARK_HOME / "bin" / "beeline")]
+
+
+def _of_hive_3() -> Command:
+    needed = [path for pattern in NEEDED for path in SPARK_JARS.glob(f"{pattern}.jar")]
+    archives = [jar("hive-beeline", "3.1.3"), jar("hive-jdbc", "3.1.3"), *needed]
+    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    return [java, "-cp", os.pathsep.join(map(str, archives)), "org.apache.hive.beeline.BeeLine"]
+
+
+BEELINES = {"2.3.10": _of_spark, "3.1.3": _of_hive_3}
+
+
+@pytest.fixture(params=BEELINES)
+def command(request: pytest.FixtureRequest) -> Callable[[], Command]:
+    return BEELINES[request.param]
+
+
+def run(server: Server, command: Callable[[], Command], *statements: str, force: bool = False) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error, without what differs from run to run."""
+    line = [*command(), "-u", server.url, "-n", USER, "--outputformat=tsv2", f"--force={str(force).lower()}"]
+    for statement in statements:
+        line += ["-e", statement]
+    done = subprocess.run(
+        line,
+        capture_output=True,
+        text=True,
+        timeout=BEELINE_SECONDS,
+        check=False,
+        env={**os.environ, "SPARK_HOME": str(SPARK_HOME)},
+    )
+    return done.returncode, _steady(server, done.stdout), _steady(server, done.stderr)
+
+
+def _steady(server: Server, output: str) -> str:
+    """What beeline printed, without its prompts, addresses, times, and the lines of stacks."""
+    output = output.replace(f"{server.host}:{server.port}", "<server>").replace("\r", "")
+    lines = [PROMPTS.sub("", line) for line in output.splitlines()]
+    return "\n".join(TIME.sub("(<time>)", line) for line in lines if not STACK.match(line))
+
+
+def looks(server: Server, command: Callable[[], Command]) -> tuple[int, str, str]:
+    return run(
+        server,
+        command,
+        EVERY_TYPE,
+        "!tables",
+        "!columns every_type",
+        "!typeinfo",
+        "!procedures",
+        "SELECT id FROM range(8)",
+        UNKNOWN_TABLE,
+        DIVIDES,
+        "SELECT 1 AS still_there",
+        force=True,
+    )
+
+
+def test_looks(server: Server, told: Told, command: Callable[[], Command]) -> None:
+    _, output, errors = told.by(server, looks, command)
+    lines = [line.split("\t") for line in output.splitlines()]
+    assert ["id", *COLUMNS] in lines
+    assert ["3", *["NULL"] * len(COLUMNS)] in lines
+    assert {(DATABASE, name) for name in ("every_type", "orders", "orders_view")} <= {
+        (line[1], line[2]) for line in lines if len(line) > 3
+    }
+    assert ["still_there"] in lines
+    assert "(state=42P01,code=0)" in errors
+    assert "(state=22012,code=0)" in errors
+
+
+def test_the_life_of_a_view_in_beeline(through: Server, life_database: str, command: Callable[[], Command]) -> None:
+    steps = life(f"{life_database}.orders", f"{life_database}.totals")
+    # A line between the answers tells them apart; the first of an answer's lines has the names of its columns.
+    marked = [part for statement, _ in steps for part in (statement, "SELECT '--end--' AS mark")]
+    code, output, errors = run(through, command, *marked)
+    assert code == 0, errors
+    answers = f"{output}\n".split("mark\n--end--\n")
+    for (statement, expected), answer in zip(steps, answers, strict=False):
+        if expected is not None:
+            found = [tuple(line.lower().split("\t")) for line in answer.splitlines() if line.strip(" .>")][1:]
+            assert found == expected, statement
+    assert "Refreshed materialized view" in errors
+
+
+def test_the_same_bytes(recorded: Chain) -> None:
+    server = Server("recorded", recorded.host, recorded.port)
+    for command in BEELINES.values():
+        looks(server, command)
+    assert assert_same_bytes(recorded)["OpenSession"] == len(BEELINES)

@@ -1,0 +1,322 @@
+"""PyHive, also below SQLAlchemy, and impyla."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import decimal
+import math
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import impala.dbapi
+import pyhive.exc
+import pytest
+import sqlalchemy
+from byte_chain import Chain, assert_same_bytes
+from clients import pyhive as pyhive_cursor
+from clients import rows
+from contents import (
+    COLUMNS,
+    DATABASE,
+    ERRORS,
+    EVERY_TYPE,
+    NO_ROWS,
+    PAGED,
+    PAGES,
+    SLEEPS,
+    TEXTS,
+    UNKNOWN_TABLE,
+    USER,
+    WITHOUT_INTERVALS,
+    Server,
+    Told,
+    first_line,
+    lives,
+)
+from processes import wait_until
+from TCLIService import ttypes
+
+ONE = "SELECT 1 AS one"
+
+
+@contextlib.contextmanager
+def with_pyhive(server: Server) -> Iterator[Any]:
+    with pyhive_cursor(server.host, server.port, USER, database=DATABASE) as cursor:
+        yield cursor
+
+
+@contextlib.contextmanager
+def with_impyla(server: Server) -> Iterator[Any]:
+    connection = impala.dbapi.connect(
+        host=server.host, port=server.port, auth_mechanism="PLAIN", user=USER, password="anonymous", database=DATABASE
+    )
+    with contextlib.closing(connection), contextlib.closing(connection.cursor()) as cursor:
+        yield cursor
+
+
+Driver = Any
+DRIVERS = [with_pyhive, with_impyla]
+
+
+@pytest.fixture(params=DRIVERS, ids=["pyhive", "impyla"])
+def driver(request: pytest.FixtureRequest) -> Driver:
+    return request.param
+
+
+def answer(cursor: Any, sql: str, parameters: Any = None) -> Any:
+    """Description and rows of a statement, with NaN as a text that equals itself; or its failure."""
+    try:
+        cursor.execute(sql, parameters) if parameters is not None else cursor.execute(sql)
+        return cursor.description, [tuple(_comparable(value) for value in row) for row in cursor.fetchall()]
+    except Exception as error:
+        return failure(error)
+
+
+def _comparable(value: object) -> object:
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def failure(error: Exception) -> tuple[str, str | None, str]:
+    """Class, SQLSTATE where the driver tells it, and first line of what a driver raised."""
+    told = error.args[0] if error.args else None
+    status = getattr(told, "status", told)
+    message = getattr(status, "errorMessage", None) or str(error)
+    return type(error).__name__, getattr(status, "sqlState", None), first_line(message)
+
+
+def types(server: Server, driver: Driver) -> list[Any]:
+    with driver(server) as cursor:
+        return [answer(cursor, sql) for sql in (WITHOUT_INTERVALS, NO_ROWS, EVERY_TYPE)]
+
+
+def test_types(server: Server, told: Told, driver: Driver) -> None:
+    (description, values), none, every = told.by(server, types, driver)
+    names = [name for name in COLUMNS if "INTERVAL" not in COLUMNS[name]]
+    assert [column[0].rpartition(".")[2] for column in description] == ["id", *names]
+    is_pyhive = driver is with_pyhive
+
+    def day(*numbers: int) -> object:
+        return datetime.date(*numbers).isoformat() if is_pyhive else datetime.date(*numbers)
+
+    def a_list(text: str) -> object:
+        return text if is_pyhive else text.encode()
+
+    assert values == [
+        (
+            *(1, True, 1, -2, 3, 4, 1.5, -2.5, decimal.Decimal("12345678901234567890.123456789012345678")),
+            *("text", "ab", "ab   ", b"A\xff", day(2020, 2, 29)),
+            *(datetime.datetime(2020, 1, 31, 12, 34, 56, 789012), datetime.datetime(2021, 7, 1)),
+            *(a_list("[1,null]"), '{"k":1}', '{"a":1,"b":"x"}'),
+        ),
+        (
+            *(2, False, -128, 32767, -(1 << 31), (1 << 63) - 1, "NaN", -math.inf, decimal.Decimal("-1E-18")),
+            *("ü 😀\ttab", "é", "     ", b"", day(1, 1, 1)),
+            *(datetime.datetime(1969, 12, 31, 23, 59, 59), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)),
+            *(a_list("[]"), "{}", '{"a":null,"b":""}'),
+        ),
+        (3, *[None] * len(names)),
+        (4, *("" if name == "words" else None for name in names)),
+    ]
+    if is_pyhive:
+        assert none[1] == []
+        assert [row[16:18] for row in every[1][:2]] == [
+            ("1-2", "3 04:05:06.700000000"),
+            ("-1-2", "-0 00:00:00.000001000"),
+        ]
+    else:
+        # impyla knows no intervals, whatever it is connected to.
+        assert none == every == ("KeyError", None, "20")
+
+
+def pages(server: Server, driver: Driver) -> list[Any]:
+    with driver(server) as cursor:
+        cursor.arraysize = 300
+        cursor.execute(PAGES)
+        first = cursor.fetchmany(10)
+        return [tuple(row) for row in [*first, *cursor.fetchall()]]
+
+
+def test_pages(server: Server, told: Told, driver: Driver) -> None:
+    assert told.by(server, pages, driver) == PAGED
+
+
+def parameters(server: Server, driver: Driver) -> list[Any]:
+    with driver(server) as cursor:
+        words = [answer(cursor, "SELECT %(w)s AS w", {"w": each})[1] for each in TEXTS]
+        mixed = answer(
+            cursor,
+            "SELECT %(i)s + 1, %(f)s, %(nothing)s, CAST(%(day)s AS DATE), %(yes)s, '%%' AS mark",
+            {"i": 41, "f": 0.5, "nothing": None, "day": "2020-02-29", "yes": True},
+        )
+        return [words, mixed[1]]
+
+
+def test_parameters(server: Server, told: Told, driver: Driver) -> None:
+    words, mixed = told.by(server, parameters, driver)
+    assert words == [[(each,)] for each in TEXTS]
+    (row,) = mixed
+    assert row[0] == 42
+    assert (float(row[1]), row[2], str(row[3]), bool(row[4])) == (0.5, None, "2020-02-29", True)
+
+
+def errors(server: Server, driver: Driver) -> list[Any]:
+    with driver(server) as cursor:
+        return [answer(cursor, sql) for sql in ERRORS] + [answer(cursor, ONE)]
+
+
+def test_errors(server: Server, told: Told, driver: Driver) -> None:
+    *failures, following = told.by(server, errors, driver)
+    assert following[1] == [(1,)]
+    assert "TABLE_OR_VIEW_NOT_FOUND" in failures[0][2]
+    if driver is with_pyhive:  # impyla does not tell it
+        assert [state for _, state, _ in failures] == list(ERRORS.values())
+
+
+def cancelled_in_pyhive(server: Server) -> list[Any]:
+    with with_pyhive(server) as cursor:
+        cursor.execute(SLEEPS, async_=True)
+        other = threading.Thread(target=cursor.cancel)
+        other.start()
+        other.join()
+        wait_until(lambda: cursor.poll().operationState != ttypes.TOperationState.RUNNING_STATE, what="the end")
+        return [cursor.poll().operationState, answer(cursor, ONE)]
+
+
+def cancelled_in_impyla(server: Server) -> list[Any]:
+    with with_impyla(server) as cursor:
+        cursor.execute_async(SLEEPS)
+        other = threading.Thread(target=cursor.cancel_operation, kwargs={"reset_state": False})
+        other.start()
+        other.join()
+        wait_until(lambda: not cursor.is_executing(), what="the end")
+        return [cursor.status(), answer(cursor, ONE)]
+
+
+def test_cancel_from_another_thread(server: Server, told: Told) -> None:
+    state, following = told.by(server, cancelled_in_pyhive)
+    assert (state, following[1]) == (ttypes.TOperationState.CANCELED_STATE, [(1,)])
+    status, following = told.by(server, cancelled_in_impyla)
+    assert (status, following[1]) == ("CANCELED_STATE", [(1,)])
+
+
+def impyla_metadata(server: Server) -> list[Any]:
+    with with_impyla(server) as cursor:
+        found: list[Any] = [
+            cursor.database_exists(DATABASE),
+            cursor.database_exists("no_such_database"),
+            cursor.table_exists("orders", DATABASE),
+            cursor.table_exists("no_such_table", DATABASE),
+            cursor.get_table_schema("every_type", DATABASE),
+        ]
+        cursor.get_tables(DATABASE)
+        found.append((cursor.description, cursor.fetchall()))
+        cursor.get_functions(DATABASE)
+        return [*found, cursor.description, len(cursor.fetchall()) > 100]
+
+
+def test_impyla_metadata(server: Server, told: Told) -> None:
+    yes, no, there, missing, columns, (_, tables), _, functions = told.by(server, impyla_metadata)
+    assert (yes, no, there, missing, functions) == (True, False, True, False, True)
+    assert [name for name, _ in columns] == ["id", *COLUMNS]
+    assert sorted(row[2] for row in tables) == ["every_type", "orders", "orders_view"]
+
+
+def pyhive_logs(server: Server) -> list[Any]:
+    """What PyHive's own calls give of a statement that ends at once."""
+    with with_pyhive(server) as cursor:
+        cursor.execute(ONE, async_=True)
+        wait_until(lambda: cursor.poll().operationState == ttypes.TOperationState.FINISHED_STATE, what="the end")
+        return [cursor.fetch_logs(), cursor.fetchall()]
+
+
+def test_pyhive_logs(server: Server, told: Told) -> None:
+    assert told.by(server, pyhive_logs) == [[], [(1,)]]
+
+
+@pytest.mark.parametrize("driver", DRIVERS, ids=["pyhive", "impyla"])
+def test_the_life_of_a_view(through: Server, life_database: str, driver: Driver) -> None:
+    with driver(through) as cursor:
+
+        def run(sql: str) -> list[tuple[Any, ...]]:
+            cursor.execute(sql)
+            # Spark says that other statements have a column, and sends none, which impyla does not bear.
+            return cursor.fetchall() if sql.startswith(("SELECT", "SHOW")) else []
+
+        lives(run, life_database)
+        with pytest.raises((pyhive.exc.Error, impala.dbapi.Error), match="no materialized view"):
+            cursor.execute(f"REFRESH MATERIALIZED VIEW {life_database}.totals")
+
+
+def sqlalchemy_looks(server: Server) -> list[Any]:
+    engine = sqlalchemy.create_engine(f"hive://{USER}@{server.host}:{server.port}/{DATABASE}")
+    try:
+        with engine.connect() as connection:
+            inspector = sqlalchemy.inspect(connection)
+            # The dialect has no types for intervals and TIMESTAMP_NTZ.
+            with pytest.warns(sqlalchemy.exc.SAWarning):
+                table = sqlalchemy.Table("every_type", sqlalchemy.MetaData(), autoload_with=connection)
+            chosen = sqlalchemy.select(table.c.id, table.c.words, table.c.exact, table.c.day)
+            found: list[Any] = [
+                DATABASE in inspector.get_schema_names(),
+                inspector.has_table("every_type"),
+                [(column.name, str(column.type)) for column in table.columns],
+                connection.execute(chosen.where(table.c.words == "text")).all(),
+                connection.execute(chosen.order_by(table.c.id).limit(2)).all(),
+                connection.execute(sqlalchemy.text("SELECT :w AS w"), {"w": TEXTS[0]}).scalar_one(),
+                connection.execute(sqlalchemy.select(sqlalchemy.func.count()).select_from(table)).scalar_one(),
+            ]
+            for refused in (
+                lambda: connection.execute(sqlalchemy.text(UNKNOWN_TABLE)),
+                # The dialect does not know the words in which today's Spark says that a table is missing.
+                lambda: inspector.has_table("no_such_table"),
+            ):
+                with pytest.raises(sqlalchemy.exc.DBAPIError) as caught:
+                    refused()
+                found.append(failure(caught.value.orig))
+            return [_plain(value) for value in found]
+    finally:
+        engine.dispose()
+
+
+def _plain(value: Any) -> Any:
+    """SQLAlchemy's rows as tuples."""
+    return [tuple(row) for row in value] if isinstance(value, list) else value
+
+
+def test_sqlalchemy(server: Server, told: Told) -> None:
+    schema, there, columns, filtered, first, words, count, unknown, missing = told.by(server, sqlalchemy_looks)
+    assert (schema, there, words, count) == (True, True, TEXTS[0], 4)
+    assert [name for name, _ in columns] == ["id", *COLUMNS]
+    expected = (1, "text", decimal.Decimal("12345678901234567890.123456789012345678"), datetime.date(2020, 2, 29))
+    assert (filtered, first[0], len(first)) == ([expected], expected, 2)
+    assert (unknown[1], missing[1]) == ("42P01", "42P01")
+
+
+def test_the_life_of_a_view_with_sqlalchemy(through: Server, life_database: str) -> None:
+    engine = sqlalchemy.create_engine(f"hive://{USER}@{through.host}:{through.port}/{life_database}")
+    try:
+        with engine.connect() as connection:
+
+            def run(sql: str) -> list[tuple[Any, ...]]:
+                result = connection.execute(sqlalchemy.text(sql))
+                return [tuple(row) for row in result.all()] if result.returns_rows else []
+
+            lives(run, life_database)
+    finally:
+        engine.dispose()
+
+
+def test_the_same_bytes(recorded: Chain) -> None:
+    server = Server("recorded", recorded.host, recorded.port)
+    for driver in DRIVERS:
+        for look in (types, pages, parameters, errors):
+            look(server, driver)
+        with driver(server) as cursor:
+            assert rows(cursor, f"SELECT n FROM {recorded.database}.m ORDER BY n") == [(1,), (2,)]
+    impyla_metadata(server)
+    sqlalchemy_looks(server)
+    seen = assert_same_bytes(recorded)
+    assert seen["CloseImpalaOperation"] > 0
+    assert seen["GetTables"] > 0
