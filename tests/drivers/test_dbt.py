@@ -109,10 +109,12 @@ def test_a_project_with_a_materialized_view(through: Server, place: Path) -> Non
             assert rows(cursor, f"SHOW MATERIALIZED VIEWS IN {SCHEMA}") == []
     finally:
         with pyhive(through.host, through.port, USER) as cursor:
-            rows(cursor, f"DROP MATERIALIZED VIEW IF EXISTS {SCHEMA}.daily_totals")
-            rows(cursor, f"DROP DATABASE IF EXISTS {SCHEMA} CASCADE")
+            rows(cursor, f"CREATE DATABASE IF NOT EXISTS {SCHEMA}")
+            for row in rows(cursor, f"SHOW MATERIALIZED VIEWS IN {SCHEMA}"):
+                rows(cursor, f"DROP MATERIALIZED VIEW {SCHEMA}.{row[1]}")
+            rows(cursor, f"DROP DATABASE {SCHEMA} CASCADE")
 
 
 def test_the_same_bytes(recorded: Chain, place: Path) -> None:
     plain_project(Server("recorded", recorded.host, recorded.port), place)
-    assert assert_same_bytes(recorded)["ExecuteStatement"] > 50
+    assert assert_same_bytes(recorded)["ExecuteStatement"] > 20
