@@ -92,21 +92,23 @@ class Relay(asyncio.Protocol):
                 self._transport.write(answer)
                 return
             self._repeat = None
-        if self._is_closing():
-            return
-        try:
-            events = self._wire.receive(data)
-        except WireError as error:
-            log.info("client %s closed: %s", self._peer(), error)
-            self._close(error.answer)
-            return
-        for event in events:
-            if isinstance(event, bytes):
-                self._take(event)
-            elif isinstance(event, Said):
-                self._write(event.payload)
-            else:
-                self._login(event)
+        while not self._is_closing():
+            try:
+                events = self._wire.receive(data)
+            except WireError as error:
+                log.info("client %s closed: %s", self._peer(), error)
+                self._close(error.answer)
+                return
+            for event in events:
+                if isinstance(event, bytes):
+                    self._take(event)
+                elif isinstance(event, Said):
+                    self._write(event.payload)
+                else:
+                    self._login(event)
+            if not (events and self._wire.pending and self._is_free()):
+                return
+            data = b""  # A request was answered at once; the next one has come already.
 
     def eof_received(self) -> bool:
         # HiveServer2's clients never shut down one direction only: this is how a killed one looks.
@@ -149,18 +151,18 @@ class Relay(asyncio.Protocol):
         """Closes a client that has stalled or was idle for too long; `now` is the event loop's time in seconds."""
         if self._is_closing() or self._transport is None:
             return
-        if self._active:
+        if self._active or self.waiting:
             self._active, self._heard = False, now
         unsent = self._transport.get_write_buffer_size()
         if not unsent or unsent < self._unsent:
             self._took = now
-        if not self._wire.partial:
+        if not self._wire.partial or not self._reading:
             self._completed = now
         self._unsent = unsent
         if now - min(self._took, self._completed) > self._limits.stall_seconds:
             log.warning("client %s closed: it took or sent nothing for too long (limits.stall_seconds)", self._peer())
             self.abort()
-        elif 0 < self._limits.idle_seconds < now - self._heard and not self.waiting and not unsent:
+        elif 0 < self._limits.idle_seconds < now - self._heard and not unsent:
             log.info("client %s closed: no request for too long (limits.idle_seconds)", self._peer())
             self._close()
 
@@ -191,6 +193,7 @@ class Relay(asyncio.Protocol):
     # --- login -------------------------------------------------------------------------------------------
 
     def _login(self, login: Login) -> None:
+        before = self._dispatcher
         if self._upstream is not None:
             # Over HTTP, another user's request: it must not reach Spark as the one before.
             self._upstream.close()
@@ -200,11 +203,13 @@ class Relay(asyncio.Protocol):
         dispatcher.login(login)
         if login.mechanism != NOSASL:
             self._stop_login_timer()
-            self._task = self._loop.create_task(self._accept(dispatcher))
+            self._task = self._loop.create_task(self._accept(dispatcher, before))
 
-    async def _accept(self, dispatcher: Dispatcher) -> None:
+    async def _accept(self, dispatcher: Dispatcher, before: Dispatcher | None) -> None:
         """The client is accepted when the dispatcher has admitted it and Spark has accepted it."""
         try:
+            if before is not None and (done := before.client_lost()) is not None:
+                await done
             await dispatcher.admit()
             await self._join(dispatcher)
         except FreshgateError as error:

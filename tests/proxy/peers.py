@@ -12,8 +12,10 @@ from gateway.proxy.listener import Listener, Port
 from gateway.proxy.upstream import Upstream, connect
 from gateway.service.decision import Answer, Decision, Forward, Login
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, ClientEnd
+from gateway.wire.cookies import Cookies
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits, frame
+from gateway.wire.http_connection import HttpClientConnection
 from gateway.wire.message import peek
 from gateway.wire.reply import error
 from gateway.wire.sasl import COMPLETE, START, PlainServer, negotiation, refusal
@@ -238,6 +240,7 @@ async def gateway(
     service: Callable[[], Service] = Service,
     limits: WireLimits = LIMITS,
     transports: frozenset[str] = BOTH,
+    http: bool = False,
 ) -> AsyncIterator[Gateway]:
     spark = spark or Spark()
     server = await asyncio.start_server(spark.serve, "127.0.0.1", 0)
@@ -251,7 +254,11 @@ async def gateway(
     async def connect_upstream(login: Login) -> Upstream:
         return await connect(Endpoint("127.0.0.1", spark.port, spark.mechanism), login, limits)
 
+    cookies = Cookies(60)
+
     def open_wire() -> ClientEnd:
+        if http:
+            return HttpClientConnection(limits, cookies, "/cliservice", secure=False)
         return ClientConnection(transports, limits)
 
     listener = Listener([Port("127.0.0.1", 0, open_wire)], limits, open_client, connect_upstream)

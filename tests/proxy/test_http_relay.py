@@ -1,0 +1,116 @@
+"""HTTP clients through the relay: whose request goes where, in which order, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+
+import pytest
+
+from gateway.service.decision import Answer, Decision, Forward
+from gateway.wire.frame import frame
+from tests.proxy.peers import Peer, Service, Spark, echo_of, gateway, until
+from tests.wire import calls
+
+
+def post(body: bytes, user: str = "ada", *headers: str) -> bytes:
+    names = base64.b64encode(f"{user}:x".encode()).decode()
+    lines = ["POST /cliservice HTTP/1.1", "Host: here", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, f"Authorization: Basic {names}", *headers, "", ""]).encode() + body
+
+
+async def reply(peer: Peer) -> tuple[int, bytes]:
+    """Status and body of the next answer."""
+    head = (await peer.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    status = int(head.split(" ", 2)[1])
+    fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
+    if "content-length" in fields:
+        return status, await peer.reader.readexactly(int(fields["content-length"]))
+    body = b""
+    while size := int(await peer.reader.readuntil(b"\r\n"), 16):
+        body += (await peer.reader.readexactly(size + 2))[:-2]
+    await peer.reader.readexactly(2)
+    return status, body
+
+
+def answered() -> Service:
+    """Answers status calls itself, and forwards the others."""
+
+    def decide(payload: bytes) -> Decision:
+        return Answer(b"own") if payload == calls.status() else Forward(payload)
+
+    return Service(decide=decide)
+
+
+@pytest.mark.parametrize("service", [Service, answered], ids=["forwarded", "answered"])
+async def test_requests_sent_ahead_are_answered_in_order(service: Callable[[], Service]) -> None:
+    async with gateway(service=service, http=True) as gate:
+        peer = await gate.dial()
+        requests = [calls.status(), calls.open_session(), calls.status(), calls.status(), calls.open_session()]
+        peer.writer.write(b"".join(post(each) for each in requests))
+        for each in requests:
+            own = service is answered and each == calls.status()
+            assert await reply(peer) == (200, b"own" if own else echo_of(each))
+        assert len(gate.services) == 1
+
+
+async def test_each_user_has_a_connection_to_spark_of_his_own() -> None:
+    async with gateway(http=True) as gate:
+        peer = await gate.dial()
+        for user in ("ada", "eve", "ada"):
+            peer.writer.write(post(calls.status(), user))
+            assert await reply(peer) == (200, echo_of(calls.status()))
+        assert [login.user for login in gate.spark.logins] == ["ada", "eve", "ada"]
+        await until(lambda: gate.spark.connected() == 1)
+
+
+async def test_a_refused_login_is_told_and_ends_the_connection() -> None:
+    async with gateway(Spark(refuse_with="not you"), http=True) as gate:
+        peer = await gate.dial()
+        peer.writer.write(post(calls.status()))
+        status, body = await reply(peer)
+        assert (status, body) == (401, b"Authentication Error: not you\n")
+        assert await peer.closed() == b""
+
+
+async def test_spark_lost_in_the_middle_of_a_reply_leaves_the_reply_unfinished() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.message()
+        peer.writer.write(frame(echo_of(calls.status()))[:40])
+        await peer.writer.drain()
+        peer.close()
+
+    async with gateway(Spark(script=script), http=True) as gate:
+        peer = await gate.dial()
+        peer.writer.write(post(calls.status()))
+        rest = await peer.closed()
+        assert b"Transfer-Encoding: chunked" in rest
+        assert not rest.endswith(b"0\r\n\r\n")
+
+
+async def test_a_long_reply_comes_in_chunks() -> None:
+    long = calls.execute("SELECT 1")
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.message()
+            whole = frame(echo_of(request))
+            peer.writer.write(whole[:20])
+            await peer.writer.drain()
+            await asyncio.sleep(0)
+            peer.writer.write(whole[20:])
+
+    async with gateway(Spark(script=script), http=True) as gate:
+        peer = await gate.dial()
+        for _ in range(3):
+            peer.writer.write(post(long))
+            assert await reply(peer) == (200, echo_of(long))
+
+
+async def test_the_client_says_that_it_is_its_last_request() -> None:
+    async with gateway(http=True) as gate:
+        peer = await gate.dial()
+        peer.writer.write(post(calls.status(), "ada", "Connection: close") + post(calls.status()))
+        assert await reply(peer) == (200, echo_of(calls.status()))
+        assert await peer.closed() == b""
