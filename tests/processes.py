@@ -148,6 +148,29 @@ class Engine:
         self.program.stop(signal.SIGKILL)
 
 
+class ThriftServers:
+    """One Spark with a Thrift server for each way in; `ports` are by `sasl`, `nosasl`, `http`, `https` and `tls`."""
+
+    host = "127.0.0.1"
+
+    def __init__(self, directory: Path, key_store: Path) -> None:
+        errors = directory / "servers.stderr"
+        script = ROOT / "tests" / "thrift_servers.py"
+        command = [sys.executable, str(script), str(directory / "data"), str(key_store)]
+        self.program = Program(command, subprocess.PIPE, errors)
+        line = self.program.line()
+        assert line.startswith("{"), errors.read_text(encoding="utf-8")[-3000:]
+        self.ports: dict[str, int] = json.loads(line)
+
+    def stop(self) -> None:
+        """Closes standard input, which ends them."""
+        stdin = self.program.process.stdin
+        assert stdin is not None
+        stdin.close()
+        self.program.process.wait(STOP_SECONDS)
+        self.program.stop()
+
+
 class Gateway:
     """A `freshgate serve` on a free port. Settings are those of `--set`."""
 

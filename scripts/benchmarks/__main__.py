@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import classification, contention, fetch, jobs, latency, partitions, views
+from benchmarks import classification, contention, fetch, jobs, latency, partitions, transports, views
 from benchmarks.figures import Figure, table
 from benchmarks.stand import Stand
 
@@ -35,6 +35,8 @@ MEASURES: Mapping[str, Measure] = {
     "reads-beside-refresh": contention.reads_beside_a_refresh,
     "sessions": contention.many_sessions,
     "jobs": jobs.many_jobs,
+    "drivers": transports.drivers,
+    "transports": transports.transports,
 }
 """In this order: the first needs an empty catalog, and the later ones make views."""
 CLASSIFICATION = "classification"

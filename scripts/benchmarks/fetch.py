@@ -94,7 +94,7 @@ def _by_jdbc(connection: Jdbc, query: str, expected: int) -> Callable[[], object
     def fetch() -> None:
         result = connection.statement.executeQuery(query)
         columns = result.getMetaData().getColumnCount()
-        found = _loop().evaluate([result, jpype.JInt(columns)])
+        found = loop().evaluate([result, jpype.JInt(columns)])
         result.close()
         _check(int(found.longValue()), expected)
 
@@ -118,7 +118,7 @@ def _check(found: int, expected: int) -> None:
 
 
 @functools.cache
-def _loop() -> Any:
+def loop() -> Any:
     """The compiled loop: `evaluate([result set, number of columns])` gives the number of rows as a java.lang.Long."""
     evaluator = jpype.JClass("org.codehaus.janino.ScriptEvaluator")()
     evaluator.setReturnType(jpype.JClass("java.lang.Long").TYPE)

@@ -2,101 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-import trustme
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
-from cryptography.x509 import load_pem_x509_certificate
-from processes import Program
-
-PASSWORD = "secret"
-"""Of the Java key stores."""
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """PEM files, and those that Java reads."""
-
-    directory: Path
-    authority: trustme.CA
-
-    @property
-    def ca(self) -> Path:
-        return self.directory / "ca.pem"
-
-    @property
-    def server(self) -> Path:
-        """Certificate and key."""
-        return self.directory / "server.pem"
-
-    @property
-    def client(self) -> Path:
-        """Certificate and key."""
-        return self.directory / "client.pem"
-
-    @property
-    def key_store(self) -> Path:
-        """Of the server."""
-        return self.directory / "server.p12"
-
-    @property
-    def trust_store(self) -> Path:
-        return self.directory / "trust.p12"
-
-    def issue(self, path: Path, *names: str) -> None:
-        """Writes a new certificate and key to one file, at once."""
-        issued = self.authority.issue_cert(*names)
-        fresh = path.with_suffix(".new")
-        issued.private_key_and_cert_chain_pem.write_to_path(fresh)
-        fresh.rename(path)
+from certificates import Certificates, make_certificates
+from processes import ThriftServers
 
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Of an authority of the tests' own; the server is localhost and 127.0.0.1."""
-    made = Certificates(tmp_path_factory.mktemp("certificates"), trustme.CA())
-    made.authority.cert_pem.write_to_path(made.ca)
-    made.issue(made.server, "127.0.0.1", "localhost")
-    made.issue(made.client, "ada@example.com")
-    pem = made.server.read_bytes()
-    store = pkcs12.serialize_key_and_certificates(
-        b"server",
-        load_pem_private_key(pem, None),  # type: ignore[arg-type]
-        load_pem_x509_certificate(pem),
-        None,
-        BestAvailableEncryption(PASSWORD.encode()),
-    )
-    made.key_store.write_bytes(store)
-    # Only Java writes a store of authorities that every Java reads.
-    command = ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(made.ca)]
-    command += ["-keystore", str(made.trust_store), "-storepass", PASSWORD]
-    subprocess.run(command, check=True, capture_output=True)
-    return made
-
-
-@dataclass(frozen=True)
-class ThriftServers:
-    """Ports on 127.0.0.1 by the names `sasl`, `nosasl`, `http`, `https`, `tls`."""
-
-    ports: dict[str, int]
-    program: Program
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="session")
 def thrift_servers(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThriftServers]:
-    data_dir = tmp_path_factory.mktemp("thrift_servers") / "data"
-    script = Path(__file__).with_name("thrift_servers.py")
-    command = [sys.executable, str(script), str(data_dir), str(certificates.key_store)]
-    program = Program(command, subprocess.PIPE, data_dir.with_suffix(".stderr"))
-    line = program.line()
-    assert line.startswith("{"), data_dir.with_suffix(".stderr").read_text(encoding="utf-8")[-3000:]
-    yield ThriftServers(json.loads(line), program)
-    assert program.process.stdin is not None
-    program.process.stdin.close()
-    program.stop()
+    running = ThriftServers(tmp_path_factory.mktemp("thrift_servers"), certificates.key_store)
+    yield running
+    running.stop()

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import PASSWORD, Certificates
 from clients import Jdbc, impyla
 from processes import Engine, Gateway, environment, wait_until
-
-from tests.transports.conftest import PASSWORD, Certificates
 
 
 @pytest.fixture(scope="module")

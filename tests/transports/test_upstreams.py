@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from certificates import Certificates
 from clients import beeline, pyhive, rows
-from processes import Gateway
-
-from tests.transports.conftest import Certificates, ThriftServers
+from processes import Gateway, ThriftServers
 
 _numbers = itertools.count(1)
 

@@ -32,7 +32,7 @@ def main(data_dir: Path, key_store: Path) -> None:
     options = host.Options(
         data_dir=data_dir,
         master="local[*]",
-        driver_memory="1g",
+        driver_memory="2g",
         parent=os.getpid(),
         spark={"spark.ui.enabled": "false"},
     )

@@ -1,0 +1,140 @@
+"""Every driver and transport: connecting, short queries, many rows and wide ones."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jpype
+from certificates import PASSWORD, Certificates, make_certificates
+from clients import pyhive, rows
+from hive_jdbc import VERSIONS, connected
+from processes import Gateway, ThriftServers
+
+from benchmarks.fetch import PAGE_ROWS, ROW, loop
+from benchmarks.figures import Figure, in_turn
+from benchmarks.stand import Stand
+
+LIMIT = 1.05
+CONNECTS = 15
+SHORT = 60
+MANY = 3
+WIDE_ROWS = 100
+WIDE = f"SELECT id, repeat('x', 1000000) AS wide FROM range({WIDE_ROWS})"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a client comes, to Spark and to the gateway alike."""
+
+    name: str
+    direct: str
+    through: str
+    """JDBC URLs."""
+
+
+def drivers(stand: Stand) -> Iterator[Figure]:
+    """The versions of Hive's driver, and PyHive, over the plain binary transport."""
+    for version in VERSIONS:
+        yield from _measured(stand, f"JDBC {version}", version, stand.engine.url, stand.gateway.url)
+    yield from _pyhive(stand)
+
+
+def transports(stand: Stand) -> Iterator[Figure]:
+    """HTTP and TLS, towards a Spark that speaks the same: the gateway takes it in, and goes on over plain SASL."""
+    directory = stand.directory / "transports"
+    directory.mkdir()
+    certificates = make_certificates(directory)
+    servers = ThriftServers(directory, certificates.key_store)
+    try:
+        for way in _ways(directory, certificates, servers):
+            yield from _measured(stand, way.name, VERSIONS[0], way.direct, way.through)
+    finally:
+        servers.stop()
+
+
+def _ways(directory: Path, certificates: Certificates, servers: ThriftServers) -> Iterator[Way]:
+    trust = f";ssl=true;sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
+    http = ";transportMode=http;httpPath=cliservice"
+    here = "jdbc:hive2://127.0.0.1"
+    for secure in (False, True):
+        settings: dict[str, object] = {"listen.http_port": 0, "storage.database": f"storage_{secure}".lower()}
+        if secure:
+            settings["tls.certificate"] = certificates.server
+        upstream = f"127.0.0.1:{servers.ports['sasl']}"
+        gateway = Gateway(directory / f"gateway-{secure}.log", upstream=upstream, **settings)
+        try:
+            if secure:
+                tail = f"/default{trust}"
+                yield Way("TLS", f"{here}:{servers.ports['tls']}{tail}", f"{here}:{gateway.port}{tail}")
+            tail = f"/default{http}{trust if secure else ''}"
+            direct = servers.ports["https" if secure else "http"]
+            name = "HTTPS" if secure else "HTTP"
+            yield Way(name, f"{here}:{direct}{tail}", f"{here}:{gateway.http_port}{tail}")
+        finally:
+            gateway.stop()
+
+
+def _measured(stand: Stand, name: str, version: str, direct: str, through: str) -> Iterator[Figure]:
+    def connect(url: str) -> Callable[[], object]:
+        def once() -> None:
+            with connected(version, url):
+                pass
+
+        return once
+
+    turns = in_turn(connect(direct), connect(through), stand.runs(CONNECTS), warm_up=2)
+    yield turns.ratio("transport", f"connect, {name}", LIMIT)
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connected(version, url)) for url in (direct, through)]
+        short = [_query(connection, "SELECT 1", 1, 1) for connection in connections]
+        turns = in_turn(*short, stand.runs(SHORT), warm_up=10)
+        yield turns.ratio("transport", f"SELECT 1, {name}", LIMIT)
+        many = [
+            _query(connection, f"SELECT {ROW} FROM range({stand.rows})", stand.rows, PAGE_ROWS)
+            for connection in connections
+        ]
+        yield in_turn(*many, stand.runs(MANY)).ratio("transport", f"{stand.rows:,} rows, {name}", LIMIT, "s")
+        wide = [_query(connection, WIDE, WIDE_ROWS, 20) for connection in connections]
+        yield in_turn(*wide, stand.runs(MANY)).ratio("transport", f"{WIDE_ROWS} rows of 1 MB, {name}", LIMIT, "s")
+
+
+def _query(connection: Any, sql: str, expected: int, page: int) -> Callable[[], object]:
+    def once() -> None:
+        statement = connection.createStatement()
+        statement.setFetchSize(page)
+        result = statement.executeQuery(sql)
+        columns = result.getMetaData().getColumnCount()
+        found = int(loop().evaluate([result, jpype.JInt(columns)]).longValue())
+        statement.close()
+        if found != expected:
+            raise SystemExit(f"bench: {found} rows came, {expected} were asked for.")
+
+    return once
+
+
+def _pyhive(stand: Stand) -> Iterator[Figure]:
+    def connect(server: Any) -> Callable[[], object]:
+        def once() -> None:
+            with pyhive(server.host, server.port):
+                pass
+
+        return once
+
+    sides = (stand.engine, stand.gateway)
+    direct, through = (connect(side) for side in sides)
+    yield in_turn(direct, through, stand.runs(CONNECTS), warm_up=2).ratio("transport", "connect, PyHive", LIMIT)
+    with contextlib.ExitStack() as stack:
+        cursors = [stack.enter_context(pyhive(side.host, side.port)) for side in sides]
+        for cursor in cursors:
+            cursor.arraysize = 20
+        wide = [_wide(cursor) for cursor in cursors]
+        turns = in_turn(*wide, stand.runs(MANY))
+        yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, PyHive", LIMIT, "s")
+
+
+def _wide(cursor: Any) -> Callable[[], object]:
+    return lambda: rows(cursor, WIDE)
