@@ -307,7 +307,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """TLS towards clients. Files that are replaced are taken over within seconds, for new connections."""
+    """TLS towards clients. A certificate and key that are replaced are taken over within seconds."""
 
     certificate: str = _setting(
         "", "PEM file of the certificate and those between it and its authority. Empty: no TLS."

@@ -348,7 +348,7 @@ class Server:
             cookies = Cookies(listen.http_cookie_seconds)
             secure = own is not None
             wire = partial(HttpClientConnection, wire_limits, cookies, listen.http_path, secure=secure)
-            ports.append(Port(listen.host, listen.http_port, wire, own))
+            ports.append(Port(listen.host, listen.http_port, wire, own, tied=False))
 
         async def connect(login: Login) -> upstream.Upstream:
             with _counted(self._traffic):

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
 from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.tls import Certificate
@@ -29,12 +28,16 @@ _CUT_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Where clients connect. `open_wire` makes the server's end of a connection; `certificate` is None without TLS."""
+    """Where clients connect. `open_wire` makes the server's end of a connection; `certificate` is None without TLS.
+
+    `tied`: what a client does ends with its connection. Elsewhere clients come back for it with new ones.
+    """
 
     host: str
     port: int
     open_wire: Callable[[], ClientEnd]
     certificate: Certificate | None = None
+    tied: bool = True
 
 
 class Listener:
@@ -61,6 +64,7 @@ class Listener:
         self._empty = asyncio.Event()
         self._empty.set()
         self._sweeper: asyncio.Task[None] | None = None
+        self._closing = False
 
     @property
     def clients(self) -> int:
@@ -90,8 +94,13 @@ class Listener:
         self._sweeper = loop.create_task(self._sweep(), name="sweep of clients")
 
     async def drain(self, seconds: float, is_busy: Callable[[], bool]) -> None:
-        """Accepts no more clients, and returns when nobody waits for a reply and `is_busy` is false, or it is time."""
-        self._stop_accepting()
+        """Accepts no more clients, and returns when nobody waits for a reply and `is_busy` is false, or it is time.
+
+        Ports whose clients come back with new connections stay open until `close`.
+        """
+        for port, server in zip(self._ports, self._servers, strict=True):
+            if port.tied:
+                server.close()
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while any(relay.waiting for relay in self._relays) or is_busy():
@@ -102,6 +111,7 @@ class Listener:
 
     async def close(self, grace_seconds: float = 10.0) -> None:
         """Accepts no more, closes every client, and waits for their clean-up at most `grace_seconds`."""
+        self._closing = True
         self._stop_accepting()
         # Each step is for those that the one before could not end: clients that read nothing, then clean-ups
         # that hang.
@@ -132,25 +142,33 @@ class Listener:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now = asyncio.get_running_loop().time()
-            for relay in list(self._relays):
-                relay.sweep(now)
-            for port in self._ports:
-                if port.certificate is not None:
-                    port.certificate.renew()
+            try:
+                for relay in list(self._relays):
+                    relay.sweep(now)
+                for port in self._ports:
+                    if port.certificate is not None:
+                        port.certificate.renew()
+            except Exception:  # the next sweep must come all the same
+                log.exception("the sweep of clients failed")
 
     def _accept(self, port: Port) -> asyncio.Protocol:
-        wire = port.open_wire()
+        return Relay(self._open_client, self._connect_upstream, port.open_wire(), self._limits, self, self._traffic)
+
+    def begin(self, relay: Relay) -> str | None:
+        """A client is there, its TLS handshake done; returns why it cannot be served, if that is so."""
+        if self._closing:
+            return "The gateway is being stopped."
         if len(self._relays) >= self._limits.connections_max:
             self._traffic.refused += 1
             log.warning("a client was refused: %d connections are open", len(self._relays))
-            return _Refusal(wire, f"Too many connections: the gateway serves {self._limits.connections_max}.")
+            return f"Too many connections: the gateway serves {self._limits.connections_max}."
         self._traffic.accepted += 1
-        relay = Relay(self._open_client, self._connect_upstream, wire, self._limits, self._forget, self._traffic)
         self._relays.add(relay)
         self._empty.clear()
-        return relay
+        return None
 
-    def _forget(self, relay: Relay) -> None:
+    def end(self, relay: Relay) -> None:
+        """The client is gone and what it had is cleaned up."""
         self._relays.discard(relay)
         if not self._relays:
             self._empty.set()
@@ -166,17 +184,3 @@ def _bound(port: Port) -> socket.socket:
         bound.close()
         raise
     return bound
-
-
-class _Refusal(asyncio.Protocol):
-    """Tells a client that there is no place for it. Written unasked: a SASL client reads it as its login's answer, an
-    HTTP client as its request's.
-    """
-
-    def __init__(self, wire: ClientEnd, message: str) -> None:
-        self._words = wire.refuse_connection(message)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        connection = cast(asyncio.Transport, transport)
-        connection.write(self._words)
-        connection.close()

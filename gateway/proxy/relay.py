@@ -13,9 +13,9 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, UpstreamLost
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.upstream import Upstream, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login
@@ -34,6 +34,18 @@ _QUEUE_LENGTH_MAX = 64
 """Requests a client may send ahead before it is not read any more. No known client sends even one."""
 
 
+class Clients(Protocol):
+    """Who counts the clients: the listener."""
+
+    def begin(self, relay: Relay) -> str | None:
+        """A client is there, its TLS handshake done. Returns why it cannot be served, if that is so."""
+        ...
+
+    def end(self, relay: Relay) -> None:
+        """The client is gone and what it had is cleaned up."""
+        ...
+
+
 class Relay(asyncio.Protocol):
     """The client's end is this Protocol itself; Spark's end calls `upstream_data` and `upstream_gone`."""
 
@@ -43,13 +55,13 @@ class Relay(asyncio.Protocol):
         connect_upstream: ConnectUpstream,
         wire: ClientEnd,
         limits: WireLimits,
-        on_end: Callable[[Relay], None],
+        clients: Clients,
         traffic: Traffic,
     ) -> None:
         self._open_client = open_client
         self._connect_upstream = connect_upstream
         self._limits = limits
-        self._on_end = on_end
+        self._clients = clients
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._wire = wire
@@ -79,6 +91,10 @@ class Relay(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         set_socket_options(self._transport)
         self._transport.set_write_buffer_limits(high=self._limits.buffer_bytes_max)
+        if (problem := self._clients.begin(self)) is not None:
+            # Unasked: a SASL client reads it as its login's answer, an HTTP client as its request's.
+            self._close(self._wire.refuse_connection(problem))
+            return
         self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_late)
 
     def data_received(self, data: bytes) -> None:
@@ -97,15 +113,18 @@ class Relay(asyncio.Protocol):
                 events = self._wire.receive(data)
             except WireError as error:
                 log.info("client %s closed: %s", self._peer(), error)
-                self._close(error.answer)
+                # In the place of another request's reply, or in the middle of it, it would be taken for that.
+                self._close(error.answer if self._is_free() and not self._queue else b"")
                 return
             for event in events:
                 if isinstance(event, bytes):
                     self._take(event)
                 elif isinstance(event, Said):
-                    self._write(event.payload)
+                    self._send(event.payload)
                 else:
                     self._login(event)
+            if self._wire.closing and self._is_free():
+                self._close()
             if not (events and self._wire.pending and self._is_free()):
                 return
             data = b""  # A request was answered at once; the next one has come already.
@@ -117,6 +136,7 @@ class Relay(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._writable = False
         self._repeat = None
+        self._read_or_pause()
         if self._upstream is not None:
             self._upstream.pause()
 
@@ -149,19 +169,21 @@ class Relay(asyncio.Protocol):
 
     def sweep(self, now: float) -> None:
         """Closes a client that has stalled or was idle for too long; `now` is the event loop's time in seconds."""
-        if self._is_closing() or self._transport is None:
+        if self._transport is None:
             return
         if self._active or self.waiting:
             self._active, self._heard = False, now
         unsent = self._transport.get_write_buffer_size()
         if not unsent or unsent < self._unsent:
             self._took = now
-        if not self._wire.partial or not self._reading:
+        if not self._wire.partial or not self._reading or self._is_closing():
             self._completed = now
         self._unsent = unsent
         if now - min(self._took, self._completed) > self._limits.stall_seconds:
             log.warning("client %s closed: it took or sent nothing for too long (limits.stall_seconds)", self._peer())
             self.abort()
+        elif self._is_closing():
+            return
         elif 0 < self._limits.idle_seconds < now - self._heard and not unsent:
             log.info("client %s closed: no request for too long (limits.idle_seconds)", self._peer())
             self._close()
@@ -188,7 +210,7 @@ class Relay(asyncio.Protocol):
             if self._upstream is not None:
                 self._upstream.close()
                 self._upstream = None
-            self._on_end(self)
+            self._clients.end(self)
 
     # --- login -------------------------------------------------------------------------------------------
 
@@ -215,13 +237,13 @@ class Relay(asyncio.Protocol):
         except FreshgateError as error:
             dispatcher.login_ended(error)
             log.info("login of client %s refused: %s", self._peer(), error)
-            self._close(self._wire.refuse_login(str(error)))
+            self._close(self._wire.refuse_login(str(error), fault=isinstance(error, UpstreamLost)))
             return
         except Exception:
             # Our own fault; without an answer the client would wait for ever.
             dispatcher.login_ended(FreshgateError("The gateway failed at this login."))
             log.exception("login of client %s failed in the gateway", self._peer())
-            self._close(self._wire.refuse_login("The gateway failed at this login; its log says why."))
+            self._close(self._wire.refuse_login("The gateway failed at this login; its log says why.", fault=True))
             return
         finally:
             self._task = None
@@ -259,10 +281,18 @@ class Relay(asyncio.Protocol):
             return
         self._queue.append(request)
         self._queue_bytes += len(request)
-        if self._reading and self._queue_is_long():
-            self._reading = False
-            if self._transport is not None:
-                self._transport.pause_reading()
+        self._read_or_pause()
+
+    def _read_or_pause(self) -> None:
+        """The client is read while little waits: of its requests here, and of its replies for it."""
+        wanted = self._writable and not self._queue_is_long()
+        if wanted == self._reading or self._is_closing() or self._transport is None:
+            return
+        self._reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     def _is_free(self) -> bool:
         return self._forward is None and self._task is None and self._writable
@@ -276,10 +306,7 @@ class Relay(asyncio.Protocol):
             request = self._queue.popleft()
             self._queue_bytes -= len(request)
             self._decide(request)
-        if not self._reading and not self._queue_is_long() and not self._is_closing():
-            self._reading = True
-            if self._transport is not None:
-                self._transport.resume_reading()
+        self._read_or_pause()
         if self._wire.pending and self._is_free() and not self._is_closing():
             self.data_received(b"")
 
@@ -342,13 +369,15 @@ class Relay(asyncio.Protocol):
         self._write(self._wire.send(reply))
 
     def _write(self, data: bytes) -> None:
-        """Sends to the client, and closes where the connection ends with this."""
-        if self._transport is None:
-            return
-        self._traffic.to_clients += len(data)
-        self._transport.write(data)
+        """Sends of a reply to the client, and closes where the connection ends with this."""
+        self._send(data)
         if self._wire.closing:
             self._close()
+
+    def _send(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._traffic.to_clients += len(data)
+            self._transport.write(data)
 
     def _fault(self, request: bytes) -> bytes:
         """The answer where our own code failed. One client's fault must end neither the others nor the

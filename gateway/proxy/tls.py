@@ -28,7 +28,7 @@ class Certificate:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            self._load()
+            self._load(self.context)
             if client_ca:
                 self.context.load_verify_locations(client_ca)
                 self.context.verify_mode = ssl.CERT_REQUIRED
@@ -43,7 +43,9 @@ class Certificate:
             stamp = self._stamps()
             if stamp == self._stamp:
                 return
-            self._load()
+            # A context that fails to load has lost what it had: try it elsewhere first.
+            self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+            self._load(self.context)
         except (OSError, ssl.SSLError) as error:
             # The files may be half replaced: the old certificate serves until they fit.
             log.warning("the new certificate %s cannot be used yet: %s", self._certificate, _said(error))
@@ -51,8 +53,8 @@ class Certificate:
         self._stamp = stamp
         log.info("the certificate %s was replaced", self._certificate)
 
-    def _load(self) -> None:
-        self.context.load_cert_chain(self._certificate, self._key, _no_password)
+    def _load(self, context: ssl.SSLContext) -> None:
+        context.load_cert_chain(self._certificate, self._key, _no_password)
 
     def _stamps(self) -> tuple[int, ...]:
         return tuple(os.stat(path).st_mtime_ns for path in (self._certificate, self._key))

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from gateway.config import Healing
 from gateway.errors import FreshgateError, LimitReached, UpstreamLost
@@ -159,8 +160,8 @@ class Dispatch:
         """
         mine, self._mine = self._mine, []
         if not self._service.healing.leaked_sessions:
-            mine = [session for session in mine if session is self._newest]
-        await asyncio.gather(*(self._sessions.end(session) for session in mine))
+            mine = [session for session in mine if session is self._newest or session.anchored]
+        await self._sessions.end_all(mine)
         self._abandon_outstanding()
 
     async def _close_left(self, handle: Handle) -> None:
@@ -298,7 +299,8 @@ class Dispatch:
     async def _close_loose(self, session: Session, head: Head) -> Answer:
         session.closed = True
         session.closed = True
-        await self._sessions.end(session)
+        # Also when the client goes at once: nothing else would end it.
+        await asyncio.shield(self._keep(self._sessions.end(session)))
         self._forget(session)
         return Answer(reply.closed(head.name, head.seqid))
 
@@ -415,6 +417,7 @@ class Dispatch:
         self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Waiting, statement: Statement
     ) -> Forward | Answer:
         """A synchronous client waits for its reply; there is nothing to send it before."""
+        session.outstanding += 1
         try:
             async with asyncio.timeout(call.query_timeout_seconds or None):
                 await route.wait(statement.listening(Lines(log.debug)))
@@ -427,6 +430,8 @@ class Dispatch:
             route.then.abandon(End.FAILED)
             statement.broke(error)
             raise
+        finally:
+            session.outstanding -= 1
         return self._forward(session, call, payload, route.then, statement)
 
     async def _own_operation(
@@ -506,11 +511,12 @@ class Dispatch:
         operation.may_lack_columns = self._service.healing.ddl_columns and healing.may_lack_columns(text)
         return operation
 
-    def _keep(self, work: Coroutine[None, None, None]) -> None:
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Does the work in the background; the loop itself holds tasks only weakly."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # --- operations --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 
 from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 DATABASE_KEY = "use:database"
 CLOSE_SECONDS = 10.0
 """For telling Spark that a session is over."""
+FETCHING_SECONDS = 2.0
+"""A client that fetches a result asks for the next page sooner."""
 IN_USE_SECONDS = 10.0
 """A client that waits for a statement asks for its status more often."""
 
@@ -64,6 +66,8 @@ class Session:
         """When its client last asked for something."""
         self.outstanding = 0
         """Statements whose reply is due from Spark."""
+        self._drifted = False
+        self._reopening = asyncio.Lock()
         self.tied = True
         """Spark ends it with the connection that it was opened on; not so over HTTP."""
         self.anchored = False
@@ -85,6 +89,9 @@ class Session:
         """The session's second connection to Spark, opened when first needed and again when it broke."""
         async with self._side_lock:
             if self._side is None or not self._side.alive:
+                if self.adrift and not self.lost:
+                    self._drifted = True
+                    raise UpstreamLost("The connection of this session to Spark broke, and the session with it.")
                 self._side = await self._upstream.connect(self._login)
             return self._side
 
@@ -95,7 +102,8 @@ class Session:
     @property
     def adrift(self) -> bool:
         """The connection that it was opened on is gone, and so is the session at Spark."""
-        return self.tied and self.anchored and (self._side is None or not self._side.alive)
+        gone = self._drifted or self._side is None or not self._side.alive
+        return self.tied and self.anchored and gone
 
     async def end(self) -> None:
         """Ends it at Spark, with all that runs in it; a Spark that is gone has done so."""
@@ -111,9 +119,16 @@ class Session:
         """A statement runs whose client waits for it."""
         if self.outstanding:
             return True
-        if time.monotonic() - self.used > IN_USE_SECONDS:
+        unused = time.monotonic() - self.used
+        if unused > IN_USE_SECONDS:
             return False
+        if unused < FETCHING_SECONDS and self.operations:
+            return True  # Between two pages of its rows.
         return any(not operation.ended for operation in self.operations.values())
+
+    def runs_own(self) -> bool:
+        """A statement of the gateway's own runs."""
+        return any(isinstance(each, Operation) and not each.settled for each in self.operations.values())
 
     async def resolve_namespace(self) -> Namespace:
         """The current catalog and database."""
@@ -124,16 +139,19 @@ class Session:
         return self.namespace
 
     async def reopen(self) -> None:
-        """Opens the session anew, after Spark went away, with the configuration that it began with."""
-        await self.drop_side()
-        side = await self.side()
-        answer = opened(await side.forward(self._open_payload))
-        if answer is None:
-            raise UpstreamLost("Spark does not open the session again. Reconnect.")
-        self.upstream_handle = answer[0]
-        self.anchored = True
-        self.namespace = self._first_namespace
-        self.lost = self.told_lost = False
+        """Opens the session anew, after Spark went away, with its first configuration; once, whoever asks."""
+        async with self._reopening:
+            if not self.lost:
+                return
+            await self.drop_side()
+            side = await self.side()
+            answer = opened(await side.forward(self._open_payload))
+            if answer is None:
+                raise UpstreamLost("Spark does not open the session again. Reconnect.")
+            self.upstream_handle = answer[0]
+            self.anchored, self._drifted = True, False
+            self.namespace = self._first_namespace
+            self.lost = self.told_lost = False
 
     async def drop_side(self) -> None:
         side, self._side = self._side, None
@@ -208,11 +226,11 @@ class Sessions:
             await asyncio.sleep(min(self._loose_seconds / 4, 60.0))
             oldest = time.monotonic() - self._loose_seconds
             for session in list(self._loose.values()):
-                if session.used < oldest and not session.outstanding:
+                if session.used < oldest and not session.outstanding and not session.runs_own():
                     log.info(
                         "a session of %s is closed: no request for too long (limits.http_session_seconds)", session.user
                     )
-                    await self.end(session)
+                    await self.end_all([session])
 
     async def end(self, session: Session) -> None:
         """Closes a session of which no client speaks any more."""
@@ -225,7 +243,13 @@ class Sessions:
         """Closes the sessions that end with no connection."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await asyncio.gather(*(self.end(session) for session in list(self._loose.values())))
+        await self.end_all(list(self._loose.values()))
+
+    async def end_all(self, sessions: Sequence[Session]) -> None:
+        """Whatever one of them runs into, the others must be ended too."""
+        for outcome in await asyncio.gather(*(self.end(each) for each in sessions), return_exceptions=True):
+            if isinstance(outcome, Exception):
+                log.error("a session could not be ended", exc_info=outcome)
 
     def is_busy(self) -> bool:
         """Some client waits for a statement."""
@@ -268,6 +292,8 @@ class Sessions:
         return session
 
     def add_operation(self, session: Session, handle: Handle, operation: Operation | ForwardedOperation) -> None:
+        if session.handle.guid not in self._sessions:
+            return  # It was closed from another connection meanwhile.
         session.operations[handle.guid] = operation
         self._owners[handle.guid] = session
 
@@ -286,6 +312,8 @@ class Sessions:
         if operation is None or operation.handle != handle:
             return None
         session.used = time.monotonic()
+        if session.adrift and not session.lost:
+            self.lose(session)
         return session, operation
 
 

@@ -85,8 +85,11 @@ class ClientEnd(Protocol):
         """The bytes that tell the client so."""
         ...
 
-    def refuse_login(self, message: str) -> bytes:
-        """The bytes that tell the client so. The connection is to be closed behind them."""
+    def refuse_login(self, message: str, *, fault: bool = False) -> bytes:
+        """The bytes that tell the client so. The connection is to be closed behind them.
+
+        `fault`: the login may be right, but cannot be looked at now.
+        """
         ...
 
     def refuse_connection(self, message: str) -> bytes:
@@ -185,8 +188,8 @@ class ClientConnection:
         self._ready = True
         return negotiation(COMPLETE) if self.framed else b""
 
-    def refuse_login(self, message: str) -> bytes:
-        """The bytes that tell the client so. The connection is to be closed behind them."""
+    def refuse_login(self, message: str, *, fault: bool = False) -> bytes:
+        """SASL knows one refusal. The connection is to be closed behind it."""
         return refusal(message) if self.framed or self._server else b""
 
     def refuse_connection(self, message: str) -> bytes:

@@ -10,6 +10,7 @@ import base64
 import binascii
 import re
 from collections import deque
+from collections.abc import Callable
 from http import HTTPStatus
 
 import httptools
@@ -27,26 +28,31 @@ HTTP = "HTTP"
 COOKIE_LOGIN = "COOKIE"
 """The mechanism of a login whose password was checked when the cookie was given out."""
 THRIFT = "application/x-thrift"
+NEW_BYTES_MAX = 1024 * 1024
+"""A request of somebody whose password was not looked at yet."""
 HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers. Kerberos tickets of large companies, which pass by here, reach 48 KiB."""
 
+KEPT_HEADERS = frozenset({"authorization", "cookie", "expect"})
+REQUESTS_AHEAD_MAX = 64
+"""Requests that may be sent before the replies to those before have come. No known client sends even one."""
+
 _COOKIE_TEXT = re.compile(rf"(?:^|;)\s*{re.escape(COOKIE)}=([^;]*)")
-_DO_AS = re.compile(r"[?&]doas=", re.IGNORECASE)
+_DO_AS = re.compile(r"(?:^|&)doas=", re.IGNORECASE)
 
 
 class _Message:
     """One HTTP request as it is read."""
 
-    __slots__ = ("body", "bytes_max", "headers", "keep_alive", "method", "url", "version")
+    __slots__ = ("body", "headers", "keep_alive", "method", "url", "version")
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self) -> None:
         self.method = ""
         self.url = b""
         self.version = "1.1"
         self.keep_alive = True
         self.headers: dict[str, str] = {}
         self.body = bytearray()
-        self.bytes_max = bytes_max
 
     @property
     def authorization(self) -> str:
@@ -59,76 +65,103 @@ class _Message:
 
 
 class _Requests:
-    """What httptools calls: requests in the order in which they were complete."""
+    """What httptools calls: requests in the order in which they were complete.
 
-    def __init__(self, limits: WireLimits) -> None:
+    `body_bytes_max` says, of a request whose head has come, how long its body may be.
+    """
+
+    def __init__(self, body_bytes_max: Callable[[_Message], int]) -> None:
         self.done: deque[_Message] = deque()
         self.current: _Message | None = None
-        self.in_head = False
-        self._limits = limits
+        self._in_head = False
+        self._body_bytes_max = body_bytes_max
+        self._bytes_max = 0
         self._parser = httptools.HttpRequestParser(self)
-        self._head_bytes = 0
         self._header_bytes = 0
+        self._overhead = 0  # Bytes of the current request that are not its body, those of the last piece aside.
         self._over = False  # The client has said that no further request comes.
+
+    @property
+    def expects(self) -> bool:
+        """The client waits with the body until it is told that it is welcome."""
+        message = self.current
+        return (
+            message is not None
+            and not self._in_head
+            and not message.body
+            and message.headers.get("expect", "").lower() == "100-continue"
+        )
 
     def feed(self, data: bytes) -> None:
         """Raises WireError, whose answer says why, for what is not HTTP or beyond the limits."""
         if self._over:
             return
-        if self.current is None or self.in_head:
-            self._head_bytes += len(data)
+        before, had = self.current, len(self.current.body) if self.current else 0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError as error:
             cause = error.__context__
             raise cause if isinstance(cause, WireError) else WireError(str(error)) from None
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+        except httptools.HttpParserUpgrade:
+            # To go on with HTTP 1.1 would be right too (RFC 9110, 7.8), but the parser passes over the body.
+            raise _bad("Here is HTTP 1.1 only: do not ask for another protocol (Upgrade).") from None
+        except httptools.HttpParserError as error:
             if self._over:
                 return  # What comes behind the last request, whose reply is due, does not count.
-            message = f"This is no HTTP request for HiveServer2: {error}."
-            raise WireError(message, refusal(HTTPStatus.BAD_REQUEST, message)) from None
-        if self.in_head and self._head_bytes > HEAD_BYTES_MAX + self._limits.buffer_bytes_max:
-            raise self._too_long_head()
+            raise _bad(f"This is no HTTP request for HiveServer2: {error}.") from None
+        self._count(before, had, len(data))
+        if len(self.done) > REQUESTS_AHEAD_MAX:
+            raise _bad("the client sends many requests before it has read its replies")
+
+    def _count(self, before: _Message | None, had: int, fed: int) -> None:
+        """A parser keeps what is not finished: endless headers, trailers and extensions of chunks."""
+        if self.current is None or self.current is not before:
+            self._overhead = 0
+            return
+        self._overhead += fed - (len(self.current.body) - had)
+        # Small chunks have some bytes of their own.
+        if self._overhead > HEAD_BYTES_MAX + len(self.current.body):
+            raise _too_long_head()
 
     def on_message_begin(self) -> None:
-        self.current = _Message(self._limits.request_bytes_max)
-        self.in_head = True
+        self.current = _Message()
+        self._in_head = True
         self._header_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         assert self.current is not None
         self.current.url += url
         if len(self.current.url) > HEAD_BYTES_MAX:
-            raise self._too_long_head()
+            raise _too_long_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         assert self.current is not None
         headers = self.current.headers
-        if not self.in_head:
+        if not self._in_head:
             return  # A trailer, behind the body.
         self._header_bytes += len(name) + len(value)
         if self._header_bytes > HEAD_BYTES_MAX:
-            raise self._too_long_head()
+            raise _too_long_head()
         key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
         if key == "authorization" and key in headers:
-            message = "A request can carry one Authorization header only."
-            raise WireError(message, refusal(HTTPStatus.BAD_REQUEST, message))
-        headers[key] = f"{headers[key]}; {text}" if key == "cookie" and key in headers else text
+            raise _bad("A request can carry one Authorization header only.")
+        if key in KEPT_HEADERS:
+            headers[key] = f"{headers[key]}; {text}" if key == "cookie" and key in headers else text
 
     def on_headers_complete(self) -> None:
         message = self.current
         assert message is not None
-        self.in_head = False
-        self._head_bytes = 0
+        self._in_head = False
         message.method = self._parser.get_method().decode("latin-1")
         message.version = self._parser.get_http_version()
         message.keep_alive = self._parser.should_keep_alive()
+        self._bytes_max = self._body_bytes_max(message)
 
     def on_body(self, body: bytes) -> None:
         assert self.current is not None
         self.current.body += body
-        if len(self.current.body) > self.current.bytes_max:
-            text = f"a request is beyond the limit of {self.current.bytes_max} bytes"
+        if len(self.current.body) > self._bytes_max:
+            text = f"a request is beyond the limit of {self._bytes_max} bytes"
             raise WireError(text, refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text))
 
     def on_message_complete(self) -> None:
@@ -137,9 +170,14 @@ class _Requests:
         self._over = not self.current.keep_alive
         self.current = None
 
-    def _too_long_head(self) -> WireError:
-        text = f"the headers of a request are beyond the limit of {HEAD_BYTES_MAX} bytes"
-        return WireError(text, refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text))
+
+def _bad(message: str) -> WireError:
+    return WireError(message, refusal(HTTPStatus.BAD_REQUEST, message))
+
+
+def _too_long_head() -> WireError:
+    text = f"the headers of a request are beyond the limit of {HEAD_BYTES_MAX} bytes"
+    return WireError(text, refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text))
 
 
 class HttpClientConnection:
@@ -158,7 +196,7 @@ class HttpClientConnection:
         self._cookies = cookies
         self._path = path
         self._secure = secure
-        self._requests = _Requests(limits)
+        self._requests = _Requests(self._body_bytes_max)
         self._reader = RequestReader(limits)
         self._accepted: tuple[str, str] | None = None  # The header and cookie of the last accepted login.
         self._asked: tuple[str, str] | None = None
@@ -185,6 +223,8 @@ class HttpClientConnection:
             self._requests.feed(data)
         if self._login is not None:
             return self._waiting(data)
+        if data and self._current is None and not self.pending and self._requests.expects:
+            return [Said(b"HTTP/1.1 100 Continue\r\n\r\n")]
         if self._held is not None:
             payload, self._held = self._held, None
             return [payload]
@@ -199,36 +239,50 @@ class HttpClientConnection:
             raise WireError("the client sends much before it has read its replies")
         return []
 
+    def _body_bytes_max(self, message: _Message) -> int:
+        """Long bodies are taken from those only who have logged in before: here, or where the cookie was given out."""
+        known = _credentials(message) == self._accepted or self._cookies.find(message.cookie) is not None
+        return self._limits.request_bytes_max if known else min(NEW_BYTES_MAX, self._limits.request_bytes_max)
+
     def _take(self, message: _Message) -> list[Event]:
         self._current, self._begun = message, False
-        url = message.url.decode("latin-1")
-        if url.partition("?")[0].rstrip("/") != self._path:
-            return self._said(
-                HTTPStatus.NOT_FOUND, f"There is nothing here; HiveServer2's messages go to {self._path}."
-            )
-        if message.method != "POST":
-            return self._said(HTTPStatus.METHOD_NOT_ALLOWED, "Send HiveServer2's messages with POST.", "Allow: POST")
-        if _DO_AS.search(url):
-            return self._said(HTTPStatus.FORBIDDEN, "doAs is not supported: log in as the user himself.")
+        problem = self._refused(message)
+        if problem is not None:
+            return self._said(*problem)
         payload = self._payload(message)
-        credentials = (message.authorization, "" if message.authorization else message.cookie)
+        credentials = _credentials(message)
         if credentials == self._accepted and any(credentials):
             return [payload]
         login = self._named(*credentials)
         if login is None:
-            return self._unknown("Authentication Error: user and password are missing, or the cookie is too old.")
+            text = "Authentication Error: user and password are missing, or the cookie is too old."
+            return self._said(HTTPStatus.UNAUTHORIZED, text, _CHALLENGE)
         self._asked, self._login, self._held = credentials, login, payload
         return [login]
 
+    def _refused(self, message: _Message) -> tuple[HTTPStatus, str, str] | None:
+        """What to say to a request that is no message of HiveServer2's; None for one that may be."""
+        try:
+            url = httptools.parse_url(bytes(message.url))
+        except httptools.HttpParserInvalidURLError:
+            return HTTPStatus.BAD_REQUEST, "This is no URL.", ""
+        if (url.path or b"/").decode("latin-1").rstrip("/") != self._path:
+            return HTTPStatus.NOT_FOUND, f"Nothing is here; HiveServer2's messages go to {self._path}.", ""
+        if message.method != "POST":
+            return HTTPStatus.METHOD_NOT_ALLOWED, "Send HiveServer2's messages with POST.", "Allow: POST"
+        if _DO_AS.search((url.query or b"").decode("latin-1")):
+            return HTTPStatus.FORBIDDEN, "doAs is not supported: log in as the user himself.", ""
+        return None
+
     def _payload(self, message: _Message) -> bytes:
         """The one Thrift message of a body."""
+        body, message.body = bytes(message.body), bytearray()
         try:
-            events = self._reader.feed(bytes(message.body))
+            events = self._reader.feed(body)
         except WireError as error:
-            raise WireError(str(error), refusal(HTTPStatus.BAD_REQUEST, str(error))) from None
+            raise _bad(str(error)) from None
         if len(events) != 1 or not isinstance(events[0], bytes) or not self._reader.at_border:
-            text = "the body of a request must be one Thrift message"
-            raise WireError(text, refusal(HTTPStatus.BAD_REQUEST, text))
+            raise _bad("the body of a request must be one Thrift message")
         return events[0]
 
     def _named(self, authorization: str, cookie: str) -> Login | None:
@@ -255,8 +309,10 @@ class HttpClientConnection:
         self._accepted, self._login = self._asked, None
         return b""
 
-    def refuse_login(self, message: str) -> bytes:
-        """The answer 401. The connection is to be closed behind it."""
+    def refuse_login(self, message: str, *, fault: bool = False) -> bytes:
+        """The answer 401, upon which clients ask for another password; 503 for a `fault`."""
+        if fault:
+            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, message)
         if self._login is None and self._current is None:
             return refusal(HTTPStatus.REQUEST_TIMEOUT, message)
         return refusal(HTTPStatus.UNAUTHORIZED, f"Authentication Error: {message}", _CHALLENGE)
@@ -308,14 +364,14 @@ class HttpClientConnection:
         self._current = None
         self.closing = self.closing or not message.keep_alive
 
-    def _said(self, status: HTTPStatus, text: str, *headers: str) -> list[Event]:
+    def _said(self, status: HTTPStatus, text: str, header: str) -> list[Event]:
         message = self._current
         assert message is not None
+        if message.method == "HEAD":
+            message.keep_alive = False  # Its body, which a client does not expect, must not be read as the next reply.
         self._finish(message)
-        return [Said(_response(status, text, [*headers, *(() if message.keep_alive else ("Connection: close",))]))]
-
-    def _unknown(self, text: str) -> list[Event]:
-        return self._said(HTTPStatus.UNAUTHORIZED, text, _CHALLENGE)
+        headers = [each for each in (header, "" if message.keep_alive else "Connection: close") if each]
+        return [Said(_response(status, text, headers))]
 
 
 _CHALLENGE = 'WWW-Authenticate: Basic realm="HiveServer2"'
@@ -330,6 +386,11 @@ def _response(status: HTTPStatus, text: str, headers: list[str]) -> bytes:
     body = text.encode("utf-8", "replace") + b"\n"
     lines = [f"HTTP/1.1 {status.value} {status.phrase}", "Content-Type: text/plain; charset=utf-8", *headers]
     return ("\r\n".join([*lines, f"Content-Length: {len(body)}"]) + "\r\n\r\n").encode("latin-1") + body
+
+
+def _credentials(message: _Message) -> tuple[str, str]:
+    """What says who sends a request: a cookie counts only without user and password."""
+    return message.authorization, "" if message.authorization else message.cookie
 
 
 def _piece(data: bytes, chunked: bool) -> bytes:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import trustme
 
 from gateway.proxy.listener import Listener, Port
+from gateway.proxy.tls import Certificate
 from gateway.service.decision import Answer
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
+from gateway.wire.frame import frame
 from gateway.wire.sasl import refusal
-from tests.proxy.peers import BOTH, LIMITS, Service, Spark, echo_of, gateway, login_bytes, until
+from tests.proxy.peers import BOTH, LIMITS, Peer, Service, Spark, echo_of, gateway, login_bytes, until
 from tests.wire import calls
 
 
@@ -103,3 +109,60 @@ async def test_an_address_that_is_taken_is_an_error() -> None:
         second = Listener([port], LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
         with pytest.raises(OSError, match="in use"):
             await second.start()
+
+
+async def test_a_failed_handshake_holds_no_place(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    pem = tmp_path / "server.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
+    port = Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, LIMITS), Certificate(str(pem), ""))
+    listener = Listener([port], replace(LIMITS, connections_max=1), Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+    await listener.start()
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0])
+        writer.write(b"no TLS at all")
+        await reader.read()
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0], ssl=trusting)
+    await until(lambda: listener.clients == 1)
+    writer.close()
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        await writer.wait_closed()
+    await until(lambda: listener.clients == 0)
+    await listener.close()
+
+
+async def test_a_client_that_reads_nothing_is_cut_though_it_is_closing() -> None:
+    async def endless(peer: Peer) -> None:
+        await peer.message()
+        peer.writer.write(frame(bytes(64 << 20)))
+        await peer.writer.drain()
+
+    async with gateway(Spark(script=endless), limits=replace(LIMITS, stall_seconds=5)) as gate:
+        peer = await gate.client()
+        peer.send(calls.status())
+        relay = next(iter(gate.listener._relays))
+        await until(lambda: not relay._writable)
+        relay.close()
+        now = asyncio.get_running_loop().time()
+        relay.sweep(now)
+        assert gate.listener.clients == 1
+        relay.sweep(now + 6)
+        await until(lambda: gate.listener.clients == 0)
+
+
+async def test_answers_of_the_gateway_itself_wait_for_the_client_too() -> None:
+    async with gateway(http=True) as gate:
+        peer = await gate.dial()
+        asked = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 60
+        await until(lambda: gate.listener.clients == 1)
+        relay = next(iter(gate.listener._relays))
+        while relay._reading:
+            peer.writer.write(asked)
+            await asyncio.sleep(0.001)
+        assert relay._transport is not None
+        assert relay._transport.get_write_buffer_size() < 2 * LIMITS.buffer_bytes_max

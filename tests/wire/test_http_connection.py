@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import collections
 import contextlib
 
 import pytest
@@ -16,6 +17,7 @@ from gateway.wire.http_connection import (
     COOKIE_LOGIN,
     HEAD_BYTES_MAX,
     HTTP,
+    NEW_BYTES_MAX,
     HttpClientConnection,
     HttpUpstreamConnection,
 )
@@ -173,7 +175,8 @@ def test_what_is_answered_at_once(request_bytes: bytes, status: bytes) -> None:
         (post(bytes(200_000), basic("ada", "x")), b"413"),
         (post(calls.status(), "X: " + "y" * (HEAD_BYTES_MAX + 1)), b"431"),
         (b"POST /" + b"y" * (HEAD_BYTES_MAX + 1), b"431"),
-        (b"POST / HTTP/1.1\r\nX: " + b"y" * (HEAD_BYTES_MAX + LIMITS.buffer_bytes_max), b"431"),
+        (post(calls.status(), basic("ada", "x")) * 80, b"400"),
+        (b"GET / HTTP/1.1\r\n\r\n" * 80, b"400"),
         (post(calls.status(), *(f"X{number}: y" for number in range(20_000))), b"431"),
     ],
 )
@@ -182,6 +185,68 @@ def test_what_ends_the_connection(sent: bytes, status: bytes) -> None:
         opened().receive(sent)
     assert problem.value.answer.startswith(b"HTTP/1.1 " + status)
     assert b"Connection: close" in problem.value.answer
+
+
+CHUNKED = "POST /cliservice HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "begun", ["POST / HTTP/1.1\r\nX: ", "POST /", CHUNKED + "0\r\nX: ", CHUNKED + "1;x=", "POST / HTTP/1.1\r\n"]
+)
+def test_what_never_ends_is_not_kept(begun: str) -> None:
+    connection = opened()
+    connection.receive(begun.encode())
+    with pytest.raises(WireError):
+        collections.deque((connection.receive(b"y" * 4000) for _ in range(100)), maxlen=0)
+
+
+def test_long_bodies_are_taken_from_those_only_who_have_logged_in() -> None:
+    limits = WireLimits(request_bytes_max=4 * NEW_BYTES_MAX)
+    long = calls.execute("x" * 2 * NEW_BYTES_MAX)
+    with pytest.raises(WireError) as problem:
+        opened(limits).receive(post(long, basic("ada", "x:y")))
+    assert problem.value.answer.startswith(b"HTTP/1.1 413")
+    cookies = Cookies(60)
+    cookie = f"Cookie: hive.server2.auth={cookies.issue(ADA)}"
+    assert opened(limits, cookies).receive(post(long, cookie)) == [Login("ada", "x:y", COOKIE_LOGIN)]
+    connection = opened(limits)
+    connection.receive(post(calls.status(), basic("ada", "x:y")))
+    connection.accept_login()
+    connection.receive(b"")
+    connection.send(b"reply")
+    assert connection.receive(post(long, basic("ada", "x:y"))) == [long]
+
+
+def test_the_answer_to_head_has_no_reply_behind_it() -> None:
+    connection = opened()
+    (said,) = connection.receive(post(b"", method="HEAD"))
+    assert isinstance(said, Said)
+    assert b"Connection: close" in said.payload
+    assert connection.closing
+
+
+def test_a_client_that_waits_is_told_to_go_on() -> None:
+    connection = opened()
+    whole = post(calls.status(), basic("ada", "x:y"), "Expect: 100-continue")
+    head, body = whole[: -len(calls.status())], whole[-len(calls.status()) :]
+    assert connection.receive(head) == [Said(b"HTTP/1.1 100 Continue\r\n\r\n")]
+    assert connection.receive(body) == [ADA]
+
+
+def test_a_wish_for_another_protocol_is_refused() -> None:
+    upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
+    with pytest.raises(WireError, match="Upgrade"):
+        opened().receive(post(calls.status(), basic("ada", "x:y"), *upgrade))
+
+
+def test_the_whole_url_may_stand_in_a_request() -> None:
+    assert opened().receive(post(calls.status(), basic("ada", "x:y"), path="http://h:1/cliservice")) == [ADA]
+
+
+def test_a_fault_is_no_wrong_password() -> None:
+    connection = opened()
+    connection.receive(post(calls.status(), basic("ada", "x:y")))
+    assert connection.refuse_login("Spark is away", fault=True).startswith(b"HTTP/1.1 503")
 
 
 def test_a_trailer_cannot_change_who_sends_a_request() -> None:
