@@ -298,7 +298,6 @@ class Dispatch:
 
     async def _close_loose(self, session: Session, head: Head) -> Answer:
         session.closed = True
-        session.closed = True
         # Also when the client goes at once: nothing else would end it.
         await asyncio.shield(self._keep(self._sessions.end(session)))
         self._forget(session)
