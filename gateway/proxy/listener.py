@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 5.0
 """Between two looks for clients that are slow or idle, and for renewed certificates."""
+SHUTDOWN_SECONDS = 2.0
+"""For a TLS client to answer that the connection ends; many never do."""
 DRAINED_SECONDS = 0.2
 """Between two looks whether the last statement has ended."""
 _CUT_SECONDS = 1.0
@@ -88,9 +90,15 @@ class Listener:
         loop = asyncio.get_running_loop()
         for port, bound in zip(self._ports, self._sockets, strict=True):
             tls = port.certificate.context if port.certificate else None
-            seconds = self._limits.login_seconds if tls else None
-            accept = partial(self._accept, port)
-            self._servers.append(await loop.create_server(accept, sock=bound, ssl=tls, ssl_handshake_timeout=seconds))
+            handshake, shutdown = (self._limits.login_seconds, SHUTDOWN_SECONDS) if tls else (None, None)
+            server = await loop.create_server(
+                partial(self._accept, port),
+                sock=bound,
+                ssl=tls,
+                ssl_handshake_timeout=handshake,
+                ssl_shutdown_timeout=shutdown,
+            )
+            self._servers.append(server)
         self._sweeper = loop.create_task(self._sweep(), name="sweep of clients")
 
     async def drain(self, seconds: float, is_busy: Callable[[], bool]) -> None:
