@@ -219,7 +219,7 @@ def write(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
-    except BaseException:
+    except BaseException:  # an interrupt too: half a file of passwords must not stay beside the whole one
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise

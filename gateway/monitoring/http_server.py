@@ -100,7 +100,7 @@ class HttpServer:
             return text(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET and HEAD.")
         try:
             return await handler()
-        except Exception:
+        except Exception:  # our own fault must not leave a probe or a scrape without an answer
             log.exception("the answer to %s failed", request.path)
             return text(HTTPStatus.INTERNAL_SERVER_ERROR, "The gateway failed at this answer; its log says why.")
 

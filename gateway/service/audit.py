@@ -16,32 +16,14 @@ from gateway.service.context import ORIGIN, Origin, public_id
 from gateway.service.operation import TIMED_OUT, End, Operation, OperationState
 from gateway.service.session import Session
 from gateway.tally import LONG_SECONDS, Histogram
-from gateway.wire import message
+from gateway.wire import message, reply
 from gateway.wire.message import Handle, ReplyStatus
 from sql.names import TableName
 
 NAMES_MAX = 100
 """Tables in one list of a line: a text may name thousands."""
 ERROR_CHARACTERS_MAX = 1_000
-METHODS = (
-    "OpenSession",
-    "CloseSession",
-    "GetInfo",
-    "ExecuteStatement",
-    *message.METADATA_METHODS,
-    "GetOperationStatus",
-    "CancelOperation",
-    "CloseOperation",
-    "GetResultSetMetadata",
-    "FetchResults",
-    "GetDelegationToken",
-    "CancelDelegationToken",
-    "RenewDelegationToken",
-    "GetQueryId",
-    "SetClientInfo",
-    "UploadData",
-    "DownloadData",
-)
+METHODS = (*reply.METHODS, "GetQueryId", *reply.STATUS_ONLY)
 """All of HiveServer2's."""
 OTHER = "other"
 

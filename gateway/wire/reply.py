@@ -19,7 +19,7 @@ from gateway.wire.scanner import EXCEPTION
 
 SUCCESS = 0
 
-_METHODS = (
+METHODS = (
     "OpenSession",
     "CloseSession",
     "GetInfo",
@@ -36,14 +36,14 @@ _METHODS = (
 )
 # The generated types do not have these. With an error, they are a status and nothing else, as CloseSession
 # is.
-_STATUS_ONLY = ("SetClientInfo", "UploadData", "DownloadData")
+STATUS_ONLY = ("SetClientInfo", "UploadData", "DownloadData")
 
 _UNREADABLE = (TException, EOFError, ValueError, RecursionError, MemoryError)
 """What the generated readers raise for bytes that are not what they should be."""
 
 _RESPONSES: dict[str, Any] = {
-    **{name: getattr(ttypes, f"T{name}Resp") for name in _METHODS},
-    **dict.fromkeys(_STATUS_ONLY, ttypes.TCloseSessionResp),
+    **{name: getattr(ttypes, f"T{name}Resp") for name in METHODS},
+    **dict.fromkeys(STATUS_ONLY, ttypes.TCloseSessionResp),
 }
 
 

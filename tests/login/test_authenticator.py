@@ -95,6 +95,7 @@ def test_refusals_wait_side_by_side_and_hold_no_thread(monkeypatch: pytest.Monke
         checked = Checked(Book(), 0.25, 1)
 
         async def sleep(seconds: float) -> None:
+            """In the place of asyncio's: nobody sleeps here."""
             delays.append(seconds)
             if len(delays) == 50:
                 await one("ada")

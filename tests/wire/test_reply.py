@@ -12,7 +12,7 @@ from TCLIService import ttypes
 from gateway.wire import message as messages
 from gateway.wire import reply as replies
 from gateway.wire.frame import WireError
-from gateway.wire.reply import _METHODS
+from gateway.wire.reply import METHODS
 from gateway.wire.rowset import Column, Type, Value, null_bits, row_set, rows_of, table_schema
 from tests.wire import calls
 
@@ -27,7 +27,7 @@ ROW = st.tuples(
 )
 
 
-@pytest.mark.parametrize("name", _METHODS)
+@pytest.mark.parametrize("name", METHODS)
 def test_an_error_of_every_method(name: str) -> None:
     response = calls.read_reply(replies.error(name, 5, "no such view", "42P01", 7))
     status = response.status
