@@ -62,7 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("minutes", type=float, nargs="?", default=10.0, help="how long; default 10")
     parser.add_argument("--seed", type=int, help="of the random numbers; printed, so that a run can be tried again")
     parser.add_argument("--each", type=int, default=0, metavar="N", help="longer, until each has done N things")
-    parser.add_argument("--kill", type=float, default=40.0, metavar="SECONDS", help="between kills, about; default 40")
+    parser.add_argument(
+        "--kill",
+        type=float,
+        default=40.0,
+        metavar="SECONDS",
+        help="between kills, about, or until each has done something; default 40",
+    )
     return parser
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from clients import Jdbc, rows
@@ -16,8 +16,10 @@ from soaking.stage import CONTENT, DATABASE, Stage
 
 VIEWS = {"near": ("near_whole", "near_parts", "near_above"), "far": ("far_whole", "far_parts")}
 COLUMNS = "part, n, last, total"
-LATE_SECONDS = 15.0
+LATE_SECONDS = 60.0
 """How long a write that was cut off may still be done."""
+PATIENCE_SECONDS = 5.0
+"""At most, until the killer looks again at what the others have done."""
 
 
 class Actor(ABC):
@@ -183,26 +185,35 @@ class Changer(Actor):
 
 
 class Killer(Actor):
+    """Kills the gateway once every other actor has done something in its life, however slow the machine."""
+
     name = "kill"
 
-    def __init__(self, stage: Stage, seed: int, seconds: float) -> None:
+    def __init__(self, stage: Stage, seed: int, seconds: float, others: Sequence[Actor]) -> None:
         super().__init__(stage, seed)
         self._seconds = seconds
+        self._others = others
 
     def act(self) -> None:
-        if not self.stage.stop.wait(self._seconds * (0.5 + self.random.random())):
-            self.stage.kill()
-            self.stage.counts[self.name] += 1
+        before = [self.stage.counts[other.name] for other in self._others]
+        pause = self._seconds * (0.5 + self.random.random())
+        while not self.stage.stop.wait(pause):
+            # At no certain moment after what was waited for.
+            pause = self.random.random() * PATIENCE_SECONDS
+            if all(self.stage.counts[other.name] > count for other, count in zip(self._others, before, strict=True)):
+                self.stage.kill()
+                self.stage.counts[self.name] += 1
+                return
 
 
 def cast(stage: Stage, kill_seconds: float) -> list[Actor]:
     """Everybody, each with a seed that follows from the stage's."""
     journals = {table: Journal() for table in VIEWS}
     seeds = iter([stage.random.randrange(1 << 30) for _ in range(20)])
-    return [
+    others = [
         *(Writer(stage, next(seeds), table, journal) for table, journal in journals.items()),
         *(Reader(stage, next(seeds), journals, way) for way in ("PyHive", "JDBC", "Spark itself", "a transaction")),
         Refresher(stage, next(seeds)),
         Changer(stage, next(seeds)),
-        Killer(stage, next(seeds), kill_seconds),
     ]
+    return [*others, Killer(stage, next(seeds), kill_seconds, others)]

@@ -9,7 +9,7 @@ import sys
 
 from processes import ROOT
 
-SECONDS_MAX = 600.0
+SECONDS_MAX = 1800.0
 EACH = 2
 
 
