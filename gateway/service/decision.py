@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.errors import FreshgateError
+from gateway.wire import reply
+from gateway.wire.message import Head
 from gateway.wire.page import Page
 from gateway.wire.sasl import Login
 
-__all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login"]
+__all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login", "decided", "failure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,16 @@ Decision = Forward | Answer | Awaitable[Forward | Answer]
 """An awaitable runs as a task, and the client's next request waits for it. It is cancelled when the client
 goes: shield in it what others wait for too.
 """
+
+
+async def decided(decision: Decision) -> Forward | Answer:
+    """What comes of it."""
+    return decision if isinstance(decision, Forward | Answer) else await decision
+
+
+def failure(head: Head, error: FreshgateError) -> bytes:
+    """The reply to a call that ends with an error."""
+    return reply.error(head.name, head.seqid, str(error), error.sqlstate)
 
 
 class Dispatcher(Protocol):
