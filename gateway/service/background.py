@@ -21,3 +21,8 @@ class Background:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    async def finish(self, seconds: float) -> None:
+        """Waits for what is under way, so long at most."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=seconds)

@@ -11,8 +11,8 @@ from gateway.service.audit import Audit
 from gateway.service.background import Background
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
 from gateway.service.handover import ANONYMOUS, Handover
-from gateway.service.session import CLOSE_SECONDS, Session, Sessions
-from gateway.service.upstream import Upstream
+from gateway.service.session import CLOSE_SECONDS, Place, Session, Sessions
+from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
 from gateway.wire.connection import NOSASL
 from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
@@ -56,6 +56,8 @@ class Opening:
         """The one that Spark closes with the connection: opened last, and none was closed since."""
         self._joined_as: str | None = None
         """Whose name and password the connection to Spark was made with; None while there is none."""
+        self._place: Place | None = None
+        """Of the session that Spark was asked for over that connection and has not opened yet."""
 
     # --- logins ------------------------------------------------------------------------------------
 
@@ -102,46 +104,79 @@ class Opening:
             return Answer(failure(message.peek(payload), error))
         self.login = login
         payload = self._handover.open_session(login, payload)
+        if login.mechanism in {HTTP, COOKIE_LOGIN}:
+            return self._open_apart(call, payload)
         try:
-            self._sessions.check_room(self.login.user)
+            place = self._place = self._sessions.reserve(login.user)
         except FreshgateError as error:
             return Answer(failure(message.peek(payload), error))
-        if self.login.mechanism in {HTTP, COOKIE_LOGIN}:
-            return self._open_apart(call, payload)
+        return Forward(payload, lambda answer: self._replied(call, payload, place, answer))
 
-        def on_reply(answer: bytes) -> bytes:
+    def _replied(self, call: OpenCall, payload: bytes, place: Place, answer: bytes) -> bytes:
+        """Spark has opened a session of this connection, or refused it."""
+        try:
             session = self._opened(call, payload, answer)
             if session is not None:
                 # Spark has taken the login now, too.
-                self.users.add(login.user)
-                self._sessions.add(session)
+                self.users.add(session.user)
+                self._sessions.add(session, place)
+                self._place = None
                 self._mine.append(session)
                 self._newest = session
-            if self.login.mechanism == NOSASL:
-                self.login_ended(None if session is not None else _refusal(answer))
-            return answer
+        finally:
+            self._free_place()
+        if self.login.mechanism == NOSASL:
+            self.login_ended(None if session is not None else _refusal(answer))
+        return answer
 
-        return Forward(payload, on_reply)
+    def _free_place(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            place.free()
 
     async def _open_apart(self, call: OpenCall, payload: bytes) -> Answer:
         """Over HTTP a session is not the connection's: it gets one to Spark of its own, with which it ends there."""
         try:
-            side = await self._upstream.connect(self._handover.login(self.login))
+            # Nothing is reserved before the task runs: one that is cancelled earlier would never give it back.
+            place = self._sessions.reserve(self.login.user)
+            try:
+                side = await self._upstream.connect(self._handover.login(self.login))
+            except BaseException:  # cancelled too
+                place.free()
+                raise
+            opening = self._background.keep(self._open_on(side, place, call, payload))
+            try:
+                _, answer = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                self._background.keep(self._end_unwanted(opening))
+                raise
         except FreshgateError as error:
-            return Answer(failure(message.peek(payload), error))
+            answer = failure(message.peek(payload), error)
+        return Answer(answer)
+
+    async def _open_on(
+        self, side: SideConnection, place: Place, call: OpenCall, payload: bytes
+    ) -> tuple[Session | None, bytes]:
+        """The session, where Spark has opened it, and Spark's reply. Raises UpstreamLost."""
         session = None
         try:
             answer = await side.forward(payload)
             session = self._opened(call, payload, answer)
-        except FreshgateError as error:
-            answer = failure(message.peek(payload), error)
         finally:
             if session is None:
+                place.free()
                 await side.close()
         if session is not None:
             session.anchor(side)
-            self._sessions.add(session, loose=True)
-        return Answer(answer)
+            self._sessions.add(session, place, loose=True)
+        return session, answer
+
+    async def _end_unwanted(self, opening: asyncio.Task[tuple[Session | None, bytes]]) -> None:
+        """The client has gone meanwhile and knows no handle. A Spark that speaks HTTP would keep the session."""
+        with contextlib.suppress(FreshgateError):
+            session, _ = await opening
+            if session is not None:
+                await self._sessions.end(session)
 
     def _opened(self, call: OpenCall, payload: bytes, answer: bytes) -> Session | None:
         found = message.opened(answer)
@@ -198,6 +233,7 @@ class Opening:
     def upstream_lost(self, *, told: bool) -> None:
         """The connection to Spark broke. `told`: the client hears of it now, as the answer to a request."""
         self._joined_as = None
+        self._free_place()
         if self._handover.mechanism != HTTP:
             for session in self._mine:
                 self._sessions.lose(session)
@@ -224,6 +260,7 @@ class Opening:
         Where the setting leaves it to Spark, which ends the newest one only, the others stay open and can be used from
         any connection.
         """
+        self._free_place()
         mine, self._mine = self._mine, []
         if not self._close_left:
             mine = [session for session in mine if session is self._newest or session.anchored]
