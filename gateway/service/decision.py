@@ -66,12 +66,13 @@ class Dispatcher(Protocol):
     def login(self, login: Login) -> None:
         """The client has said who it is. Without SASL the user is "" here; the name comes in OpenSession.
 
-        Nobody has checked the password yet: no request comes before `admit` and Spark did.
+        Nobody has checked the password yet: no request comes before `admit` did, and Spark where that is asked for.
         """
 
-    async def admit(self) -> None:
-        """Checks a login with SASL, before there is any connection to Spark.
+    async def admit(self) -> bool:
+        """Checks a login by SASL or HTTP, before there is any connection to Spark.
 
+        Returns whether Spark must accept it, too, before the client is accepted. If not, the first `Forward` connects.
         Raises `FreshgateError`, whose text goes to the client, where the user may not log in.
         """
 

@@ -94,8 +94,8 @@ class Dispatch:
     def login(self, login: Login) -> None:
         self._opening.login = login
 
-    async def admit(self) -> None:
-        await self._opening.admit()
+    async def admit(self) -> bool:
+        return await self._opening.admit()
 
     def login_ended(self, error: FreshgateError | None) -> None:
         self._opening.login_ended(error)

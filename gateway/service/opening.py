@@ -61,11 +61,18 @@ class Opening:
 
     # --- logins ------------------------------------------------------------------------------------
 
-    async def admit(self) -> None:
-        """Checks the login of a client that has one before its first request. Raises FreshgateError."""
-        if self.login.mechanism != COOKIE_LOGIN:  # Its password was checked when the cookie was given out.
+    async def admit(self) -> bool:
+        """Checks the login of a client that has one before its first request. Returns whether Spark must accept it now.
+
+        Raises FreshgateError.
+        """
+        mechanism = self.login.mechanism
+        if mechanism != COOKIE_LOGIN:  # Its password was checked when the cookie was given out.
             await self._authenticator.check(self.login, self.peer)
         self.users.add(self.login.user)
+        # Over HTTP a connection may bring one request only, and that none for Spark: sessions have their own ones.
+        # But where Spark alone checks passwords, it is Spark that says who this is.
+        return not (mechanism == COOKIE_LOGIN or (mechanism == HTTP and self._authenticator.required))
 
     def login_ended(self, error: FreshgateError | None) -> None:
         if self.login.mechanism != COOKIE_LOGIN or error is not None:

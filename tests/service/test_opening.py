@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from TCLIService import ttypes
 
 from gateway.errors import UpstreamLost
+from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.mv.catalog import Catalog
 from gateway.mv.ports import SqlSession
 from gateway.service.decision import Answer, Forward, decided
@@ -250,6 +252,40 @@ def test_a_closed_session_gives_its_place_back_once() -> None:
         assert not gateway.spark.sessions
         assert not await refused(client)
         assert await refused(client)
+
+    run(check)
+
+
+# --- who says who it is ----------------------------------------------------------------------------------------
+
+
+class Everybody:
+    """An authenticator that lets everybody in."""
+
+    required = True
+
+    async def check(self, login: Login, peer: str = "") -> None:
+        return
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "authenticator", "expected"),
+    [
+        (PLAIN, Unchecked(), True),
+        (PLAIN, Everybody(), True),
+        (HTTP, Unchecked(), True),
+        (HTTP, Everybody(), False),
+        (COOKIE_LOGIN, Unchecked(), False),
+        (COOKIE_LOGIN, Everybody(), False),
+    ],
+)
+def test_spark_is_asked_first_where_nobody_else_has_said_who_it_is(
+    mechanism: str, authenticator: Authenticator, expected: bool
+) -> None:
+    async def check() -> None:
+        dispatch = Dispatch(replace(Gateway().service, authenticator=authenticator))
+        dispatch.login(Login("ada", "x", mechanism))
+        assert await dispatch.admit() is expected
 
     run(check)
 
