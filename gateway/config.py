@@ -210,6 +210,13 @@ class Authentication:
         "a directory one connection.",
         _between(1, 256),
     )
+    remember_seconds: float = _setting(
+        60.0,
+        "How long a password that was right over HTTP is not checked again, for clients that send it with each request "
+        "and keep no cookie. A users file that has changed counts at once, what has changed in a directory after so "
+        "long. 0: each one is checked.",
+        _at_least(0),
+    )
     hand_on: str = _setting(
         "replay",
         "How a user whom file or ldap has let in is handed on to Spark: replay (his own name and password) or "

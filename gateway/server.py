@@ -55,7 +55,7 @@ from gateway.service.commands import Commands
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.handover import ANONYMOUS, Handover
 from gateway.service.route import Router
-from gateway.service.session import Sessions
+from gateway.service.session import CLOSE_SECONDS, Sessions
 from gateway.service.staleness import StaleReads
 from gateway.service.version_reads import VersionReads
 from gateway.spark.client import Connection, SessionPool
@@ -202,6 +202,7 @@ class Server:
             audit=Audit(self._audit_file.write if self._audit_file else None, settings.log.audit_characters),
         )
         self._sessions = service.sessions
+        self._background = service.background
         self._listener = self._listen(partial(Dispatch, service))
         self._probes = self._pool(1, {})
         self._readiness = Readiness(self._ask_spark, settings.metrics.check_interval)
@@ -466,6 +467,7 @@ class Server:
         """Closes clients, stops refreshes, frees what they had at Spark."""
         self._readiness.draining = True
         await self._listener.close()
+        await self._background.finish(CLOSE_SECONDS)
         await self._sessions.close()
         if self._survey is not None:
             self._survey.cancel()

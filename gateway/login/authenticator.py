@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from gateway.errors import FreshgateError, LoginDenied
+from gateway.login.memory import Memory
+from gateway.wire.http_connection import HTTP
 from gateway.wire.sasl import Login
 
 log = logging.getLogger(__name__)
@@ -31,6 +34,13 @@ class Verifier(Protocol):
 
     def verify(self, user: str, password: str) -> None:
         """Returns for the right password; it is not empty. Raises Refused or Unavailable."""
+        ...
+
+    def version(self) -> Hashable:
+        """Another value than before when something is seen to have changed that the answers hang on.
+
+        Raises Unavailable.
+        """
         ...
 
 
@@ -60,12 +70,18 @@ class Unchecked:
 
 
 class Checked:
-    """Asks a verifier. A refusal comes `refusal_delay` seconds after the login, so that guessing takes time."""
+    """Asks a verifier. A refusal comes `refusal_delay` seconds after the login, so that guessing takes time.
+
+    What it has let in over HTTP is let in by `memory` again: a client without cookies logs in with each request.
+    """
 
     required = True
 
-    def __init__(self, verifier: Verifier, refusal_delay: float, concurrent_checks: int) -> None:
+    def __init__(
+        self, verifier: Verifier, refusal_delay: float, concurrent_checks: int, memory: Memory | None = None
+    ) -> None:
         self._verifier = verifier
+        self._memory = memory if memory is not None else Memory(0.0)
         self._refusal_delay = refusal_delay
         self._threads = ThreadPoolExecutor(concurrent_checks, thread_name_prefix="login")
 
@@ -74,7 +90,7 @@ class Checked:
         began = loop.time()
         try:
             _check_form(login)
-            await loop.run_in_executor(self._threads, self._verifier.verify, login.user, login.password)
+            await loop.run_in_executor(self._threads, self._verify, login)
             return
         except Refused as refused:
             reason, error = str(refused), _denied(login.user)
@@ -88,6 +104,16 @@ class Checked:
         # Only this client waits: the thread is free again.
         await asyncio.sleep(self._seconds_left(loop.time() - began))
         raise error
+
+    def _verify(self, login: Login) -> None:
+        if login.mechanism != HTTP:
+            self._verifier.verify(login.user, login.password)
+            return
+        # Asked first: a change that comes during the check may not be in it.
+        version = self._verifier.version()
+        if not self._memory.knows(login, version):
+            self._verifier.verify(login.user, login.password)
+            self._memory.keep(login, version)
 
     def _seconds_left(self, passed: float) -> float:
         """Until a whole number of delays has passed: how long a check took would tell how far it came."""

@@ -75,6 +75,9 @@ class LdapUsers:
             # Only what the user typed can be so: the settings were checked.
             raise Refused(str(error)) from error
 
+    def version(self) -> None:
+        """What changes in a directory is not seen from here."""
+
     def _verify_by_search(self, user: str, password: str) -> None:
         with self._bind_to_search() as search:
             self._filter(search, user)

@@ -12,6 +12,7 @@ from gateway.errors import FreshgateError
 from gateway.login.authenticator import Authenticator, Checked, Unavailable, Unchecked, Verifier
 from gateway.login.directory import LdapDirectory
 from gateway.login.ldap import LdapUsers
+from gateway.login.memory import Memory
 from gateway.login.user_file import UserFile
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ def authenticator(settings: Settings) -> Authenticator:
     if chosen.method == "none":
         return Unchecked()
     verifier = _users_file(Path(chosen.users_file)) if chosen.method == "file" else _ldap(settings.ldap)
-    return Checked(verifier, chosen.refusal_delay, chosen.concurrent_checks)
+    return Checked(verifier, chosen.refusal_delay, chosen.concurrent_checks, Memory(chosen.remember_seconds))
 
 
 def _users_file(path: Path) -> Verifier:

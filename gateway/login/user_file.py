@@ -128,7 +128,7 @@ class UserFile:
         """A hash that no user has, as costly as theirs."""
 
     def verify(self, user: str, password: str) -> None:
-        users, nobody = self._current()
+        users, nobody, _ = self._current()
         found = users.hashes.get(user)
         try:
             # An unknown user takes as long as a wrong password, or the time would tell who exists.
@@ -140,11 +140,14 @@ class UserFile:
         if found is None:
             raise Refused("unknown user")
 
+    def version(self) -> _Stamp:
+        return self._current()[2]
+
     def look(self) -> None:
         """Reads the file, and logs what is wrong in it. Raises Unavailable where it cannot be read."""
         self._current()
 
-    def _current(self) -> tuple[Users, str]:
+    def _current(self) -> tuple[Users, str, _Stamp]:
         with self._lock:
             try:
                 state = self._path.stat()
@@ -156,7 +159,7 @@ class UserFile:
                 self._stamp = None
                 reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
                 raise Unavailable(f"the users file {self._path} cannot be read: {reason}") from error
-            return self._users, self._nobody
+            return self._users, self._nobody, stamp
 
     def _load(self, mode: int) -> None:
         users = parse(self._path.read_bytes().decode("utf-8"))

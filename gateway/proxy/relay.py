@@ -228,12 +228,12 @@ class Relay(asyncio.Protocol):
             self._task = self._loop.create_task(self._accept(dispatcher, before))
 
     async def _accept(self, dispatcher: Dispatcher, before: Dispatcher | None) -> None:
-        """The client is accepted when the dispatcher has admitted it and Spark has accepted it."""
+        """The client is accepted when the dispatcher has admitted it, and Spark too where the dispatcher wants that."""
         try:
             if before is not None and (done := before.client_lost()) is not None:
                 await done
-            await dispatcher.admit()
-            await self._join(dispatcher)
+            if await dispatcher.admit():
+                await self._join(dispatcher)
         except FreshgateError as error:
             dispatcher.login_ended(error)
             log.info("login of client %s refused: %s", self._peer(), error)

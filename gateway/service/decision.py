@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.errors import FreshgateError
+from gateway.wire import reply
+from gateway.wire.message import Head
 from gateway.wire.page import Page
 from gateway.wire.sasl import Login
 
-__all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login"]
+__all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login", "decided", "failure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,16 @@ goes: shield in it what others wait for too.
 """
 
 
+async def decided(decision: Decision) -> Forward | Answer:
+    """What comes of it."""
+    return decision if isinstance(decision, Forward | Answer) else await decision
+
+
+def failure(head: Head, error: FreshgateError) -> bytes:
+    """The reply to a call that ends with an error."""
+    return reply.error(head.name, head.seqid, str(error), error.sqlstate)
+
+
 class Dispatcher(Protocol):
     """One client's work. The proxy calls it on the event loop and never twice at a time."""
 
@@ -54,12 +66,13 @@ class Dispatcher(Protocol):
     def login(self, login: Login) -> None:
         """The client has said who it is. Without SASL the user is "" here; the name comes in OpenSession.
 
-        Nobody has checked the password yet: no request comes before `admit` and Spark did.
+        Nobody has checked the password yet: no request comes before `admit` did, and Spark where that is asked for.
         """
 
-    async def admit(self) -> None:
-        """Checks a login with SASL, before there is any connection to Spark.
+    async def admit(self) -> bool:
+        """Checks a login by SASL or HTTP, before there is any connection to Spark.
 
+        Returns whether Spark must accept it, too, before the client is accepted. If not, the first `Forward` connects.
         Raises `FreshgateError`, whose text goes to the client, where the user may not log in.
         """
 

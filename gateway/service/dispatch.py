@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Any
 
 from gateway.config import Healing
 from gateway.errors import FreshgateError, LimitReached, UpstreamLost
@@ -16,9 +14,11 @@ from gateway.mv.catalog import Catalog
 from gateway.mv.progress import Lines, Report
 from gateway.service import ends, healing
 from gateway.service.audit import OTHER, Audit, Statement
-from gateway.service.decision import Answer, Decision, Forward
-from gateway.service.handover import ANONYMOUS, Handover
+from gateway.service.background import Background
+from gateway.service.decision import Answer, Decision, Forward, decided, failure
+from gateway.service.handover import Handover
 from gateway.service.metadata import ListedOperation, listing_of
+from gateway.service.opening import Opening
 from gateway.service.operation import (
     FETCH_LOG,
     End,
@@ -29,13 +29,11 @@ from gateway.service.operation import (
     timed_out,
 )
 from gateway.service.route import Own, Route, Router, Waiting
-from gateway.service.session import CLOSE_SECONDS, Session, Sessions, stopping
+from gateway.service.session import Session, Sessions, stopping
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
-from gateway.wire.connection import NOSASL
 from gateway.wire.frame import WireError
-from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
-from gateway.wire.message import ExecuteCall, Handle, Head, OpenCall
+from gateway.wire.message import ExecuteCall, Handle, Head
 from gateway.wire.page import Page
 from gateway.wire.sasl import Login
 
@@ -60,6 +58,7 @@ class Service:
     """Which faults of Spark's are made good."""
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
+    background: Background = field(default_factory=Background)
 
     def __post_init__(self) -> None:
         self.sessions.on_end = self.audit.closed
@@ -71,50 +70,45 @@ class Dispatch:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._sessions = service.sessions
-        self._handover = service.handover
         self._audit = service.audit
         self._requests = service.audit.counts.requests
-        self._peer = "unknown"
-        self._mine: list[Session] = []
-        """Sessions that were opened on this connection."""
-        self._newest: Session | None = None
-        """The one that Spark closes with the connection: opened last, and none was closed since."""
-        self._login = Login("", "", NOSASL)
-        self._users: set[str] = set()
-        """Without SASL each session of a connection may be another user's."""
-        self._joined_as: str | None = None
-        """Whose name and password the connection to Spark was made with; None while there is none."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = service.background
+        self._opening = Opening(
+            service.sessions,
+            service.upstream,
+            service.handover,
+            service.authenticator,
+            service.audit,
+            service.background,
+            close_left=service.healing.leaked_sessions,
+        )
+        self._users = self._opening.users
         self._outstanding: tuple[Session, Route, Statement] | None = None
         """The statement that was forwarded and not answered yet."""
 
     # --- decision.Dispatcher -----------------------------------------------------------------------
 
     def came_from(self, address: str) -> None:
-        self._peer = address
+        self._opening.peer = address
 
     def login(self, login: Login) -> None:
-        self._login = login
+        self._opening.login = login
 
-    async def admit(self) -> None:
-        if self._login.mechanism != COOKIE_LOGIN:  # Its password was checked when the cookie was given out.
-            await self._service.authenticator.check(self._login, self._peer)
-        self._users.add(self._login.user)
+    async def admit(self) -> bool:
+        return await self._opening.admit()
 
     def login_ended(self, error: FreshgateError | None) -> None:
-        if self._login.mechanism != COOKIE_LOGIN or error is not None:
-            self._audit.login(self._login.user, self._peer, error)
+        self._opening.login_ended(error)
 
     def upstream_login(self) -> Login:
-        self._joined_as = self._login.user
-        return self._handover.login(self._login)
+        return self._opening.upstream_login()
 
     def request(self, payload: bytes) -> Decision:
         head = message.peek(payload)
         self._requests[head.name if head.name in self._requests else OTHER] += 1
         try:
             if head.name == "OpenSession":
-                return self._open_session(payload)
+                return self._opening.request(payload)
             handle = message.request_handle(payload)
             if handle is None:
                 # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.
@@ -126,7 +120,7 @@ class Dispatch:
                 return self._operation_request(handle, head, payload)
             session = self._sessions.find(handle, self._users)
             if session is None:
-                text = f"Invalid SessionHandle: it was not opened by {self._login.user}, or is closed."
+                text = f"Invalid SessionHandle: it was not opened by {self._opening.login.user}, or is closed."
                 return self._refuse(head, text)
             return self._session_request(session, head, payload)
         except WireError as error:
@@ -135,44 +129,18 @@ class Dispatch:
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """Every session of this connection is gone at Spark; the client stays and hears of it. Over HTTP they stay."""
-        self._joined_as = None
-        if self._handover.mechanism != HTTP:
-            for session in self._mine:
-                self._sessions.lose(session)
-                if self._service.healing.leaked_sessions and session is not self._newest:
-                    self._keep(self._close_left(session.upstream_handle))
-            self._newest = None
+        self._opening.upstream_lost(told=outstanding is not None)
         self._abandon_outstanding()
         if outstanding is None:
             return None
-        for session in self._mine:
-            session.told_lost = session.lost
         head = message.peek(outstanding)
         if head.name == "OpenSession":
-            return self._error(head, UpstreamLost("Spark does not answer. Try to connect again in some seconds."))
-        return self._error(head, _lost())
+            return failure(head, UpstreamLost("Spark does not answer. Try to connect again in some seconds."))
+        return failure(head, _lost())
 
     async def client_lost(self) -> None:
-        """Ends the client's sessions at Spark, so that what they were writing has ended when it is noted as ended.
-
-        Where the setting leaves it to Spark, which ends the newest one only, the others stay open and can be used from
-        any connection.
-        """
-        mine, self._mine = self._mine, []
-        if not self._service.healing.leaked_sessions:
-            mine = [session for session in mine if session is self._newest or session.anchored]
-        await self._sessions.end_all(mine)
+        await self._opening.client_lost()
         self._abandon_outstanding()
-
-    async def _close_left(self, handle: Handle) -> None:
-        """Where only the connection broke, and not Spark, it has closed the newest session and kept the others."""
-        with contextlib.suppress(FreshgateError, TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                side = await self._service.upstream.connect(self._handover.login(self._login))
-                try:
-                    await side.forward(request.close_session(handle))
-                finally:
-                    await side.close()
 
     def _abandon_outstanding(self) -> None:
         outstanding, self._outstanding = self._outstanding, None
@@ -184,88 +152,10 @@ class Dispatch:
 
     # --- sessions ----------------------------------------------------------------------------------
 
-    def _open_session(self, payload: bytes) -> Decision:
-        call = message.open_session(payload)
-        if self._login.mechanism != NOSASL:
-            return self._open_as(self._login, call, payload)
-        login = Login(call.username or ANONYMOUS, call.password or "", NOSASL)
-        if self._service.authenticator.required:
-            return self._check_and_open(login, call, payload)
-        return self._open_as(login, call, payload)
-
-    async def _check_and_open(self, login: Login, call: OpenCall, payload: bytes) -> Forward | Answer:
-        """Without SASL each OpenSession is a login."""
-        try:
-            await self._service.authenticator.check(login, self._peer)
-        except FreshgateError as error:
-            self._audit.login(login.user, self._peer, error)
-            return Answer(self._error(message.peek(payload), error))
-        return await _decided(self._open_as(login, call, payload))
-
-    def _open_as(self, login: Login, call: OpenCall, payload: bytes) -> Decision:
-        try:
-            self._handover.refuse_another(login, call, self._joined_as)
-        except FreshgateError as error:
-            return Answer(self._error(message.peek(payload), error))
-        self._login = login
-        payload = self._handover.open_session(login, payload)
-        try:
-            self._sessions.check_room(self._login.user)
-        except FreshgateError as error:
-            return Answer(self._error(message.peek(payload), error))
-        if self._login.mechanism in {HTTP, COOKIE_LOGIN}:
-            return self._open_apart(call, payload)
-
-        def on_reply(answer: bytes) -> bytes:
-            session = self._opened(call, payload, answer)
-            if session is not None:
-                # Spark has taken the login now, too.
-                self._users.add(login.user)
-                self._sessions.add(session)
-                self._mine.append(session)
-                self._newest = session
-            if self._login.mechanism == NOSASL:
-                self.login_ended(None if session is not None else _login_refusal(answer))
-            return answer
-
-        return Forward(payload, on_reply)
-
-    async def _open_apart(self, call: OpenCall, payload: bytes) -> Answer:
-        """Over HTTP a session is not the connection's: it gets one to Spark of its own, with which it ends there."""
-        try:
-            side = await self._service.upstream.connect(self._handover.login(self._login))
-        except FreshgateError as error:
-            return Answer(self._error(message.peek(payload), error))
-        session = None
-        try:
-            answer = await side.forward(payload)
-            session = self._opened(call, payload, answer)
-        except FreshgateError as error:
-            answer = self._error(message.peek(payload), error)
-        finally:
-            if session is None:
-                await side.close()
-        if session is not None:
-            session.anchor(side)
-            self._sessions.add(session, loose=True)
-        return Answer(answer)
-
-    def _opened(self, call: OpenCall, payload: bytes, answer: bytes) -> Session | None:
-        found = message.opened(answer)
-        if found is None:
-            return None
-        handle, protocol = found
-        login = self._handover.login(self._login)
-        self._audit.opened()
-        session = Session(handle, protocol, self._login.user, login, call, payload, self._service.upstream)
-        session.peer = self._peer
-        session.tied = self._handover.mechanism != HTTP
-        return session
-
     def _session_request(self, session: Session, head: Head, payload: bytes) -> Decision:
         if session.lost:
             if head.name == "CloseSession":
-                return self._close_lost(session, head)
+                return self._opening.close(session, head, payload)
             return self._after_loss(session, head, payload)
         if head.name == "ExecuteStatement":
             return self._execute(session, head, payload)
@@ -277,7 +167,7 @@ class Dispatch:
         if head.name in message.METADATA_METHODS:
             return self._list(session, head, payload)
         if head.name == "CloseSession":
-            return self._close_loose(session, head) if session.anchored else self._close_session(session, payload)
+            return self._opening.close(session, head, payload)
         return Forward(payload)
 
     def _at_spark(self, session: Session, payload: bytes) -> bytes:
@@ -286,48 +176,17 @@ class Dispatch:
             return payload
         return message.with_handle(payload, session.upstream_handle)
 
-    async def _close_session(self, session: Session, payload: bytes) -> Forward:
-        await session.cancel_own()
-
-        def on_reply(answer: bytes) -> bytes:
-            self._forget(session)
-            return answer
-
-        await session.drop_side()
-        return Forward(payload, on_reply)
-
-    async def _close_loose(self, session: Session, head: Head) -> Answer:
-        session.closed = True
-        # Also when the client goes at once: nothing else would end it.
-        await asyncio.shield(self._keep(self._sessions.end(session)))
-        self._forget(session)
-        return Answer(reply.closed(head.name, head.seqid))
-
-    async def _close_lost(self, session: Session, head: Head) -> Answer:
-        await session.cancel_own()
-        self._forget(session)
-        await session.drop_side()
-        return Answer(reply.closed(head.name, head.seqid))
-
-    def _forget(self, session: Session) -> None:
-        self._newest = None
-        session.closed = True
-        self._sessions.remove(session)
-        if session in self._mine:
-            self._mine.remove(session)
-
     async def _after_loss(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
         """Spark went away since the last statement. Its temporary views and settings went with it: that must be told
         once before statements run in a new session."""
         if not session.told_lost:
             session.told_lost = True
-            return Answer(self._error(head, _lost()))
+            return Answer(failure(head, _lost()))
         try:
             await session.reopen()
         except FreshgateError as error:
-            return Answer(self._error(head, error))
-        decision = self._session_request(session, head, payload)
-        return decision if isinstance(decision, Forward | Answer) else await decision
+            return Answer(failure(head, error))
+        return await decided(self._session_request(session, head, payload))
 
     def _list(self, session: Session, head: Head, payload: bytes) -> Forward:
         """A metadata call: Spark makes the list, and the client sees it as `Listing` has it."""
@@ -348,10 +207,10 @@ class Dispatch:
 
     def _execute(self, session: Session, head: Head, payload: bytes) -> Decision:
         call = message.statement(payload)
-        statement = self._audit.begin(session, self._peer, call.statement)
+        statement = self._audit.begin(session, self._opening.peer, call.statement)
         if (refusal := self._refusal(call)) is not None:
             statement.refuse(refusal)
-            return Answer(self._error(head, refusal))
+            return Answer(failure(head, refusal))
         route = self._service.router.plain(session, call.statement)
         if route is not None:
             return self._forward(session, call, payload, route, statement)
@@ -372,7 +231,7 @@ class Dispatch:
             route = await self._service.router.consider(session, call.statement)
         except FreshgateError as error:
             statement.refuse(error)
-            return Answer(self._error(head, error))
+            return Answer(failure(head, error))
         except BaseException as error:  # cancelled too
             statement.broke(error)
             raise
@@ -424,7 +283,7 @@ class Dispatch:
             route.then.abandon(End.FAILED)
             told = error if isinstance(error, FreshgateError) else timed_out(call.query_timeout_seconds)
             statement.broke(told)
-            return Answer(self._error(head, told))
+            return Answer(failure(head, told))
         except BaseException as error:  # cancelled too
             route.then.abandon(End.FAILED)
             statement.broke(error)
@@ -456,7 +315,7 @@ class Dispatch:
             await operation.settle()
             if operation.error is not None:
                 self._sessions.remove_operation(session, operation.handle)
-                return Answer(self._error(head, operation.error))
+                return Answer(failure(head, operation.error))
         return Answer(reply.execute_ok(head.seqid, operation.handle))
 
     async def _continue(
@@ -475,7 +334,7 @@ class Dispatch:
         try:
             answer = await asyncio.shield(started)
         except asyncio.CancelledError:
-            self._keep(self._stop_started(side, started, route.then))
+            self._background.keep(self._stop_started(side, started, route.then))
             raise
         except BaseException:  # Spark may have begun it: nobody knows how it ends
             route.then.abandon()
@@ -510,19 +369,12 @@ class Dispatch:
         operation.may_lack_columns = self._service.healing.ddl_columns and healing.may_lack_columns(text)
         return operation
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Does the work in the background; the loop itself holds tasks only weakly."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     # --- operations --------------------------------------------------------------------------------
 
     def _operation_request(self, handle: Handle, head: Head, payload: bytes) -> Decision:
         found = self._sessions.find_operation(handle, self._users)
         if found is None:
-            return self._refuse(head, f"Invalid OperationHandle: it is not {self._login.user}'s, or is closed.")
+            return self._refuse(head, f"Invalid OperationHandle: it is not {self._opening.login.user}'s, or is closed.")
         session, operation = found
         if isinstance(operation, ForwardedOperation):
             return self._forwarded_request(session, operation, operation.handle, head, payload)
@@ -570,7 +422,7 @@ class Dispatch:
         try:
             page = await operation.listing.fetch((await session.side()).forward, payload)
         except FreshgateError as error:
-            page = self._error(head, error)
+            page = failure(head, error)
         # A new side connection may reach Spark before the session's loss is noticed: then Spark knows no such handle.
         return self._lost_request(session, operation.handle, head) if operation.lost else Answer(page)
 
@@ -580,7 +432,7 @@ class Dispatch:
             self._sessions.remove_operation(session, known_as)
             return Answer(reply.closed(head.name, head.seqid))
         session.told_lost = True
-        return Answer(self._error(head, _lost()))
+        return Answer(failure(head, _lost()))
 
     def _closed(self, session: Session, operation: ForwardedOperation, known_as: Handle, answer: bytes) -> bytes:
         operation.close()
@@ -608,7 +460,7 @@ class Dispatch:
                 if message.operation_state(ends.status_seen(operation, await side.forward(status))) is None:
                     break  # Spark does not know it any more, and says so again when it is asked for the metadata.
         except FreshgateError as error:
-            return Answer(self._error(head, error))
+            return Answer(failure(head, error))
         return Forward(payload)
 
     def _own_request(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Decision:
@@ -632,7 +484,7 @@ class Dispatch:
         if not operation.settled:
             await operation.hold(bar=bar)
         if operation.continued is not None:
-            return await _decided(self._continued_request(session, operation, operation.continued, head, payload))
+            return await decided(self._continued_request(session, operation, operation.continued, head, payload))
         return Answer(operation.status(head.seqid, bar=bar))
 
     async def _own_metadata(
@@ -640,9 +492,9 @@ class Dispatch:
     ) -> Forward | Answer:
         await operation.settle()
         if operation.continued is not None:
-            return await _decided(self._continued_request(session, operation, operation.continued, head, payload))
+            return await decided(self._continued_request(session, operation, operation.continued, head, payload))
         if operation.error is not None:
-            return Answer(self._error(head, operation.error))
+            return Answer(failure(head, operation.error))
         return Answer(operation.metadata(head.seqid))
 
     async def _own_cancel(self, operation: Operation, head: Head) -> Answer:
@@ -664,19 +516,6 @@ class Dispatch:
 
     def _refuse(self, head: Head, text: str) -> Answer:
         return Answer(reply.error(head.name, head.seqid, text, "HY000"))
-
-    def _error(self, head: Head, error: FreshgateError) -> bytes:
-        return reply.error(head.name, head.seqid, str(error), error.sqlstate)
-
-
-def _login_refusal(answer: bytes) -> FreshgateError:
-    """Why Spark has opened no session."""
-    status = message.reply_status(answer)
-    return FreshgateError(status.message or "Spark opened no session.", status.sqlstate)
-
-
-async def _decided(decision: Decision) -> Forward | Answer:
-    return decision if isinstance(decision, Forward | Answer) else await decision
 
 
 def _lost() -> UpstreamLost:

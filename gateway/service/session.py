@@ -29,6 +29,25 @@ IN_USE_SECONDS = 10.0
 """A client that waits for a statement asks for its status more often."""
 
 
+class Place:
+    """Room for one session, counted among its user's from the request to open it until it is over."""
+
+    def __init__(self, of_user: Counter[str], user: str) -> None:
+        self._of_user = of_user
+        self._user = user
+        self._taken = True
+        of_user[user] += 1
+
+    def free(self) -> None:
+        """Gives it back, once, however often it is called."""
+        if not self._taken:
+            return
+        self._taken = False
+        self._of_user[self._user] -= 1
+        if not self._of_user[self._user]:
+            del self._of_user[self._user]
+
+
 class Session:
     """One session: its client's handle, Spark's handle, what names mean in it, and its open operations.
 
@@ -51,6 +70,7 @@ class Session:
         self.user = user
         self.peer = ""
         """The address of the client that has opened it."""
+        self.place: Place | None = None
         self.began = time.monotonic()
         self.closed = False
         """Its client has closed it."""
@@ -179,8 +199,8 @@ def at_spark(operation: Operation | ForwardedOperation) -> ForwardedOperation | 
 class Sessions:
     """Every open session and operation, by handle: a handle works from any connection, but only for its user.
 
-    `per_user_max`: open sessions of one user, 0 for any number. `loose_seconds`: how long a session may be unused that
-    does not end with a client's connection, 0 for ever.
+    `per_user_max`: sessions of one user that are open or being opened, 0 for any number. `loose_seconds`: how long a
+    session may be unused that does not end with a client's connection, 0 for ever.
     """
 
     def __init__(self, per_user_max: int = 0, loose_seconds: float = 0.0) -> None:
@@ -203,19 +223,23 @@ class Sessions:
         """How many are open, in all sessions."""
         return len(self._owners)
 
-    def check_room(self, user: str) -> None:
-        """Raises Stopping, or LimitReached, where the user can open no further session."""
+    def reserve(self, user: str) -> Place:
+        """Room for a session that is about to be opened; whoever asks frees it where none comes of it.
+
+        Raises Stopping, or LimitReached, where the user can open no further session.
+        """
         if self.stopping:
             raise stopping()
         if 0 < self._per_user_max <= self._of_user[user]:
             raise LimitReached(
                 f"{user} has {self._of_user[user]} open sessions; limits.sessions_per_user allows no more. Close some."
             )
+        return Place(self._of_user, user)
 
-    def add(self, session: Session, *, loose: bool = False) -> None:
-        """`loose`: it does not end with a client's connection."""
+    def add(self, session: Session, place: Place, *, loose: bool = False) -> None:
+        """An open session has the place until it is removed. `loose`: it does not end with a client's connection."""
         self._sessions[session.handle.guid] = session
-        self._of_user[session.user] += 1
+        session.place = place
         if loose:
             self._loose[session.handle.guid] = session
             if self._sweeper is None and self._loose_seconds:
@@ -258,10 +282,8 @@ class Sessions:
     def remove(self, session: Session) -> None:
         """The session is over: nothing of it runs at Spark any more."""
         known = self._sessions.pop(session.handle.guid, None) is not None
-        if known:
-            self._of_user[session.user] -= 1
-            if not self._of_user[session.user]:
-                del self._of_user[session.user]
+        if session.place is not None:
+            session.place.free()
         self._loose.pop(session.handle.guid, None)
         session.transaction.drop()
         for guid, operation in session.operations.items():

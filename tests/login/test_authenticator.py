@@ -11,6 +11,8 @@ import pytest
 
 from gateway.errors import LoginDenied
 from gateway.login.authenticator import Checked, Refused, Unavailable, Unchecked
+from gateway.login.memory import Memory
+from gateway.wire.http_connection import HTTP
 from gateway.wire.sasl import Login
 
 
@@ -19,7 +21,11 @@ class Book:
 
     def __init__(self, before: Callable[[], object] = bool) -> None:
         self.asked: list[str] = []
+        self.edition = 0
         self._before = before
+
+    def version(self) -> int:
+        return self.edition
 
     def verify(self, user: str, password: str) -> None:
         self.asked.append(user)
@@ -135,6 +141,85 @@ def test_no_more_checks_at_one_time_than_set() -> None:
 
     checks(Book(before), *[plain("ada")] * 9, count=3)
     assert most == 3
+
+
+def over_http(user: str, password: str = "right") -> Login:
+    return Login(user, password, HTTP)
+
+
+def in_turn(checked: Checked, *logins: Login) -> list[bool]:
+    """Which of the logins pass, one after the other."""
+
+    async def run() -> list[bool]:
+        passed = []
+        for login in logins:
+            try:
+                await checked.check(login)
+                passed.append(True)
+            except LoginDenied:
+                passed.append(False)
+        return passed
+
+    return asyncio.run(run())
+
+
+def test_what_was_right_over_http_is_not_checked_again_for_a_while() -> None:
+    book, now = Book(), [100.0]
+    checked = Checked(book, 0.0, 2, Memory(60.0, lambda: now[0]))
+    assert in_turn(checked, *[over_http("ada")] * 3) == [True] * 3
+    assert book.asked == ["ada"]
+    # From the check on, not from the last use.
+    for now[0], times in ((159.0, 1), (160.0, 2), (219.0, 2), (220.0, 3)):
+        assert in_turn(checked, over_http("ada")) == [True]
+        assert len(book.asked) == times
+
+
+def test_what_was_right_says_nothing_of_another_password_user_or_way() -> None:
+    book = Book()
+    checked = Checked(book, 0.0, 2, Memory(60.0))
+    logins = [over_http("ada"), over_http("ada", "righ"), over_http("adar", "ight"), plain("ada"), plain("ada", "oops")]
+    assert in_turn(checked, *logins) == [True, False, False, True, False]
+    assert book.asked == ["ada", "ada", "adar", "ada", "ada"]
+
+
+def test_a_refusal_is_not_remembered() -> None:
+    book = Book()
+    checked = Checked(book, 0.0, 2, Memory(60.0))
+    assert in_turn(checked, *[over_http("eve")] * 2, *[over_http("down")] * 2) == [False] * 4
+    assert len(book.asked) == 4
+
+
+def test_a_change_counts_at_once_also_one_that_comes_during_a_check() -> None:
+    book = Book()
+    checked = Checked(book, 0.0, 2, Memory(60.0))
+    assert in_turn(checked, *[over_http("ada")] * 2) == [True] * 2
+    book.edition += 1
+    assert in_turn(checked, over_http("ada")) == [True]
+    assert len(book.asked) == 2
+
+    def change() -> None:
+        book.edition += 1
+
+    book = Book(change)
+    checked = Checked(book, 0.0, 2, Memory(60.0))
+    assert in_turn(checked, *[over_http("ada")] * 3) == [True] * 3
+    assert len(book.asked) == 3
+
+
+@pytest.mark.parametrize("memory", [None, Memory(0.0)], ids=["none", "of no seconds"])
+def test_without_a_memory_each_is_checked(memory: Memory | None) -> None:
+    book = Book()
+    assert in_turn(Checked(book, 0.0, 2, memory), *[over_http("ada")] * 3) == [True] * 3
+    assert len(book.asked) == 3
+
+
+def test_the_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.login.memory.LOGINS_MAX", 3)
+    memory = Memory(60.0)
+    users = [over_http(user) for user in "abcd"]
+    for user in users:
+        memory.keep(user, 1)
+    assert [memory.knows(user, 1) for user in users] == [False, True, True, True]
 
 
 def test_nobody_is_asked_where_spark_decides() -> None:

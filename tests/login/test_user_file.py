@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import stat
@@ -16,9 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from processes import environment
 
+from gateway.errors import LoginDenied
 from gateway.login import command, user_file
-from gateway.login.authenticator import Refused, Unavailable
+from gateway.login.authenticator import Checked, Refused, Unavailable
+from gateway.login.memory import Memory
 from gateway.login.user_file import BadUser, UserFile, Users
+from gateway.wire.http_connection import HTTP
+from gateway.wire.sasl import Login
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 HASH = CHEAP.hash("right", salt=b"a grain of salt")
@@ -139,6 +144,24 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\n")
     with pytest.raises(Unavailable, match="UTF-8"):
         users.verify("ada", "right")
+
+
+def test_who_was_let_in_over_http_is_refused_as_soon_as_the_file_says_so(tmp_path: Path) -> None:
+    path = file_of(tmp_path, f"ada:{HASH}\neve:{HASH}\n")
+    checked = Checked(UserFile(path), 0.0, 2, Memory(1000.0))
+
+    def outcome(user: str, password: str = "right") -> str:
+        try:
+            asyncio.run(checked.check(Login(user, password, HTTP)))
+        except LoginDenied as error:
+            return error.sqlstate
+        return "in"
+
+    assert [outcome("ada"), outcome("ada"), outcome("eve")] == ["in"] * 3
+    user_file.write(path, f"ada:{OTHER_HASH}\n")
+    assert [outcome("ada"), outcome("eve"), outcome("ada", "other")] == ["28000", "28000", "in"]
+    path.unlink()
+    assert outcome("ada", "other") == "58000"
 
 
 def test_what_is_wrong_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -154,6 +154,8 @@ class Service:
     reply_to_loss: bool = True
     refuse_with: str | None = None
     """What to refuse logins with."""
+    spark_accepts: bool = True
+    """Spark must accept logins before the client is accepted."""
     address: str = ""
     login_error: FreshgateError | None = None
 
@@ -167,9 +169,10 @@ class Service:
         self.calls.append("login")
         self.user = login.user
 
-    async def admit(self) -> None:
+    async def admit(self) -> bool:
         if self.refuse_with is not None:
             raise FreshgateError(self.refuse_with)
+        return self.spark_accepts
 
     def request(self, payload: bytes) -> Decision:
         self.calls.append(peek(payload).name)

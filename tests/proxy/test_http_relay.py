@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire.frame import frame
+from gateway.wire.message import reply_status
 from tests.proxy.peers import Peer, Service, Spark, echo_of, gateway, until
 from tests.wire import calls
 
@@ -63,6 +65,47 @@ async def test_each_user_has_a_connection_to_spark_of_his_own() -> None:
             assert await reply(peer) == (200, echo_of(calls.status()))
         assert [login.user for login in gate.spark.logins] == ["ada", "eve", "ada"]
         await until(lambda: gate.spark.connected() == 1)
+
+
+def late() -> Service:
+    """Answers status calls itself, and needs no word of Spark's to accept a login."""
+    return replace(answered(), spark_accepts=False)
+
+
+async def test_spark_is_connected_to_when_a_request_is_for_it() -> None:
+    async with gateway(service=late, http=True) as gate:
+        for _ in range(3):
+            peer = await gate.dial()
+            peer.writer.write(post(calls.status(), "ada", "Connection: close"))
+            assert await reply(peer) == (200, b"own")
+            assert await peer.closed() == b""
+        assert gate.spark.peers == []
+        peer = await gate.dial()
+        for request in (calls.status(), calls.open_session(), calls.open_session()):
+            peer.writer.write(post(request))
+            answer = b"own" if request == calls.status() else echo_of(request)
+            assert await reply(peer) == (200, answer)
+        assert [login.user for login in gate.spark.logins] == ["ada"]
+
+
+async def test_another_users_request_does_not_go_over_the_first_ones_connection() -> None:
+    async with gateway(service=late, http=True) as gate:
+        peer = await gate.dial()
+        for user, request in (("ada", calls.open_session()), ("eve", calls.status()), ("eve", calls.open_session())):
+            peer.writer.write(post(request, user))
+            await reply(peer)
+        assert [login.user for login in gate.spark.logins] == ["ada", "eve"]
+        await until(lambda: gate.spark.connected() == 1)
+
+
+async def test_a_login_that_spark_refuses_late_is_the_requests_error() -> None:
+    async with gateway(Spark(refuse_with="not you"), service=late, http=True) as gate:
+        peer = await gate.dial()
+        for _ in range(2):
+            peer.writer.write(post(calls.open_session()))
+            status, body = await reply(peer)
+            assert (status, reply_status(body).sqlstate) == (200, "08S01")
+        assert len(gate.spark.peers) == 2
 
 
 async def test_a_refused_login_is_told_and_ends_the_connection() -> None:

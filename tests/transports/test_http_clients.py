@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
 from clients import Jdbc, impyla, pyhive, rows
 from processes import Engine, Gateway, wait_until
+from recorder import Recorder
 from TCLIService import TCLIService, ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
+
+from gateway.login import user_file
 
 SERVED = {"listen.http_port": 0, "storage.database": "storage_http"}
 
@@ -155,6 +159,47 @@ def test_a_session_that_nobody_uses_is_closed(start_gateway: Any) -> None:
     wait_until(said, what="the session to be closed")
     assert "Invalid SessionHandle" in ada.call("ExecuteStatement", asked).status.errorMessage
     ada.close()
+
+
+def test_a_connection_for_each_request_costs_spark_one_for_what_is_forwarded(engine: Engine, tmp_path: Path) -> None:
+    """Without cookie and keep-alive: what the gateway answers itself needs the session's own connection at most."""
+    recorder, users = Recorder(engine.host, engine.port), tmp_path / "users"
+    cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    user_file.write(users, f"ada:{cheap.hash('secret')}\n")
+    settings = {"listen.http_port": 0, "storage.database": "storage_each", "authentication": "file"}
+    upstream = f"{recorder.host}:{recorder.port}"
+    gateway = Gateway(tmp_path / "gateway.log", upstream=upstream, **{**settings, "authentication.users_file": users})
+
+    def ask(name: str, request: Any) -> Any:
+        caller = Caller(gateway.http_port)
+        try:
+            return caller.call(name, request)
+        finally:
+            caller.close()
+
+    def joined() -> int:
+        return sum(b"\0ada\0" in bytes(each.sent) for each in recorder.recordings)
+
+    try:
+        session = ask("OpenSession", ttypes.TOpenSessionReq(ttypes.TProtocolVersion.HIVE_CLI_SERVICE_PROTOCOL_V6))
+        handle = session.sessionHandle
+        shown = ask("ExecuteStatement", ttypes.TExecuteStatementReq(handle, "SHOW MATERIALIZED VIEWS", {}, False))
+        fetch = ttypes.TFetchResultsReq(shown.operationHandle, ttypes.TFetchOrientation.FETCH_NEXT, 100)
+        assert ask("FetchResults", fetch).status.statusCode == 0
+        ask("CloseOperation", ttypes.TCloseOperationReq(shown.operationHandle))
+        assert joined() == 1
+        forwarded = ask("ExecuteStatement", ttypes.TExecuteStatementReq(handle, "SELECT 1", {}, False))
+        assert forwarded.status.statusCode == 0
+        assert joined() == 2
+        ask("CloseSession", ttypes.TCloseSessionReq(handle))
+        assert joined() == 2
+        user_file.write(users, "")
+        late = Caller(gateway.http_port)
+        assert late.post(message("CloseSession", ttypes.TCloseSessionReq(handle)))[0] == 401
+        late.close()
+    finally:
+        gateway.stop()
+        recorder.close()
 
 
 NGINX = """

@@ -1,0 +1,55 @@
+"""Passwords that were right not long ago: who sends his with each request need not be checked with each."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+from gateway.wire.sasl import Login
+
+LOGINS_MAX = 20_000
+"""Beyond it the oldest go; they are checked once more."""
+
+
+class Memory:
+    """Remembers each login for `seconds` from its check, by a hash under a key that leaves this process never.
+
+    Several threads may call it at a time.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._logins: OrderedDict[bytes, tuple[float, Hashable]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def knows(self, login: Login, version: Hashable) -> bool:
+        """It was kept with the same version, and not too long ago."""
+        mark = self._mark(login)
+        with self._lock:
+            until, kept = self._logins.get(mark, (0.0, None))
+        return until > self._clock() and kept == version
+
+    def keep(self, login: Login, version: Hashable) -> None:
+        """The password is right. `version`: of what it was checked against."""
+        if not self._seconds:
+            return
+        now, mark = self._clock(), self._mark(login)
+        with self._lock:
+            self._logins.pop(mark, None)
+            while self._logins:
+                oldest, (until, _) = next(iter(self._logins.items()))
+                if until > now and len(self._logins) < LOGINS_MAX:
+                    break
+                del self._logins[oldest]
+            self._logins[mark] = (now + self._seconds, version)
+
+    def _mark(self, login: Login) -> bytes:
+        names = login.user.encode(), login.password.encode()
+        # The first one's length keeps ("a", "bc") apart from ("ab", "c").
+        return hashlib.blake2b(b"%d:%b%b" % (len(names[0]), *names), key=self._key, digest_size=32).digest()

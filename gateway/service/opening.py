@@ -1,0 +1,280 @@
+"""Who a client is, and its sessions from OpenSession to their end: over SASL, without it, and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from gateway.errors import FreshgateError
+from gateway.login.authenticator import Authenticator
+from gateway.service.audit import Audit
+from gateway.service.background import Background
+from gateway.service.decision import Answer, Decision, Forward, decided, failure
+from gateway.service.handover import ANONYMOUS, Handover
+from gateway.service.session import CLOSE_SECONDS, Place, Session, Sessions
+from gateway.service.upstream import SideConnection, Upstream
+from gateway.wire import message, reply, request
+from gateway.wire.connection import NOSASL
+from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
+from gateway.wire.message import Handle, Head, OpenCall
+from gateway.wire.sasl import Login
+
+
+class Opening:
+    """One client connection's logins, and the sessions that it opens and closes.
+
+    `close_left`: sessions that Spark keeps when a connection breaks are closed there (healing.leaked_sessions).
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        upstream: Upstream,
+        handover: Handover,
+        authenticator: Authenticator,
+        audit: Audit,
+        background: Background,
+        *,
+        close_left: bool,
+    ) -> None:
+        self._sessions = sessions
+        self._upstream = upstream
+        self._handover = handover
+        self._authenticator = authenticator
+        self._audit = audit
+        self._background = background
+        self._close_left = close_left
+        self.peer = "unknown"
+        """The client's address."""
+        self.login = Login("", "", NOSASL)
+        """The last one: without SASL each session of a connection may be another user's."""
+        self.users: set[str] = set()
+        """Whose handles work on this connection."""
+        self._mine: list[Session] = []
+        """Sessions that were opened on this connection."""
+        self._newest: Session | None = None
+        """The one that Spark closes with the connection: opened last, and none was closed since."""
+        self._joined_as: str | None = None
+        """Whose name and password the connection to Spark was made with; None while there is none."""
+        self._place: Place | None = None
+        """Of the session that Spark was asked for over that connection and has not opened yet."""
+
+    # --- logins ------------------------------------------------------------------------------------
+
+    async def admit(self) -> bool:
+        """Checks the login of a client that has one before its first request. Returns whether Spark must accept it now.
+
+        Raises FreshgateError.
+        """
+        mechanism = self.login.mechanism
+        if mechanism != COOKIE_LOGIN:  # Its password was checked when the cookie was given out.
+            await self._authenticator.check(self.login, self.peer)
+        self.users.add(self.login.user)
+        # Over HTTP a connection may bring one request only, and that none for Spark: sessions have their own ones.
+        # But where Spark alone checks passwords, it is Spark that says who this is.
+        return not (mechanism == COOKIE_LOGIN or (mechanism == HTTP and self._authenticator.required))
+
+    def login_ended(self, error: FreshgateError | None) -> None:
+        if self.login.mechanism != COOKIE_LOGIN or error is not None:
+            self._audit.login(self.login.user, self.peer, error)
+
+    def upstream_login(self) -> Login:
+        """With what to log in to Spark for the client's own connection."""
+        self._joined_as = self.login.user
+        return self._handover.login(self.login)
+
+    # --- OpenSession -------------------------------------------------------------------------------
+
+    def request(self, payload: bytes) -> Decision:
+        """An OpenSession. Raises WireError for bytes that are none."""
+        call = message.open_session(payload)
+        if self.login.mechanism != NOSASL:
+            return self._open_as(self.login, call, payload)
+        login = Login(call.username or ANONYMOUS, call.password or "", NOSASL)
+        if self._authenticator.required:
+            return self._check_and_open(login, call, payload)
+        return self._open_as(login, call, payload)
+
+    async def _check_and_open(self, login: Login, call: OpenCall, payload: bytes) -> Forward | Answer:
+        """Without SASL each OpenSession is a login."""
+        try:
+            await self._authenticator.check(login, self.peer)
+        except FreshgateError as error:
+            self._audit.login(login.user, self.peer, error)
+            return Answer(failure(message.peek(payload), error))
+        return await decided(self._open_as(login, call, payload))
+
+    def _open_as(self, login: Login, call: OpenCall, payload: bytes) -> Decision:
+        try:
+            self._handover.refuse_another(login, call, self._joined_as)
+        except FreshgateError as error:
+            return Answer(failure(message.peek(payload), error))
+        self.login = login
+        payload = self._handover.open_session(login, payload)
+        if login.mechanism in {HTTP, COOKIE_LOGIN}:
+            return self._open_apart(call, payload)
+        try:
+            place = self._place = self._sessions.reserve(login.user)
+        except FreshgateError as error:
+            return Answer(failure(message.peek(payload), error))
+        return Forward(payload, lambda answer: self._replied(call, payload, place, answer))
+
+    def _replied(self, call: OpenCall, payload: bytes, place: Place, answer: bytes) -> bytes:
+        """Spark has opened a session of this connection, or refused it."""
+        try:
+            session = self._opened(call, payload, answer)
+            if session is not None:
+                # Spark has taken the login now, too.
+                self.users.add(session.user)
+                self._sessions.add(session, place)
+                self._place = None
+                self._mine.append(session)
+                self._newest = session
+        finally:
+            self._free_place()
+        if self.login.mechanism == NOSASL:
+            self.login_ended(None if session is not None else _refusal(answer))
+        return answer
+
+    def _free_place(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            place.free()
+
+    async def _open_apart(self, call: OpenCall, payload: bytes) -> Answer:
+        """Over HTTP a session is not the connection's: it gets one to Spark of its own, with which it ends there."""
+        try:
+            # Nothing is reserved before the task runs: one that is cancelled earlier would never give it back.
+            place = self._sessions.reserve(self.login.user)
+            try:
+                side = await self._upstream.connect(self._handover.login(self.login))
+            except BaseException:  # cancelled too
+                place.free()
+                raise
+            opening = self._background.keep(self._open_on(side, place, call, payload))
+            try:
+                _, answer = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                self._background.keep(self._end_unwanted(opening))
+                raise
+        except FreshgateError as error:
+            answer = failure(message.peek(payload), error)
+        return Answer(answer)
+
+    async def _open_on(
+        self, side: SideConnection, place: Place, call: OpenCall, payload: bytes
+    ) -> tuple[Session | None, bytes]:
+        """The session, where Spark has opened it, and Spark's reply. Raises UpstreamLost."""
+        session = None
+        try:
+            answer = await side.forward(payload)
+            session = self._opened(call, payload, answer)
+        finally:
+            if session is None:
+                place.free()
+                await side.close()
+        if session is not None:
+            session.anchor(side)
+            self._sessions.add(session, place, loose=True)
+        return session, answer
+
+    async def _end_unwanted(self, opening: asyncio.Task[tuple[Session | None, bytes]]) -> None:
+        """The client has gone meanwhile and knows no handle. A Spark that speaks HTTP would keep the session."""
+        with contextlib.suppress(FreshgateError):
+            session, _ = await opening
+            if session is not None:
+                await self._sessions.end(session)
+
+    def _opened(self, call: OpenCall, payload: bytes, answer: bytes) -> Session | None:
+        found = message.opened(answer)
+        if found is None:
+            return None
+        handle, protocol = found
+        login = self._handover.login(self.login)
+        self._audit.opened()
+        session = Session(handle, protocol, self.login.user, login, call, payload, self._upstream)
+        session.peer = self.peer
+        session.tied = self._handover.mechanism != HTTP
+        return session
+
+    # --- CloseSession ------------------------------------------------------------------------------
+
+    def close(self, session: Session, head: Head, payload: bytes) -> Decision:
+        """`payload`: the request as it goes to Spark."""
+        if session.lost:
+            return self._close_lost(session, head)
+        return self._close_loose(session, head) if session.anchored else self._close_at_spark(session, payload)
+
+    async def _close_at_spark(self, session: Session, payload: bytes) -> Forward:
+        await session.cancel_own()
+
+        def on_reply(answer: bytes) -> bytes:
+            self._forget(session)
+            return answer
+
+        await session.drop_side()
+        return Forward(payload, on_reply)
+
+    async def _close_loose(self, session: Session, head: Head) -> Answer:
+        session.closed = True
+        # Also when the client goes at once: nothing else would end it.
+        await asyncio.shield(self._background.keep(self._sessions.end(session)))
+        self._forget(session)
+        return Answer(reply.closed(head.name, head.seqid))
+
+    async def _close_lost(self, session: Session, head: Head) -> Answer:
+        await session.cancel_own()
+        self._forget(session)
+        await session.drop_side()
+        return Answer(reply.closed(head.name, head.seqid))
+
+    def _forget(self, session: Session) -> None:
+        self._newest = None
+        session.closed = True
+        self._sessions.remove(session)
+        if session in self._mine:
+            self._mine.remove(session)
+
+    # --- ends of connections -----------------------------------------------------------------------
+
+    def upstream_lost(self, *, told: bool) -> None:
+        """The connection to Spark broke. `told`: the client hears of it now, as the answer to a request."""
+        self._joined_as = None
+        self._free_place()
+        if self._handover.mechanism != HTTP:
+            for session in self._mine:
+                self._sessions.lose(session)
+                if self._close_left and session is not self._newest:
+                    self._background.keep(self._end_left(session.upstream_handle))
+            self._newest = None
+        if told:
+            for session in self._mine:
+                session.told_lost = session.lost
+
+    async def _end_left(self, handle: Handle) -> None:
+        """Where only the connection broke, and not Spark, it has closed the newest session and kept the others."""
+        with contextlib.suppress(FreshgateError, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                side = await self._upstream.connect(self._handover.login(self.login))
+                try:
+                    await side.forward(request.close_session(handle))
+                finally:
+                    await side.close()
+
+    async def client_lost(self) -> None:
+        """Ends the client's sessions at Spark, so that what they were writing has ended when it is noted as ended.
+
+        Where the setting leaves it to Spark, which ends the newest one only, the others stay open and can be used from
+        any connection.
+        """
+        self._free_place()
+        mine, self._mine = self._mine, []
+        if not self._close_left:
+            mine = [session for session in mine if session is self._newest or session.anchored]
+        await self._sessions.end_all(mine)
+
+
+def _refusal(answer: bytes) -> FreshgateError:
+    """Why Spark has opened no session."""
+    status = message.reply_status(answer)
+    return FreshgateError(status.message or "Spark opened no session.", status.sqlstate)

@@ -1,0 +1,349 @@
+"""How sessions are opened: what a user may have at one time, and what becomes of one that nobody waits for any more."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from TCLIService import ttypes
+
+from gateway.errors import UpstreamLost
+from gateway.login.authenticator import Authenticator, Unchecked
+from gateway.mv.catalog import Catalog
+from gateway.mv.ports import SqlSession
+from gateway.service.decision import Answer, Forward, decided
+from gateway.service.dispatch import Dispatch, Service
+from gateway.service.handover import Handover
+from gateway.service.route import Router
+from gateway.service.session import Sessions
+from gateway.wire import message, reply
+from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.frame import WireError
+from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
+from gateway.wire.message import Handle
+from gateway.wire.sasl import Login
+from tests.wire import calls
+
+DEADLINE_SECONDS = 60.0
+LIMITED = "54000"
+REFUSED = reply.error("OpenSession", 7, "no session for you", "HY000")
+
+
+def opened() -> bytes:
+    """Spark's reply with a new session."""
+    handle = calls.session(Handle(secrets.token_bytes(16), secrets.token_bytes(16)))
+    return calls.reply("OpenSession", ttypes.TOpenSessionResp(ttypes.TStatus(0), 9, handle, {}))
+
+
+class Side:
+    """A connection of the gateway's to Spark, whose replies come when the test lets them."""
+
+    def __init__(self, spark: Spark) -> None:
+        self.alive = True
+        self._spark = spark
+
+    async def forward(self, payload: bytes) -> bytes:
+        name = message.peek(payload).name
+        self._spark.asked.append(name)
+        if name == "CloseSession":
+            handle = message.session_handle(payload)
+            assert handle is not None
+            self._spark.sessions.discard(handle.guid)
+            return reply.closed(name, 1)
+        await self._spark.answers.wait()
+        if isinstance(self._spark.answer, Exception):
+            raise self._spark.answer
+        answer = self._spark.answer or opened()
+        if (found := message.opened(answer)) is not None:
+            self._spark.sessions.add(found[0].guid)
+        return answer
+
+    def session(self, handle: Handle) -> SqlSession:
+        raise AssertionError
+
+    async def close(self) -> None:
+        self.alive = False
+
+
+class Spark:
+    """Opens sessions over connections of the gateway's, and keeps them until they are closed, as it does over HTTP."""
+
+    def __init__(self) -> None:
+        self.answers = asyncio.Event()
+        self.connects = asyncio.Event()
+        self.connects.set()
+        self.answer: bytes | Exception | None = None
+        self.asked: list[str] = []
+        self.sides: list[Side] = []
+        self.sessions: set[bytes] = set()
+        self.connecting = 0
+
+    async def connect(self, login: Login) -> Side:
+        self.connecting += 1
+        await self.connects.wait()
+        self.sides.append(Side(self))
+        return self.sides[-1]
+
+
+class Gateway:
+    """A gateway for `per_user_max` sessions of each user, before such a Spark."""
+
+    def __init__(self, per_user_max: int = 1) -> None:
+        self.spark = Spark()
+        self.sessions = Sessions(per_user_max)
+        nothing = cast(Any, None)
+        self.service = Service(
+            cast(Catalog, nothing), cast(Router, nothing), self.spark, Handover(HTTP), sessions=self.sessions
+        )
+
+    async def client(self, mechanism: str, user: str = "ada") -> Dispatch:
+        """The way of a client that is logged in; without SASL its calls say who it is."""
+        dispatch = Dispatch(self.service)
+        dispatch.came_from("10.0.0.1:5")
+        dispatch.login(Login(user, "x", mechanism) if mechanism != NOSASL else Login("", "", NOSASL))
+        if mechanism != NOSASL:
+            await dispatch.admit()
+        return dispatch
+
+
+def run(check: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def within_deadline() -> None:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await check()
+
+    asyncio.run(within_deadline())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():  # noqa: ASYNC110 (what is waited for sets no event)
+        await asyncio.sleep(0)
+
+
+async def forwarded(dispatch: Dispatch) -> Forward:
+    """An OpenSession that goes to Spark over the client's own connection."""
+    decision = await decided(dispatch.request(calls.open_session()))
+    assert isinstance(decision, Forward)
+    return decision
+
+
+def replied(forward: Forward, answer: bytes) -> None:
+    assert forward.on_reply is not None
+    assert forward.on_reply(answer) == answer
+
+
+async def refused(dispatch: Dispatch) -> bool:
+    """The next OpenSession is one too many."""
+    decision = await decided(dispatch.request(calls.open_session()))
+    return not isinstance(decision, Forward) and message.reply_status(decision.payload).sqlstate == LIMITED
+
+
+# --- the limit -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", [PLAIN, NOSASL])
+def test_sessions_that_are_being_opened_count(mechanism: str) -> None:
+    async def check() -> None:
+        gateway = Gateway(2)
+        first, second, third = [await gateway.client(mechanism) for _ in range(3)]
+        requests = [await forwarded(first), await forwarded(second)]
+        assert await refused(third)
+        for each in requests:
+            replied(each, opened())
+        assert len(gateway.sessions) == 2
+        assert await refused(third)
+        await first.client_lost()
+        await forwarded(third)
+        assert await refused(await gateway.client(mechanism))
+
+    run(check)
+
+
+@pytest.mark.parametrize("mechanism", [HTTP, COOKIE_LOGIN])
+def test_sessions_that_are_being_opened_count_over_http(mechanism: str) -> None:
+    async def check() -> None:
+        gateway = Gateway(2)
+        clients = [await gateway.client(mechanism) for _ in range(5)]
+        opening = [asyncio.ensure_future(decided(each.request(calls.open_session()))) for each in clients]
+        await until(lambda: len(gateway.spark.asked) == 2)
+        gateway.spark.answers.set()
+        answers = [message.reply_status((await each).payload) for each in opening]
+        assert [each.sqlstate for each in answers].count(LIMITED) == 3
+        assert len(gateway.sessions) == len(gateway.spark.sessions) == len(gateway.spark.sides) == 2
+        stranger = await gateway.client(mechanism, "eve")
+        assert not await refused(stranger)
+
+    run(check)
+
+
+def lost(dispatch: Dispatch, _: Forward) -> None:
+    assert dispatch.upstream_lost(calls.open_session()) is not None
+
+
+@pytest.mark.parametrize("mechanism", [PLAIN, NOSASL])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(lambda _, forward: replied(forward, REFUSED), id="Spark refuses"),
+        pytest.param(lost, id="the connection to Spark breaks"),
+        pytest.param(lambda dispatch, _: dispatch.client_lost(), id="the client goes"),
+    ],
+)
+def test_a_place_of_which_nothing_comes_is_given_back(how: Callable[..., Any], mechanism: str) -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        first, second = [await gateway.client(mechanism) for _ in range(2)]
+        forward = await forwarded(first)
+        assert await refused(second)
+        if (done := how(first, forward)) is not None:
+            await done
+        replied(await forwarded(second), opened())
+        # Given back once: the limit is not one more from then on.
+        assert await refused(await gateway.client(mechanism))
+        assert len(gateway.sessions) == 1
+
+    run(check)
+
+
+def test_a_reply_that_is_none_gives_the_place_back() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        forward = await forwarded(await gateway.client(PLAIN))
+        assert forward.on_reply is not None
+        with pytest.raises(WireError):
+            forward.on_reply(opened()[:-1])
+        await forwarded(await gateway.client(PLAIN))
+
+    run(check)
+
+
+@pytest.mark.parametrize("answer", [REFUSED, UpstreamLost("it is gone")], ids=["refused", "lost"])
+def test_a_place_over_http_is_given_back(answer: bytes | Exception) -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        client = await gateway.client(HTTP)
+        gateway.spark.answers.set()
+        for gateway.spark.answer in (answer, answer):
+            assert not await refused(client)
+            assert len(gateway.sessions) == 0
+            assert not gateway.spark.sides[-1].alive
+        gateway.spark.answer = None
+        assert not await refused(client)
+        assert await refused(client)
+
+    run(check)
+
+
+def test_a_closed_session_gives_its_place_back_once() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        gateway.spark.answers.set()
+        client = await gateway.client(HTTP)
+        answer = await decided(client.request(calls.open_session()))
+        assert isinstance(answer, Answer)
+        found = message.opened(answer.payload)
+        assert found is not None
+        close = calls.call("CloseSession", ttypes.TCloseSessionReq(calls.session(found[0])))
+        for _ in range(2):
+            await decided(client.request(close))
+        assert not gateway.spark.sessions
+        assert not await refused(client)
+        assert await refused(client)
+
+    run(check)
+
+
+# --- who says who it is ----------------------------------------------------------------------------------------
+
+
+class Everybody:
+    """An authenticator that lets everybody in."""
+
+    required = True
+
+    async def check(self, login: Login, peer: str = "") -> None:
+        return
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "authenticator", "expected"),
+    [
+        (PLAIN, Unchecked(), True),
+        (PLAIN, Everybody(), True),
+        (HTTP, Unchecked(), True),
+        (HTTP, Everybody(), False),
+        (COOKIE_LOGIN, Unchecked(), False),
+        (COOKIE_LOGIN, Everybody(), False),
+    ],
+)
+def test_spark_is_asked_first_where_nobody_else_has_said_who_it_is(
+    mechanism: str, authenticator: Authenticator, expected: bool
+) -> None:
+    async def check() -> None:
+        dispatch = Dispatch(replace(Gateway().service, authenticator=authenticator))
+        dispatch.login(Login("ada", "x", mechanism))
+        assert await dispatch.admit() is expected
+
+    run(check)
+
+
+# --- clients that go -------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_goes_before_the_work_begins_takes_no_place() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        decision = (await gateway.client(HTTP)).request(calls.open_session())
+        assert not isinstance(decision, Forward | Answer)
+        opening = asyncio.ensure_future(decision)
+        opening.cancel()
+        await asyncio.wait([opening])
+        assert opening.cancelled()
+        assert gateway.spark.connecting == 0
+        gateway.spark.answers.set()
+        assert not await refused(await gateway.client(HTTP))
+
+    run(check)
+
+
+def test_a_client_that_goes_while_the_gateway_connects_opens_nothing() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        gateway.spark.connects.clear()
+        opening = asyncio.ensure_future(decided((await gateway.client(HTTP)).request(calls.open_session())))
+        await until(lambda: gateway.spark.connecting)
+        opening.cancel()
+        await asyncio.wait([opening])
+        gateway.spark.connects.set()
+        gateway.spark.answers.set()
+        assert not await refused(await gateway.client(HTTP))
+        assert gateway.spark.asked == ["OpenSession"]
+
+    run(check)
+
+
+@pytest.mark.parametrize("answer", [None, REFUSED, UpstreamLost("it is gone")], ids=["opened", "refused", "lost"])
+def test_a_session_is_closed_whose_client_has_gone_meanwhile(answer: bytes | Exception | None) -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        gateway.spark.answer = answer
+        opening = asyncio.ensure_future(decided((await gateway.client(HTTP)).request(calls.open_session())))
+        await until(lambda: gateway.spark.asked)
+        opening.cancel()
+        await asyncio.wait([opening])
+        assert opening.cancelled()
+        # It may be opened yet, and counts until then.
+        assert await refused(await gateway.client(HTTP))
+        gateway.spark.answers.set()
+        await gateway.service.background.finish(DEADLINE_SECONDS)
+        assert gateway.spark.asked == ["OpenSession"] + ["CloseSession"] * (answer is None)
+        assert not gateway.spark.sessions
+        assert len(gateway.sessions) == 0
+        assert not gateway.spark.sides[0].alive
+        gateway.spark.answer = None
+        assert not await refused(await gateway.client(HTTP))
+
+    run(check)
