@@ -33,7 +33,8 @@ NEW_BYTES_MAX = 1024 * 1024
 HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers. Kerberos tickets of large companies, which pass by here, reach 48 KiB."""
 
-KEPT_HEADERS = frozenset({"authorization", "cookie", "expect"})
+VERSIONS = ("1.0", "1.1")
+KEPT_HEADERS = frozenset({"authorization", "cookie", "expect", "transfer-encoding"})
 REQUESTS_AHEAD_MAX = 64
 """Requests that may be sent before the replies to those before have come. No known client sends even one."""
 
@@ -154,7 +155,13 @@ class _Requests:
         self._in_head = False
         message.method = self._parser.get_method().decode("latin-1")
         message.version = self._parser.get_http_version()
+        if message.version not in VERSIONS:
+            text = "Here is HTTP 1.1 only."
+            raise WireError(text, refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, text))
         message.keep_alive = self._parser.should_keep_alive()
+        if message.version == "1.0" and "transfer-encoding" in message.headers:
+            # A proxy that knows HTTP 1.0 only may have seen the request's end elsewhere (RFC 9112, 6.1).
+            message.keep_alive = False
         self._bytes_max = self._body_bytes_max(message)
 
     def on_body(self, body: bytes) -> None:

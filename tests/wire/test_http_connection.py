@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import collections
 import contextlib
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from gateway.wire.http_connection import (
     HttpUpstreamConnection,
 )
 from gateway.wire.sasl import Login, LoginRefused
+from scripts.fuzzing import http_mutation
 from tests.wire import calls
 from tests.wire.calls import pieces_of
 
@@ -177,6 +179,9 @@ def test_what_is_answered_at_once(request_bytes: bytes, status: bytes) -> None:
         (b"POST /" + b"y" * (HEAD_BYTES_MAX + 1), b"431"),
         (post(calls.status(), basic("ada", "x")) * 80, b"400"),
         (b"GET / HTTP/1.1\r\n\r\n" * 80, b"400"),
+        (post(calls.status(), basic("ada", "x"), version="0.9"), b"505"),
+        (post(calls.status(), basic("ada", "x"), version="2.0"), b"505"),
+        (b"GET /cliservice\r\n\r\n", b"505"),
         (post(calls.status(), *(f"X{number}: y" for number in range(20_000))), b"431"),
     ],
 )
@@ -282,6 +287,33 @@ def test_http_1_0_gets_no_chunks() -> None:
     assert connection.closing
 
 
+def test_chunks_of_http_1_0_end_the_connection() -> None:
+    connection = opened()
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(calls.status()), calls.status())
+    lines = ["POST /cliservice HTTP/1.0", basic("ada", "x:y"), "Connection: keep-alive", "Transfer-Encoding: chunked"]
+    hidden = post(calls.status(), basic("eve", "x"))
+    assert connection.receive(("\r\n".join(lines) + "\r\n\r\n").encode() + body + hidden) == [ADA]
+    connection.accept_login()
+    assert connection.receive(b"") == [calls.status()]
+    assert b"\r\nConnection: close\r\n" in connection.send(b"reply")
+    assert connection.closing
+    assert connection.receive(b"") == []
+
+
+@given(st.integers(0, 1 << 32).map(Random), CUTS)
+def test_a_request_that_may_be_two_is_answered_once_at_most(random: Random, cuts: list[int]) -> None:
+    hidden = post(calls.open_session(), basic("eve", "x"))
+    stream = http_mutation.ambiguous(hidden, calls.status(), [basic("ada", "x").encode()], random)
+    connection = opened()
+    events = []
+    with contextlib.suppress(WireError):
+        for piece in pieces_of(stream, cuts):
+            events += served_or_stopped(connection, [piece])
+        assert connection.closing
+    assert hidden not in events
+    assert sum(not isinstance(event, Login) for event in events) <= 1
+
+
 def test_a_connection_ends_when_the_client_says_so() -> None:
     connection = logged_in()
     connection.receive(post(calls.status(), basic("ada", "x:y"), "Connection: close"))
@@ -310,9 +342,12 @@ def test_changed_requests_are_an_answer_or_an_error(requests: list[bytes], at: i
         return
 
 
-def served_or_stopped(connection: HttpClientConnection, pieces: list[bytes]) -> None:
+def served_or_stopped(connection: HttpClientConnection, pieces: list[bytes]) -> list[Event]:
+    """All events until the connection ends, each request answered when it comes."""
+    found: list[Event] = []
     for piece in pieces:
         events = connection.receive(piece)
+        found += events
         while events and not connection.closing:
             for event in events:
                 if isinstance(event, Login):
@@ -320,6 +355,8 @@ def served_or_stopped(connection: HttpClientConnection, pieces: list[bytes]) -> 
                 elif isinstance(event, bytes):
                     connection.send(b"reply")
             events = connection.receive(b"")
+            found += events
+    return found
 
 
 # --- towards Spark -----------------------------------------------------------------------------------------
