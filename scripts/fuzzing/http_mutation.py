@@ -12,9 +12,23 @@ from random import Random
 END = b"\r\n"
 TARGET = b"/cliservice"
 METHODS = (b"GET", b"HEAD", b"PUT", b"OPTIONS", b"CONNECT", b"TRACE", b"PRI", b"post", b"POST ", b"\x80")
-TARGETS = (b"/", b"*", b"", b"/cliservice/", b"/cliservice?doAs=root", b"http://other/cliservice", b"//cliservice")
-TARGETS += (b"/cliservice/../x", b"http://h:999999/cliservice", b"/%00", b"/\xff", b"/cli service", b"h:1", b"/#\0")
-VERSIONS = (b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.10", b"HTTP/1.1 ", b"ICE/1.0", b"RTSP/1.0", b"", b"http/1.1")
+TARGETS = (
+    b"/",
+    b"*",
+    b"",
+    b"/cliservice/",
+    b"/cliservice?doAs=root",
+    b"http://other/cliservice",
+    b"//cliservice",
+    b"/cliservice/../x",
+    b"http://h:999999/cliservice",
+    b"/%00",
+    b"/\xff",
+    b"/cli service",
+    b"h:1",
+    b"/#\0",
+)
+VERSIONS = (b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.10", b"HTTP/1.1 ", b"ICE/1.0", b"RTSP/1.0", b"", b"HTTP")
 HEADERS = (
     b"Content-Length: 0",
     b"Content-Length: 5",
@@ -59,8 +73,30 @@ HEADERS = (
     b"no colon",
     b" leading: space",
 )
-SIZES = (b"0", b"-1", b"+5", b"0x5", b"ffffffff", b"fffffffffffffffff", b"7fffffffffffffff", b"00000000000000000005")
-SIZES += (b"", b" ", b"5 ", b"5;", b"5;a=b", b'5;a="\r\n"', b"5;" + b"e" * 70_000, b"g", b"5\n", b"\xb2")
+SPELLINGS = ((b":", b" :"), (b": ", b":\r\n "), (b" ", b"\t"), (b" ", b""), (b":", b"\n:"), (b"", b"\0"))
+"""What stands in a line, and what instead of it in a wrong one."""
+LASTS = (b"0\r\n\r\n", b"0\r\n", b"", b"0\r\nAuthorization: x\r\n\r\n", b"0\r\n" + b"T: u\r\n" * 20_000)
+"""How chunks may end."""
+SIZES = (
+    b"0",
+    b"-1",
+    b"+5",
+    b"0x5",
+    b"ffffffff",
+    b"fffffffffffffffff",
+    b"7fffffffffffffff",
+    b"00000000000000000005",
+    b"",
+    b" ",
+    b"5 ",
+    b"5;",
+    b"5;a=b",
+    b'5;a="\r\n"',
+    b"5;" + b"e" * 70_000,
+    b"g",
+    b"5\n",
+    b"\xb2",
+)
 
 
 def basic(user: str, password: str = "x") -> bytes:
@@ -140,7 +176,7 @@ def drop(lines: list[bytes], random: Random) -> None:
 def respell(lines: list[bytes], random: Random) -> None:
     """White space, line ends and folds where they do not belong."""
     place = random.randrange(len(lines))
-    old, new = random.choice(((b":", b" :"), (b": ", b":\r\n "), (b" ", b"\t"), (b" ", b""), (b":", b"\n:"), (b"", b"\0")))
+    old, new = random.choice(SPELLINGS)
     lines[place] = lines[place].replace(old, new, 1)
 
 
@@ -173,7 +209,7 @@ def wrong_chunks(body: bytes, headers: Sequence[bytes], random: Random) -> bytes
     first, rest = body[:at], body[at:]
     size = random.choice((*SIZES, b"%x" % len(rest), b"%x" % (len(rest) + 1), b"%X" % max(0, len(rest) - 1)))
     ends = [END if random.random() < 0.9 else random.choice((b"\n", b"\r", b"", b"\r\r\n")) for _ in range(4)]
-    last = random.choice((b"0\r\n\r\n", b"0\r\n", b"", b"0\r\nAuthorization: x\r\n\r\n", b"0\r\n" + b"T: u\r\n" * 20_000))
+    last = random.choice(LASTS)
     chunks = b"%x" % len(first) + ends[0] + first + ends[1] + size + ends[2] + rest + ends[3] + last
     return head(b"POST", TARGET, b"HTTP/1.1", [b"Transfer-Encoding: chunked", *headers]) + chunks
 
@@ -215,5 +251,10 @@ def ambiguous(hidden: bytes, body: bytes, headers: Sequence[bytes], random: Rand
     return head(b"POST", TARGET, version, [*headers, *chosen]) + rest
 
 
-LONG = (b"POST " + b"/" * 70_000, b"POST / HTTP/1.1\r\nX: " + b"y" * 70_000, b"\r\n" * 50_000)
-LONG += (b"POST / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000, b"POST / HTTP/1.1\r\n" + b"y" * 70_000)
+LONG = (
+    b"POST " + b"/" * 70_000,
+    b"POST / HTTP/1.1\r\nX: " + b"y" * 70_000,
+    b"\r\n" * 50_000,
+    b"POST / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000,
+    b"POST / HTTP/1.1\r\n" + b"y" * 70_000,
+)
