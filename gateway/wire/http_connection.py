@@ -82,16 +82,15 @@ class _Requests:
         self._overhead = 0  # Bytes of the current request that are not its body, those of the last piece aside.
         self._over = False  # The client has said that no further request comes.
 
-    @property
-    def expects(self) -> bool:
-        """The client waits with the body until it is told that it is welcome."""
+    def take_expectation(self) -> bool:
+        """The client waits with the body until it is told that it is welcome; True once for a request.
+
+        HTTP 1.0 knows no such answer, and would take it for the reply (RFC 9110, 10.1.1).
+        """
         message = self.current
-        return (
-            message is not None
-            and not self._in_head
-            and not message.body
-            and message.headers.get("expect", "").lower() == "100-continue"
-        )
+        if message is None or self._in_head or message.body or message.version == "1.0":
+            return False
+        return message.headers.pop("expect", "").lower() == "100-continue"
 
     def feed(self, data: bytes) -> None:
         """Raises WireError, whose answer says why, for what is not HTTP or beyond the limits."""
@@ -230,7 +229,7 @@ class HttpClientConnection:
             self._requests.feed(data)
         if self._login is not None:
             return self._waiting(data)
-        if data and self._current is None and not self.pending and self._requests.expects:
+        if data and self._current is None and not self.pending and self._requests.take_expectation():
             return [Said(b"HTTP/1.1 100 Continue\r\n\r\n")]
         if self._held is not None:
             payload, self._held = self._held, None

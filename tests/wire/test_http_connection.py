@@ -238,6 +238,21 @@ def test_a_client_that_waits_is_told_to_go_on() -> None:
     assert connection.receive(body) == [ADA]
 
 
+def test_a_client_that_waits_is_told_once() -> None:
+    connection = opened()
+    head = f"POST /cliservice HTTP/1.1\r\n{basic('ada', 'x:y')}\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked"
+    assert connection.receive(f"{head}\r\n\r\n".encode()) == [Said(b"HTTP/1.1 100 Continue\r\n\r\n")]
+    body = b"000%x\r\n%b\r\n0\r\n\r\n" % (len(calls.status()), calls.status())
+    assert served(connection, [bytes((byte,)) for byte in body]) == [ADA]
+
+
+def test_a_client_of_http_1_0_cannot_wait() -> None:
+    whole = post(calls.status(), basic("ada", "x:y"), "Expect: 100-continue", version="1.0")
+    connection = opened()
+    assert connection.receive(whole[: -len(calls.status())]) == []
+    assert connection.receive(whole[-len(calls.status()) :]) == [ADA]
+
+
 def test_a_wish_for_another_protocol_is_refused() -> None:
     upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
     with pytest.raises(WireError, match="Upgrade"):
