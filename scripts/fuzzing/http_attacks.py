@@ -16,9 +16,10 @@ from fuzzing import http_mutation, peer
 from fuzzing.actors import ANSWER_SECONDS, END_SECONDS, GREETINGS, PATIENCE_SECONDS, Attacker
 from fuzzing.mutation import mutated, reordered
 from fuzzing.peer import HttpPeer, query
-from fuzzing.stage import LOGIN_SECONDS, STALL_SECONDS
+from fuzzing.stage import FORGED, LOGIN_SECONDS, STALL_SECONDS
 
 USER = "mallory"
+TWO_LINES = f"mallory\r\n{FORGED}"
 LET_GO_SECONDS = max(LOGIN_SECONDS, 2 * STALL_SECONDS) + 15.0
 """Within which a client is closed that has begun a request and does not complete it."""
 DRIP_SECONDS = 0.3
@@ -51,7 +52,7 @@ class HttpAttacker(Attacker[HttpPeer]):
 
     async def connect(self) -> HttpPeer:
         client = await HttpPeer.connect(self._stage.http_port, self._random)
-        await client.log_in(USER)
+        await client.log_in(USER if self._random.random() < 0.8 else TWO_LINES)
         return client
 
     async def _open(self, client: HttpPeer, user: str = USER) -> Any:

@@ -27,6 +27,8 @@ SETTINGS = {
     "limits.request_bytes": 1 << 21,
 }
 MIB = 1 << 20
+FORGED = "a forged line"
+"""What follows the line's end in names of wrong clients."""
 POOLED = 16
 """Connections to Spark that the gateway may open for itself, and keep."""
 
@@ -76,8 +78,10 @@ class Stage:
         self.faults.append(what)
 
     def _read_log(self) -> None:
-        """A traceback says that the gateway ran into something that nobody had thought of."""
+        """A traceback says that the gateway ran into something that nobody had thought of. Whose line it is, too."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
+        if any(line.startswith(FORGED) for line in text.splitlines()):
+            self.report("a client has written a line of its own into the log")
         found = Counter(_last_lines(text))
         for last, count in found.most_common():
             self.report(f"{count} tracebacks in the log that end with: {last}")
