@@ -8,7 +8,7 @@ import contextlib
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gateway.wire.connection import Event, Said
@@ -24,10 +24,12 @@ from gateway.wire.http_connection import (
 )
 from gateway.wire.sasl import Login, LoginRefused
 from scripts.fuzzing import http_mutation
+from scripts.fuzzing.mutation import mutated, pieces
 from tests.wire import calls
 from tests.wire.calls import pieces_of
 
 LIMITS = WireLimits(request_bytes_max=100_000, reply_bytes_max=5_000, buffer_bytes_max=20_000, values_max=1_000)
+CONTINUE = Said(b"HTTP/1.1 100 Continue\r\n\r\n")
 CUTS = st.lists(st.integers(0, 100_000), max_size=12)
 REQUESTS = st.lists(st.sampled_from(calls.samples()), min_size=1, max_size=6)
 ADA = Login("ada", "x:y", HTTP)
@@ -234,14 +236,14 @@ def test_a_client_that_waits_is_told_to_go_on() -> None:
     connection = opened()
     whole = post(calls.status(), basic("ada", "x:y"), "Expect: 100-continue")
     head, body = whole[: -len(calls.status())], whole[-len(calls.status()) :]
-    assert connection.receive(head) == [Said(b"HTTP/1.1 100 Continue\r\n\r\n")]
+    assert connection.receive(head) == [CONTINUE]
     assert connection.receive(body) == [ADA]
 
 
 def test_a_client_that_waits_is_told_once() -> None:
     connection = opened()
     head = f"POST /cliservice HTTP/1.1\r\n{basic('ada', 'x:y')}\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked"
-    assert connection.receive(f"{head}\r\n\r\n".encode()) == [Said(b"HTTP/1.1 100 Continue\r\n\r\n")]
+    assert connection.receive(f"{head}\r\n\r\n".encode()) == [CONTINUE]
     body = b"000%x\r\n%b\r\n0\r\n\r\n" % (len(calls.status()), calls.status())
     assert served(connection, [bytes((byte,)) for byte in body]) == [ADA]
 
@@ -355,6 +357,44 @@ def test_changed_requests_are_an_answer_or_an_error(requests: list[bytes], at: i
         served_or_stopped(connection, pieces_of(bytes(stream), cuts))
     except WireError:
         return
+
+
+def wrong_request(random: Random) -> bytes:
+    """One of scripts/fuzz's, of ada or eve."""
+    body, names = random.choice(calls.samples()), [basic(random.choice(("ada", "eve")), "x").encode()]
+    if random.random() < 0.2:
+        body = mutated(body, random, calls.samples())
+    request = random.choice(
+        (
+            lambda: http_mutation.written(body, names, random),
+            lambda: http_mutation.wrong_head(http_mutation.post(body, *names), random, random.randrange(1, 3)),
+            lambda: http_mutation.wrong_chunks(body, names, random),
+        )
+    )()
+    return mutated(request, random, calls.samples()) if random.random() < 0.1 else request
+
+
+@given(st.integers(0, 1 << 32).map(Random))
+def test_wrong_requests_are_read_alike_however_they_are_cut(random: Random) -> None:
+    stream = b"".join(wrong_request(random) for _ in range(random.randrange(1, 4)))
+    assume(len(stream) < 5_000)  # Far from the limits: what is beyond them is found sooner in small pieces.
+    outcomes = [outcome([stream]), outcome(pieces(stream, random)), outcome([bytes((byte,)) for byte in stream])]
+    for events, ended in outcomes[1:]:
+        # In one piece an error hides what came before it in the same piece.
+        assert events[: len(outcomes[0][0])] == outcomes[0][0]
+        assert ended == outcomes[0][1]
+
+
+def outcome(pieces: list[bytes]) -> tuple[list[Event], bool]:
+    """All events but those that say to go on, and whether the connection ended."""
+    connection = opened()
+    events: list[Event] = []
+    try:
+        for piece in pieces:
+            events += served_or_stopped(connection, [piece])
+    except WireError:
+        return [each for each in events if each != CONTINUE], True
+    return [each for each in events if each != CONTINUE], connection.closing
 
 
 def served_or_stopped(connection: HttpClientConnection, pieces: list[bytes]) -> list[Event]:
