@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gateway.wire.connection import Event, Said
-from gateway.wire.cookies import Cookies
+from gateway.wire.cookies import CHARACTERS_MAX, Cookies
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.http_connection import (
     COOKIE_LOGIN,
@@ -138,6 +138,14 @@ def test_a_cookie_stands_for_the_login_until_it_is_too_old() -> None:
 def test_a_made_up_cookie_is_none() -> None:
     (said,) = opened().receive(post(calls.status(), "Cookie: hive.server2.auth=cu=ada&rn=1&s=x"))
     assert isinstance(said, Said)
+
+
+def test_long_passwords_are_not_kept_without_end() -> None:
+    cookies = Cookies(60)
+    long = Login("eve", "x" * (CHARACTERS_MAX // 4), HTTP)
+    values = [cookies.issue(ADA), *(cookies.issue(long) for _ in range(5)), cookies.issue(ADA)]
+    kept = [cookies.find(value) for value in values]
+    assert kept == [None, None, None, long, long, long, ADA]
 
 
 def test_user_and_password_go_before_a_cookie() -> None:
