@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from gateway.wire.frame import WireError
 from gateway.wire.scanner import MessageScanner
 
 MESSAGE_BYTES_MAX = 1 << 31
@@ -52,13 +53,22 @@ class HttpReply:
 async def http_reply(reader: asyncio.StreamReader) -> HttpReply:
     """The next answer; those that only say to go on (100) are passed over.
 
-    Raises `IncompleteReadError` when the other side has closed.
+    Raises `IncompleteReadError` when the other side has closed, and WireError for what is no answer.
     """
+    try:
+        return await _reply(reader)
+    except (ValueError, asyncio.LimitOverrunError) as error:
+        raise WireError(f"this is no HTTP answer: {error}") from error
+
+
+async def _reply(reader: asyncio.StreamReader) -> HttpReply:
     while True:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *lines = head.rstrip().split("\r\n")
-        status = int(first.split(" ", 2)[1])
-        if status != 100:
+        version, code, _ = first.split(" ", 2)
+        if version != "HTTP/1.1":
+            raise ValueError(first)
+        if code != "100":
             break
     fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     if "content-length" in fields:
@@ -67,7 +77,7 @@ async def http_reply(reader: asyncio.StreamReader) -> HttpReply:
         body = await _chunks(reader)
     else:
         body = await reader.read()
-    return HttpReply(status, fields, body)
+    return HttpReply(int(code), fields, body)
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
