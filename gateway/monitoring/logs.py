@@ -12,6 +12,9 @@ from sql.redaction import redact
 
 JSON = "json"
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_SHOWN = {**_CONTROLS, ord("\n"): "\n    ", ord("\t"): "\t"}
+"""Clients choose names and texts: none may look like a line of ours, or tell a terminal what to do."""
 
 
 def set_up(level: str, form: str) -> None:
@@ -29,7 +32,7 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         line, origin = super().formatMessage(record), ORIGIN.get()
-        return line if origin is NOWHERE else f"{line} [{_short(origin)}]"
+        return (line if origin is NOWHERE else f"{line} [{_short(origin)}]").translate(_SHOWN)
 
     def format(self, record: logging.LogRecord) -> str:
         return redact(super().format(record))

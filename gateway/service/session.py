@@ -249,12 +249,16 @@ class Sessions:
         while True:
             await asyncio.sleep(min(self._loose_seconds / 4, 60.0))
             oldest = time.monotonic() - self._loose_seconds
-            for session in list(self._loose.values()):
-                if session.used < oldest and not session.outstanding and not session.runs_own():
-                    log.info(
-                        "a session of %s is closed: no request for too long (limits.http_session_seconds)", session.user
-                    )
-                    await self.end_all([session])
+            unused = [session for session in self._loose.values() if self._is_unused(session, oldest)]
+            for session in unused:
+                log.info(
+                    "a session of %s is closed: no request for too long (limits.http_session_seconds)", session.user
+                )
+            # All at once: for one of them Spark may not answer, and they may come faster than it answers one.
+            await self.end_all(unused)
+
+    def _is_unused(self, session: Session, oldest: float) -> bool:
+        return session.used < oldest and not session.outstanding and not session.runs_own()
 
     async def end(self, session: Session) -> None:
         """Closes a session of which no client speaks any more."""

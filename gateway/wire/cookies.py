@@ -16,6 +16,8 @@ from gateway.wire.sasl import Login
 NAME = "hive.server2.auth"
 COOKIES_MAX = 20_000
 """Beyond it the oldest go; their clients log in once more."""
+CHARACTERS_MAX = 8 * 1024 * 1024
+"""Of all names and passwords together: clients choose how long theirs are. The oldest go, too."""
 
 
 class Cookies:
@@ -25,6 +27,7 @@ class Cookies:
         self.seconds = seconds
         self._clock = clock
         self._logins: OrderedDict[str, tuple[float, Login]] = OrderedDict()
+        self._characters = 0
 
     def issue(self, login: Login) -> str:
         """A new cookie for a login that was accepted; "" where none are given out."""
@@ -32,15 +35,22 @@ class Cookies:
             return ""
         now = self._clock()
         while self._logins:
-            oldest, (until, _) = next(iter(self._logins.items()))
-            if until > now and len(self._logins) < COOKIES_MAX:
+            oldest, (until, old) = next(iter(self._logins.items()))
+            is_full = len(self._logins) >= COOKIES_MAX or self._characters + _length(login) > CHARACTERS_MAX
+            if until > now and not is_full:
                 break
             del self._logins[oldest]
+            self._characters -= _length(old)
         value = secrets.token_urlsafe(32)
         self._logins[value] = (now + self.seconds, login)
+        self._characters += _length(login)
         return value
 
     def find(self, value: str) -> Login | None:
         """The login that a cookie stands for; None where it is unknown or too old."""
         until, login = self._logins.get(value, (0.0, None))
         return login if until > self._clock() else None
+
+
+def _length(login: Login) -> int:
+    return len(login.user) + len(login.password)

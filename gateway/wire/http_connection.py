@@ -33,7 +33,8 @@ NEW_BYTES_MAX = 1024 * 1024
 HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers. Kerberos tickets of large companies, which pass by here, reach 48 KiB."""
 
-KEPT_HEADERS = frozenset({"authorization", "cookie", "expect"})
+VERSIONS = ("1.0", "1.1")
+KEPT_HEADERS = frozenset({"authorization", "cookie", "expect", "transfer-encoding"})
 REQUESTS_AHEAD_MAX = 64
 """Requests that may be sent before the replies to those before have come. No known client sends even one."""
 
@@ -81,16 +82,15 @@ class _Requests:
         self._overhead = 0  # Bytes of the current request that are not its body, those of the last piece aside.
         self._over = False  # The client has said that no further request comes.
 
-    @property
-    def expects(self) -> bool:
-        """The client waits with the body until it is told that it is welcome."""
+    def take_expectation(self) -> bool:
+        """The client waits with the body until it is told that it is welcome; True once for a request.
+
+        HTTP 1.0 knows no such answer, and would take it for the reply (RFC 9110, 10.1.1).
+        """
         message = self.current
-        return (
-            message is not None
-            and not self._in_head
-            and not message.body
-            and message.headers.get("expect", "").lower() == "100-continue"
-        )
+        if message is None or self._in_head or message.body or message.version == "1.0":
+            return False
+        return message.headers.pop("expect", "").lower() == "100-continue"
 
     def feed(self, data: bytes) -> None:
         """Raises WireError, whose answer says why, for what is not HTTP or beyond the limits."""
@@ -154,7 +154,13 @@ class _Requests:
         self._in_head = False
         message.method = self._parser.get_method().decode("latin-1")
         message.version = self._parser.get_http_version()
+        if message.version not in VERSIONS:
+            text = "Here is HTTP 1.1 only."
+            raise WireError(text, refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, text))
         message.keep_alive = self._parser.should_keep_alive()
+        if message.version == "1.0" and "transfer-encoding" in message.headers:
+            # A proxy that knows HTTP 1.0 only may have seen the request's end elsewhere (RFC 9112, 6.1).
+            message.keep_alive = False
         self._bytes_max = self._body_bytes_max(message)
 
     def on_body(self, body: bytes) -> None:
@@ -223,7 +229,7 @@ class HttpClientConnection:
             self._requests.feed(data)
         if self._login is not None:
             return self._waiting(data)
-        if data and self._current is None and not self.pending and self._requests.expects:
+        if data and self._current is None and not self.pending and self._requests.take_expectation():
             return [Said(b"HTTP/1.1 100 Continue\r\n\r\n")]
         if self._held is not None:
             payload, self._held = self._held, None

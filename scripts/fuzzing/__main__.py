@@ -17,7 +17,7 @@ from pathlib import Path
 import uvloop
 from clients import start_jvm
 
-from fuzzing.phases import churn, fuzz, idle, record
+from fuzzing.phases import Cast, churn, fuzz, idle, record, record_http
 from fuzzing.stage import Stage
 
 DESCRIPTORS = 16_000
@@ -51,9 +51,10 @@ async def _play(stage: Stage, options: argparse.Namespace) -> None:
     try:
         await stage.start()
         recorded = await asyncio.to_thread(record, stage, jdbc=options.jdbc)
+        recorded_http = await asyncio.to_thread(record_http, stage, jdbc=options.jdbc)
         # First, for later they would be put where others were, and seem to take nothing.
         await idle(stage, options.idle)
-        await fuzz(stage, options.minutes, recorded, options.attackers, options.honest)
+        await fuzz(stage, options.minutes, Cast(options.attackers, options.honest, recorded, recorded_http))
         await churn(stage, options.churn)
     finally:
         await stage.close()
@@ -75,10 +76,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("minutes", type=float, nargs="?", default=10.0, help="of wrong sessions; default 10")
     parser.add_argument("--seed", type=int, help="of the random numbers; printed, so that a run can be tried again")
-    parser.add_argument("--churn", type=int, default=10_000, metavar="N", help="connections that come and go")
+    parser.add_argument(
+        "--churn", type=int, default=10_000, metavar="N", help="connections of each transport that come and go"
+    )
     parser.add_argument("--idle", type=int, default=1000, metavar="N", help="idle sessions")
-    parser.add_argument("--attackers", type=int, default=12, metavar="N", help="wrong clients at one time; default 12")
-    parser.add_argument("--honest", type=int, default=4, metavar="N", help="honest clients at one time; default 4")
+    parser.add_argument(
+        "--attackers", type=int, default=8, metavar="N", help="wrong clients of each transport at one time"
+    )
+    parser.add_argument("--honest", type=int, default=3, metavar="N", help="honest ones likewise")
     parser.add_argument("--engine", action="store_true", help="before Spark itself, not a small server in its place")
     parser.add_argument("--jdbc", action="store_true", help="record a session of the Hive JDBC driver, too")
     return parser

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from raw_session import decoded, encoded, login
+from raw_session import decoded, encoded
 from TCLIService import ttypes
 
 from fuzzing import peer
-from fuzzing.mutation import mutated, pieces, reordered
-from fuzzing.peer import Peer, query
+from fuzzing.mutation import pieces
+from fuzzing.peer import COOKIE, BinaryPeer, HttpPeer, Peer, query
 from fuzzing.stage import Stage
 from gateway.wire.frame import WireError
 
@@ -25,6 +25,8 @@ PATIENCE_SECONDS = 0.3
 """Of a wrong one: there need not be an answer."""
 END_SECONDS = 10.0
 """Within which the gateway must close a connection whose client has sent its end."""
+DIALOGUE_SECONDS = 120.0
+"""For all that one wrong session does."""
 HONEST = "honest"
 ROWS_MAX = 1000
 _tokens = itertools.count()
@@ -37,19 +39,27 @@ GREETINGS = (
     b"\xff" * 64,
 )
 
+P = TypeVar("P", bound=Peer)
+
 
 class Wrong(Exception):
     """An answer that is not the one to the question."""
 
 
-class Honest:
+class Honest(ABC, Generic[P]):
     """Opens sessions, runs queries, and compares every byte of the answers that it can know."""
 
-    name = "right answer"
+    name = ""
+    """Of its answers, in the counts."""
 
     def __init__(self, stage: Stage, seed: int) -> None:
         self._stage = stage
         self._random = Random(seed)
+        self._client: P
+
+    @abstractmethod
+    async def connect(self) -> P:
+        """A new connection."""
 
     async def run(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -62,44 +72,71 @@ class Honest:
 
     async def _session(self) -> None:
         user = f"{HONEST}-{next(_tokens)}"
-        client = await Peer.connect(self._stage.port, framed=self._random.random() < 0.7)
+        self._client = await self.connect()
         try:
-            await client.log_in(user)
-            opened = decoded(await client.exchange(peer.open_session(user, self._random.choice((5, 9)))))
-            session = opened.sessionHandle
+            await self._client.log_in(user)
+            session = (await self.ask(peer.open_session(user, self._random.choice((5, 9))))).sessionHandle
             for _ in range(self._random.randrange(1, 6)):
-                await self._query(client, session, f"{user}-{next(_tokens)}")
-            closed = decoded(await client.exchange(peer.close_session(session)))
+                await self._query(session, f"{user}-{next(_tokens)}")
+            closed = await self.ask(peer.close_session(session))
             _same(closed.status.statusCode, 0)
         finally:
-            await client.close()
+            await self._client.close()
 
-    async def _query(self, client: Peer, session: Any, token: str) -> None:
+    async def ask(self, message: bytes) -> Any:
+        """The response to a call."""
+        return decoded(await self._client.exchange(message))
+
+    async def _query(self, session: Any, token: str) -> None:
         count = self._random.randrange(ROWS_MAX)
-        run_async = self._random.random() < 0.5
-        begun = decoded(await client.exchange(peer.execute(session, query(token, count), run_async)))
+        begun = await self.ask(peer.execute(session, query(token, count), self._random.random() < 0.5))
         _same(begun.status.statusCode, 0)
         operation = begun.operationHandle
         for _ in range(self._random.randrange(1, 4)):
             while True:
-                status = decoded(await client.exchange(peer.about("GetOperationStatus", operation)))
+                status = await self.ask(peer.about("GetOperationStatus", operation))
                 _same(status.status.statusCode, 0)
                 if status.operationState not in (0, 1, 7):
                     break
             _same(status.operationState, 2)
-        columns = decoded(await client.exchange(peer.about("GetResultSetMetadata", operation))).schema.columns
+        columns = (await self.ask(peer.about("GetResultSetMetadata", operation))).schema.columns
         _same([column.columnName for column in columns], ["token", "number"])
         numbers: list[int] = []
         while True:
-            page = decoded(await client.exchange(peer.fetch(operation, self._random.randrange(1, ROWS_MAX)))).results
+            page = (await self.ask(peer.fetch(operation, self._random.randrange(1, ROWS_MAX)))).results
             tokens, found = (column.stringVal.values for column in page.columns)
             _same(set(tokens) - {token}, set())
             if not found:
                 break
             numbers += map(int, found)
         _same(sorted(numbers), list(range(count)))
-        _same(decoded(await client.exchange(peer.about("CloseOperation", operation))).status.statusCode, 0)
+        _same((await self.ask(peer.about("CloseOperation", operation))).status.statusCode, 0)
         self._stage.counts[self.name] += 1
+
+
+class HonestOverBinary(Honest[BinaryPeer]):
+    name = "right answer"
+
+    async def connect(self) -> BinaryPeer:
+        return await BinaryPeer.connect(self._stage.port, framed=self._random.random() < 0.7)
+
+
+class HonestOverHttp(Honest[HttpPeer]):
+    """Goes on with its session over another connection now and then, and where the gateway has ended one."""
+
+    name = "right answer over HTTP"
+
+    async def connect(self) -> HttpPeer:
+        return await HttpPeer.connect(self._stage.http_port, self._random)
+
+    async def ask(self, message: bytes) -> Any:
+        if self._client.ended or self._random.random() < 0.03:
+            await self._client.close()
+            before, self._client = self._client, await self.connect()
+            self._client.login, self._client.cookie = before.login, before.cookie
+        response = await super().ask(message)
+        self._stage.cookies.add(self._client.cookie.removeprefix(b"Cookie: "))
+        return response
 
 
 def _same(found: object, expected: object) -> None:
@@ -107,32 +144,38 @@ def _same(found: object, expected: object) -> None:
         raise Wrong(f"{found!r} instead of {expected!r}"[:300])
 
 
-class Attacker:
+class Attacker(ABC, Generic[P]):
     """Sends wrong sessions; whatever comes back, it must not be of an honest client."""
+
+    name = ""
+    """Of its sessions, in the counts."""
 
     def __init__(self, stage: Stage, seed: int, recorded: Sequence[bytes]) -> None:
         self._stage = stage
         self._random = Random(seed)
         self._recorded = recorded
-        self._ways: list[Callable[[Peer], Awaitable[None]]] = [
-            self._replay,
-            self._replay,
-            self._dialogue,
-            self._dialogue,
-            self._dialogue,
-            self._all_at_once,
-            self._greet,
-            self._long_statement,
-            self._read_nothing,
-        ]
+        self._stop = asyncio.Event()
+
+    @abstractmethod
+    def ways(self) -> Sequence[Callable[[P], Awaitable[None]]]:
+        """What it does, the more likely things more than once. Their names are those in the counts."""
+
+    @abstractmethod
+    async def connect(self) -> P:
+        """A new connection."""
 
     async def run(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        ways = self.ways()
         while not stop.is_set():
-            way = self._random.choice(self._ways)
+            way = self._random.choice(ways)
             name = way.__name__.strip("_").replace("_", " ")
             try:
-                await self._attack(way)
+                async with asyncio.timeout(DIALOGUE_SECONDS) as deadline:
+                    await self._attack(way)
             except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
+                if deadline.expired():
+                    self._stage.report(f"an attack, {name}, does not end within {DIALOGUE_SECONDS:g} s")
                 self._stage.counts["connection closed by the gateway"] += 1
             except WireError:
                 # What was asked wrongly before may be answered late, or by halves.
@@ -144,10 +187,10 @@ class Attacker:
                 await asyncio.sleep(0.5)
             except Exception as error:
                 self._stage.report(f"an attack, {name}: {error!r}")
-            self._stage.counts[f"wrong session: {name}"] += 1
+            self._stage.counts[f"{self.name}: {name}"] += 1
 
-    async def _attack(self, way: Callable[[Peer], Awaitable[None]]) -> None:
-        client = await Peer.connect(self._stage.port, framed=self._random.random() < 0.8)
+    async def _attack(self, way: Callable[[P], Awaitable[None]]) -> None:
+        client = await self.connect()
         try:
             await way(client)
             end = self._random.random()
@@ -182,7 +225,7 @@ class Attacker:
         return data
 
     def _look(self, data: bytes) -> None:
-        if HONEST.encode() in data:
+        if HONEST.encode() in data or not self._stage.cookies.isdisjoint(COOKIE.findall(data)):
             self._stage.report(f"an answer to an honest client went to a wrong one: {data[:200]!r}")
 
     async def _send(self, client: Peer, data: bytes) -> None:
@@ -190,44 +233,6 @@ class Attacker:
             client.send(piece)
             await asyncio.sleep(0 if self._random.random() < 0.8 else self._random.random() * 0.02)
         await client.writer.drain()
-
-    # --- ways --------------------------------------------------------------------------------------------
-
-    async def _replay(self, client: Peer) -> None:
-        """A recorded session of a real client, damaged."""
-        data = mutated(self._random.choice(self._recorded), self._random, self._recorded, self._random.randrange(1, 6))
-        await self._send(client, data)
-        await self._read_a_little(client)
-
-    async def _dialogue(self, client: Peer) -> None:
-        """A session with handles that are open, in which some messages are wrong."""
-        await client.log_in("mallory")
-        client.send(client.on_the_wire(peer.open_session("mallory", self._random.randrange(10))))
-        async with asyncio.timeout(ANSWER_SECONDS):
-            session = decoded(await client.reply()).sessionHandle
-        operation: Any = None
-        for _ in range(self._random.randrange(1, 12)):
-            message = self._message(session, operation)
-            is_wrong = self._random.random() < 0.5
-            if is_wrong:
-                message = mutated(message, self._random, self._recorded)
-            data = client.on_the_wire(message)
-            if self._random.random() < 0.15:
-                data = mutated(data, self._random, self._recorded)
-                is_wrong = True
-            await self._send(client, data)
-            if is_wrong:
-                await self._read_a_little(client)
-                if self._random.random() < 0.5:
-                    return
-                continue
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                reply = await client.reply()
-            self._look(reply)
-            if b"ExecuteStatement" in message[:40]:
-                # The reply may be a late one to another call.
-                with contextlib.suppress(AssertionError):
-                    operation = getattr(decoded(reply), "operationHandle", None) or operation
 
     def _message(self, session: Any, operation: Any) -> bytes:
         """Any call; those about operations take one that does not exist where there is none."""
@@ -251,45 +256,6 @@ class Attacker:
             lambda: peer.close_session(session),
         ]
         return random.choice(calls)()
-
-    async def _all_at_once(self, client: Peer) -> None:
-        """Messages that are right, but sent ahead, merged into frames, in another order, more than once."""
-        no_session = ttypes.TSessionHandle(ttypes.THandleIdentifier(b"g" * 16, b"s" * 16))
-        messages = [peer.open_session("mallory"), *(self._message(no_session, None) for _ in range(8))]
-        messages = reordered(messages, self._random)
-        stream = b"".join(messages)
-        frames = map(client.on_the_wire, pieces(stream, self._random))
-        await self._send(client, (login("mallory") if client.framed else b"") + b"".join(frames))
-        await self._read_a_little(client)
-
-    async def _greet(self, client: Peer) -> None:
-        """Another protocol."""
-        random = self._random
-        await self._send(client, random.choice((*GREETINGS, random.randbytes(random.randrange(1, 500)))))
-        await self._read_a_little(client)
-
-    async def _long_statement(self, client: Peer) -> None:
-        """At the limit or beyond it; sometimes it breaks off."""
-        await client.log_in("mallory")
-        session = ttypes.TSessionHandle(ttypes.THandleIdentifier(b"g" * 16, b"s" * 16))
-        text = "SELECT '" + "x" * self._random.choice((1 << 16, 1 << 20, 3 << 20)) + "'"
-        data = client.on_the_wire(peer.execute(session, text))
-        if self._random.random() < 0.3:
-            data = data[: self._random.randrange(len(data))]
-        await self._send(client, data)
-        await self._read_a_little(client)
-
-    async def _read_nothing(self, client: Peer) -> None:
-        """Asks for many large pages, and reads none of them."""
-        await client.log_in("mallory")
-        async with asyncio.timeout(ANSWER_SECONDS):
-            session = decoded(await client.exchange(peer.open_session("mallory"))).sessionHandle
-            begun = decoded(await client.exchange(peer.execute(session, query("mallory" * 50, 2000))))
-        if begun.operationHandle is None:
-            return
-        for _ in range(20):
-            client.send(client.on_the_wire(peer.fetch(begun.operationHandle, 2000, 4)))
-        await asyncio.sleep(self._random.random() * PATIENCE_SECONDS)
 
 
 STATEMENTS = (

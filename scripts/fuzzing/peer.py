@@ -4,42 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import struct
+from abc import ABC, abstractmethod
+from random import Random
 from typing import Any
 
+from message_stream import HttpReply, MessageStream, http_reply
 from raw_session import encoded, login
 from TCLIService import ttypes
 
-from gateway.wire.frame import frame
-from gateway.wire.scanner import MessageScanner
+from fuzzing import http_mutation
+from gateway.wire.frame import WireError, frame
 
 READ_BYTES = 1 << 16
+COOKIE = re.compile(rb"hive\.server2\.auth=[\w-]{43}")
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER that makes a close a reset."""
 
 
-class Peer:
+class Peer(ABC):
     """Make one with `connect`; end it with `close` or `reset`."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, framed: bool) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
-        self.framed = framed
-        self._ahead = b""
 
-    @classmethod
-    async def connect(cls, port: int, framed: bool = True) -> Peer:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        return cls(reader, writer, framed)
-
+    @abstractmethod
     async def log_in(self, user: str) -> None:
-        """Does nothing without SASL. Raises ConnectionError where it is refused."""
-        if self.framed:
-            self.send(login(user))
-            answer = await self.reader.readexactly(5)
-            if answer[0] != 5:
-                raise ConnectionError(f"the login was answered by {answer!r}")
+        """From here on calls are that user's. Raises ConnectionError where it is refused."""
+
+    @abstractmethod
+    def on_the_wire(self, message: bytes) -> bytes:
+        """A message as it is sent."""
+
+    @abstractmethod
+    async def reply(self) -> bytes:
+        """The next message. Raises IncompleteReadError where the connection ends first, WireError for what is none."""
+
+    async def exchange(self, message: bytes) -> bytes:
+        """The reply to one message."""
+        self.send(self.on_the_wire(message))
+        return await self.reply()
 
     def send(self, data: bytes) -> None:
         """Raises ConnectionError where the connection has ended; uvloop knows no better than RuntimeError there."""
@@ -56,30 +63,6 @@ class Peer:
         except OSError as error:
             raise ConnectionResetError("the gateway has closed the connection") from error
 
-    def on_the_wire(self, message: bytes) -> bytes:
-        return frame(message) if self.framed else message
-
-    async def exchange(self, message: bytes) -> bytes:
-        """The reply to one message."""
-        self.send(self.on_the_wire(message))
-        return await self.reply()
-
-    async def reply(self) -> bytes:
-        """The next message. Raises IncompleteReadError where the connection ends first."""
-        if self.framed:
-            size = int.from_bytes(await self.reader.readexactly(4), "big")
-            return await self.reader.readexactly(size)
-        scanner, message = MessageScanner(1 << 30), bytearray()
-        while True:
-            piece = self._ahead or await self.reader.read(READ_BYTES)
-            if not piece:
-                raise asyncio.IncompleteReadError(bytes(message), None)
-            end = scanner.feed(piece)
-            message += piece[:end]
-            self._ahead = piece[end:] if end is not None else b""
-            if end is not None:
-                return bytes(message)
-
     async def close(self) -> None:
         self.writer.close()
         with contextlib.suppress(ConnectionError):
@@ -94,6 +77,75 @@ class Peer:
         self.writer.transport.abort()
         with contextlib.suppress(ConnectionError):
             await self.writer.wait_closed()
+
+
+class BinaryPeer(Peer):
+    """`framed`: with SASL."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, framed: bool) -> None:
+        super().__init__(reader, writer)
+        self.framed = framed
+        self._stream = MessageStream(reader, framed)
+
+    @classmethod
+    async def connect(cls, port: int, framed: bool = True) -> BinaryPeer:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        return cls(reader, writer, framed)
+
+    async def log_in(self, user: str) -> None:
+        """Does nothing without SASL."""
+        if self.framed:
+            self.send(login(user))
+            answer = await self.reader.readexactly(5)
+            if answer[0] != 5:
+                raise ConnectionError(f"the login was answered by {answer!r}")
+
+    def on_the_wire(self, message: bytes) -> bytes:
+        return frame(message) if self.framed else message
+
+    async def reply(self) -> bytes:
+        return await self._stream.message()
+
+
+class HttpPeer(Peer):
+    """Writes its requests in all the ways in which HTTP lets it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, random: Random) -> None:
+        super().__init__(reader, writer)
+        self._random = random
+        self.login = b""
+        """The header that says who it is."""
+        self.cookie = b""
+        """The header that says so instead; none before the first reply."""
+        self.ended = False
+        """The gateway has said that no further reply comes."""
+
+    @classmethod
+    async def connect(cls, port: int, random: Random) -> HttpPeer:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        return cls(reader, writer, random)
+
+    async def log_in(self, user: str) -> None:
+        """Sends nothing: each request says who it comes from."""
+        self.login, self.cookie = http_mutation.basic(user), b""
+
+    def on_the_wire(self, message: bytes) -> bytes:
+        who = self.cookie if self.cookie and self._random.random() < 0.7 else self.login
+        return http_mutation.written(message, [who], self._random)
+
+    async def answer(self) -> HttpReply:
+        """The next answer, whatever it says."""
+        found = await http_reply(self.reader)
+        self.ended = found.fields.get("connection") == "close"
+        if given := COOKIE.match(found.fields.get("set-cookie", "").encode("latin-1")):
+            self.cookie = b"Cookie: " + given[0]
+        return found
+
+    async def reply(self) -> bytes:
+        found = await self.answer()
+        if found.status != 200:
+            raise WireError(f"{found.status}: {found.body!r}")
+        return found.body
 
 
 def open_session(user: str, protocol: int = 5) -> bytes:

@@ -6,15 +6,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from random import Random
+from typing import Any, TypeVar
 
-from clients import Jdbc, pyhive, rows
+from clients import Jdbc, impyla, pyhive, rows
 from raw_session import decoded, login
 from recorder import Recorder
 
-from fuzzing import peer
-from fuzzing.actors import GREETINGS, Attacker, Honest
-from fuzzing.peer import Peer, query
+from fuzzing import http_mutation, peer
+from fuzzing.actors import GREETINGS, Attacker, Honest, HonestOverBinary, HonestOverHttp
+from fuzzing.binary_attacks import BinaryAttacker
+from fuzzing.http_attacks import HttpAttacker, SlowHttpAttacker
+from fuzzing.peer import BinaryPeer, HttpPeer, Peer, query
 from fuzzing.stage import MIB, Stage
 
 CHURN_AT_ONCE = 50
@@ -23,6 +27,7 @@ ACCEPT_SECONDS = 60.0
 GROWTH_BYTES_MAX = 96 * MIB
 """The memory that a run may add after its warm-up: buffers of a moment, and what the allocator keeps."""
 WARM_UP_SHARE = 0.2
+P = TypeVar("P", bound=Peer)
 
 
 # --- recorded sessions -----------------------------------------------------------------------------------
@@ -49,15 +54,53 @@ def record(stage: Stage, *, jdbc: bool) -> list[bytes]:
         recorder.close()
 
 
+def record_http(stage: Stage, *, jdbc: bool) -> list[bytes]:
+    """The same of impyla and the Hive JDBC driver over HTTP."""
+    recorder = Recorder(stage.gateway.host, stage.http_port)
+    try:
+        with impyla(recorder.port, "recorded", use_http_transport=True, http_path="cliservice") as cursor:
+            cursor.execute(query("recorded", 20))
+            cursor.fetchall()
+            cursor.get_tables()
+        if jdbc:
+            where = "default;transportMode=http;httpPath=cliservice"
+            with Jdbc(f"jdbc:hive2://{recorder.host}:{recorder.port}/{where}", "recorded") as connection:
+                connection.query(query("recorded", 20))
+        return [bytes(each.sent) for each in recorder.recordings if each.sent]
+    finally:
+        recorder.close()
+
+
 # --- wrong sessions --------------------------------------------------------------------------------------
 
 
-async def fuzz(stage: Stage, minutes: float, recorded: Sequence[bytes], attackers: int, honest: int) -> None:
+@dataclass(frozen=True)
+class Cast:
+    """How many clients act at one time, over each transport, and what real ones have sent there."""
+
+    attackers: int
+    honest: int
+    recorded: Sequence[bytes]
+    recorded_http: Sequence[bytes]
+    slow: int = 3
+
+    def actors(self, stage: Stage) -> list[Attacker[Any] | Honest[Any]]:
+        seeds = iter(lambda: stage.random.randrange(1 << 30), -1)
+        found: list[Attacker[Any] | Honest[Any]] = []
+        for _ in range(self.attackers):
+            found.append(BinaryAttacker(stage, next(seeds), self.recorded))
+            found.append(HttpAttacker(stage, next(seeds), self.recorded_http))
+        for _ in range(self.slow):
+            found.append(SlowHttpAttacker(stage, next(seeds), self.recorded_http))
+        for _ in range(self.honest):
+            found.append(HonestOverBinary(stage, next(seeds)))
+            found.append(HonestOverHttp(stage, next(seeds)))
+        return found
+
+
+async def fuzz(stage: Stage, minutes: float, cast: Cast) -> None:
     stop = asyncio.Event()
-    actors: list[Attacker | Honest] = [
-        *(Attacker(stage, stage.random.randrange(1 << 30), recorded) for _ in range(attackers)),
-        *(Honest(stage, stage.random.randrange(1 << 30)) for _ in range(honest)),
-    ]
+    actors = cast.actors(stage)
     before = stage.descriptors()
     tasks = [asyncio.create_task(actor.run(stop)) for actor in actors]
     await asyncio.sleep(minutes * 60 * WARM_UP_SHARE)
@@ -75,8 +118,13 @@ async def fuzz(stage: Stage, minutes: float, recorded: Sequence[bytes], attacker
 # --- connections that come and go ------------------------------------------------------------------------
 
 
+async def _log_in(client: Peer) -> None:
+    if isinstance(client, BinaryPeer):
+        await client.log_in("visitor")
+
+
 async def _session_of(client: Peer) -> object:
-    await client.log_in("visitor")
+    await _log_in(client)
     return decoded(await client.exchange(peer.open_session("visitor"))).sessionHandle
 
 
@@ -84,33 +132,33 @@ async def _nothing(client: Peer) -> None:
     pass
 
 
-async def _half_a_start(client: Peer) -> None:
+async def _half_a_start(client: BinaryPeer) -> None:
     client.send(login("visitor")[:7])
 
 
-async def _a_start(client: Peer) -> None:
+async def _a_start(client: BinaryPeer) -> None:
     client.send(login("visitor")[:10])
 
 
-async def _half_a_name(client: Peer) -> None:
+async def _half_a_name(client: BinaryPeer) -> None:
     client.send(login("visitor")[:-3])
 
 
-async def _a_login_unread(client: Peer) -> None:
+async def _a_login_unread(client: BinaryPeer) -> None:
     client.send(login("visitor"))
 
 
-async def _a_login(client: Peer) -> None:
+async def _a_login(client: BinaryPeer) -> None:
     await client.log_in("visitor")
 
 
 async def _half_a_session(client: Peer) -> None:
-    await client.log_in("visitor")
+    await _log_in(client)
     client.send(client.on_the_wire(peer.open_session("visitor"))[:-9])
 
 
 async def _a_session_unread(client: Peer) -> None:
-    await client.log_in("visitor")
+    await _log_in(client)
     client.send(client.on_the_wire(peer.open_session("visitor")))
 
 
@@ -142,7 +190,21 @@ async def _another_protocol(client: Peer) -> None:
     client.send(GREETINGS[0])
 
 
-STEPS: tuple[Callable[[Peer], Awaitable[None]], ...] = (
+async def _half_a_head(client: HttpPeer) -> None:
+    client.send(http_mutation.post(b"", client.login)[:30])
+
+
+async def _a_head(client: HttpPeer) -> None:
+    client.send(http_mutation.post(b"", b"Expect: 100-continue", client.login))
+
+
+async def _two_at_once(client: HttpPeer) -> None:
+    client.send(2 * http_mutation.post(peer.open_session("visitor"), client.login))
+    await client.reply()
+    await client.reply()
+
+
+STEPS: tuple[Callable[[BinaryPeer], Awaitable[None]], ...] = (
     _nothing,
     _half_a_start,
     _a_start,
@@ -158,13 +220,63 @@ STEPS: tuple[Callable[[Peer], Awaitable[None]], ...] = (
     _a_session_that_is_closed,
     _another_protocol,
 )
-WITHOUT_SASL = (_nothing, _half_a_session, _a_session_unread, _a_session, _a_statement_unread, _a_statement)
+WITHOUT_SASL: tuple[Callable[[BinaryPeer], Awaitable[None]], ...] = (
+    _nothing,
+    _half_a_session,
+    _a_session_unread,
+    _a_session,
+    _a_statement_unread,
+    _a_statement,
+)
+HTTP_STEPS: tuple[Callable[[HttpPeer], Awaitable[None]], ...] = (
+    _nothing,
+    _half_a_head,
+    _a_head,
+    _half_a_session,
+    _a_session_unread,
+    _a_session,
+    _two_sessions,
+    _a_statement_unread,
+    _a_statement,
+    _a_session_that_is_closed,
+    _two_at_once,
+    _another_protocol,
+)
+
+
+async def _binary_visit(stage: Stage, random: Random) -> None:
+    framed = random.random() < 0.8
+    step = random.choice(STEPS if framed else WITHOUT_SASL)
+    await _visit(stage, random, await BinaryPeer.connect(stage.port, framed), step)
+
+
+async def _http_visit(stage: Stage, random: Random) -> None:
+    client = await HttpPeer.connect(stage.http_port, random)
+    # Their sessions stay for a while, and no user may have too many.
+    await client.log_in(f"visitor-{random.randrange(100)}")
+    await _visit(stage, random, client, random.choice(HTTP_STEPS))
+
+
+async def _visit(stage: Stage, random: Random, client: P, step: Callable[[P], Awaitable[None]]) -> None:
+    polite = random.random() < 0.5
+    try:
+        await step(client)
+    except Exception as error:
+        stage.report(f"a connection as far as{step.__name__.replace('_', ' ')}: {error!r}")
+    finally:
+        await (client.close() if polite else client.reset())
 
 
 async def churn(stage: Stage, connections: int) -> None:
-    """Connects, goes so far as one of the steps, and ends the connection, politely or not."""
-    if not connections:
-        return
+    """Connects, goes so far as one of the steps, and ends the connection, politely or not; over each transport."""
+    for visit, name in ((_binary_visit, "connection"), (_http_visit, "HTTP connection")):
+        if connections:
+            await _come_and_go(stage, connections, visit, name)
+
+
+async def _come_and_go(
+    stage: Stage, connections: int, visit: Callable[[Stage, Random], Awaitable[None]], name: str
+) -> None:
     before = stage.descriptors()
     warm = 0
     random = Random(stage.random.randrange(1 << 30))
@@ -172,28 +284,21 @@ async def churn(stage: Stage, connections: int) -> None:
 
     async def one() -> None:
         async with gate:
-            framed = random.random() < 0.8
-            step = random.choice(STEPS if framed else WITHOUT_SASL)
-            polite = random.random() < 0.5
             try:
                 async with asyncio.timeout(ACCEPT_SECONDS):
-                    client = await Peer.connect(stage.port, framed)
-                    try:
-                        await step(client)
-                    finally:
-                        await (client.close() if polite else client.reset())
+                    await visit(stage, random)
             except Exception as error:
-                stage.report(f"a connection as far as{step.__name__.replace('_', ' ')}: {error!r}")
-            stage.counts["connection that came and went"] += 1
+                stage.report(f"a {name} that was to come and go: {error!r}")
+            stage.counts[f"{name} that came and went"] += 1
 
     for start in range(0, connections, 1000):
         await asyncio.gather(*(one() for _ in range(min(1000, connections - start))))
         warm = warm or stage.resident()
-    await stage.settled(before, "the connections that came and went")
+    await stage.settled(before, f"the {name}s that came and went")
     grown = stage.resident() - warm
-    print(f"fuzz: memory {grown / MIB:+.1f} MiB from the first 1,000 of {connections} connections on", flush=True)
+    print(f"fuzz: memory {grown / MIB:+.1f} MiB from the first 1,000 of {connections} {name}s on", flush=True)
     if grown > GROWTH_BYTES_MAX:
-        stage.report(f"the gateway's memory grew by {grown / MIB:.1f} MiB with the connections")
+        stage.report(f"the gateway's memory grew by {grown / MIB:.1f} MiB with the {name}s")
 
 
 # --- idle sessions ---------------------------------------------------------------------------------------
@@ -205,11 +310,11 @@ async def idle(stage: Stage, sessions: int) -> None:
         return
     before, descriptors = stage.resident(), stage.descriptors()
     gate = asyncio.Semaphore(IDLE_AT_ONCE)
-    clients: list[Peer] = []
+    clients: list[BinaryPeer] = []
 
     async def one() -> None:
         async with gate, asyncio.timeout(ACCEPT_SECONDS):
-            client = await Peer.connect(stage.port)
+            client = await BinaryPeer.connect(stage.port)
             clients.append(client)
             await _session_of(client)
 

@@ -13,8 +13,22 @@ from processes import Engine, Gateway, none_alive
 from fuzzing.spark import Spark
 
 SETTLE_SECONDS = 30.0
-SETTINGS = {"limits.login_seconds": 5, "limits.connections": 4000, "limits.request_bytes": 1 << 21}
+LOGIN_SECONDS = 5
+STALL_SECONDS = 8
+"""Longer than the 5 between two of the gateway's looks for clients that are slow."""
+HTTP_SESSION_SECONDS = 8
+"""The wrong clients' sessions stay so long, for over HTTP no connection says that they are gone."""
+SETTINGS = {
+    "listen.http_port": 0,
+    "limits.login_seconds": LOGIN_SECONDS,
+    "limits.stall_seconds": STALL_SECONDS,
+    "limits.http_session_seconds": HTTP_SESSION_SECONDS,
+    "limits.connections": 4000,
+    "limits.request_bytes": 1 << 21,
+}
 MIB = 1 << 20
+FORGED = "a forged line"
+"""What follows the line's end in names of wrong clients."""
 POOLED = 16
 """Connections to Spark that the gateway may open for itself, and keep."""
 
@@ -26,6 +40,8 @@ class Stage:
         self.random = Random(seed)
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
+        self.cookies: set[bytes] = set()
+        """Those of honest clients, with their name."""
         self.directory = directory
         self.log = directory / "gateway.log"
         self._engine = Engine(directory / "engine") if engine else None
@@ -62,8 +78,10 @@ class Stage:
         self.faults.append(what)
 
     def _read_log(self) -> None:
-        """A traceback says that the gateway ran into something that nobody had thought of."""
+        """A traceback says that the gateway ran into something that nobody had thought of. Whose line it is, too."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
+        if any(line.startswith(FORGED) for line in text.splitlines()):
+            self.report("a client has written a line of its own into the log")
         found = Counter(_last_lines(text))
         for last, count in found.most_common():
             self.report(f"{count} tracebacks in the log that end with: {last}")
@@ -73,6 +91,10 @@ class Stage:
     @property
     def port(self) -> int:
         return self.gateway.port
+
+    @property
+    def http_port(self) -> int:
+        return self.gateway.http_port
 
     def resident(self) -> int:
         """Bytes of the gateway's memory."""
@@ -84,7 +106,8 @@ class Stage:
     def clients(self) -> int:
         """Connections of clients that the gateway has not let go."""
         found = self.process.net_connections("tcp")
-        return sum(1 for each in found if each.laddr and each.laddr.port == self.port and each.status != "LISTEN")
+        ports = {self.port, self.http_port}
+        return sum(1 for each in found if each.laddr and each.laddr.port in ports and each.status != "LISTEN")
 
     async def settled(self, descriptors: int, what: str) -> None:
         """Waits until every client is gone, here and at Spark, and the descriptors are back."""

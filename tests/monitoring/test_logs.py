@@ -59,6 +59,12 @@ def test_text_line() -> None:
     assert _of_alice(TextFormatter(), _record("done")).endswith(f"WARNING gateway.x: done {about}")
 
 
+def test_a_clients_text_is_no_line_of_its_own() -> None:
+    lines = TextFormatter().format(_record("%s is closed", "eve\r\n2026 INFO x: \x1b[2J\x9b1m")).split("\n")
+    assert lines[0].endswith("gateway.x: eve\\x0d")
+    assert lines[1:] == ["    2026 INFO x: \\x1b[2J\\x9b1m is closed"]
+
+
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_no_password_in_message_arguments_or_exception(formatter: logging.Formatter) -> None:
     try:

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
+from message_stream import MessageStream
+
 from gateway.errors import FreshgateError
 from gateway.proxy.listener import Listener, Port
 from gateway.proxy.upstream import Upstream, connect
@@ -19,7 +21,6 @@ from gateway.wire.http_connection import HttpClientConnection
 from gateway.wire.message import peek
 from gateway.wire.reply import error
 from gateway.wire.sasl import COMPLETE, START, PlainServer, negotiation, refusal
-from gateway.wire.scanner import MessageScanner
 
 BOTH = frozenset({PLAIN, NOSASL})
 LIMITS = WireLimits(login_seconds=10, buffer_bytes_max=256 * 1024)
@@ -31,35 +32,15 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0.001)
 
 
-class Peer:
+class Peer(MessageStream):
     """One end of a connection, reading messages with or without frames."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, framed: bool) -> None:
-        self.reader, self.writer, self.framed = reader, writer, framed
-        self._ahead = b""
+        super().__init__(reader, framed)
+        self.writer = writer
 
     def send(self, payload: bytes) -> None:
         self.writer.write(frame(payload) if self.framed else payload)
-
-    async def message(self) -> bytes:
-        """The next whole message. Raises `IncompleteReadError` when the other side has closed."""
-        scanner, message = MessageScanner(1 << 31), bytearray()
-        if self.framed:
-            while scanner.feed(piece := await self._frame()) is None:
-                message += piece
-            return bytes(message + piece)
-        while True:
-            piece = self._ahead or await self.reader.read(1 << 20)
-            if not piece:
-                raise asyncio.IncompleteReadError(bytes(message), None)
-            end = scanner.feed(piece)
-            message += piece[:end]
-            self._ahead = piece[end:] if end is not None else b""
-            if end is not None:
-                return bytes(message)
-
-    async def _frame(self) -> bytes:
-        return await self.reader.readexactly(int.from_bytes(await self.reader.readexactly(4), "big"))
 
     async def closed(self) -> bytes:
         """What the other side still sends until it closes."""

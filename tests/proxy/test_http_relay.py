@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from message_stream import http_reply
 
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire.frame import frame
@@ -24,16 +25,8 @@ def post(body: bytes, user: str = "ada", *headers: str) -> bytes:
 
 async def reply(peer: Peer) -> tuple[int, bytes]:
     """Status and body of the next answer."""
-    head = (await peer.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    status = int(head.split(" ", 2)[1])
-    fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
-    if "content-length" in fields:
-        return status, await peer.reader.readexactly(int(fields["content-length"]))
-    body = b""
-    while size := int(await peer.reader.readuntil(b"\r\n"), 16):
-        body += (await peer.reader.readexactly(size + 2))[:-2]
-    await peer.reader.readexactly(2)
-    return status, body
+    found = await http_reply(peer.reader)
+    return found.status, found.body
 
 
 def answered() -> Service:
