@@ -55,7 +55,7 @@ def test_a_session_that_spark_does_not_close_keeps_no_other_open() -> None:
             handle = Handle(bytes([number]) * 16, bytes(16))
             session = Session(handle, 5, "ada", LOGIN, open_session(OPEN), OPEN, NoSpark())
             session.anchor(side)
-            sessions.add(session, loose=True)
+            sessions.add(session, sessions.reserve("ada"), loose=True)
         async with asyncio.timeout(20):
             for side in sides:
                 await side.asked.wait()
