@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
-from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.errors import FreshgateError, UpstreamLost
 from gateway.login import methods
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
@@ -58,6 +58,7 @@ from gateway.service.route import Router
 from gateway.service.session import Sessions
 from gateway.service.staleness import StaleReads
 from gateway.service.version_reads import VersionReads
+from gateway.spark import probe
 from gateway.spark.client import Connection, SessionPool
 from gateway.spark.metastore import SparkMetastore
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
@@ -204,7 +205,7 @@ class Server:
         self._sessions = service.sessions
         self._listener = self._listen(partial(Dispatch, service))
         self._probes = self._pool(1, {})
-        self._readiness = Readiness(self._ask_spark, settings.metrics.check_interval)
+        self._readiness = Readiness(partial(probe.ask, self._probes), settings.metrics.check_interval)
         self._monitor = self._monitoring(service) if settings.metrics.port else None
         self._survey: asyncio.Task[None] | None = None
 
@@ -223,24 +224,6 @@ class Server:
             self._audit_file,
         )
         return Monitor(self._settings.metrics.host, self._settings.metrics.port, sources)
-
-    async def _ask_spark(self, seconds: float) -> None:
-        """Raises FreshgateError, or TimeoutError, where Spark does not answer so soon."""
-        async with asyncio.timeout(seconds), self._probes.session() as session:
-            answer = asyncio.create_task(session.run("SELECT 1"))
-            try:
-                await asyncio.wait([answer])
-            finally:
-                if not answer.done():
-                    # Telling a server that hangs to cancel would take as long again.
-                    session.spoil()
-                    await asyncio.wait([answer])
-            try:
-                await answer
-            except StatementFailed:
-                # A session may be beyond help while Spark is well: the next look gets a new one.
-                session.spoil()
-                raise
 
     def _join_jobs(self, metastore: SparkMetastore) -> None:
         settings = self._settings
