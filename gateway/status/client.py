@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import getpass
 import logging
 import re
@@ -11,6 +12,7 @@ import ssl
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any, Self
 from urllib.parse import unquote
 
@@ -54,7 +56,9 @@ _SAID = {
     TTransportException.TIMED_OUT: "it does not answer",
     TTransportException.END_OF_FILE: "it closed the connection",
 }
-_FAILURES = (HiveError, TException, OSError, EOFError, ValueError, AssertionError, TypeError, struct.error)
+_FAILURES = (
+    *(HiveError, TException, HTTPException, OSError, EOFError, ValueError, AssertionError, TypeError, struct.error),
+)
 """What PyHive and Thrift raise where a peer is gone, refuses, or does not speak HiveServer2."""
 
 
@@ -164,6 +168,31 @@ class _Socket(TSocket):  # type: ignore[misc]
         return self._tls.wrap_socket(opened, server_hostname=self._name) if self._tls else opened
 
 
+class _Connection(hive.Connection):  # type: ignore[misc]
+    """PyHive's, which leaves its session open where it cannot begin it, such as in a database that does not exist."""
+
+    def __init__(self, *, thrift_transport: Any, **options: Any) -> None:
+        try:
+            super().__init__(thrift_transport=thrift_transport, **options)
+        except BaseException:
+            self.end(thrift_transport)
+            raise
+
+    def end(self, transport: Any) -> None:
+        """Ends the session, where there is one; raises nothing."""
+        # A binary connection ends its session with itself, and after Ctrl-C amid a call an answer would wait for the
+        # reply of that one. A session over HTTP outlives its connections, of which each call has one of its own.
+        if not isinstance(transport, THttpClient):
+            transport.close()
+            return
+        if getattr(self, "_sessionHandle", None) is not None:
+            transport.setTimeout(CONNECT_SECONDS * 1000)
+            with contextlib.suppress(*_FAILURES):
+                self.close()
+        if transport.isOpen():
+            transport.close()
+
+
 class Client:
     """A session on a gateway. Make one with `connect`."""
 
@@ -182,7 +211,7 @@ class Client:
         try:
             timed, transport = _transport(target, user)
             timed.setTimeout(CONNECT_SECONDS * 1000)
-            connection = hive.Connection(
+            connection = _Connection(
                 username=user, database=target.database.replace("`", "``"), thrift_transport=transport
             )
         except _FAILURES as error:
@@ -233,8 +262,8 @@ class Client:
         return rows
 
     def close(self) -> None:
-        """Ends the session. The gateway ends it as well when the connection is gone, so nothing is asked of it."""
-        self._transport.close()
+        """Ends the session, also after a look that failed or was left by Ctrl-C. Raises nothing."""
+        self._connection.end(self._transport)
 
 
 def _own_name() -> str:
