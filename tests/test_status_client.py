@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -129,3 +130,48 @@ def test_closing_raises_nothing_where_the_server_is_gone() -> None:
         client = Client.connect(served.target())
     client.close()
     client.close()
+
+
+# --- what it says --------------------------------------------------------------------------------------
+
+
+def refusal_of(target: Target) -> str:
+    with pytest.raises(LookFailed) as refusal:
+        Client.connect(target)
+    return str(refusal.value)
+
+
+def test_a_certificate_of_nobody_known_over_http(certificates: Certificates) -> None:
+    with closing(Served(certificates.server)) as served:
+        said = refusal_of(served.target(tls=True))
+        assert re.fullmatch(
+            rf"Cannot reach a gateway at {re.escape(str(served.target(tls=True)))}: TLS failed "
+            r"\(.*CERTIFICATE_VERIFY_FAILED.*\)\. Name a file with the authorities of its certificate with --ca, or .*",
+            said,
+        )
+        with closing(Client.connect(served.target(tls=True, ca=str(certificates.ca)))):
+            assert len(served.sessions.open) == 1
+        assert served.sessions.open == set()
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_authorities_that_cannot_be_read_are_named(tmp_path: Path, over_http: bool) -> None:
+    target = Target(Address("127.0.0.1", 1), tls=True, http_path="cliservice" if over_http else None)
+    missing, wrong = tmp_path / "missing.pem", tmp_path / "wrong.pem"
+    wrong.write_text("no certificate", encoding="ascii")
+    for path, why in ((missing, "No such file or directory"), (wrong, "it has no certificate in PEM")):
+        assert refusal_of(replace(target, ca=str(path))) == (
+            f"Cannot read the authorities of --ca {path}: {why}. Name a file with their certificates in PEM."
+        )
+
+
+def test_a_database_that_does_not_exist_is_told(served: Served) -> None:
+    with closing(Client.connect(served.target())) as client:
+        with pytest.raises(LookFailed) as refusal:
+            client.look("nowhere")
+        assert str(refusal.value) == (f"{served.target()} has no database 'nowhere'. Choose another with --database.")
+        assert refusal.value.sqlstate == "42704"
+        # One without views is none that does not exist; that is asked in a look's third statement.
+        asked = len(served.sessions.statements)
+        assert client.look("empty").views == ()
+        assert len(served.sessions.statements) - asked == 3

@@ -35,6 +35,8 @@ REPLY_SECONDS = 120.0
 PAGE_ROWS = 10_000
 NO_SUCH_COLUMN = "42703"
 NO_SUCH_TABLE = "42P01"
+NO_SUCH_SCHEMA = "[SCHEMA_NOT_FOUND]"
+"""Spark's SQLSTATE for it is that of other things as well."""
 
 VIEW_COLUMNS = (
     *("database_name", "name", "state", "schema_change", "freshness", "stale_because", "stale_since", "version"),
@@ -137,11 +139,11 @@ def _without_secrets(url: str) -> str:
 
 
 def _transport(target: Target, user: str) -> tuple[Any, Any]:
-    """What has the time-outs, and Thrift's transport. Raises OSError for authorities that cannot be read."""
+    """What has the time-outs, and Thrift's transport. Raises LookFailed for authorities that cannot be read."""
     # Servers that check no passwords want one all the same.
     password = target.password or "x"
     host, port = target.address.host, target.address.port
-    tls = ssl.create_default_context(cafile=target.ca) if target.tls else None
+    tls = _tls(target.ca) if target.tls else None
     if target.http_path is not None:
         http = THttpClient(f"{'https' if tls else 'http'}://{target.address}/{target.http_path}", ssl_context=tls)
         names = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
@@ -153,6 +155,18 @@ def _transport(target: Target, user: str) -> tuple[Any, Any]:
     return connection, TSaslClientTransport(
         lambda: hive.get_installed_sasl(host, "PLAIN", username=user, password=password), "PLAIN", connection
     )
+
+
+def _tls(authorities: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=authorities)
+    except OSError as error:
+        # OpenSSL's own errors are OSErrors too, and tell of its source files.
+        said = "it has no certificate in PEM" if isinstance(error, ssl.SSLError) else error.strerror or error
+        raise LookFailed(
+            f"Cannot read the authorities of --ca {authorities}: {said}. Name a file with their certificates in PEM.",
+            "22023",
+        ) from error
 
 
 class _Socket(TSocket):  # type: ignore[misc]
@@ -223,6 +237,8 @@ class Client:
         """Views, jobs and tasks of one database, or of all. Raises LookFailed; the client is of no use then."""
         try:
             views = self._views(database)
+            if not views and database is not None:
+                self._check_database(database)
             told = not views or "job_status" in views[0]
             jobs = [] if told else self._rows('SELECT * FROM jobs("type"="mv")', "MvDatabaseName", database)
             tasks = self._rows(
@@ -246,6 +262,21 @@ class Client:
                 if sqlstate != NO_SUCH_COLUMN or unknown is None or unknown[1] not in NEWER_COLUMNS - self._missing:
                     raise
                 self._missing |= {unknown[1]}
+
+    def _check_database(self, database: str) -> None:
+        """Raises LookFailed for a database that does not exist: a slip is told, and no database without views."""
+        quoted = database.replace("`", "``")
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(f"DESCRIBE DATABASE `{quoted}`")
+        except HiveError as error:
+            sqlstate, message = _status(error)
+            if NO_SUCH_SCHEMA not in message:
+                raise
+            raise LookFailed(
+                f"{self._target} has no database '{database}'. Choose another with --database.", sqlstate
+            ) from error
+        cursor.close()
 
     def _rows(self, sql: str, column: str, database: str | None) -> list[Row]:
         """The rows of a query, of one database where one is named: `column` has the name."""
@@ -286,13 +317,18 @@ def _failed(target: Target, error: BaseException) -> LookFailed:
         return LookFailed(f"{target} refused: {message} Mend the cause, or choose another --user or --url.", sqlstate)
     refused = _LOGIN_REFUSED.fullmatch(message)
     if refused is not None:
-        said = refused[1] or "it gave no reason"
+        said = refused[1].rstrip(".") or "it gave no reason"
         return LookFailed(
             f"{target} refused the login: {said}. Check --user, and the URL's user and password.", "28000"
         )
+    # Thrift hands its socket's error on inside its own, and that of HTTP as it is.
+    untrusted = next((each for each in (error, getattr(error, "inner", None)) if isinstance(each, ssl.SSLError)), None)
+    if untrusted is not None:
+        return LookFailed(
+            f"Cannot reach a gateway at {target}: TLS failed ({untrusted}). Name a file with the authorities of its "
+            "certificate with --ca, or give another URL with --url."
+        )
     known = _SAID.get(error.type) if isinstance(error, TTransportException) else None
-    if isinstance(cause := getattr(error, "inner", None), ssl.SSLError):
-        known = f"TLS failed ({cause}); --ca names the authorities of its certificate"
     said = known or message or type(error).__name__
     return LookFailed(
         f"Cannot reach a gateway at {target}: {said}. Start it with `freshgate serve`, or give its URL with --url."

@@ -193,6 +193,9 @@ def test_what_is_no_gateway_says_so(engine: Engine, base: Database) -> None:
     missing = status(base.gateway.url.replace("/default", "/no%20such"))
     assert missing.returncode == 1
     assert "SCHEMA_NOT_FOUND" in missing.stderr
+    slip = status(base.gateway.url, "--database", "no such")
+    assert (slip.returncode, slip.stdout) == (1, "")
+    assert f"{base.gateway.url} has no database 'no such'. Choose another with --database." in slip.stderr
 
 
 @pytest.mark.parametrize(
@@ -202,6 +205,7 @@ def test_what_is_no_gateway_says_so(engine: Engine, base: Database) -> None:
         (b"", "Cannot reach a gateway at {url}: it closed the connection. "),
         (b"\x05\x00\x00\x00\x00" * 3, "Cannot reach a gateway at {url}: "),
         (b"\x03\x00\x00\x00\x08it's bad", "{url} refused the login: it's bad. Check --user, "),
+        (b"\x03\x00\x00\x00\x03no.", "{url} refused the login: no. Check --user, "),
         (b"\x04\x00\x00\x00\x00", "{url} refused the login: it gave no reason. Check --user, "),
     ],
 )
