@@ -91,6 +91,10 @@ class Engine(StageProgress, Protocol):
         """Where Spark listens now. Raises UpstreamLost."""
         ...
 
+    def leave(self) -> None:
+        """The gateway ends: nobody waits any longer for a Spark that is not up."""
+        ...
+
 
 def _handover(settings: Settings, mechanism: str) -> Handover:
     authentication, upstream_settings = settings.authentication, settings.upstream
@@ -141,6 +145,7 @@ class Server:
 
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
+        self._engine = engine
         self._traffic = Traffic()
         self._spark = Spark(engine, settings.upstream, self._traffic)
         self._refreshes = self._pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL})
@@ -448,6 +453,7 @@ class Server:
     async def stop(self) -> None:
         """Closes clients, stops refreshes, frees what they had at Spark."""
         self._readiness.draining = True
+        self._engine.leave()
         await self._listener.close()
         await self._sessions.close()
         if self._survey is not None:
@@ -459,8 +465,10 @@ class Server:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._janitor.sweep()
                 await self._fence.release()
-        except (FreshgateError, TimeoutError) as error:
+        except FreshgateError as error:
             log.info("what is left is dropped at the next start: %s", error)
+        except TimeoutError:
+            log.info("what is left is dropped at the next start: Spark took longer than %g seconds", STOP_SECONDS)
         if self._monitor is not None:
             await self._monitor.stop()
         for pool in (self._probes, self._looks, self._refreshes, self._short):
