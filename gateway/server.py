@@ -454,6 +454,7 @@ class Server:
         """Closes clients, stops refreshes, frees what they had at Spark."""
         self._readiness.draining = True
         self._engine.leave()
+        self._sessions.ending = True
         await self._listener.close()
         await self._sessions.close()
         if self._survey is not None:
