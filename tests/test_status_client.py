@@ -65,6 +65,8 @@ class Served(ThreadingHTTPServer):
     def __init__(self, certificate: Path | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Request)
         self.sessions = Sessions()
+        self.refusal: tuple[int, bytes] | None = None
+        """Status and page of the answer to everything."""
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
@@ -87,8 +89,13 @@ class _Request(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked, answer = TMemoryBuffer(self.rfile.read(int(self.headers["Content-Length"]))), TMemoryBuffer()
-        TCLIService.Processor(self.server.sessions).process(TBinaryProtocol(asked), TBinaryProtocol(answer))
-        self.send_response(200)
+        status = 200
+        if self.server.refusal is None:
+            TCLIService.Processor(self.server.sessions).process(TBinaryProtocol(asked), TBinaryProtocol(answer))
+        else:
+            status, page = self.server.refusal
+            answer.write(page)
+        self.send_response(status)
         self.end_headers()
         self.wfile.write(answer.getvalue())
 
@@ -152,6 +159,31 @@ def test_a_certificate_of_nobody_known_over_http(certificates: Certificates) -> 
         with closing(Client.connect(served.target(tls=True, ca=str(certificates.ca)))):
             assert len(served.sessions.open) == 1
         assert served.sessions.open == set()
+
+
+@pytest.mark.parametrize(
+    ("status", "page", "said"),
+    [
+        (
+            401,
+            b"Authentication Error: no such user.\n",
+            "{} refused the login: no such user. Check --user, and the URL's user and password.",
+        ),
+        (401, b"", "{} refused the login: it gave no reason. Check --user, and the URL's user and password."),
+        (503, b"Spark is away.\nx", "{} answers with status 503 (Spark is away). Try again."),
+        (404, b"", "{} answers with status 404 (Not Found). Give the gateway's URL with --url, with its httpPath."),
+    ],
+)
+def test_answers_over_http_that_are_none(served: Served, status: int, page: bytes, said: str) -> None:
+    served.refusal = status, page
+    assert refusal_of(served.target()).startswith(said.format(served.target()))
+    served.refusal = None
+    client = Client.connect(served.target())
+    served.refusal = status, page
+    with pytest.raises(LookFailed) as refusal:
+        client.look(None)
+    assert str(refusal.value).startswith(said.format(served.target()))
+    client.close()
 
 
 @pytest.mark.parametrize("over_http", [False, True])

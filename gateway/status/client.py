@@ -12,6 +12,7 @@ import ssl
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, Self
 from urllib.parse import unquote
@@ -33,6 +34,8 @@ CONNECT_SECONDS = 10.0
 REPLY_SECONDS = 120.0
 """The gateway writes its catalog into the query's text, of which Spark reads some megabytes a second."""
 PAGE_ROWS = 10_000
+SAID_BYTES_MAX = 1000
+"""Of the page of an error over HTTP."""
 NO_SUCH_COLUMN = "42703"
 NO_SUCH_TABLE = "42P01"
 NO_SUCH_SCHEMA = "[SCHEMA_NOT_FOUND]"
@@ -145,7 +148,7 @@ def _transport(target: Target, user: str) -> tuple[Any, Any]:
     host, port = target.address.host, target.address.port
     tls = _tls(target.ca) if target.tls else None
     if target.http_path is not None:
-        http = THttpClient(f"{'https' if tls else 'http'}://{target.address}/{target.http_path}", ssl_context=tls)
+        http = _Http(target, tls)
         names = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
         http.setCustomHeaders({"Authorization": f"Basic {names}"})
         return http, http
@@ -182,6 +185,26 @@ class _Socket(TSocket):  # type: ignore[misc]
         return self._tls.wrap_socket(opened, server_hostname=self._name) if self._tls else opened
 
 
+class _Http(THttpClient):  # type: ignore[misc]
+    """Thrift's, which takes the page of an error for a reply."""
+
+    def __init__(self, target: Target, tls: ssl.SSLContext | None) -> None:
+        super().__init__(f"{'https' if tls else 'http'}://{target.address}/{target.http_path}", ssl_context=tls)
+        self._target = target
+
+    def flush(self) -> None:
+        """Sends the request. Raises LookFailed where the status of the answer is not 200."""
+        super().flush()
+        if self.code == HTTPStatus.OK:
+            return
+        said = _first_line(self.read(SAID_BYTES_MAX).decode("utf-8", "replace")).rstrip(".")
+        if self.code == HTTPStatus.UNAUTHORIZED:
+            raise _login_refused(self._target, said.removeprefix("Authentication Error: "))
+        busy = self.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        advice = "Try again" if busy else "Give the gateway's URL with --url, with its httpPath"
+        raise LookFailed(f"{self._target} answers with status {self.code} ({said or self.message}). {advice}.")
+
+
 class _Connection(hive.Connection):  # type: ignore[misc]
     """PyHive's, which leaves its session open where it cannot begin it, such as in a database that does not exist."""
 
@@ -201,7 +224,7 @@ class _Connection(hive.Connection):  # type: ignore[misc]
             return
         if getattr(self, "_sessionHandle", None) is not None:
             transport.setTimeout(CONNECT_SECONDS * 1000)
-            with contextlib.suppress(*_FAILURES):
+            with contextlib.suppress(LookFailed, *_FAILURES):
                 self.close()
         if transport.isOpen():
             transport.close()
@@ -317,10 +340,7 @@ def _failed(target: Target, error: BaseException) -> LookFailed:
         return LookFailed(f"{target} refused: {message} Mend the cause, or choose another --user or --url.", sqlstate)
     refused = _LOGIN_REFUSED.fullmatch(message)
     if refused is not None:
-        said = refused[1].rstrip(".") or "it gave no reason"
-        return LookFailed(
-            f"{target} refused the login: {said}. Check --user, and the URL's user and password.", "28000"
-        )
+        return _login_refused(target, refused[1].rstrip("."))
     # Thrift hands its socket's error on inside its own, and that of HTTP as it is.
     untrusted = next((each for each in (error, getattr(error, "inner", None)) if isinstance(each, ssl.SSLError)), None)
     if untrusted is not None:
@@ -333,6 +353,11 @@ def _failed(target: Target, error: BaseException) -> LookFailed:
     return LookFailed(
         f"Cannot reach a gateway at {target}: {said}. Start it with `freshgate serve`, or give its URL with --url."
     )
+
+
+def _login_refused(target: Target, said: str) -> LookFailed:
+    said = said or "it gave no reason"
+    return LookFailed(f"{target} refused the login: {said}. Check --user, and the URL's user and password.", "28000")
 
 
 def _status(error: BaseException) -> tuple[str, str]:
