@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
-from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.errors import FreshgateError, UpstreamLost
 from gateway.login import methods
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
@@ -58,6 +58,7 @@ from gateway.service.route import Router
 from gateway.service.session import CLOSE_SECONDS, Sessions
 from gateway.service.staleness import StaleReads
 from gateway.service.version_reads import VersionReads
+from gateway.spark import probe
 from gateway.spark.client import Connection, SessionPool
 from gateway.spark.metastore import SparkMetastore
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
@@ -88,6 +89,10 @@ class Engine(StageProgress, Protocol):
 
     async def address(self) -> Address:
         """Where Spark listens now. Raises UpstreamLost."""
+        ...
+
+    def leave(self) -> None:
+        """The gateway ends: nobody waits any longer for a Spark that is not up."""
         ...
 
 
@@ -140,6 +145,7 @@ class Server:
 
     def __init__(self, settings: Settings, engine: Engine) -> None:
         self._settings = settings
+        self._engine = engine
         self._traffic = Traffic()
         self._spark = Spark(engine, settings.upstream, self._traffic)
         self._refreshes = self._pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL})
@@ -205,7 +211,7 @@ class Server:
         self._background = service.background
         self._listener = self._listen(partial(Dispatch, service))
         self._probes = self._pool(1, {})
-        self._readiness = Readiness(self._ask_spark, settings.metrics.check_interval)
+        self._readiness = Readiness(partial(probe.ask, self._probes), settings.metrics.check_interval)
         self._monitor = self._monitoring(service) if settings.metrics.port else None
         self._survey: asyncio.Task[None] | None = None
 
@@ -224,24 +230,6 @@ class Server:
             self._audit_file,
         )
         return Monitor(self._settings.metrics.host, self._settings.metrics.port, sources)
-
-    async def _ask_spark(self, seconds: float) -> None:
-        """Raises FreshgateError, or TimeoutError, where Spark does not answer so soon."""
-        async with asyncio.timeout(seconds), self._probes.session() as session:
-            answer = asyncio.create_task(session.run("SELECT 1"))
-            try:
-                await asyncio.wait([answer])
-            finally:
-                if not answer.done():
-                    # Telling a server that hangs to cancel would take as long again.
-                    session.spoil()
-                    await asyncio.wait([answer])
-            try:
-                await answer
-            except StatementFailed:
-                # A session may be beyond help while Spark is well: the next look gets a new one.
-                session.spoil()
-                raise
 
     def _join_jobs(self, metastore: SparkMetastore) -> None:
         settings = self._settings
@@ -466,6 +454,8 @@ class Server:
     async def stop(self) -> None:
         """Closes clients, stops refreshes, frees what they had at Spark."""
         self._readiness.draining = True
+        self._engine.leave()
+        self._sessions.ending = True
         await self._listener.close()
         await self._background.finish(CLOSE_SECONDS)
         await self._sessions.close()
@@ -478,8 +468,10 @@ class Server:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._janitor.sweep()
                 await self._fence.release()
-        except (FreshgateError, TimeoutError) as error:
+        except FreshgateError as error:
             log.info("what is left is dropped at the next start: %s", error)
+        except TimeoutError:
+            log.info("what is left is dropped at the next start: Spark took longer than %g seconds", STOP_SECONDS)
         if self._monitor is not None:
             await self._monitor.stop()
         for pool in (self._probes, self._looks, self._refreshes, self._short):

@@ -450,13 +450,14 @@ class Creation:
             entry.recorded = True
             report(f"Materialized view {view.name} is to be built by its first refresh")
             return
+        # Before the first line, with which beeline begins to draw: its bar would be empty.
+        progress = Progress(view.name)
+        report.watch(progress)
         report(f"Building materialized view {view.name}")
         number, _ = self._log.begin(entry, cause)
         self._log.start(entry, number)
         # Only now: what has changed before the rows are read must not look as if it had been read.
         inspection = await self._inspector.inspect(view, float("-inf"))
-        progress = Progress(view.name)
-        report.watch(progress)
         async with self._sessions.session() as session, self._executor.followed(progress, report):
             await self._executor.first_write(view, inspection, session, progress)
         contents = next_contents(view, 1, maintenance.ALL, inspection.snapshots, {})

@@ -297,7 +297,7 @@ class Audit:
         if self._write is None:
             return
         origin = Origin(session.user, public_id(session.handle))
-        outcome = "closed" if session.closed else "lost"
+        outcome = "closed" if session.closed else "stopped" if session.stopped else "lost"
         seconds = time.monotonic() - session.began
         line: Line = {
             "time": _time(time.time()),

@@ -511,8 +511,8 @@ class Dispatch:
     # --- errors ------------------------------------------------------------------------------------
 
     def _too_long(self, call: ExecuteCall) -> LimitReached:
-        size, limit = len(call.statement), self._service.statement_bytes_max
-        return LimitReached(f"The statement has {size} characters; limits.statement_bytes allows {limit}.")
+        size, limit = len(call.statement.encode()), self._service.statement_bytes_max
+        return LimitReached(f"The statement has {size} bytes; limits.statement_bytes allows {limit}.")
 
     def _refuse(self, head: Head, text: str) -> Answer:
         return Answer(reply.error(head.name, head.seqid, text, "HY000"))

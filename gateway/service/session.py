@@ -74,6 +74,8 @@ class Session:
         self.began = time.monotonic()
         self.closed = False
         """Its client has closed it."""
+        self.stopped = False
+        """The gateway has ended it with itself."""
         self.temporary: dict[str, frozenset[TableName]] = {}
         """The session's temporary views: what each reads, by name, for what a name stands for may change."""
         self.transaction = Transaction.of(call.configuration)
@@ -212,6 +214,8 @@ class Sessions:
         self._of_user: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
         self.stopping = False
+        self.ending = False
+        """What ends from here on does so because the gateway does."""
         self.on_end: Callable[[Session], None] = lambda _: None
         """Called for each session that is over."""
 
@@ -262,6 +266,7 @@ class Sessions:
 
     async def end(self, session: Session) -> None:
         """Closes a session of which no client speaks any more."""
+        session.stopped = self.ending
         await session.cancel_own()
         await session.end()
         self.remove(session)

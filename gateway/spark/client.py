@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import socket
+import ssl
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -99,8 +101,10 @@ class Connection:
         except LoginRefused as error:
             raise StatementFailed(f"Spark at {endpoint} refused the login of {user}: {error}", "28000") from error
         except (OSError, WireError, EOFError) as error:
-            reason = str(error) or f"no answer in {CONNECT_SECONDS:g} seconds"
-            raise UpstreamLost(f"Cannot connect to Spark at {endpoint}: {reason}") from error
+            raise UpstreamLost(
+                f"Cannot connect to Spark at {endpoint}: {_reason(error)}. "
+                "It may be starting; try again in some seconds."
+            ) from error
         return cls(reader, writer, wire, lambda: cls.open(endpoint, user, password))
 
     @property
@@ -404,6 +408,15 @@ def _whole(payload: bytes) -> bytes:
 
 def _session_key(key: str) -> str:
     return key if key.startswith(("set:", "use:", "hive.server2.")) else f"set:hiveconf:{key}"
+
+
+def _reason(error: Exception) -> str:
+    """Why nobody answers, without a full stop and the number of a system's error."""
+    number = error.errno if isinstance(error, OSError) else None
+    # Not its strerror: asyncio writes the address there, which the message has. Those of TLS count otherwise.
+    if number is not None and not isinstance(error, (ssl.SSLError, socket.gaierror)):
+        return os.strerror(number)
+    return str(error).rstrip(".") or f"no answer in {CONNECT_SECONDS:g} seconds"
 
 
 def _keep_alive(writer: asyncio.StreamWriter) -> None:

@@ -69,6 +69,9 @@ class ExternalEngine:
         """Implements `mv.ports.StageProgress`."""
         return await self._ui.of_statement(statement) if self._ui is not None else None
 
+    def leave(self) -> None:
+        """Nobody waits for this one."""
+
     async def stop(self) -> None:
         """Nothing to stop."""
 
@@ -82,6 +85,7 @@ class EmbeddedEngine:
         self._child: asyncio.subprocess.Process | None = None
         self._address: Address | None = None
         self._running = asyncio.Event()
+        self._leaving = False
         self._supervisor: asyncio.Task[None] | None = None
         self._last_error = ""
         self._requests = itertools.count(1)
@@ -110,17 +114,24 @@ class EmbeddedEngine:
     async def address(self) -> Address:
         """Where Spark listens now. Waits for a restart under way, at most `engine.start_timeout` seconds.
 
-        Raises UpstreamLost when Spark is not up by then.
+        Raises UpstreamLost when Spark is not up by then, or `leave` was called.
         """
-        if self._address is None:
+        if self._address is None and not self._leaving:
             try:
                 await asyncio.wait_for(self._running.wait(), self._settings.engine.start_timeout)
             except TimeoutError:
                 reason = self._last_error or "it is still starting"
                 raise UpstreamLost(f"Spark is not running: {reason} Try again later.") from None
         if self._address is None:
+            if self._leaving:
+                raise UpstreamLost("Spark is not running, and the gateway is being stopped.")
             raise UpstreamLost("Spark has just ended. Try again.")
         return self._address
+
+    def leave(self) -> None:
+        """The gateway ends: who waits for a Spark that is starting, or would, is told at once that there is none."""
+        self._leaving = True
+        self._running.set()
 
     async def of_statement(self, statement: str) -> JobProgress | None:
         """Implements `mv.ports.StageProgress`: the child is asked, which hosts Spark."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import getpass
 import logging
 import re
@@ -11,6 +12,8 @@ import ssl
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any, Self
 from urllib.parse import unquote
 
@@ -31,8 +34,12 @@ CONNECT_SECONDS = 10.0
 REPLY_SECONDS = 120.0
 """The gateway writes its catalog into the query's text, of which Spark reads some megabytes a second."""
 PAGE_ROWS = 10_000
+SAID_BYTES_MAX = 1000
+"""Of the page of an error over HTTP."""
 NO_SUCH_COLUMN = "42703"
 NO_SUCH_TABLE = "42P01"
+NO_SUCH_SCHEMA = "[SCHEMA_NOT_FOUND]"
+"""Spark's SQLSTATE for it is that of other things as well."""
 
 VIEW_COLUMNS = (
     *("database_name", "name", "state", "schema_change", "freshness", "stale_because", "stale_since", "version"),
@@ -54,7 +61,9 @@ _SAID = {
     TTransportException.TIMED_OUT: "it does not answer",
     TTransportException.END_OF_FILE: "it closed the connection",
 }
-_FAILURES = (HiveError, TException, OSError, EOFError, ValueError, AssertionError, TypeError, struct.error)
+_FAILURES = (
+    *(HiveError, TException, HTTPException, OSError, EOFError, ValueError, AssertionError, TypeError, struct.error),
+)
 """What PyHive and Thrift raise where a peer is gone, refuses, or does not speak HiveServer2."""
 
 
@@ -133,13 +142,13 @@ def _without_secrets(url: str) -> str:
 
 
 def _transport(target: Target, user: str) -> tuple[Any, Any]:
-    """What has the time-outs, and Thrift's transport. Raises OSError for authorities that cannot be read."""
+    """What has the time-outs, and Thrift's transport. Raises LookFailed for authorities that cannot be read."""
     # Servers that check no passwords want one all the same.
     password = target.password or "x"
     host, port = target.address.host, target.address.port
-    tls = ssl.create_default_context(cafile=target.ca) if target.tls else None
+    tls = _tls(target.ca) if target.tls else None
     if target.http_path is not None:
-        http = THttpClient(f"{'https' if tls else 'http'}://{target.address}/{target.http_path}", ssl_context=tls)
+        http = _Http(target, tls)
         names = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
         http.setCustomHeaders({"Authorization": f"Basic {names}"})
         return http, http
@@ -149,6 +158,18 @@ def _transport(target: Target, user: str) -> tuple[Any, Any]:
     return connection, TSaslClientTransport(
         lambda: hive.get_installed_sasl(host, "PLAIN", username=user, password=password), "PLAIN", connection
     )
+
+
+def _tls(authorities: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=authorities)
+    except OSError as error:
+        # OpenSSL's own errors are OSErrors too, and tell of its source files.
+        said = "it has no certificate in PEM" if isinstance(error, ssl.SSLError) else error.strerror or error
+        raise LookFailed(
+            f"Cannot read the authorities of --ca {authorities}: {said}. Name a file with their certificates in PEM.",
+            "22023",
+        ) from error
 
 
 class _Socket(TSocket):  # type: ignore[misc]
@@ -162,6 +183,51 @@ class _Socket(TSocket):  # type: ignore[misc]
     def _do_open(self, family: int, kind: int) -> socket.socket:
         opened: socket.socket = super()._do_open(family, kind)
         return self._tls.wrap_socket(opened, server_hostname=self._name) if self._tls else opened
+
+
+class _Http(THttpClient):  # type: ignore[misc]
+    """Thrift's, which takes the page of an error for a reply."""
+
+    def __init__(self, target: Target, tls: ssl.SSLContext | None) -> None:
+        super().__init__(f"{'https' if tls else 'http'}://{target.address}/{target.http_path}", ssl_context=tls)
+        self._target = target
+
+    def flush(self) -> None:
+        """Sends the request. Raises LookFailed where the status of the answer is not 200."""
+        super().flush()
+        if self.code == HTTPStatus.OK:
+            return
+        said = _first_line(self.read(SAID_BYTES_MAX).decode("utf-8", "replace")).rstrip(".")
+        if self.code == HTTPStatus.UNAUTHORIZED:
+            raise _login_refused(self._target, said.removeprefix("Authentication Error: "))
+        busy = self.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        advice = "Try again" if busy else "Give the gateway's URL with --url, with its httpPath"
+        raise LookFailed(f"{self._target} answers with status {self.code} ({said or self.message}). {advice}.")
+
+
+class _Connection(hive.Connection):  # type: ignore[misc]
+    """PyHive's, which leaves its session open where it cannot begin it, such as in a database that does not exist."""
+
+    def __init__(self, *, thrift_transport: Any, **options: Any) -> None:
+        try:
+            super().__init__(thrift_transport=thrift_transport, **options)
+        except BaseException:
+            self.end(thrift_transport)
+            raise
+
+    def end(self, transport: Any) -> None:
+        """Ends the session, where there is one; raises nothing."""
+        # A binary connection ends its session with itself, and after Ctrl-C amid a call an answer would wait for the
+        # reply of that one. A session over HTTP outlives its connections, of which each call has one of its own.
+        if not isinstance(transport, THttpClient):
+            transport.close()
+            return
+        if getattr(self, "_sessionHandle", None) is not None:
+            transport.setTimeout(CONNECT_SECONDS * 1000)
+            with contextlib.suppress(LookFailed, *_FAILURES):
+                self.close()
+        if transport.isOpen():
+            transport.close()
 
 
 class Client:
@@ -182,7 +248,7 @@ class Client:
         try:
             timed, transport = _transport(target, user)
             timed.setTimeout(CONNECT_SECONDS * 1000)
-            connection = hive.Connection(
+            connection = _Connection(
                 username=user, database=target.database.replace("`", "``"), thrift_transport=transport
             )
         except _FAILURES as error:
@@ -194,6 +260,8 @@ class Client:
         """Views, jobs and tasks of one database, or of all. Raises LookFailed; the client is of no use then."""
         try:
             views = self._views(database)
+            if not views and database is not None:
+                self._check_database(database)
             told = not views or "job_status" in views[0]
             jobs = [] if told else self._rows('SELECT * FROM jobs("type"="mv")', "MvDatabaseName", database)
             tasks = self._rows(
@@ -218,6 +286,21 @@ class Client:
                     raise
                 self._missing |= {unknown[1]}
 
+    def _check_database(self, database: str) -> None:
+        """Raises LookFailed for a database that does not exist: a slip is told, and no database without views."""
+        quoted = database.replace("`", "``")
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(f"DESCRIBE DATABASE `{quoted}`")
+        except HiveError as error:
+            sqlstate, message = _status(error)
+            if NO_SUCH_SCHEMA not in message:
+                raise
+            raise LookFailed(
+                f"{self._target} has no database '{database}'. Choose another with --database.", sqlstate
+            ) from error
+        cursor.close()
+
     def _rows(self, sql: str, column: str, database: str | None) -> list[Row]:
         """The rows of a query, of one database where one is named: `column` has the name."""
         parameters: Mapping[str, str] | None = None
@@ -233,8 +316,8 @@ class Client:
         return rows
 
     def close(self) -> None:
-        """Ends the session. The gateway ends it as well when the connection is gone, so nothing is asked of it."""
-        self._transport.close()
+        """Ends the session, also after a look that failed or was left by Ctrl-C. Raises nothing."""
+        self._connection.end(self._transport)
 
 
 def _own_name() -> str:
@@ -257,17 +340,24 @@ def _failed(target: Target, error: BaseException) -> LookFailed:
         return LookFailed(f"{target} refused: {message} Mend the cause, or choose another --user or --url.", sqlstate)
     refused = _LOGIN_REFUSED.fullmatch(message)
     if refused is not None:
-        said = refused[1] or "it gave no reason"
+        return _login_refused(target, refused[1].rstrip("."))
+    # Thrift hands its socket's error on inside its own, and that of HTTP as it is.
+    untrusted = next((each for each in (error, getattr(error, "inner", None)) if isinstance(each, ssl.SSLError)), None)
+    if untrusted is not None:
         return LookFailed(
-            f"{target} refused the login: {said}. Check --user, and the URL's user and password.", "28000"
+            f"Cannot reach a gateway at {target}: TLS failed ({untrusted}). Name a file with the authorities of its "
+            "certificate with --ca, or give another URL with --url."
         )
     known = _SAID.get(error.type) if isinstance(error, TTransportException) else None
-    if isinstance(cause := getattr(error, "inner", None), ssl.SSLError):
-        known = f"TLS failed ({cause}); --ca names the authorities of its certificate"
     said = known or message or type(error).__name__
     return LookFailed(
         f"Cannot reach a gateway at {target}: {said}. Start it with `freshgate serve`, or give its URL with --url."
     )
+
+
+def _login_refused(target: Target, said: str) -> LookFailed:
+    said = said or "it gave no reason"
+    return LookFailed(f"{target} refused the login: {said}. Check --user, and the URL's user and password.", "28000")
 
 
 def _status(error: BaseException) -> tuple[str, str]:

@@ -7,6 +7,8 @@ import pytest
 from clients import Jdbc, pyhive, rows
 from databases import NAP, Database
 
+from gateway.service.catalog_tables import MATERIALIZED_VIEWS
+
 
 @pytest.fixture(scope="module")
 def view(shared: Database) -> Database:
@@ -152,6 +154,11 @@ def test_information_schema_has_bigquery_columns(view: Database) -> None:
         "last_modified_time",
         "is_stale",
     ]
+
+
+def test_columns_and_types_of_the_catalog(view: Database) -> None:
+    described = view.rows("DESCRIBE QUERY SELECT * FROM freshgate.materialized_views")
+    assert [row[:2] for row in described] == [(name, kind.lower()) for name, kind in MATERIALIZED_VIEWS]
 
 
 def test_a_view_that_was_dropped_and_made_anew_below(database: Database) -> None:

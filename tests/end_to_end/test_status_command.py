@@ -154,6 +154,25 @@ def test_ways_to_log_in(base: Database, suffix: str) -> None:
     assert {"m", "served"} <= {view["name"] for view in json.loads(done.stdout)["views"]}
 
 
+def test_no_session_is_left_over_http(start_gateway: Any, tmp_path: Path) -> None:
+    """A session over HTTP ends with no connection, so it must be closed: also where it could not begin."""
+    audit = tmp_path / "audit.jsonl"
+    gateway = start_gateway(**{"listen.http_port": 0, "log.audit": audit})
+    place = f"jdbc:hive2://127.0.0.1:{gateway.http_port}"
+    looked = status(f"{place}/default;transportMode=http", "--json", "--user", "looks")
+    assert (looked.returncode, looked.stderr) == (0, "")
+    missing = status(f"{place}/nowhere;transportMode=http", "--user", "misses")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "SCHEMA_NOT_FOUND" in missing.stderr
+
+    def ended() -> dict[str, str]:
+        lines = [json.loads(line) for line in audit.read_text(encoding="utf-8").splitlines()]
+        return {line["user"]: line["outcome"] for line in lines if line["event"] == "session_end"}
+
+    wait_until(lambda: len(ended()) == 2, what="the ends of both sessions")
+    assert ended() == {"looks": "closed", "misses": "closed"}
+
+
 def test_a_gateway_that_is_not_there() -> None:
     with socket.socket() as taken:
         # Bound, but nobody listens.
@@ -174,6 +193,9 @@ def test_what_is_no_gateway_says_so(engine: Engine, base: Database) -> None:
     missing = status(base.gateway.url.replace("/default", "/no%20such"))
     assert missing.returncode == 1
     assert "SCHEMA_NOT_FOUND" in missing.stderr
+    slip = status(base.gateway.url, "--database", "no such")
+    assert (slip.returncode, slip.stdout) == (1, "")
+    assert f"{base.gateway.url} has no database 'no such'. Choose another with --database." in slip.stderr
 
 
 @pytest.mark.parametrize(
@@ -183,6 +205,7 @@ def test_what_is_no_gateway_says_so(engine: Engine, base: Database) -> None:
         (b"", "Cannot reach a gateway at {url}: it closed the connection. "),
         (b"\x05\x00\x00\x00\x00" * 3, "Cannot reach a gateway at {url}: "),
         (b"\x03\x00\x00\x00\x08it's bad", "{url} refused the login: it's bad. Check --user, "),
+        (b"\x03\x00\x00\x00\x03no.", "{url} refused the login: no. Check --user, "),
         (b"\x04\x00\x00\x00\x00", "{url} refused the login: it gave no reason. Check --user, "),
     ],
 )

@@ -52,6 +52,14 @@ def test_beeline_shows_log_and_bar(slow: Database) -> None:
     assert "Exception" not in said
 
 
+def test_beelines_bar_has_a_view_that_is_created_from_its_first_frame_on(slow: Database) -> None:
+    url = f"jdbc:hive2://{slow.gateway.host}:{slow.gateway.port}/{slow.name}"
+    said = beeline(url, f"CREATE MATERIALIZED VIEW made AS {SLOW}").stderr
+    assert f"Building materialized view {slow.name}.made" in said
+    assert "VIEWS: 0/1" in said
+    assert "VIEWS: 0/0" not in said
+
+
 def test_the_log_tells_partitions_and_stages(tmp_path: Path) -> None:
     """To clients that poll without beeline's bar. Of its own Spark the gateway knows the stages."""
     gateway = Gateway(tmp_path / "gateway.log", data_dir=tmp_path / "data")

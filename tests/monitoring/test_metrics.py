@@ -22,7 +22,7 @@ from gateway.mv.tasks import RefreshTally
 from gateway.proxy.traffic import Traffic
 from gateway.service.audit import METHODS, Audit, Line, Mentions, Outcome
 from gateway.service.operation import End
-from gateway.service.session import Session
+from gateway.service.session import Session, Sessions
 from gateway.wire.message import Handle, OpenCall
 from gateway.wire.sasl import Login
 from sql.names import TableName
@@ -192,3 +192,34 @@ def test_a_statement_that_never_came_to_spark(error: BaseException, outcome: Out
     (line,) = lines
     assert line["outcome"] == outcome
     assert "\n" not in str(line.get("error"))
+
+
+def test_how_a_session_ended() -> None:
+    """A stop that cuts clients off is none of their doing."""
+    lines: list[dict[str, Any]] = []
+    sessions = Sessions()
+    sessions.on_end = Audit(lines.append).closed
+
+    def opened(user: str, number: int) -> Session:
+        session = session_of(user)
+        session.handle = Handle(bytes([number]) * 16, bytes(16))
+        session.lost = True  # so that Spark need not be told
+        sessions.add(session, loose=user == "web")
+        return session
+
+    async def scenario() -> None:
+        done, gone, here, _ = (opened(user, number) for number, user in enumerate(("done", "gone", "here", "web")))
+        done.closed = True
+        sessions.remove(done)
+        await sessions.end_all([gone])
+        sessions.ending = True
+        await sessions.end_all([here])
+        await sessions.close()
+
+    asyncio.run(scenario())
+    assert {line["user"]: line["outcome"] for line in lines} == {
+        "done": "closed",
+        "gone": "lost",
+        "here": "stopped",
+        "web": "stopped",
+    }

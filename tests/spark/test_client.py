@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
+import uvloop
 from processes import Engine
 
 from gateway.errors import StatementFailed, UpstreamLost
+from gateway.spark import client
 from gateway.spark.client import Connection, Rows, Session, SessionPool
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import frame
@@ -181,15 +183,41 @@ def test_cancel_from_outside_is_an_error_for_the_one_who_waits(engine: Engine) -
     asyncio.run(check())
 
 
-def test_no_server(engine: Engine) -> None:
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_no_server(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def check() -> None:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         server.close()
         await server.wait_closed()
-        with pytest.raises(UpstreamLost, match=f"127.0.0.1:{port}"):
+        with pytest.raises(UpstreamLost) as lost:
             await Connection.open(Endpoint("127.0.0.1", port), "tester")
+        assert str(lost.value) == (
+            f"Cannot connect to Spark at 127.0.0.1:{port}: Connection refused. It may be starting; try again in some "
+            "seconds."
+        )
 
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(check())
+
+
+def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check() -> None:
+        left = asyncio.Event()
+
+        async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while await reader.read(1000):
+                pass
+            writer.close()
+            left.set()
+
+        async with asyncio.timeout(DEADLINE_SECONDS), await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(UpstreamLost, match=r": no answer in 0\.1 seconds\. It may be starting; try again"):
+                await Connection.open(Endpoint("127.0.0.1", port), "tester")
+            await left.wait()
+
+    monkeypatch.setattr(client, "CONNECT_SECONDS", 0.1)
     asyncio.run(check())
 
 

@@ -146,6 +146,22 @@ def test_java_that_is_missing_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyP
         find_java()
 
 
+def test_nobody_waits_for_a_spark_that_is_not_up_when_the_gateway_ends(tmp_path: Path) -> None:
+    async def check() -> None:
+        engine = EmbeddedEngine(settings(tmp_path))
+        waiting = [asyncio.create_task(engine.address()) for _ in range(2)]
+        await asyncio.wait(waiting, timeout=0)
+        assert not any(each.done() for each in waiting)
+        engine.leave()
+        async with asyncio.timeout(30):
+            for asked in (*waiting, engine.address()):
+                with pytest.raises(UpstreamLost, match="is being stopped"):
+                    await asked
+            await engine.stop()
+
+    asyncio.run(check())
+
+
 def test_external_engine_has_the_address_it_was_given() -> None:
     async def check() -> None:
         engine = ExternalEngine(Address("127.0.0.1", 1))

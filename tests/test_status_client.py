@@ -1,0 +1,209 @@
+"""The connection of `freshgate status`: what it leaves open, and what it says of servers that it cannot use."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import Certificates, make_certificates
+from TCLIService import TCLIService, ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TTransport import TMemoryBuffer
+
+from gateway.config import Address
+from gateway.status.client import Client, LookFailed, Target
+
+FINE = ttypes.TStatus(0)
+MISSING = "[SCHEMA_NOT_FOUND] The schema `nowhere` cannot be found. Verify the spelling.\n\tat a.b.C(D.java:1)"
+
+
+class Sessions:
+    """A HiveServer2 that has no rows and not the database `nowhere`, and knows its open sessions and what they ran."""
+
+    def __init__(self) -> None:
+        self.open: set[bytes] = set()
+        self.statements: list[str] = []
+
+    def OpenSession(self, call: Any) -> Any:
+        name = bytes([len(self.open)]) * 16
+        self.open.add(name)
+        handle = ttypes.TSessionHandle(ttypes.THandleIdentifier(name, name))
+        return ttypes.TOpenSessionResp(FINE, call.client_protocol, handle, {})
+
+    def CloseSession(self, call: Any) -> Any:
+        self.open.remove(call.sessionHandle.sessionId.guid)
+        return ttypes.TCloseSessionResp(FINE)
+
+    def ExecuteStatement(self, call: Any) -> Any:
+        self.statements.append(call.statement)
+        if "`nowhere`" in call.statement:
+            return ttypes.TExecuteStatementResp(ttypes.TStatus(3, None, "42704", 0, MISSING))
+        number = ttypes.THandleIdentifier(b"o" * 16, b"o" * 16)
+        return ttypes.TExecuteStatementResp(FINE, ttypes.TOperationHandle(number, 0, True))
+
+    def GetResultSetMetadata(self, call: Any) -> Any:
+        return ttypes.TGetResultSetMetadataResp(FINE, ttypes.TTableSchema([]))
+
+    def FetchResults(self, call: Any) -> Any:
+        return ttypes.TFetchResultsResp(FINE, False, ttypes.TRowSet(0, [], []))
+
+    def CloseOperation(self, call: Any) -> Any:
+        return ttypes.TCloseOperationResp(FINE)
+
+
+class Served(ThreadingHTTPServer):
+    """Those sessions over HTTP; over TLS with a certificate."""
+
+    def __init__(self, certificate: Path | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Request)
+        self.sessions = Sessions()
+        self.refusal: tuple[int, bytes] | None = None
+        """Status and page of the answer to everything."""
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that trusts nobody breaks off."""
+
+    def target(self, **parts: Any) -> Target:
+        return Target(Address("127.0.0.1", self.server_port), http_path="cliservice", **parts)
+
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: Served
+
+    def do_POST(self) -> None:
+        asked, answer = TMemoryBuffer(self.rfile.read(int(self.headers["Content-Length"]))), TMemoryBuffer()
+        status = 200
+        if self.server.refusal is None:
+            TCLIService.Processor(self.server.sessions).process(TBinaryProtocol(asked), TBinaryProtocol(answer))
+        else:
+            status, page = self.server.refusal
+            answer.write(page)
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(answer.getvalue())
+
+    def log_message(self, *_: Any) -> None:
+        """Not to standard error."""
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with closing(Served()) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("status_certificates"))
+
+
+# --- sessions over HTTP --------------------------------------------------------------------------------
+
+
+def test_a_client_over_http_leaves_no_session(served: Served) -> None:
+    client = Client.connect(served.target())
+    assert client.look(None).views == ()
+    assert len(served.sessions.open) == 1
+    client.close()
+    assert served.sessions.open == set()
+
+
+def test_a_session_over_http_that_cannot_begin_is_closed(served: Served) -> None:
+    with pytest.raises(LookFailed, match="SCHEMA_NOT_FOUND"):
+        Client.connect(served.target(database="nowhere"))
+    assert served.sessions.statements == ["USE `nowhere`"]
+    assert served.sessions.open == set()
+
+
+def test_closing_raises_nothing_where_the_server_is_gone() -> None:
+    with closing(Served()) as served:
+        client = Client.connect(served.target())
+    client.close()
+    client.close()
+
+
+# --- what it says --------------------------------------------------------------------------------------
+
+
+def refusal_of(target: Target) -> str:
+    with pytest.raises(LookFailed) as refusal:
+        Client.connect(target)
+    return str(refusal.value)
+
+
+def test_a_certificate_of_nobody_known_over_http(certificates: Certificates) -> None:
+    with closing(Served(certificates.server)) as served:
+        said = refusal_of(served.target(tls=True))
+        assert re.fullmatch(
+            rf"Cannot reach a gateway at {re.escape(str(served.target(tls=True)))}: TLS failed "
+            r"\(.*CERTIFICATE_VERIFY_FAILED.*\)\. Name a file with the authorities of its certificate with --ca, or .*",
+            said,
+        )
+        with closing(Client.connect(served.target(tls=True, ca=str(certificates.ca)))):
+            assert len(served.sessions.open) == 1
+        assert served.sessions.open == set()
+
+
+@pytest.mark.parametrize(
+    ("status", "page", "said"),
+    [
+        (
+            401,
+            b"Authentication Error: no such user.\n",
+            "{} refused the login: no such user. Check --user, and the URL's user and password.",
+        ),
+        (401, b"", "{} refused the login: it gave no reason. Check --user, and the URL's user and password."),
+        (503, b"Spark is away.\nx", "{} answers with status 503 (Spark is away). Try again."),
+        (404, b"", "{} answers with status 404 (Not Found). Give the gateway's URL with --url, with its httpPath."),
+    ],
+)
+def test_answers_over_http_that_are_none(served: Served, status: int, page: bytes, said: str) -> None:
+    served.refusal = status, page
+    assert refusal_of(served.target()).startswith(said.format(served.target()))
+    served.refusal = None
+    client = Client.connect(served.target())
+    served.refusal = status, page
+    with pytest.raises(LookFailed) as refusal:
+        client.look(None)
+    assert str(refusal.value).startswith(said.format(served.target()))
+    client.close()
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_authorities_that_cannot_be_read_are_named(tmp_path: Path, over_http: bool) -> None:
+    target = Target(Address("127.0.0.1", 1), tls=True, http_path="cliservice" if over_http else None)
+    missing, wrong = tmp_path / "missing.pem", tmp_path / "wrong.pem"
+    wrong.write_text("no certificate", encoding="ascii")
+    for path, why in ((missing, "No such file or directory"), (wrong, "it has no certificate in PEM")):
+        assert refusal_of(replace(target, ca=str(path))) == (
+            f"Cannot read the authorities of --ca {path}: {why}. Name a file with their certificates in PEM."
+        )
+
+
+def test_a_database_that_does_not_exist_is_told(served: Served) -> None:
+    with closing(Client.connect(served.target())) as client:
+        with pytest.raises(LookFailed) as refusal:
+            client.look("nowhere")
+        assert str(refusal.value) == (f"{served.target()} has no database 'nowhere'. Choose another with --database.")
+        assert refusal.value.sqlstate == "42704"
+        # One without views is none that does not exist; that is asked in a look's third statement.
+        asked = len(served.sessions.statements)
+        assert client.look("empty").views == ()
+        assert len(served.sessions.statements) - asked == 3
