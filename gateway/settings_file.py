@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from gateway.config import Check, ConfigError, Settings
+from gateway.config import OFF, Check, ConfigError, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class _Setting:
 
 FREE_TABLE = "engine.spark"
 OTHER_SPELLINGS = {"authentication": "authentication.method"}
+EVERY_ADDRESS = ("0.0.0.0", "::")
 
 
 def _settings_of(owner: Any, prefix: str = "") -> Iterator[_Setting]:
@@ -90,6 +91,46 @@ def _check_together(settings: Settings) -> None:
         )
     if settings.ldap.bind_dn and not settings.ldap.bind_password:
         raise ConfigError("ldap.bind_dn is set, but ldap.bind_password is empty. Set both, or none of them.")
+    _check_ports(settings)
+    _check_tls(settings)
+
+
+def _check_ports(settings: Settings) -> None:
+    """Ports of which each is free may still be one. Raises ConfigError."""
+    listen, metrics = settings.listen, settings.metrics
+    if listen.port == OFF and listen.http_port == OFF:
+        raise ConfigError("listen.port and listen.http_port are both -1: nobody could connect. Set one of them.")
+    if listen.port > 0 and listen.port == listen.http_port:
+        raise ConfigError(
+            f"listen.port and listen.http_port are both {listen.port}. Set them to different ports, or one to -1."
+        )
+    shared = listen.host == metrics.host or listen.host in EVERY_ADDRESS or metrics.host in EVERY_ADDRESS
+    for name, port in (("listen.port", listen.port), ("listen.http_port", listen.http_port)):
+        if metrics.port > 0 and metrics.port == port and shared:
+            raise ConfigError(f"{name} and metrics.port are both {port}. Set them to different ports.")
+
+
+def _check_tls(settings: Settings) -> None:
+    """What asks for TLS must not end in plain text, for nobody would notice. Raises ConfigError."""
+    listen, tls = settings.listen, settings.tls
+    for name, value in (("tls.key", tls.key), ("tls.client_ca", tls.client_ca)):
+        if value and not tls.certificate:
+            raise ConfigError(
+                f"{name} is set, but tls.certificate is empty: no port would speak TLS. Set tls.certificate too, or "
+                f"leave {name} out."
+            )
+    open_ports = {name for name, port in (("binary", listen.port), ("http", listen.http_port)) if port != OFF}
+    if tls.certificate and open_ports.isdisjoint(tls.ports):
+        named, unused = (" and ".join(sorted(each)) for each in (tls.ports, open_ports))
+        raise ConfigError(
+            f"tls.certificate is set, but no open port speaks TLS: tls.ports names {named}, and open is {unused}. "
+            f"Open that port by listen.*, or name {unused} in tls.ports."
+        )
+    if settings.upstream.tls_ca and not settings.upstream.tls:
+        raise ConfigError(
+            "upstream.tls_ca is set, but upstream.tls is false: what goes to Spark would not be encrypted. Set "
+            "upstream.tls to true, or leave upstream.tls_ca out."
+        )
 
 
 def _from_file(path: Path) -> Iterator[tuple[str, Any]]:

@@ -147,9 +147,36 @@ def test_authentication_has_two_spellings(tmp_path: Path) -> None:
         (["authentication=ldap"], "ldap.url is empty"),
         (["authentication.hand_on=proxy_user"], "everybody could be anybody"),
         (["ldap.bind_dn=cn=a,dc=b"], "ldap.bind_password is empty"),
+        (["tls.key=/nope.pem"], "tls.key is set, but tls.certificate is empty"),
+        (["tls.client_ca=/nope.pem"], "tls.client_ca is set, but tls.certificate is empty"),
+        (["tls.certificate=a.pem", "tls.ports=http"], "tls.ports names http, and open is binary"),
+        (["tls.certificate=a.pem", "tls.ports=binary", "listen.port=-1", "listen.http_port=1"], "and open is http"),
+        (["upstream.tls_ca=/nope.pem"], "upstream.tls is false"),
+        (["listen.port=-1"], "nobody could connect"),
+        (["listen.port=28041", "listen.http_port=28041"], "listen.port and listen.http_port are both 28041"),
+        (["listen.port=28041", "metrics.port=28041"], "listen.port and metrics.port are both 28041"),
+        (
+            ["listen.http_port=28041", "metrics.port=28041", "metrics.host=0.0.0.0"],
+            "listen.http_port and metrics.port are both 28041",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together(overrides: list[str], said: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         settings_file.load(None, overrides)
     assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["tls.certificate=a.pem", "tls.key=b.pem", "tls.client_ca=c.pem"],
+        ["tls.certificate=a.pem", "tls.ports=http", "listen.http_port=0"],
+        ["upstream.tls=true", "upstream.tls_ca=a.pem"],
+        ["listen.port=-1", "listen.http_port=28041"],
+        ["listen.port=0", "listen.http_port=0", "metrics.port=0"],
+        ["listen.port=28041", "metrics.port=28041", "metrics.host=127.0.0.2"],
+    ],
+)
+def test_settings_that_go_together(overrides: list[str]) -> None:
+    settings_file.load(None, overrides)
