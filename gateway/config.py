@@ -190,7 +190,7 @@ class Authentication:
     method: str = _setting(
         "none",
         "Who checks user and password: none (nobody before Spark does), file (authentication.users_file) or ldap (the "
-        'table [ldap]). authentication = "file" is another spelling.',
+        'table [ldap]). authentication = "file" is another spelling, for a file of settings without this table.',
         _one_of(*METHODS),
     )
     users_file: str = _setting(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import re
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +62,8 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
         if not equals:
             raise ConfigError(f"--set {text}: write name=value, for example --set listen.port=10001.")
         name = name.strip()
-        _put(name, _from_text(name, value), values, spark, source=f"--set {text}")
+        source = f"--set {text}"
+        _put(name, _from_text(name, value, source), values, spark, source)
         spelled[name] = text
     _refuse_contradictions(spelled)
     if spark:
@@ -135,12 +137,27 @@ def _check_tls(settings: Settings) -> None:
 
 def _from_file(path: Path) -> Iterator[tuple[str, Any]]:
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        try:
+            tree = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{path} is not a TOML file: {error}.{_spelled_twice(text)}") from error
     except OSError as error:
         raise ConfigError(f"Cannot read the configuration file {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a TOML file: {error}.") from error
     return _flatten(tree)
+
+
+def _spelled_twice(text: str) -> str:
+    """Advice for a file that has another spelling of a setting, and its table too: in TOML a name is one of them."""
+    for other, name in OTHER_SPELLINGS.items():
+        value = re.search(rf"^[ \t]*{other}[ \t]*=", text, re.MULTILINE)
+        table = re.search(rf"^[ \t]*(\[[ \t]*{other}[ \t]*\]|{other}[ \t]*\.)", text, re.MULTILINE)
+        if value and table:
+            last = name.rpartition(".")[2]
+            return f" `{other} = ...` cannot stand beside the table [{other}]: write `{last} = ...` in that table."
+    return ""
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -159,7 +176,10 @@ def _put(name: str, value: Any, values: dict[str, Any], spark: dict[str, str], s
     name = OTHER_SPELLINGS.get(name, name)
     setting = SETTINGS.get(name)
     if setting is None or name == FREE_TABLE:
-        near = difflib.get_close_matches(name, [item for item in SETTINGS if item != FREE_TABLE], n=1, cutoff=0.5)
+        known = [item for item in SETTINGS if item != FREE_TABLE]
+        # Another spelling that stands in a table has got the table's name.
+        meant = OTHER_SPELLINGS.get(name.rpartition(".")[2])
+        near = [meant] if meant else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         advice = f"Did you mean '{near[0]}'?" if near else "`freshgate config` lists the settings."
         raise ConfigError(f"{source}: there is no setting '{name}'. {advice}")
     value = _typed(setting, value, source)
@@ -200,11 +220,22 @@ def _typed(setting: _Setting, value: Any, source: str) -> Any:
     )
 
 
-def _from_text(name: str, text: str) -> Any:
-    """A value typed on the command line: texts need no quotes there, lists are separated by commas."""
+def _from_text(name: str, text: str, source: str) -> Any:
+    """A value typed on the command line: texts need no quotes there, and lists are separated by commas, or as in TOML.
+
+    Raises ConfigError for what begins like a list of TOML's and is none.
+    """
     setting = SETTINGS.get(name)
     if setting is None:
         return text
+    if setting.type == tuple[str, ...] and text.lstrip().startswith("["):
+        try:
+            return tomllib.loads(f"list = {text}")["list"]
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(
+                f"{source}: '{name}' begins with [ and is no list of TOML's: {error}. Write {name}=a,b or "
+                f'{name}=["a", "b"], within quotes of the shell.'
+            ) from error
     if setting.type == tuple[str, ...]:
         return [item.strip() for item in text.split(",") if item.strip()]
     if setting.type is bool:
@@ -234,6 +265,7 @@ def reference() -> str:
     lines = [
         "# Freshgate's settings. Each stands here with its default; remove the # to change it.",
         "# The command line's --set name=value wins over this file. Times are in seconds, sizes in bytes.",
+        "# There texts need no quotes, and a list is written with commas: --set listen.transports=sasl,nosasl.",
         "# This file is printed by `freshgate config`.",
         "",
     ]

@@ -48,6 +48,19 @@ def test_list_on_the_command_line() -> None:
     assert settings_file.load(None, ["listen.transports=nosasl, sasl"]).listen.transports == ("nosasl", "sasl")
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('["root"]', ("root",)),
+        (' ["root", "O\'Neil, Ada"] ', ("root", "O'Neil, Ada")),
+        ("[]", ()),
+        ("root,[x]", ("root", "[x]")),
+    ],
+)
+def test_list_on_the_command_line_may_be_as_in_the_file(text: str, names: tuple[str, ...]) -> None:
+    assert settings_file.load(None, [f"access.administrators={text}"]).access.administrators == names
+
+
 def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
     path = tmp_path / "spark.toml"
     path.write_text(
@@ -72,6 +85,9 @@ def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
         ("listen.port=70000", "must be between -1 and 65535"),
         ("listen.transports=", "must name at least one of sasl, nosasl"),
         ("listen.transports=http", "must name at least one of sasl, nosasl"),
+        ('tls.ports=["ftp"]', "must name at least one of binary, http"),
+        ("access.administrators=[root]", "Write access.administrators=a,b or"),
+        ("access.administrators=[1]", "must be a list of texts"),
         ("upstream.address=spark", "'spark' is not an address"),
         ("upstream.address=spark:0", "is not an address"),
         ("storage.database=a.b", "must be small letters"),
@@ -108,6 +124,13 @@ def test_wrong_settings_are_refused_with_their_name(override: str, said: str) ->
         ("data_dir = 5", "'data_dir' must be a text"),
         ("[engine.spark]\nx = [1]", "'engine.spark.x' must be a text, a number or true/false"),
         ("port : 3", "is not a TOML file"),
+        (
+            'authentication = "file"\n[authentication]\nusers_file = "users"',
+            "cannot stand beside the table [authentication]: write `method = ...` in that table.",
+        ),
+        ('authentication = "file"\nauthentication.users_file = "users"', "write `method = ...` in that table."),
+        ('[authentication]\nauthentication = "file"', "Did you mean 'authentication.method'?"),
+        ('[listen]\nauthentication = "file"', "Did you mean 'authentication.method'?"),
     ],
 )
 def test_wrong_files_are_refused_with_their_path(tmp_path: Path, text: str, said: str) -> None:
