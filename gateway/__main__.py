@@ -139,12 +139,15 @@ def _positive_seconds(text: str) -> float:
 
 def _settings(options: argparse.Namespace) -> Settings:
     named = {"listen.host": "host", "listen.port": "port", "data_dir": "data_dir", "upstream.address": "upstream"}
-    given = {name: getattr(options, option, None) for name, option in named.items()}
-    overrides = [*options.set, *(f"{name}={value}" for name, value in given.items() if value is not None)]
+    given = {
+        f"--{option.replace('_', '-')}": (name, value)
+        for name, option in named.items()
+        if (value := getattr(options, option, None)) is not None
+    }
     path: Path | None = options.config
     if path is None and DEFAULT_FILE.exists():
         path = DEFAULT_FILE
-    return settings_file.load(path, overrides)
+    return settings_file.load(path, options.set, given)
 
 
 def _status(options: argparse.Namespace) -> int:

@@ -33,6 +33,7 @@ class _Setting:
 
 FREE_TABLE = "engine.spark"
 OTHER_SPELLINGS = {"authentication": "authentication.method"}
+_NONE: Mapping[str, tuple[str, str]] = MappingProxyType({})
 EVERY_ADDRESS = ("0.0.0.0", "::")
 
 
@@ -50,8 +51,12 @@ def _settings_of(owner: Any, prefix: str = "") -> Iterator[_Setting]:
 SETTINGS: Mapping[str, _Setting] = {item.name: item for item in _settings_of(Settings())}
 
 
-def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
-    """Reads the settings: defaults, then the TOML file, then `name=value` texts in order. Raises ConfigError."""
+def load(
+    path: Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, tuple[str, str]] = _NONE
+) -> Settings:
+    """Reads the settings: defaults, then the TOML file, then `name=value` texts in order, then the command line's
+    shorter options: each one's name (`--port`) with the setting's name and the value. Raises ConfigError.
+    """
     values: dict[str, Any] = {}
     spark: dict[str, str] = {}
     for name, value in _from_file(path) if path else ():
@@ -66,6 +71,9 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
         _put(name, _from_text(name, value, source), values, spark, source)
         spelled[name] = text
     _refuse_contradictions(spelled)
+    for option, (name, value) in options.items():
+        source = f"{option} {value}"
+        _put(name, _from_text(name, value, source), values, spark, source)
     if spark:
         values[FREE_TABLE] = MappingProxyType(spark)
     settings: Settings = _build(Settings(), values)

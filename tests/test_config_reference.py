@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway import settings_file
+from gateway.__main__ import main
 from gateway.config import Address, ConfigError, Settings
 
 ROOT = Path(__file__).parent.parent
@@ -88,8 +89,9 @@ def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
         ('tls.ports=["ftp"]', "must name at least one of binary, http"),
         ("access.administrators=[root]", "Write access.administrators=a,b or"),
         ("access.administrators=[1]", "must be a list of texts"),
-        ("upstream.address=spark", "'spark' is not an address"),
-        ("upstream.address=spark:0", "is not an address"),
+        ("upstream.address=spark", "'upstream.address' must be HOST:PORT, such as 127.0.0.1:10000; it is \"spark\"."),
+        ("upstream.address=spark:0", "must be HOST:PORT"),
+        ("jobs.time_zone=Mars/Base", "'jobs.time_zone' must be a time zone, such as Europe/Berlin or UTC; it is \"M"),
         ("storage.database=a.b", "must be small letters"),
         ("storage.database=Mine", "must be small letters"),
         ("storage.database=default", "not the default"),
@@ -113,6 +115,17 @@ def test_wrong_settings_are_refused_with_their_name(override: str, said: str) ->
     with pytest.raises(ConfigError, match=r"--set") as refusal:
         settings_file.load(None, [override])
     assert said in str(refusal.value)
+
+
+def test_short_options_win_and_are_named_as_they_were_given(capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"--port": ("listen.port", "8"), "--upstream": ("upstream.address", "spark:1")}
+    settings = settings_file.load(None, ["listen.port=7"], options)
+    assert (settings.listen.port, settings.upstream.address) == (8, "spark:1")
+    for option, value, said in (("--upstream", "nohost", "must be HOST:PORT"), ("--port", "x", "a whole number")):
+        assert main(["serve", option, value]) == 2
+        shown = capsys.readouterr().err
+        assert shown.startswith(f"freshgate: {option} {value}: ")
+        assert said in shown
 
 
 @pytest.mark.parametrize(
