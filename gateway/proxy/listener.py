@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.tls import Certificate
@@ -27,6 +28,8 @@ DRAINED_SECONDS = 0.2
 _CUT_SECONDS = 1.0
 """For what needs no peer's help, only a turn of the event loop."""
 STARTING = "The gateway is starting. Try again in some seconds."
+_REFUSED_SECONDS = 2.0
+"""For a client that is told so to go by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +177,14 @@ class Listener:
                 log.exception("the sweep of clients failed")
 
     def _accept(self, port: Port) -> asyncio.Protocol:
+        if not self._serving:
+            return _ComeAgain(port.open_wire().refuse_connection(STARTING))
         return Relay(self._open_client, self._connect_upstream, port.open_wire(), self._limits, self, self._traffic)
 
     def begin(self, relay: Relay) -> str | None:
         """A client is there, its TLS handshake done; returns why it cannot be served, if that is so."""
         if self._closing:
             return "The gateway is being stopped."
-        if not self._serving:
-            return STARTING
         if len(self._relays) >= self._limits.connections_max:
             self._traffic.refused += 1
             log.warning("a client was refused: %d connections are open", len(self._relays))
@@ -196,6 +199,31 @@ class Listener:
         self._relays.discard(relay)
         if not self._relays:
             self._empty.set()
+
+
+class _ComeAgain(asyncio.Protocol):
+    """The end of a connection that is not served yet.
+
+    It stays open until the client has gone: who still writes his login to a closed connection does not hear why.
+    """
+
+    def __init__(self, refusal: bytes) -> None:
+        self._refusal = refusal
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        client = cast(asyncio.Transport, transport)
+        client.write(self._refusal)
+        if client.can_write_eof():
+            client.write_eof()
+        self._timer = asyncio.get_running_loop().call_later(_REFUSED_SECONDS, client.abort)
+
+    def eof_received(self) -> bool:
+        return False  # closes
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def _listening(port: Port) -> socket.socket:

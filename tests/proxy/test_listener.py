@@ -154,7 +154,11 @@ async def test_who_comes_before_it_serves_is_told_at_once_to_come_again() -> Non
         for port in listener.ports:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             answers.append(await reader.read())
+            # A client that is still writing its login does not run into a closed connection.
+            writer.write(login_bytes())
+            await writer.drain()
             writer.close()
+            await writer.wait_closed()
         assert answers[0] == refusal("The gateway is starting. Try again in some seconds.")
         assert answers[1].startswith(b"HTTP/1.1 503 ")
         assert b"The gateway is starting." in answers[1]
