@@ -172,6 +172,25 @@ async def test_who_comes_before_it_serves_is_told_at_once_to_come_again() -> Non
         await listener.close()
 
 
+async def test_who_comes_by_tls_before_it_serves_is_told_too(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    pem = tmp_path / "server.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
+    listener = idle_listener(Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, LIMITS), Certificate(str(pem), "")))
+    await listener.bind()
+    try:
+        trusting = ssl.create_default_context()
+        authority.configure_trust(trusting)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0], ssl=trusting)
+        told = refusal("The gateway is starting. Try again in some seconds.")
+        assert await reader.readexactly(len(told)) == told
+        writer.close()
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            await writer.wait_closed()
+    finally:
+        await listener.close()
+
+
 async def test_a_failed_handshake_holds_no_place(tmp_path: Path) -> None:
     authority = trustme.CA()
     pem = tmp_path / "server.pem"
