@@ -23,6 +23,7 @@ from gateway.errors import FreshgateError
 from gateway.login import command as user_command
 from gateway.login.user_file import BadUser
 from gateway.monitoring import logs
+from gateway.proxy.listener import PortUnavailable
 from gateway.server import Server
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine
 from gateway.status import command
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         uvloop.run(serve(settings))
     except FreshgateError as error:
         return _fail(str(error), EXIT_FAILED)
-    except OSError as error:
+    except PortUnavailable as error:
         return _fail(_listen_problem(settings, error), EXIT_FAILED)
     return 0
 
@@ -138,12 +139,15 @@ def _positive_seconds(text: str) -> float:
 
 def _settings(options: argparse.Namespace) -> Settings:
     named = {"listen.host": "host", "listen.port": "port", "data_dir": "data_dir", "upstream.address": "upstream"}
-    given = {name: getattr(options, option, None) for name, option in named.items()}
-    overrides = [*options.set, *(f"{name}={value}" for name, value in given.items() if value is not None)]
+    given = {
+        f"--{option.replace('_', '-')}": (name, value)
+        for name, option in named.items()
+        if (value := getattr(options, option, None)) is not None
+    }
     path: Path | None = options.config
     if path is None and DEFAULT_FILE.exists():
         path = DEFAULT_FILE
-    return settings_file.load(path, overrides)
+    return settings_file.load(path, options.set, given)
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -204,14 +208,14 @@ def _own_target(settings: Settings) -> Target:
 
 
 async def serve(settings: Settings) -> None:
-    """Runs the gateway until a signal. Raises FreshgateError without Spark, OSError when it cannot listen."""
+    """Runs the gateway until a signal. Raises FreshgateError without Spark, PortUnavailable where it cannot listen."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     engine = _engine(settings)
     server = Server(settings, engine)
-    server.bind()
+    await server.bind()
     stopped = asyncio.create_task(stopping.wait())
     try:
         try:
@@ -251,15 +255,20 @@ async def _unless(stopped: asyncio.Task[bool], work: Coroutine[Any, Any, Any]) -
     return not stopped.done()
 
 
-def _listen_problem(settings: Settings, error: OSError) -> str:
-    listen = settings.listen
-    ports = " or ".join(str(port) for port in (listen.port, listen.http_port) if port > 0)
-    place = Address(listen.host, listen.port)
+def _listen_problem(settings: Settings, error: PortUnavailable) -> str:
+    port = error.port
+    name, option = ("listen.port", "--port")
+    if port.port != settings.listen.port:
+        name, option = ("listen.http_port", "--set listen.http_port=PORT")
     if error.errno == errno.EADDRINUSE:
-        return f"Port {ports} is in use. Stop what listens at {listen.host} there, or choose another with --port."
+        return (
+            f"Port {port.port} ({name}) is in use at {port.host}. Stop what listens there, or choose another with "
+            f"{option}."
+        )
+    place = Address(port.host, port.port)
     if error.errno == errno.EACCES:
-        return f"Not allowed to listen at {place}. Ports below 1024 need rights; choose another with --port."
-    return f"Cannot listen at {place}: {error}. Check --host and --port."
+        return f"Not allowed to listen at {place} ({name}). Ports below 1024 need rights; choose another with {option}."
+    return f"Cannot listen at {place}: {error.strerror}. Check listen.host and {name}."
 
 
 def _fail(message: str, code: int) -> int:

@@ -96,8 +96,8 @@ def _address_or_empty(value: Any) -> str | None:
     if value:
         try:
             Address.parse(value)
-        except ConfigError as error:
-            return str(error)
+        except ConfigError:
+            return "must be HOST:PORT, such as 127.0.0.1:10000"
     return None
 
 
@@ -105,7 +105,7 @@ def _time_zone(value: Any) -> str | None:
     try:
         ZoneInfo(value)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        return f"'{value}' is not a time zone, such as Europe/Berlin or UTC"
+        return "must be a time zone, such as Europe/Berlin or UTC"
     return None
 
 
@@ -190,7 +190,7 @@ class Authentication:
     method: str = _setting(
         "none",
         "Who checks user and password: none (nobody before Spark does), file (authentication.users_file) or ldap (the "
-        'table [ldap]). authentication = "file" is another spelling.',
+        'table [ldap]). authentication = "file" is another spelling, for a file of settings without this table.',
         _one_of(*METHODS),
     )
     users_file: str = _setting(

@@ -360,9 +360,9 @@ class Server:
             found.append(f"{Address(listen.host, next(bound))}/;transportMode=http;httpPath={path}{tail}")
         return found
 
-    def bind(self) -> None:
-        """Takes the ports, before Spark is started for half a minute. Raises OSError for a taken one."""
-        self._listener.bind()
+    async def bind(self) -> None:
+        """Takes the ports, before Spark is started for half a minute. Raises PortUnavailable for a taken one."""
+        await self._listener.bind()
 
     async def watch(self) -> None:
         """Shows metrics and readiness from here on, though nobody is served yet. Raises FreshgateError for a taken

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import re
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from gateway.config import Check, ConfigError, Settings
+from gateway.config import OFF, Check, ConfigError, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class _Setting:
 
 FREE_TABLE = "engine.spark"
 OTHER_SPELLINGS = {"authentication": "authentication.method"}
+_NONE: Mapping[str, tuple[str, str]] = MappingProxyType({})
+EVERY_ADDRESS = ("0.0.0.0", "::")
 
 
 def _settings_of(owner: Any, prefix: str = "") -> Iterator[_Setting]:
@@ -48,8 +51,12 @@ def _settings_of(owner: Any, prefix: str = "") -> Iterator[_Setting]:
 SETTINGS: Mapping[str, _Setting] = {item.name: item for item in _settings_of(Settings())}
 
 
-def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
-    """Reads the settings: defaults, then the TOML file, then `name=value` texts in order. Raises ConfigError."""
+def load(
+    path: Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, tuple[str, str]] = _NONE
+) -> Settings:
+    """Reads the settings: defaults, then the TOML file, then `name=value` texts in order, then the command line's
+    shorter options: each one's name (`--port`) with the setting's name and the value. Raises ConfigError.
+    """
     values: dict[str, Any] = {}
     spark: dict[str, str] = {}
     for name, value in _from_file(path) if path else ():
@@ -60,9 +67,13 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Settings:
         if not equals:
             raise ConfigError(f"--set {text}: write name=value, for example --set listen.port=10001.")
         name = name.strip()
-        _put(name, _from_text(name, value), values, spark, source=f"--set {text}")
+        source = f"--set {text}"
+        _put(name, _from_text(name, value, source), values, spark, source)
         spelled[name] = text
     _refuse_contradictions(spelled)
+    for option, (name, value) in options.items():
+        source = f"{option} {value}"
+        _put(name, _from_text(name, value, source), values, spark, source)
     if spark:
         values[FREE_TABLE] = MappingProxyType(spark)
     settings: Settings = _build(Settings(), values)
@@ -90,16 +101,71 @@ def _check_together(settings: Settings) -> None:
         )
     if settings.ldap.bind_dn and not settings.ldap.bind_password:
         raise ConfigError("ldap.bind_dn is set, but ldap.bind_password is empty. Set both, or none of them.")
+    _check_ports(settings)
+    _check_tls(settings)
+
+
+def _check_ports(settings: Settings) -> None:
+    """Ports of which each is free may still be one. Raises ConfigError."""
+    listen, metrics = settings.listen, settings.metrics
+    if listen.port == OFF and listen.http_port == OFF:
+        raise ConfigError("listen.port and listen.http_port are both -1: nobody could connect. Set one of them.")
+    if listen.port > 0 and listen.port == listen.http_port:
+        raise ConfigError(
+            f"listen.port and listen.http_port are both {listen.port}. Set them to different ports, or one to -1."
+        )
+    shared = listen.host == metrics.host or listen.host in EVERY_ADDRESS or metrics.host in EVERY_ADDRESS
+    for name, port in (("listen.port", listen.port), ("listen.http_port", listen.http_port)):
+        if metrics.port > 0 and metrics.port == port and shared:
+            raise ConfigError(f"{name} and metrics.port are both {port}. Set them to different ports.")
+
+
+def _check_tls(settings: Settings) -> None:
+    """What asks for TLS must not end in plain text, for nobody would notice. Raises ConfigError."""
+    listen, tls = settings.listen, settings.tls
+    for name, value in (("tls.key", tls.key), ("tls.client_ca", tls.client_ca)):
+        if value and not tls.certificate:
+            raise ConfigError(
+                f"{name} is set, but tls.certificate is empty: no port would speak TLS. Set tls.certificate too, or "
+                f"leave {name} out."
+            )
+    open_ports = {name for name, port in (("binary", listen.port), ("http", listen.http_port)) if port != OFF}
+    if tls.certificate and open_ports.isdisjoint(tls.ports):
+        named, unused = (" and ".join(sorted(each)) for each in (tls.ports, open_ports))
+        raise ConfigError(
+            f"tls.certificate is set, but no open port speaks TLS: tls.ports names {named}, and open is {unused}. "
+            f"Open that port by listen.*, or name {unused} in tls.ports."
+        )
+    if settings.upstream.tls_ca and not settings.upstream.tls:
+        raise ConfigError(
+            "upstream.tls_ca is set, but upstream.tls is false: what goes to Spark would not be encrypted. Set "
+            "upstream.tls to true, or leave upstream.tls_ca out."
+        )
 
 
 def _from_file(path: Path) -> Iterator[tuple[str, Any]]:
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        try:
+            tree = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{path} is not a TOML file: {error}.{_spelled_twice(text)}") from error
     except OSError as error:
         raise ConfigError(f"Cannot read the configuration file {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a TOML file: {error}.") from error
     return _flatten(tree)
+
+
+def _spelled_twice(text: str) -> str:
+    """Advice for a file that has another spelling of a setting, and its table too: in TOML a name is one of them."""
+    for other, name in OTHER_SPELLINGS.items():
+        value = re.search(rf"^[ \t]*{other}[ \t]*=", text, re.MULTILINE)
+        table = re.search(rf"^[ \t]*(\[[ \t]*{other}[ \t]*\]|{other}[ \t]*\.)", text, re.MULTILINE)
+        if value and table:
+            last = name.rpartition(".")[2]
+            return f" `{other} = ...` cannot stand beside the table [{other}]: write `{last} = ...` in that table."
+    return ""
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -118,7 +184,10 @@ def _put(name: str, value: Any, values: dict[str, Any], spark: dict[str, str], s
     name = OTHER_SPELLINGS.get(name, name)
     setting = SETTINGS.get(name)
     if setting is None or name == FREE_TABLE:
-        near = difflib.get_close_matches(name, [item for item in SETTINGS if item != FREE_TABLE], n=1, cutoff=0.5)
+        known = [item for item in SETTINGS if item != FREE_TABLE]
+        # Another spelling that stands in a table has got the table's name.
+        meant = OTHER_SPELLINGS.get(name.rpartition(".")[2])
+        near = [meant] if meant else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         advice = f"Did you mean '{near[0]}'?" if near else "`freshgate config` lists the settings."
         raise ConfigError(f"{source}: there is no setting '{name}'. {advice}")
     value = _typed(setting, value, source)
@@ -159,11 +228,22 @@ def _typed(setting: _Setting, value: Any, source: str) -> Any:
     )
 
 
-def _from_text(name: str, text: str) -> Any:
-    """A value typed on the command line: texts need no quotes there, lists are separated by commas."""
+def _from_text(name: str, text: str, source: str) -> Any:
+    """A value typed on the command line: texts need no quotes there, and lists are separated by commas, or as in TOML.
+
+    Raises ConfigError for what begins like a list of TOML's and is none.
+    """
     setting = SETTINGS.get(name)
     if setting is None:
         return text
+    if setting.type == tuple[str, ...] and text.lstrip().startswith("["):
+        try:
+            return tomllib.loads(f"list = {text}")["list"]
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(
+                f"{source}: '{name}' begins with [ and is no list of TOML's: {error}. Write {name}=a,b or "
+                f'{name}=["a", "b"], within quotes of the shell.'
+            ) from error
     if setting.type == tuple[str, ...]:
         return [item.strip() for item in text.split(",") if item.strip()]
     if setting.type is bool:
@@ -193,6 +273,7 @@ def reference() -> str:
     lines = [
         "# Freshgate's settings. Each stands here with its default; remove the # to change it.",
         "# The command line's --set name=value wins over this file. Times are in seconds, sizes in bytes.",
+        "# There texts need no quotes, and a list is written with commas: --set listen.transports=sasl,nosasl.",
         "# This file is printed by `freshgate config`.",
         "",
     ]

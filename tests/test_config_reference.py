@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway import settings_file
+from gateway.__main__ import main
 from gateway.config import Address, ConfigError, Settings
 
 ROOT = Path(__file__).parent.parent
@@ -48,6 +49,19 @@ def test_list_on_the_command_line() -> None:
     assert settings_file.load(None, ["listen.transports=nosasl, sasl"]).listen.transports == ("nosasl", "sasl")
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('["root"]', ("root",)),
+        (' ["root", "O\'Neil, Ada"] ', ("root", "O'Neil, Ada")),
+        ("[]", ()),
+        ("root,[x]", ("root", "[x]")),
+    ],
+)
+def test_list_on_the_command_line_may_be_as_in_the_file(text: str, names: tuple[str, ...]) -> None:
+    assert settings_file.load(None, [f"access.administrators={text}"]).access.administrators == names
+
+
 def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
     path = tmp_path / "spark.toml"
     path.write_text(
@@ -72,8 +86,12 @@ def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
         ("listen.port=70000", "must be between -1 and 65535"),
         ("listen.transports=", "must name at least one of sasl, nosasl"),
         ("listen.transports=http", "must name at least one of sasl, nosasl"),
-        ("upstream.address=spark", "'spark' is not an address"),
-        ("upstream.address=spark:0", "is not an address"),
+        ('tls.ports=["ftp"]', "must name at least one of binary, http"),
+        ("access.administrators=[root]", "Write access.administrators=a,b or"),
+        ("access.administrators=[1]", "must be a list of texts"),
+        ("upstream.address=spark", "'upstream.address' must be HOST:PORT, such as 127.0.0.1:10000; it is \"spark\"."),
+        ("upstream.address=spark:0", "must be HOST:PORT"),
+        ("jobs.time_zone=Mars/Base", "'jobs.time_zone' must be a time zone, such as Europe/Berlin or UTC; it is \"M"),
         ("storage.database=a.b", "must be small letters"),
         ("storage.database=Mine", "must be small letters"),
         ("storage.database=default", "not the default"),
@@ -99,6 +117,17 @@ def test_wrong_settings_are_refused_with_their_name(override: str, said: str) ->
     assert said in str(refusal.value)
 
 
+def test_short_options_win_and_are_named_as_they_were_given(capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"--port": ("listen.port", "8"), "--upstream": ("upstream.address", "spark:1")}
+    settings = settings_file.load(None, ["listen.port=7"], options)
+    assert (settings.listen.port, settings.upstream.address) == (8, "spark:1")
+    for option, value, said in (("--upstream", "nohost", "must be HOST:PORT"), ("--port", "x", "a whole number")):
+        assert main(["serve", option, value]) == 2
+        shown = capsys.readouterr().err
+        assert shown.startswith(f"freshgate: {option} {value}: ")
+        assert said in shown
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -108,6 +137,13 @@ def test_wrong_settings_are_refused_with_their_name(override: str, said: str) ->
         ("data_dir = 5", "'data_dir' must be a text"),
         ("[engine.spark]\nx = [1]", "'engine.spark.x' must be a text, a number or true/false"),
         ("port : 3", "is not a TOML file"),
+        (
+            'authentication = "file"\n[authentication]\nusers_file = "users"',
+            "cannot stand beside the table [authentication]: write `method = ...` in that table.",
+        ),
+        ('authentication = "file"\nauthentication.users_file = "users"', "write `method = ...` in that table."),
+        ('[authentication]\nauthentication = "file"', "Did you mean 'authentication.method'?"),
+        ('[listen]\nauthentication = "file"', "Did you mean 'authentication.method'?"),
     ],
 )
 def test_wrong_files_are_refused_with_their_path(tmp_path: Path, text: str, said: str) -> None:
@@ -147,9 +183,36 @@ def test_authentication_has_two_spellings(tmp_path: Path) -> None:
         (["authentication=ldap"], "ldap.url is empty"),
         (["authentication.hand_on=proxy_user"], "everybody could be anybody"),
         (["ldap.bind_dn=cn=a,dc=b"], "ldap.bind_password is empty"),
+        (["tls.key=/nope.pem"], "tls.key is set, but tls.certificate is empty"),
+        (["tls.client_ca=/nope.pem"], "tls.client_ca is set, but tls.certificate is empty"),
+        (["tls.certificate=a.pem", "tls.ports=http"], "tls.ports names http, and open is binary"),
+        (["tls.certificate=a.pem", "tls.ports=binary", "listen.port=-1", "listen.http_port=1"], "and open is http"),
+        (["upstream.tls_ca=/nope.pem"], "upstream.tls is false"),
+        (["listen.port=-1"], "nobody could connect"),
+        (["listen.port=28041", "listen.http_port=28041"], "listen.port and listen.http_port are both 28041"),
+        (["listen.port=28041", "metrics.port=28041"], "listen.port and metrics.port are both 28041"),
+        (
+            ["listen.http_port=28041", "metrics.port=28041", "metrics.host=0.0.0.0"],
+            "listen.http_port and metrics.port are both 28041",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together(overrides: list[str], said: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         settings_file.load(None, overrides)
     assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["tls.certificate=a.pem", "tls.key=b.pem", "tls.client_ca=c.pem"],
+        ["tls.certificate=a.pem", "tls.ports=http", "listen.http_port=0"],
+        ["upstream.tls=true", "upstream.tls_ca=a.pem"],
+        ["listen.port=-1", "listen.http_port=28041"],
+        ["listen.port=0", "listen.http_port=0", "metrics.port=0"],
+        ["listen.port=28041", "metrics.port=28041", "metrics.host=127.0.0.2"],
+    ],
+)
+def test_settings_that_go_together(overrides: list[str]) -> None:
+    settings_file.load(None, overrides)

@@ -15,7 +15,7 @@ def add(path: Path, name: str) -> str:
     _check(name)
     text_of_hash = user_file.hash_of(_password(name))
     with user_file.changing(path) as place:
-        text = user_file.read(place)
+        text = user_file.read(place) if place.exists() else ""
         known = name in user_file.names_in(text)
         user_file.write(place, user_file.with_user(text, name, text_of_hash))
     return f"{name}: password changed in {path}." if known else f"{name}: added to {path}."
@@ -33,7 +33,7 @@ def remove(path: Path, name: str) -> str:
 
 
 def names(path: Path) -> list[str]:
-    """Raises OSError, UnicodeDecodeError."""
+    """Raises OSError, also where there is no such file, and UnicodeDecodeError."""
     return user_file.names_in(user_file.read(path))
 
 

@@ -22,6 +22,13 @@ def authenticator(settings: Settings) -> Authenticator:
     """Raises FreshgateError where a file that the settings name cannot be read."""
     chosen = settings.authentication
     if chosen.method == "none":
+        if not _is_local(settings.listen.host):
+            log.warning(
+                "the gateway listens on %s for other machines, and checks %s; set authentication.method, or let the "
+                "network decide who gets there",
+                settings.listen.host,
+                "passwords only as far as Spark does" if settings.upstream.address else "no passwords",
+            )
         return Unchecked()
     verifier = _users_file(Path(chosen.users_file)) if chosen.method == "file" else _ldap(settings.ldap)
     return Checked(verifier, chosen.refusal_delay, chosen.concurrent_checks, Memory(chosen.remember_seconds))

@@ -170,7 +170,12 @@ class UserFile:
         like = next(iter(users.hashes.values()), None)
         self._nobody = _hash_like(like) if like else self._hasher.hash(os.urandom(32))
         self._users = users
-        log.info("users file %s: %d users", self._path, len(users.hashes))
+        if users.hashes:
+            log.info("users file %s: %d users", self._path, len(users.hashes))
+        else:
+            log.warning(
+                "users file %s: no user in it, so nobody can log in; add some with `freshgate user add`", self._path
+            )
 
 
 def _hash_like(known: str) -> str:
@@ -189,11 +194,8 @@ def hash_of(password: str) -> str:
 
 
 def read(path: Path) -> str:
-    """The file's text; "" where there is no such file. Raises OSError, UnicodeDecodeError."""
-    try:
-        return path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        return ""
+    """The file's text. Raises OSError, UnicodeDecodeError."""
+    return path.read_bytes().decode("utf-8")
 
 
 @contextlib.contextmanager

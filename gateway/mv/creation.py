@@ -146,7 +146,10 @@ class Creation:
             await self._fence.check()
             await self._create_definition(statement, name, definition_of(storage), caller)
             entry = self._catalog.reserve(await self._describe(statement, name, storage, caller))
-            await self._fill(entry, caller, report)
+            try:
+                await self._fill(entry, caller, report)
+            except StatementFailed as error:
+                raise _not_built(entry.view, error) from error
         except BaseException:
             # A cancelled CREATE, too, leaves nothing behind.
             await self._abandon(storage, entry)
@@ -594,6 +597,15 @@ def _not_taken(name: TableName, error: StatementFailed, said: str) -> StatementF
         f"Spark does not take the definition of materialized view {name}.{hint if error.sqlstate == '42601' else ''}",
         sqlstate=error.sqlstate,
         cause=said,
+    )
+
+
+def _not_built(view: MaterializedView, error: StatementFailed) -> StatementFailed:
+    return StatementFailed(
+        f"The materialized view {view.name} was not created, for it could not be built. Mend the cause and run the "
+        f"statement again.",
+        sqlstate=error.sqlstate,
+        cause=in_words_of(view.name, view.definition, str(error)),
     )
 
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.tls import Certificate
@@ -26,6 +27,9 @@ DRAINED_SECONDS = 0.2
 """Between two looks whether the last statement has ended."""
 _CUT_SECONDS = 1.0
 """For what needs no peer's help, only a turn of the event loop."""
+STARTING = "The gateway is starting. Try again in some seconds."
+_REFUSED_SECONDS = 2.0
+"""For a client that is told so to go by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,14 @@ class Port:
     open_wire: Callable[[], ClientEnd]
     certificate: Certificate | None = None
     tied: bool = True
+
+
+class PortUnavailable(OSError):
+    """`port` cannot be listened on. errno and strerror are the system's."""
+
+    def __init__(self, port: Port, error: OSError) -> None:
+        super().__init__(error.errno, error.strerror or str(error))
+        self.port = port
 
 
 class Listener:
@@ -66,40 +78,45 @@ class Listener:
         self._empty = asyncio.Event()
         self._empty.set()
         self._sweeper: asyncio.Task[None] | None = None
-        self._closing = False
+        self._serving = self._closing = False
 
     @property
     def clients(self) -> int:
         """Connections at this moment, those being cleaned up included."""
         return len(self._relays)
 
-    def bind(self) -> None:
-        """Takes the addresses; clients are refused until `start`. Raises `OSError` when one cannot be had."""
+    async def bind(self) -> None:
+        """Takes the ports; until `start` clients are told to come back. Raises PortUnavailable.
+
+        A port that is bound and not listened on could be bound by a second gateway too, and one that is listened on
+        by nobody would let clients hang until Spark is up.
+        """
         try:
             for port in self._ports:
-                self._sockets.append(_bound(port))
+                self._sockets.append(_listening(port))
         except OSError:
             self._close_sockets()
             raise
         self.ports = [int(each.getsockname()[1]) for each in self._sockets]
-
-    async def start(self) -> None:
-        """Raises `OSError` when an address cannot be had."""
-        if not self._sockets:
-            self.bind()
         loop = asyncio.get_running_loop()
-        for port, bound in zip(self._ports, self._sockets, strict=True):
+        for port, listening in zip(self._ports, self._sockets, strict=True):
             tls = port.certificate.context if port.certificate else None
             handshake, shutdown = (self._limits.login_seconds, SHUTDOWN_SECONDS) if tls else (None, None)
             server = await loop.create_server(
                 partial(self._accept, port),
-                sock=bound,
+                sock=listening,
                 ssl=tls,
                 ssl_handshake_timeout=handshake,
                 ssl_shutdown_timeout=shutdown,
             )
             self._servers.append(server)
-        self._sweeper = loop.create_task(self._sweep(), name="sweep of clients")
+
+    async def start(self) -> None:
+        """Serves from here on. Raises PortUnavailable where `bind` was not called before."""
+        if not self._servers:
+            await self.bind()
+        self._serving = True
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="sweep of clients")
 
     async def drain(self, seconds: float, is_busy: Callable[[], bool]) -> None:
         """Accepts no more clients, and returns when nobody waits for a reply and `is_busy` is false, or it is time.
@@ -160,6 +177,8 @@ class Listener:
                 log.exception("the sweep of clients failed")
 
     def _accept(self, port: Port) -> asyncio.Protocol:
+        if not self._serving:
+            return _ComeAgain(port.open_wire().refuse_connection(STARTING))
         return Relay(self._open_client, self._connect_upstream, port.open_wire(), self._limits, self, self._traffic)
 
     def begin(self, relay: Relay) -> str | None:
@@ -182,13 +201,44 @@ class Listener:
             self._empty.set()
 
 
-def _bound(port: Port) -> socket.socket:
-    family, kind, _, _, address = socket.getaddrinfo(port.host, port.port, type=socket.SOCK_STREAM)[0]
-    bound = socket.socket(family, kind)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+class _ComeAgain(asyncio.Protocol):
+    """The end of a connection that is not served yet.
+
+    It stays open until the client has gone: who still writes his login to a closed connection does not hear why.
+    """
+
+    def __init__(self, refusal: bytes) -> None:
+        self._refusal = refusal
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        client = cast(asyncio.Transport, transport)
+        client.write(self._refusal)
+        if client.can_write_eof():
+            client.write_eof()
+        self._timer = asyncio.get_running_loop().call_later(_REFUSED_SECONDS, client.abort)
+
+    def eof_received(self) -> bool:
+        return False  # closes
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _listening(port: Port) -> socket.socket:
+    """Raises PortUnavailable."""
     try:
-        bound.bind(address)
-    except OSError:
-        bound.close()
-        raise
-    return bound
+        family, kind, _, _, address = socket.getaddrinfo(port.host, port.port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind)
+        try:
+            # Connections of a gateway that has just ended are still known to the system, and are no hindrance.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen()
+        except OSError:
+            listening.close()
+            raise
+    except OSError as error:
+        raise PortUnavailable(port, error) from error
+    return listening

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import ssl
+from pathlib import Path
 
 from gateway.errors import FreshgateError
 
@@ -12,9 +13,13 @@ log = logging.getLogger(__name__)
 
 
 class CertificateUnusable(FreshgateError):
-    """A certificate, key or authority cannot be read, or they do not fit. Names the files."""
+    """A certificate, key or authority cannot be read, or they do not fit. Names the file, and what is wrong in it."""
 
     sqlstate = "08000"
+
+
+class _KeyProtected(OSError):
+    """A key needs a password."""
 
 
 class Certificate:
@@ -29,12 +34,16 @@ class Certificate:
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             self._load(self.context)
-            if client_ca:
+        except OSError as error:
+            reason = _reason(self._certificate, self._key, error)
+            raise CertificateUnusable(f"TLS cannot be used: {reason}. Check tls.certificate and tls.key.") from error
+        if client_ca:
+            try:
                 self.context.load_verify_locations(client_ca)
-                self.context.verify_mode = ssl.CERT_REQUIRED
-        except (OSError, ssl.SSLError) as error:
-            files = ", ".join(filter(None, (certificate, key, client_ca)))
-            raise CertificateUnusable(f"TLS cannot be used with {files}: {_said(error)}. Check tls.*.") from error
+            except OSError as error:
+                reason = _authorities_reason(client_ca, error)
+                raise CertificateUnusable(f"TLS cannot be used: {reason}. Check tls.client_ca.") from error
+            self.context.verify_mode = ssl.CERT_REQUIRED
         self._stamp = self._stamps()
 
     def renew(self) -> None:
@@ -46,9 +55,10 @@ class Certificate:
             # A context that fails to load has lost what it had: try it elsewhere first.
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
             self._load(self.context)
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             # The files may be half replaced: the old certificate serves until they fit.
-            log.warning("the new certificate %s cannot be used yet: %s", self._certificate, _said(error))
+            reason = _reason(self._certificate, self._key, error)
+            log.warning("the new certificate %s cannot be used yet: %s", self._certificate, reason)
             return
         self._stamp = stamp
         log.info("the certificate %s was replaced", self._certificate)
@@ -67,14 +77,38 @@ def client_context(authorities: str) -> ssl.SSLContext:
     """
     try:
         return ssl.create_default_context(cafile=authorities or None)
-    except (OSError, ssl.SSLError) as error:
-        raise CertificateUnusable(f"Cannot read upstream.tls_ca, {authorities}: {_said(error)}.") from error
+    except OSError as error:
+        reason = _authorities_reason(authorities, error)
+        raise CertificateUnusable(f"TLS towards Spark cannot be used: {reason}. Check upstream.tls_ca.") from error
 
 
 def _no_password() -> str:
     # Otherwise OpenSSL would ask at the terminal, and a server would wait for ever.
-    raise ssl.SSLError("the key is protected by a password; give one that is not")
+    raise _KeyProtected
 
 
-def _said(error: OSError) -> str:
-    return error.strerror or str(error)
+def _reason(certificate: str, key: str, error: OSError) -> str:
+    """Which file is at fault, and why. OpenSSL names none, and calls most of it "PEM lib"."""
+    if isinstance(error, _KeyProtected):
+        return f"the key in {key} is protected by a password; give one without"
+    texts = {}
+    for path in (certificate, key):
+        try:
+            texts[path] = Path(path).read_bytes()
+        except OSError as unread:
+            return f"{path} cannot be read: {unread.strerror}"
+    if b"CERTIFICATE-----" not in texts[certificate]:
+        return f"{certificate} holds no certificate in PEM form"
+    if b"PRIVATE KEY-----" not in texts[key]:
+        advice = "; set tls.key to the file that does" if key == certificate else ""
+        return f"{key} holds no private key in PEM form{advice}"
+    if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+        return f"the key in {key} is not that of the certificate in {certificate}"
+    files = certificate if key == certificate else f"{certificate} and {key}"
+    return f"{files} cannot be used: {error.strerror or error}"
+
+
+def _authorities_reason(path: str, error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"{path} holds no certificate in PEM form, or a broken one"
+    return f"{path} cannot be read: {error.strerror or error}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import os
 import stat
 import subprocess
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from processes import environment
 
+from gateway.__main__ import main
 from gateway.errors import LoginDenied
 from gateway.login import command, user_file
 from gateway.login.authenticator import Checked, Refused, Unavailable
@@ -235,7 +237,7 @@ def test_what_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_changes_at_one_time_lose_nobody(tmp_path: Path) -> None:
-    path = tmp_path / "users"
+    path = file_of(tmp_path, "")
 
     def add(name: str) -> None:
         with user_file.changing(path) as place:
@@ -270,3 +272,19 @@ def test_the_program(tmp_path: Path) -> None:
     assert run("list").stdout == ""
     nowhere = run("add", "ada", "--file", f"{tmp_path}/none/u", typed="secret\n")
     assert (nowhere.returncode, "No such file" in nowhere.stderr) == (1, True)
+
+
+def test_a_file_that_is_not_there_is_no_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for action in (["list"], ["remove", "ada"]):
+        assert main(["user", *action, "--file", str(tmp_path / "none")]) == 1
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err == f"freshgate: {tmp_path / 'none'} cannot be used: No such file or directory. Check --file.\n"
+
+
+def test_a_file_without_users_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = file_of(tmp_path, "# nobody yet\n")
+    with caplog.at_level(logging.INFO):
+        UserFile(path).look()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"{path}: no user in it, so nobody can log in" in caplog.text

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gateway.proxy.listener import Listener, Port
+from gateway.proxy.listener import Listener, Port, PortUnavailable
 from gateway.proxy.tls import Certificate
 from gateway.service.decision import Answer
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
+from gateway.wire.cookies import Cookies
 from gateway.wire.frame import frame
+from gateway.wire.http_connection import HttpClientConnection
 from gateway.wire.sasl import refusal
 from tests.proxy.peers import BOTH, LIMITS, Peer, Service, Spark, echo_of, gateway, login_bytes, until
 from tests.wire import calls
@@ -107,8 +109,86 @@ async def test_an_address_that_is_taken_is_an_error() -> None:
     async with gateway(Spark()) as gate:
         port = Port("127.0.0.1", gate.listener.ports[0], lambda: ClientConnection(BOTH, LIMITS))
         second = Listener([port], LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
-        with pytest.raises(OSError, match="in use"):
+        with pytest.raises(PortUnavailable, match="in use") as raised:
             await second.start()
+        assert raised.value.port is port
+
+
+def idle_listener(*ports: Port) -> Listener:
+    """Spark's end is never asked for."""
+    return Listener(ports, LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+
+
+async def test_a_port_is_taken_before_it_serves() -> None:
+    first = idle_listener(Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, LIMITS)))
+    await first.bind()
+    try:
+        taken = Port("127.0.0.1", first.ports[0], lambda: ClientConnection(BOTH, LIMITS))
+        free = Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, LIMITS))
+        second = idle_listener(free, taken)
+        with pytest.raises(PortUnavailable, match="in use") as raised:
+            await second.bind()
+        assert raised.value.port is taken
+        assert second._sockets == []
+    finally:
+        await first.close()
+
+
+async def test_a_host_that_is_not_here_is_told_with_its_port() -> None:
+    port = Port("192.0.2.1", 0, lambda: ClientConnection(BOTH, LIMITS))
+    with pytest.raises(PortUnavailable, match="Cannot assign") as raised:
+        await idle_listener(port).bind()
+    assert raised.value.port is port
+
+
+async def test_who_comes_before_it_serves_is_told_at_once_to_come_again() -> None:
+    def http() -> HttpClientConnection:
+        return HttpClientConnection(LIMITS, Cookies(60), "/cliservice", secure=False)
+
+    listener = idle_listener(
+        Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, LIMITS)), Port("127.0.0.1", 0, http, tied=False)
+    )
+    await listener.bind()
+    try:
+        answers = []
+        for port in listener.ports:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            answers.append(await reader.read())
+            # A client that is still writing its login does not run into a closed connection.
+            writer.write(login_bytes())
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+        assert answers[0] == refusal("The gateway is starting. Try again in some seconds.")
+        assert answers[1].startswith(b"HTTP/1.1 503 ")
+        assert b"The gateway is starting." in answers[1]
+        assert listener.clients == 0
+        await listener.start()
+        _, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0])
+        await until(lambda: listener.clients == 1)
+        writer.close()
+        await until(lambda: listener.clients == 0)
+    finally:
+        await listener.close()
+
+
+async def test_who_comes_by_tls_before_it_serves_is_told_too(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    pem = tmp_path / "server.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
+    listener = idle_listener(Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, LIMITS), Certificate(str(pem), "")))
+    await listener.bind()
+    try:
+        trusting = ssl.create_default_context()
+        authority.configure_trust(trusting)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0], ssl=trusting)
+        told = refusal("The gateway is starting. Try again in some seconds.")
+        assert await reader.readexactly(len(told)) == told
+        writer.close()
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            await writer.wait_closed()
+    finally:
+        await listener.close()
 
 
 async def test_a_failed_handshake_holds_no_place(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ def before(
     kind: str = request.param
     settings: dict[str, object] = {
         "upstream.transport": {"https": "http", "tls": "sasl"}.get(kind, kind),
-        "upstream.tls": str(kind in ("https", "tls")).lower(),
-        "upstream.tls_ca": certificates.ca,
         "storage.database": f"storage_{next(_numbers)}",
     }
+    if kind in ("https", "tls"):
+        settings |= {"upstream.tls": "true", "upstream.tls_ca": certificates.ca}
     upstream = f"localhost:{thrift_servers.ports[kind]}"
     running = Gateway(tmp_path / "gateway.log", upstream=upstream, **settings)
     yield running

@@ -1,0 +1,44 @@
+"""What `freshgate serve` says of a start that cannot be, before it starts Spark."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import environment
+
+
+def serve(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """A gateway that must end by itself."""
+    command = [sys.executable, "-m", "gateway", "serve", "--upstream", "127.0.0.1:1", *options]
+    return subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "way_out"),
+    [
+        (["--set", "listen.http_port=0", "--port"], "listen.port", "--port"),
+        (["--port", "0", "--set"], "listen.http_port", "--set listen.http_port=PORT"),
+    ],
+)
+def test_a_port_in_use_is_named(tmp_path: Path, options: list[str], name: str, way_out: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ended = serve(tmp_path, *options, str(port) if options[-1] == "--port" else f"{name}={port}")
+    assert ended.returncode == 1
+    assert ended.stderr.endswith(
+        f"freshgate: Port {port} ({name}) is in use at 127.0.0.1. Stop what listens there, or choose another with "
+        f"{way_out}.\n"
+    )
+
+
+def test_an_address_that_is_not_here_is_named(tmp_path: Path) -> None:
+    ended = serve(tmp_path, "--host", "192.0.2.1", "--port", "28041")
+    assert ended.returncode == 1
+    said = "Cannot listen at 192.0.2.1:28041: Cannot assign requested address. Check listen.host and listen.port."
+    assert said in ended.stderr
