@@ -53,6 +53,10 @@ class Inspection:
         return {base: look for base, look in self.observed.items() if isinstance(look, Snapshot)}
 
 
+Situation = Mapping[str, tuple[object, ...]]
+"""What a refresh of a view would find, by the ids of the view and of those below it; for comparing alone."""
+
+
 class Inspector:
     """Looks when a look is due."""
 
@@ -122,6 +126,19 @@ class Inspector:
             if entry is not None and not view.excludes(entry.view.name):
                 observed[base] = snapshot_of(entry.view)
         return Inspection(observed, looks)
+
+    async def situation(self, view_id: str) -> Situation | None:
+        """What a refresh that begins now would find: the writes that have ended, what the tables looked like at the
+        last look, and what somebody has said about the views. None where nothing can be told of a table."""
+        found = {}
+        for entry in self._below([view_id]):
+            view = entry.view
+            inspection = await self.inspect(view, float("-inf"))
+            if any(isinstance(look, Unobserved) for look in inspection.observed.values()):
+                return None
+            said = view.job_since, view.clauses, view.properties
+            found[view.id] = entry.ledger.ended, *said, inspection.observed
+        return found
 
     def followed(self, view: MaterializedView, before: MaterializedView, inspection: Inspection) -> Followed | None:
         """What the view's partitions follow, as things are today; None where they follow nothing any more. `before` is

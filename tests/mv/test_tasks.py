@@ -19,7 +19,7 @@ from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, Refres
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence
-from gateway.mv.inspection import Inspector
+from gateway.mv.inspection import Inspector, Situation
 from gateway.mv.jobs import Jobs
 from gateway.mv.model import Cause, MaterializedView, TaskStatus, TriggerMode, Version, Watermark
 from gateway.mv.ports import Metastore
@@ -49,6 +49,11 @@ class Free:
     def raise_if_lost(self) -> None: ...
 
     async def check(self, *_: object) -> None: ...
+
+    async def situation(self, view_id: str) -> Situation | None:
+        return self.found
+
+    found: Situation | None = None
 
     async def run(self, sql: str) -> Free:
         return self
@@ -103,7 +108,7 @@ class World:
     def __init__(self, limits: Limits = NO_TRIES) -> None:
         self.now = 1_700_000_000_000
         free = cast(Any, Free())
-        self.stage = Stage()
+        self.stage, self.free = Stage(), free
         self.catalog = Catalog(cast(Metastore, free), "s", 1, cast(Fence, free), self.time)
         self.log = TaskLog(self.catalog, free, free, free, self.time)
         self.stage.log = self.log
@@ -511,6 +516,54 @@ def test_what_changed_while_no_gateway_ran() -> None:
         await settled()
         await world.scheduler.stop()
         assert world.stage.began == [("v", TriggerMode.COMMIT)]
+
+    play(story())
+
+
+def test_a_watch_waits_for_a_change_after_an_error_that_lasts() -> None:
+    """As long as what the view reads looks as it did when the refresh began."""
+
+    async def story() -> None:
+        world = World()
+        world.add("v", ON_COMMIT)
+        lasting, passing = StatementFailed("division by zero", "22012"), StatementFailed("a node died", "HY000")
+
+        async def refreshes_of_looks(number: int, *outcomes: FreshgateError | None) -> int:
+            before = len(world.stage.began)
+            for _ in range(number):
+                await world.scheduler.look(0)
+                await settled()
+                if outcomes:
+                    world.stage.let("v", *outcomes)
+                    await settled()
+            return len(world.stage.began) - before
+
+        world.free.found = {"v": ("as it was",)}
+        await world.write()
+        await settled()
+        world.stage.let("v", lasting)
+        await settled()
+        assert await refreshes_of_looks(3) == 0
+        # It looks otherwise: once more.
+        world.free.found = {"v": ("changed elsewhere",)}
+        assert await refreshes_of_looks(1, lasting) == 1
+        assert await refreshes_of_looks(3) == 0
+        # Through the gateway: at once.
+        await world.write()
+        await settled()
+        world.stage.let("v", passing)
+        await settled()
+        assert len(world.stage.began) == 3
+        # What may pass by itself, and what cannot be looked at, is tried at each look.
+        world.free.found = {"v": ("once more",)}
+        assert await refreshes_of_looks(3, passing) == 3
+        world.free.found = None
+        assert await refreshes_of_looks(3, lasting) == 3
+        world.free.found = {"v": ("the last",)}
+        assert await refreshes_of_looks(1, lasting) == 1
+        world.catalog.entry("v").uncertain = True
+        world.free.found = {"v": ("uncertain",)}
+        assert await refreshes_of_looks(2, lasting) == 2
 
     play(story())
 
