@@ -110,5 +110,6 @@ def _superseded(where: str) -> str:
         place = "not known where"
     return (
         f"Another gateway ({place}) was started for this metastore and refreshes the materialized views now; this one "
-        f"forwards statements, and changes no view any more. Connect to that one, or stop it and restart this one."
+        f"forwards statements, changes no view any more, and refuses reads of views that it would have to refresh "
+        f"first. Connect to that one, or stop it and restart this one."
     )

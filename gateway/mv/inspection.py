@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.drift import Drift, drift
-from gateway.mv.fence import Fence
+from gateway.mv.fence import Fence, Superseded
 from gateway.mv.model import Followed, MaterializedView, base_key
 from gateway.mv.observation import Look, Observer
 from gateway.mv.relations import Relations, definition_reads
@@ -235,9 +235,12 @@ class Inspector:
 
     async def _verify(self, entry: Entry, looks: bool) -> None:
         """With each look at base tables, one at the view itself: another gateway or a person may have changed it."""
-        if looks:
+        if looks and self._fence.lost is None:
             try:
                 await asyncio.gather(self._fence.check(), self._catalog.verify(entry))
+            except Superseded:
+                # The fence has said so, once: no view looks fresh from now on.
+                return
             except FreshgateError as error:
                 log.warning("cannot tell which version of %s is shown: %s", entry.view.name, error)
 

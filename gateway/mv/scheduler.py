@@ -130,6 +130,8 @@ class Scheduler:
     async def look(self, not_before: float) -> None:
         """Refreshes the ON COMMIT views that are stale by looks which began at `not_before` (monotonic) or later, but
         for those whose refresh would fail as the last one did."""
+        if self._fence.lost is not None:
+            return
         watched = [entry for entry in self._of(Trigger.COMMIT) if entry.view.built]
         for start in range(0, len(watched), LOOKED_AT_TOGETHER):
             some = watched[start : start + LOOKED_AT_TOGETHER]

@@ -415,6 +415,7 @@ class Tasks:
 
     async def _once(self, run: Run) -> None:
         entry, cause = run.entry, run.cause
+        self._fence.raise_if_lost()
         if cause.trigger is not TriggerMode.READ:
             cause = replace(cause, not_before=time.monotonic())
             async with self._checking:

@@ -18,7 +18,7 @@ from views import view_of
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, RefreshFailed, StatementFailed, UpstreamLost
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.executor import Executor
-from gateway.mv.fence import Fence
+from gateway.mv.fence import Fence, Superseded
 from gateway.mv.inspection import Inspector, Situation
 from gateway.mv.jobs import Jobs
 from gateway.mv.model import Cause, MaterializedView, TaskStatus, TriggerMode, Version, Watermark
@@ -46,9 +46,14 @@ class Free:
 
     lost: str | None = None
 
-    def raise_if_lost(self) -> None: ...
+    def raise_if_lost(self) -> None:
+        if self.lost is not None:
+            raise Superseded(self.lost)
 
-    async def check(self, *_: object) -> None: ...
+    async def check(self, *_: object) -> None:
+        self.checked += 1
+
+    checked = 0
 
     async def situation(self, view_id: str) -> Situation | None:
         return self.found
@@ -564,6 +569,32 @@ def test_a_watch_waits_for_a_change_after_an_error_that_lasts() -> None:
         world.catalog.entry("v").uncertain = True
         world.free.found = {"v": ("uncertain",)}
         assert await refreshes_of_looks(2, lasting) == 2
+
+    play(story())
+
+
+def test_nothing_is_refreshed_or_looked_at_once_another_gateway_has_taken_over() -> None:
+    """Not even what waited for its turn already."""
+
+    async def story() -> None:
+        world = World(Limits(2, 0, 0))
+        world.add("v", ON_COMMIT)
+        await world.write()
+        waiting = await world.tasks.begin("v", MANUAL)
+        await settled()
+        world.free.lost = "Another gateway does it now."
+        world.stage.let("v")
+        await settled()
+        assert world.stage.began == [("v", TriggerMode.COMMIT)]
+        assert world.told("v") == [("COMMIT", "SUCCESS"), ("MANUAL", "FAILED")]
+        assert (last := world.catalog.entry("v").history.tasks[-1][1]).error == "Another gateway does it now."
+        assert last.id == waiting
+        await world.write()
+        checked = world.free.checked
+        await world.scheduler.look(0)
+        await settled()
+        assert len(world.told("v")) == 2
+        assert world.free.checked == checked
 
     play(story())
 
