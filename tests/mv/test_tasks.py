@@ -20,7 +20,7 @@ from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.inspection import Inspector, Situation
-from gateway.mv.jobs import Jobs
+from gateway.mv.jobs import Jobs, still_refreshed_though_paused
 from gateway.mv.model import Cause, MaterializedView, TaskStatus, TriggerMode, Version, Watermark
 from gateway.mv.ports import Metastore
 from gateway.mv.progress import Lines, Report
@@ -477,6 +477,17 @@ def test_a_paused_job_misses_its_runs() -> None:
         entry.view = replace(entry.view, clauses=changed)
         world.jobs.served("v")
         assert world.jobs.next_run("v") == world.now + HOUR
+
+    play(story())
+
+
+def test_a_pause_says_that_reads_go_on() -> None:
+    async def story() -> None:
+        world = World()
+        by_reads, hourly, warm = world.add("v"), world.add("w", HOURLY), world.add("x", HOURLY)
+        warm.view = replace(warm.view, properties={"when_stale": "REFRESH"})
+        said = [still_refreshed_though_paused(entry.view) for entry in (by_reads, hourly, warm)]
+        assert [line and line.split("view ")[1].split(",")[0] for line in said] == ["d.v", None, "d.x"]
 
     play(story())
 
