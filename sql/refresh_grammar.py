@@ -58,6 +58,8 @@ def _expected_method(grammar: Grammar, after: str) -> Method:
 def _trigger_after_on(grammar: Grammar) -> tuple[Trigger, Schedule | None]:
     word = grammar.expect_any("MANUAL", "DEMAND", "COMMIT", "SCHEDULE", after="ON")
     if word == "SCHEDULE":
+        if grammar.sees("CRON"):
+            raise grammar.problem("EVERY (a cron expression is written SCHEDULE CRON '0 4 * * *', without ON)")
         grammar.expect("EVERY")
         return Trigger.SCHEDULE, _every(grammar)
     return (Trigger.COMMIT if word == "COMMIT" else Trigger.MANUAL), None
