@@ -75,6 +75,8 @@ class Fence:
             # The database is new, or was made anew.
             await self.take()
         elif mark != self._mark:
+            # Another one who asked at the same time has said it.
+            self.raise_if_lost()
             self.lost = _superseded(found.get(WHERE, ""))
             log.error("%s", self.lost)
             self.raise_if_lost()

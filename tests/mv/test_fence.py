@@ -57,6 +57,29 @@ def test_the_later_one_wins_and_says_where_it_is() -> None:
     asyncio.run(story())
 
 
+def test_it_is_said_once_however_many_ask_at_the_same_time(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        database = Database()
+        first, second = fence(database), fence(database)
+        await first.take()
+        await second.take()
+        answer, asked = asyncio.Event(), database.run
+
+        async def slow(sql: str) -> Answer:
+            await answer.wait()
+            return await asked(sql)
+
+        database.run = slow  # type: ignore[method-assign]
+        asking = [asyncio.create_task(first.check()) for _ in range(3)]
+        await asyncio.sleep(0)
+        answer.set()
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        assert [type(each) for each in found] == [Superseded] * 3
+
+    asyncio.run(story())
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+
+
 def test_an_orderly_end_needs_no_waiting() -> None:
     async def story() -> None:
         database = Database()
