@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import pytest
+from views import view_of
 
 from gateway.errors import StatementFailed
+from gateway.mv.catalog import Entry
+from gateway.mv.changes import Ledger
+from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence, Superseded
+from gateway.mv.model import Version, Watermark
 
 
 @dataclass
@@ -110,5 +115,21 @@ def test_a_database_that_is_made_later_or_anew() -> None:
         database.properties = {}
         await first.check()
         await first.check()
+
+    asyncio.run(story())
+
+
+def test_no_rows_are_written_once_it_is_lost_though_their_number_is_reserved() -> None:
+    async def story() -> None:
+        database, nobody = Database(), cast(Any, None)
+        first, second = fence(database), fence(database)
+        executor = Executor(*[nobody] * 8, first, *[nobody] * 4)
+        version = Version.whole(1, 0, 0, Watermark(0))
+        entry = Entry(replace(view_of(version), versions_reserved=9), Ledger.of_stored(version, 0))
+        await first.take()
+        await executor._reserve(entry, 2, nobody)
+        await second.take()
+        with pytest.raises(Superseded):
+            await executor._reserve(entry, 3, nobody)
 
     asyncio.run(story())
