@@ -16,12 +16,14 @@ _BACK_QUOTED = re.compile(
     r"""'(?:[^'\\]|\\.)*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|`((?:[^`]|``)*+)(?:`|\Z)""", re.DOTALL
 )
 _FIRST_WORDS = ("create", "drop", "refresh", "alter", "show", "comment", "analyze", "pause", "resume", "cancel")
-_SECOND_WORD = {
-    **dict.fromkeys(_FIRST_WORDS, "materialized"),
-    **dict.fromkeys(("describe", "desc", "explain"), "materialized"),
-    "call": "refresh_materialized_view",
+_SECOND_WORDS = {
+    **dict.fromkeys(_FIRST_WORDS, frozenset({"materialized"})),
+    **dict.fromkeys(("describe", "desc", "explain"), frozenset({"materialized"})),
+    "show": frozenset({"materialized", "jobs", "tasks"}),
+    "call": frozenset({"refresh_materialized_view"}),
 }
-"""The word that a statement of ours holds, by its first word."""
+"""Words of which a statement of ours holds one, by its first word."""
+_NONE = frozenset[str]()
 
 
 def glance(text: str) -> Glance:
@@ -36,7 +38,7 @@ def glance(text: str) -> Glance:
     if "`" in folded:
         words |= _quoted(folded)
     keyword = _keyword(folded)
-    ours = keyword in transaction_grammar.FIRST_WORDS or _SECOND_WORD.get(keyword) in words
+    ours = keyword in transaction_grammar.FIRST_WORDS or not _SECOND_WORDS.get(keyword, _NONE).isdisjoint(words)
     return Glance(keyword, frozenset(words), ours)
 
 

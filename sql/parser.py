@@ -172,6 +172,24 @@ def _show_versions(grammar: Grammar) -> Command:
     return ShowVersions(name)
 
 
+def _show_no_versions(grammar: Grammar) -> Command:
+    """SHOW MATERIALIZED VIEW and anything else, as MATERIALIZED VIEW TASKS."""
+    raise grammar.problem(
+        f"VERSIONS and a view's name (SHOW MATERIALIZED VIEWS lists views, {_LISTED['JOBS']}, {_LISTED['TASKS']})"
+    )
+
+
+def _show_rows(grammar: Grammar, what: str) -> Command:
+    """Other programs' SHOW JOBS and SHOW TASKS."""
+    raise grammar.refusal(f"SHOW {what} is not offered: {_LISTED[what]} of materialized views", sqlstate=SYNTAX)
+
+
+_LISTED = {
+    "JOBS": 'SELECT * FROM jobs("type"="mv") lists jobs',
+    "TASKS": 'SELECT * FROM tasks("type"="mv") lists tasks',
+}
+
+
 def _show_create(grammar: Grammar) -> Command:
     name = grammar.expect_name("the view's name")
     grammar.expect_end()
@@ -251,6 +269,9 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], 
     (("COMMENT", "ON", "MATERIALIZED", "VIEW"), _comment),
     (("SHOW", "MATERIALIZED", "VIEWS"), _show),
     (("SHOW", "MATERIALIZED", "VIEW", "VERSIONS"), _show_versions),
+    (("SHOW", "MATERIALIZED", "VIEW"), _show_no_versions),
+    (("SHOW", "JOBS"), lambda grammar: _show_rows(grammar, "JOBS")),
+    (("SHOW", "TASKS"), lambda grammar: _show_rows(grammar, "TASKS")),
     (("SHOW", "CREATE", "MATERIALIZED", "VIEW"), _show_create),
     (("DESCRIBE",), _describe),
     (("DESC",), _describe),

@@ -58,6 +58,8 @@ def _expected_method(grammar: Grammar, after: str) -> Method:
 def _trigger_after_on(grammar: Grammar) -> tuple[Trigger, Schedule | None]:
     word = grammar.expect_any("MANUAL", "DEMAND", "COMMIT", "SCHEDULE", after="ON")
     if word == "SCHEDULE":
+        if grammar.sees("CRON"):
+            raise grammar.problem("EVERY (a cron expression is written SCHEDULE CRON '0 4 * * *', without ON)")
         grammar.expect("EVERY")
         return Trigger.SCHEDULE, _every(grammar)
     return (Trigger.COMMIT if word == "COMMIT" else Trigger.MANUAL), None
@@ -134,12 +136,16 @@ def _cron(grammar: Grammar) -> str:
     fields = text.upper().split(" ")
     if not 5 <= len(fields) <= 7:
         raise grammar.refusal(
-            f"'{text}' is not a cron expression: it has {len(fields)} fields, not 5 (minute hour day month weekday), "
-            "nor 6 or 7 (with the second first, and a year last)",
+            f"'{text}' is not a cron expression: it has {len(fields)} field{'s' * (len(fields) != 1)}, "
+            "not 5 (minute hour day month weekday), nor 6 or 7 (with the second first, and a year last)",
             place,
         )
     if (wrong := next((field for field in fields if not _CRON_FIELD.fullmatch(field)), None)) is not None:
-        raise grammar.refusal(f"'{text}' is not a cron expression: {wrong} is no field of one", place)
+        raise grammar.refusal(
+            f"'{text}' is not a cron expression: '{wrong}' is not a field of one. Fields are made of numbers, names of "
+            "three letters such as MON and JAN, and * , - / ? # L",
+            place,
+        )
     return text
 
 

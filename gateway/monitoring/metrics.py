@@ -56,6 +56,11 @@ class Sources:
     lag: LoopLag
     audit: Lost | None
 
+    @property
+    def missing(self) -> list[str]:
+        """Why clients should not come here, in words; nothing: they are welcome."""
+        return [*self.readiness.missing, *([] if self.fence.lost is None else [self.fence.lost])]
+
 
 class Metrics:
     """A registry of its own, with the process's metrics and the gateway's."""

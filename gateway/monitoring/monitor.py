@@ -44,7 +44,7 @@ class Monitor:
         return _json(HTTPStatus.OK, {"status": "alive"})
 
     async def _ready(self) -> Response:
-        missing = self._sources.readiness.missing
+        missing = self._sources.missing
         if missing:
             return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "missing": missing})
         return _json(HTTPStatus.OK, {"status": "ready"})

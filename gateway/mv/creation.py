@@ -145,11 +145,11 @@ class Creation:
             await self._metastore.run(maintenance.create_database(storage.database))
             await self._fence.check()
             await self._create_definition(statement, name, definition_of(storage), caller)
-            entry = self._catalog.reserve(await self._describe(statement, name, storage, caller))
             try:
+                entry = self._catalog.reserve(await self._describe(statement, name, storage, caller))
                 await self._fill(entry, caller, report)
             except StatementFailed as error:
-                raise _not_built(entry.view, error) from error
+                raise _not_built(name, definition_of(storage), error) from error
         except BaseException:
             # A cancelled CREATE, too, leaves nothing behind.
             await self._abandon(storage, entry)
@@ -600,12 +600,12 @@ def _not_taken(name: TableName, error: StatementFailed, said: str) -> StatementF
     )
 
 
-def _not_built(view: MaterializedView, error: StatementFailed) -> StatementFailed:
+def _not_built(name: TableName, definition: TableName, error: StatementFailed) -> StatementFailed:
     return StatementFailed(
-        f"The materialized view {view.name} was not created, for it could not be built. Mend the cause and run the "
-        f"statement again.",
+        f"The materialized view {name} was not created; nothing has changed. Mend the cause and run the statement "
+        f"again.",
         sqlstate=error.sqlstate,
-        cause=in_words_of(view.name, view.definition, str(error)),
+        cause=in_words_of(name, definition, str(error)),
     )
 
 

@@ -314,11 +314,11 @@ class Executor:
 
     async def _reserve(self, entry: Entry, number: int, session: SqlSession) -> None:
         """Stores that a number may be used from now on: the rows of a refresh that is cut off must never meet those of
-        another."""
+        another. Nothing is written where another gateway has taken over."""
         async with entry.lock:
+            await self._fence.check()
             if number < entry.view.versions_reserved:
                 return
-            await self._fence.check()
             reserved = number + VERSIONS_RESERVED
             await session.run(maintenance.set_properties(entry.view.storage, stored.write_reserved(reserved)))
             entry.view = replace(entry.view, versions_reserved=reserved)

@@ -75,6 +75,8 @@ class Fence:
             # The database is new, or was made anew.
             await self.take()
         elif mark != self._mark:
+            # Another one who asked at the same time has said it.
+            self.raise_if_lost()
             self.lost = _superseded(found.get(WHERE, ""))
             log.error("%s", self.lost)
             self.raise_if_lost()
@@ -110,5 +112,6 @@ def _superseded(where: str) -> str:
         place = "not known where"
     return (
         f"Another gateway ({place}) was started for this metastore and refreshes the materialized views now; this one "
-        f"forwards statements, and changes no view any more. Connect to that one, or stop it and restart this one."
+        f"forwards statements, changes no view any more, and refuses reads of views that it would have to refresh "
+        f"first. Connect to that one, or stop it and restart this one."
     )

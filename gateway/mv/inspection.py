@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.drift import Drift, drift
-from gateway.mv.fence import Fence
+from gateway.mv.fence import Fence, Superseded
 from gateway.mv.model import Followed, MaterializedView, base_key
 from gateway.mv.observation import Look, Observer
 from gateway.mv.relations import Relations, definition_reads
@@ -51,6 +51,10 @@ class Inspection:
     @property
     def snapshots(self) -> dict[str, Snapshot]:
         return {base: look for base, look in self.observed.items() if isinstance(look, Snapshot)}
+
+
+Situation = Mapping[str, tuple[object, ...]]
+"""What a refresh of a view would find, by the ids of the view and of those below it; for comparing alone."""
 
 
 class Inspector:
@@ -122,6 +126,19 @@ class Inspector:
             if entry is not None and not view.excludes(entry.view.name):
                 observed[base] = snapshot_of(entry.view)
         return Inspection(observed, looks)
+
+    async def situation(self, view_id: str) -> Situation | None:
+        """What a refresh that begins now would find: the writes that have ended, what the tables looked like at the
+        last look, and what somebody has said about the views. None where nothing can be told of a table."""
+        found = {}
+        for entry in self._below([view_id]):
+            view = entry.view
+            inspection = await self.inspect(view, float("-inf"))
+            if any(isinstance(look, Unobserved) for look in inspection.observed.values()):
+                return None
+            said = view.job_since, view.clauses, view.properties
+            found[view.id] = entry.ledger.ended, *said, inspection.observed
+        return found
 
     def followed(self, view: MaterializedView, before: MaterializedView, inspection: Inspection) -> Followed | None:
         """What the view's partitions follow, as things are today; None where they follow nothing any more. `before` is
@@ -218,9 +235,12 @@ class Inspector:
 
     async def _verify(self, entry: Entry, looks: bool) -> None:
         """With each look at base tables, one at the view itself: another gateway or a person may have changed it."""
-        if looks:
+        if looks and self._fence.lost is None:
             try:
                 await asyncio.gather(self._fence.check(), self._catalog.verify(entry))
+            except Superseded:
+                # The fence has said so, once: no view looks fresh from now on.
+                return
             except FreshgateError as error:
                 log.warning("cannot tell which version of %s is shown: %s", entry.view.name, error)
 

@@ -18,7 +18,7 @@ from gateway.mv.ports import Metastore
 from gateway.mv.schedule import UnknownSchedule
 from sql import maintenance
 from sql.names import TableName
-from sql.statement import Refreshing, Schedule, Trigger
+from sql.statement import Refreshing, Schedule, Trigger, WhenStale
 
 log = logging.getLogger(__name__)
 
@@ -125,6 +125,16 @@ class Jobs:
             await self._metastore.run(maintenance.set_properties(view.storage, stored.write_job(view)))
             entry.view = view
         self.served(entry.view.id)
+
+
+def still_refreshed_though_paused(view: MaterializedView) -> str | None:
+    """What PAUSE does not hold up, as a line for who has paused; None where it holds up all but REFRESH."""
+    if view.when_stale is not WhenStale.REFRESH:
+        return None
+    return (
+        f"Warning: PAUSE holds up schedules and changes alone. Reads still refresh materialized view {view.name}, "
+        f"unless its property 'when_stale' is 'SERVE'"
+    )
 
 
 def is_automatic(entry: Entry, trigger: Trigger) -> bool:

@@ -7,6 +7,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from gateway.mv.catalog import Entry
+from gateway.mv.inspection import Situation
 from gateway.mv.model import Cause
 from gateway.mv.progress import Progress, Report
 
@@ -34,6 +35,8 @@ class Run:
     """Who said CANCEL."""
     looked: bool = False
     """It has noted what has changed by now: what changes later is another task's."""
+    situation: Situation | None = None
+    """What a task that a change has started found when it began."""
     limit: asyncio.Timeout | None = None
     """The time limit, which counts from when it is the task's turn at Spark."""
     limit_seconds: float = 0

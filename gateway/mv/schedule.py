@@ -31,7 +31,7 @@ _LIMITS = {
     "month": (1, 12),
     "year": (1970, 2099),
 }
-_PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?")
+_PART = re.compile(r"(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?", re.ASCII)
 _NTH = ("1st", "2nd", "3rd", "4th", "5th")
 
 
@@ -100,10 +100,10 @@ def _every_days(days: int, start: datetime, asked: datetime, zone: tzinfo) -> Ba
 def _cron(text: str, zone: tzinfo) -> BaseTrigger:
     """Unix' five fields, or Quartz' six or seven, which begin with the second and may end with a year.
 
-    Unix runs where either the day of the month or the weekday fits, if both are restricted; Quartz wants one of them
-    to be `?`.
+    Unix runs where either the day of the month or the weekday fits, if both are restricted; Quartz refuses that, and
+    wants one of them to be `?`. Here `*` does as well.
     """
-    fields = text.lower().split()
+    fields = text.split()
     unix = len(fields) == UNIX_FIELDS
     second, minute, hour, day, month, weekday, year = [*(["0", *fields] if unix else fields), "*"][:7]
     plain = {
@@ -115,10 +115,10 @@ def _cron(text: str, zone: tzinfo) -> BaseTrigger:
     }
     of_month = {"day": _days(day)} if day not in {"*", "?"} else {}
     of_week = _weekdays(weekday, first=0 if unix else 1) if weekday not in {"*", "?"} else {}
-    if unix and of_month and of_week:
+    if of_month and of_week:
+        if not unix:
+            raise UnknownSchedule(f"'{day}' and '{weekday}' cannot both say the day; write ? for one of them")
         return OrTrigger([_cron_trigger({**plain, **days}, zone) for days in (of_month, of_week)])
-    if "day" in of_month and "day" in of_week:
-        raise UnknownSchedule(f"'{day}' and '{weekday}' cannot both say the day; write ? for one of them")
     return _cron_trigger({**plain, **of_month, **of_week}, zone)
 
 
@@ -131,34 +131,48 @@ def _cron_trigger(fields: dict[str, str], zone: tzinfo) -> CronTrigger:
 
 def _numbers(field: str, text: str) -> str:
     """`*`, `5`, `1-5`, `*/10`, `0/10` (from 0 on, each tenth), and lists of those."""
+    return "*" if text == "*" else ",".join(map(str, sorted({*_listed(field, text)})))
+
+
+def _listed(field: str, text: str) -> Iterator[int]:
     low, high = _LIMITS[field]
-    return "*" if text == "*" else ",".join(map(str, sorted({*_listed(text, low, high)})))
-
-
-def _listed(text: str, low: int, high: int) -> Iterator[int]:
     for part in text.split(","):
         found = _PART.fullmatch(part)
         if found is None:
             raise UnknownSchedule(f"'{part}' is no part of a cron expression that is understood here")
         start, end, step = found.groups()
-        first = low if start == "*" else _number(start)
-        last = _number(end) if end else high if start == "*" or step else first
-        if not (low <= first <= last <= high and int(step or 1) > 0):
-            raise UnknownSchedule(f"'{part}' is not within {low} to {high}")
-        yield from range(first, last + 1, int(step or 1))
+        first = low if start is None else _number(field, start)
+        last = _number(field, end) if end else high if start is None or step else first
+        if not (low <= first <= high and low <= last <= high):
+            raise UnknownSchedule(f"'{part}' is not within {low} to {high}, which the field of the {field} takes")
+        if last < first:
+            raise UnknownSchedule(
+                f"the range '{start}-{end}' is backwards; one that goes over the end of the {field}s is written "
+                f"{start}-{high},{low}-{end}"
+            )
+        yield from range(first, last + 1, _step(part, step or "1"))
 
 
-def _number(text: str) -> int:
-    if text.isdigit():
+def _number(field: str, text: str) -> int:
+    if text.isascii() and text.isdigit():
         return int(text)
-    if text in _MONTHS:
-        return _MONTHS.index(text) + 1
-    raise UnknownSchedule(f"'{text}' is not a number")
+    if field == "month" and text.lower() in _MONTHS:
+        return _MONTHS.index(text.lower()) + 1
+    if field == "day" and text[-1] in "wW":
+        raise UnknownSchedule(f"'{text}' asks for the working day nearest to a date (W), which is not offered")
+    named = ", nor a month's name such as JAN" if field == "month" else ""
+    raise UnknownSchedule(f"'{text}' is not a number{named}; it stands in the field of the {field}")
+
+
+def _step(part: str, text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    raise UnknownSchedule(f"'{part}' has no number from 1 on after the /")
 
 
 def _days(text: str) -> str:
     """Days of the month; `L` is the last one."""
-    if text == "l":
+    if text in {"l", "L"}:
         return "last"
     return _numbers("day", text)
 
@@ -167,26 +181,25 @@ def _weekdays(text: str, first: int) -> dict[str, str]:
     """Days of the week; the number of Sunday is `first`, in Unix also 7. Quartz' `6L` is the last Friday of a month,
     `6#3` the third one."""
     if found := re.fullmatch(r"(\w+)#([1-5])", text):
-        return {"day": f"{_NTH[int(found[2]) - 1]} {_DAYS[_weekday(found[1], first)]}"}
-    if (found := re.fullmatch(r"(\w+)l", text)) and found[1] not in _DAYS:
-        return {"day": f"last {_DAYS[_weekday(found[1], first)]}"}
+        return {"day": f"{_NTH[int(found[2]) - 1]} {_DAYS[_weekday(found[1], first) % 7]}"}
+    if found := re.fullmatch(r"(\d)[lL]", text):
+        return {"day": f"last {_DAYS[_weekday(found[1], first) % 7]}"}
     chosen: list[str] = []
     for part in text.split(","):
-        start, _, step = part.partition("/")
+        start, slash, step = part.partition("/")
         begin, dash, end = start.partition("-")
         low = 0 if begin == "*" else _weekday(begin, first)
         high = _weekday(end, first) if dash else 6 if begin == "*" or step else low
-        if step and not (step.isdigit() and int(step) > 0):
-            raise UnknownSchedule(f"'{part}' has no number after the /")
-        # sat-mon, and Unix' 5-7, go over the end of the week.
-        chosen += [_DAYS[day % 7] for day in range(low, high + (7 if high < low else 0) + 1, int(step or 1))]
+        # sat-mon goes over the end of the week; Unix' 0-7 and 5-7 end with its second number for Sunday.
+        last = high + (7 if high < low else 0)
+        chosen += [_DAYS[day % 7] for day in range(low, last + 1, _step(part, step if slash else "1"))]
     return {"day_of_week": ",".join(dict.fromkeys(chosen))}
 
 
 def _weekday(text: str, first: int) -> int:
-    """0 is Sunday."""
-    if text in _DAYS:
-        return _DAYS.index(text)
-    if text.isdigit() and first <= int(text) <= 7:
-        return (int(text) - first) % 7
+    """0 is Sunday, and so is 7 where the text says 7 in Unix' form."""
+    if text.lower() in _DAYS:
+        return _DAYS.index(text.lower())
+    if text.isascii() and text.isdigit() and first <= int(text) <= 7:
+        return int(text) - first
     raise UnknownSchedule(f"'{text}' is not a day of the week")

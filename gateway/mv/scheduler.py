@@ -84,6 +84,7 @@ class Scheduler:
         if self._revision != self._catalog.revision:
             self._revision = self._catalog.revision
             self._jobs.forget_dropped()
+            self._tasks.forget_dropped()
         for entry in self._of(Trigger.SCHEDULE):
             due = self._jobs.next_run(entry.view.id)
             if due is not None and due <= now:
@@ -127,13 +128,18 @@ class Scheduler:
                 log.warning("could not look at the base tables of ON COMMIT views: %s", error)
 
     async def look(self, not_before: float) -> None:
-        """Refreshes the ON COMMIT views that are stale by looks which began at `not_before` (monotonic) or later."""
+        """Refreshes the ON COMMIT views that are stale by looks which began at `not_before` (monotonic) or later, but
+        for those whose refresh would fail as the last one did."""
+        if self._fence.lost is not None:
+            return
         watched = [entry for entry in self._of(Trigger.COMMIT) if entry.view.built]
         for start in range(0, len(watched), LOOKED_AT_TOGETHER):
             some = watched[start : start + LOOKED_AT_TOGETHER]
             await self._inspector.check([entry.view.id for entry in some], not_before)
             for entry in some:
-                if self._catalog.find(entry.view.id) is entry and self._concerned(entry):
+                if not self._concerned(entry) or await self._tasks.would_fail(entry.view.id):
+                    continue
+                if self._catalog.find(entry.view.id) is entry:
                     self._trigger(entry, TriggerMode.COMMIT, "a look at its base tables")
 
     def _concerned(self, entry: Entry) -> bool:

@@ -19,7 +19,7 @@ from gateway.errors import FreshgateError, NoSuchTask, RefreshFailed, UpstreamLo
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.executor import BaseTableMissing, Executor, stopped
 from gateway.mv.fence import Fence
-from gateway.mv.inspection import Inspector
+from gateway.mv.inspection import Inspector, Situation
 from gateway.mv.model import Cause, RefreshMode, Task, TaskStatus, TriggerMode
 from gateway.mv.progress import Progress, Report
 from gateway.mv.runs import Run
@@ -106,6 +106,8 @@ class Tasks:
         self._gone: dict[str, tuple[tuple[int, int], float, str]] = {}
         """Views whose refresh failed for good: the last event and the catalog's revision then, until when that counts,
         and the error."""
+        self._failed: dict[str, Situation] = {}
+        """What was found by those tasks of changes whose errors will not pass by themselves, each its view's last."""
         self.tally = RefreshTally()
         executor.make_fresh = self.make_fresh
 
@@ -234,6 +236,17 @@ class Tasks:
             return None
         return error
 
+    async def would_fail(self, view_id: str) -> bool:
+        """Whether the last task that a change has started failed for good, and nothing has changed since."""
+        failed = self._failed.get(view_id)
+        return failed is not None and failed == await self._inspector.situation(view_id)
+
+    def forget_dropped(self) -> None:
+        """Keeps nothing of views that are no more."""
+        for view_id in [each for each in {*self._failed, *self._gone} if self._catalog.find(each) is None]:
+            self._failed.pop(view_id, None)
+            self._gone.pop(view_id, None)
+
     # --- ending ------------------------------------------------------------------------------------
 
     async def stop(self, view_id: str) -> None:
@@ -357,6 +370,9 @@ class Tasks:
             if isinstance(error, BaseTableMissing):
                 seen = entry.ledger.events, self._catalog.revision
                 self._gone[entry.view.id] = seen, time.monotonic() + GONE_SECONDS, str(error)
+            # The next refresh settles what is uncertain, whatever it was that failed.
+            if run.situation is not None and not may_pass(error) and not entry.uncertain:
+                self._failed[entry.view.id] = run.situation
             self._log.fail(entry, run.number, TaskStatus.FAILED, str(error))
             log.warning("%s", error)
             run.done.set_exception(error)
@@ -365,6 +381,7 @@ class Tasks:
             self._log.fail(entry, run.number, TaskStatus.FAILED, repr(error))
             run.done.set_exception(RefreshFailed(f"The gateway failed: {error!r}. Look into its log.", "58005"))
         else:
+            self._failed.pop(entry.view.id, None)
             run.done.set_result(None)
 
     async def _in_time(self, run: Run) -> None:
@@ -398,10 +415,13 @@ class Tasks:
 
     async def _once(self, run: Run) -> None:
         entry, cause = run.entry, run.cause
+        self._fence.raise_if_lost()
         if cause.trigger is not TriggerMode.READ:
             cause = replace(cause, not_before=time.monotonic())
             async with self._checking:
                 await self._inspector.check([entry.view.id], cause.not_before)
+                if cause.trigger is TriggerMode.COMMIT:
+                    run.situation = await self._inspector.situation(entry.view.id)
             await self._executor.make_bases_fresh(entry.view.views, cause, run)
         await self._executor.run(run, cause)
 

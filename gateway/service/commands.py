@@ -12,7 +12,7 @@ from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Caller, Creation
 from gateway.mv.executor import Executor
 from gateway.mv.inspection import Inspector
-from gateway.mv.jobs import Jobs
+from gateway.mv.jobs import Jobs, still_refreshed_though_paused
 from gateway.mv.model import Cause, Freshness, MaterializedView, TriggerMode
 from gateway.mv.partitions import Partition, partition
 from gateway.mv.ports import Metastore, SqlSession
@@ -105,6 +105,8 @@ class Commands:
                 await self._jobs.pause(self._catalog.entry(view.id), paused=paused)
                 if paused:
                     self._tasks.forget_automatic(view.id)
+                    if (line := still_refreshed_though_paused(view)) is not None:
+                        report(line)
                 return NO_ROWS
             case CancelTask(name, task):
                 view = await self._view(name, session)

@@ -173,6 +173,25 @@ def test_changes_past_the_gateway_are_noticed_in_the_background(site: Site, dire
     assert site.tasks("m")[-1].by == "a look at its base tables"
 
 
+def test_rows_that_cannot_be_computed_are_tried_again_after_a_change(site: Site, direct: Any) -> None:
+    """Each watch, of one second, looks; none refreshes in vain. A view beside it shows that watches went on."""
+    site.run(
+        "SET spark.sql.ansi.enabled=true",
+        "CREATE TABLE u (a INT) USING parquet",
+        "CREATE MATERIALIZED VIEW m REFRESH ON COMMIT AS SELECT sum(1 div a) AS s FROM t",
+        "CREATE MATERIALIZED VIEW beside REFRESH ON COMMIT AS SELECT count(*) AS n FROM u",
+        "INSERT INTO t VALUES (0)",
+    )
+    wait_until(lambda: site.tasks("m")[-1].status == "FAILED", PATIENCE, "the task to fail")
+    before = len(site.tasks("m"))
+    for number in range(1, 4):
+        rows(direct, f"INSERT INTO {site.name}.u VALUES ({number})")
+        has(site, "beside", [(number,)])
+    assert len(site.tasks("m")) <= before + 1, "a watch that began before the failure may have asked for one more"
+    rows(direct, f"INSERT OVERWRITE {site.name}.t VALUES (1)")
+    has(site, "m", [(1,)])
+
+
 def test_one_automatic_task_waits_and_manual_ones_queue(site: Site) -> None:
     site.run(f"CREATE MATERIALIZED VIEW m REFRESH COMPLETE ON COMMIT AS {SLOW}", "INSERT INTO t VALUES (4000)")
     wait_until(lambda: site.tasks("m")[-1].status == "RUNNING", PATIENCE, "the task to run")

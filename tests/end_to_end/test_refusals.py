@@ -36,6 +36,16 @@ REFUSED = [
     ("CREATE MATERIALIZED VIEW x AS SELECT a FROM temporary", "42K0F", "temporary"),
     ("CREATE MATERIALIZED VIEW x AS SELECT NULL AS n, a FROM t", "42P16", "CAST(NULL AS STRING) AS n"),
     ("CREATE MATERIALIZED VIEW x AS SELECT array(NULL) AS n, a FROM t", "42P16", "void"),
+    (
+        "CREATE MATERIALIZED VIEW x AS SELECT CAST(concat(count(*), 'x') AS INT) AS n FROM t",
+        "22018",
+        "x was not created",
+    ),
+    (
+        "CREATE MATERIALIZED VIEW x TBLPROPERTIES ('session.spark.sql.shuffle.partitions' = 'many') AS SELECT a FROM t",
+        "22022",
+        "x was not created; nothing has changed. Mend the cause and run the statement again. Spark said: ",
+    ),
     ("CREATE MATERIALIZED VIEW x AS SELECT a, b AS a FROM t", "42711", "already exists"),
     ("CREATE MATERIALIZED VIEW x AS SELECT a, b AS A FROM t", "42711", "already exists"),
     ("CREATE MATERIALIZED VIEW x (c) AS SELECT a, b FROM t", "21S01", "column"),

@@ -309,6 +309,9 @@ def test_of_two_gateways_the_later_one_refreshes(views: Database, start_gateway:
             # What needs no refresh goes on; nothing looks fresh.
             assert rows(one, "SELECT n FROM q") == [(1,)]
             assert {row[2] for row in rows(one, "SHOW MATERIALIZED VIEWS") if row[1] in "pq"} == {"UNKNOWN"}
+            # It hears of the other one once.
+            said = first.log.read_text(encoding="utf-8")
+            assert said.count("Another gateway") == 1
             assert rows(two, "SELECT n FROM p") == [(2,)]
             assert rows(direct, f"SELECT n FROM {views.name}.p") == [(2,)]
             rows(two, "DROP MATERIALIZED VIEW p")

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.errors import NotAllowed
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.metrics import VIEWS_TOGETHER, Metrics, Sources
+from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.mv.catalog import Catalog
 from gateway.mv.model import NEVER_BUILT, Version, Watermark
@@ -41,7 +42,7 @@ class _Rest:
 
     clients = 5
     waiting = 4
-    lost = None
+    lost: str | None = None
 
 
 async def _answers(seconds: float) -> None:
@@ -114,6 +115,31 @@ def test_without_views() -> None:
     samples = samples_of(asyncio.run(Metrics(sources_of(catalog_of(0), Audit())).text()).decode())
     assert samples["freshgate_materialized_views", ()] == 0
     assert not any(name.startswith("freshgate_view_") for name, _ in samples)
+
+
+def test_readiness_names_the_gateway_that_has_taken_over() -> None:
+    async def scenario() -> None:
+        sources = sources_of(catalog_of(0), Audit())
+        sources.readiness.catalog_loaded = True
+        await sources.readiness.look()
+        monitor = Monitor("127.0.0.1", 0, sources)
+        await monitor.start()
+
+        async def ready() -> str:
+            reader, writer = await asyncio.open_connection("127.0.0.1", monitor.port)
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            return answer.decode()
+
+        assert " 200 " in (await ready()).splitlines()[0]
+        sources.fence.lost = "Another gateway (there) does it now."
+        answer = await ready()
+        assert " 503 " in answer.splitlines()[0]
+        assert json.loads(answer.splitlines()[-1])["missing"] == ["Another gateway (there) does it now."]
+        await monitor.stop()
+
+    asyncio.run(scenario())
 
 
 def test_every_count_is_shown() -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import pytest
+from views import view_of
 
 from gateway.errors import StatementFailed
+from gateway.mv.catalog import Entry
+from gateway.mv.changes import Ledger
+from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence, Superseded
+from gateway.mv.model import Version, Watermark
 
 
 @dataclass
@@ -57,6 +62,29 @@ def test_the_later_one_wins_and_says_where_it_is() -> None:
     asyncio.run(story())
 
 
+def test_it_is_said_once_however_many_ask_at_the_same_time(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        database = Database()
+        first, second = fence(database), fence(database)
+        await first.take()
+        await second.take()
+        answer, asked = asyncio.Event(), database.run
+
+        async def slow(sql: str) -> Answer:
+            await answer.wait()
+            return await asked(sql)
+
+        database.run = slow  # type: ignore[method-assign]
+        asking = [asyncio.create_task(first.check()) for _ in range(3)]
+        await asyncio.sleep(0)
+        answer.set()
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        assert [type(each) for each in found] == [Superseded] * 3
+
+    asyncio.run(story())
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+
+
 def test_an_orderly_end_needs_no_waiting() -> None:
     async def story() -> None:
         database = Database()
@@ -87,5 +115,21 @@ def test_a_database_that_is_made_later_or_anew() -> None:
         database.properties = {}
         await first.check()
         await first.check()
+
+    asyncio.run(story())
+
+
+def test_no_rows_are_written_once_it_is_lost_though_their_number_is_reserved() -> None:
+    async def story() -> None:
+        database, nobody = Database(), cast(Any, None)
+        first, second = fence(database), fence(database)
+        executor = Executor(*[nobody] * 8, first, *[nobody] * 4)
+        version = Version.whole(1, 0, 0, Watermark(0))
+        entry = Entry(replace(view_of(version), versions_reserved=9), Ledger.of_stored(version, 0))
+        await first.take()
+        await executor._reserve(entry, 2, nobody)
+        await second.take()
+        with pytest.raises(Superseded):
+            await executor._reserve(entry, 3, nobody)
 
     asyncio.run(story())

@@ -18,9 +18,9 @@ from views import view_of
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, RefreshFailed, StatementFailed, UpstreamLost
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.executor import Executor
-from gateway.mv.fence import Fence
-from gateway.mv.inspection import Inspector
-from gateway.mv.jobs import Jobs
+from gateway.mv.fence import Fence, Superseded
+from gateway.mv.inspection import Inspector, Situation
+from gateway.mv.jobs import Jobs, still_refreshed_though_paused
 from gateway.mv.model import Cause, MaterializedView, TaskStatus, TriggerMode, Version, Watermark
 from gateway.mv.ports import Metastore
 from gateway.mv.progress import Lines, Report
@@ -46,9 +46,19 @@ class Free:
 
     lost: str | None = None
 
-    def raise_if_lost(self) -> None: ...
+    def raise_if_lost(self) -> None:
+        if self.lost is not None:
+            raise Superseded(self.lost)
 
-    async def check(self, *_: object) -> None: ...
+    async def check(self, *_: object) -> None:
+        self.checked += 1
+
+    checked = 0
+
+    async def situation(self, view_id: str) -> Situation | None:
+        return self.found
+
+    found: Situation | None = None
 
     async def run(self, sql: str) -> Free:
         return self
@@ -103,7 +113,7 @@ class World:
     def __init__(self, limits: Limits = NO_TRIES) -> None:
         self.now = 1_700_000_000_000
         free = cast(Any, Free())
-        self.stage = Stage()
+        self.stage, self.free = Stage(), free
         self.catalog = Catalog(cast(Metastore, free), "s", 1, cast(Fence, free), self.time)
         self.log = TaskLog(self.catalog, free, free, free, self.time)
         self.stage.log = self.log
@@ -471,6 +481,17 @@ def test_a_paused_job_misses_its_runs() -> None:
     play(story())
 
 
+def test_a_pause_says_that_reads_go_on() -> None:
+    async def story() -> None:
+        world = World()
+        by_reads, hourly, warm = world.add("v"), world.add("w", HOURLY), world.add("x", HOURLY)
+        warm.view = replace(warm.view, properties={"when_stale": "REFRESH"})
+        said = [still_refreshed_though_paused(entry.view) for entry in (by_reads, hourly, warm)]
+        assert [line and line.split("view ")[1].split(",")[0] for line in said] == ["d.v", None, "d.x"]
+
+    play(story())
+
+
 def test_changes_go_up() -> None:
     """By published versions through ON COMMIT views, through views of which nothing says when, and no further."""
 
@@ -511,6 +532,80 @@ def test_what_changed_while_no_gateway_ran() -> None:
         await settled()
         await world.scheduler.stop()
         assert world.stage.began == [("v", TriggerMode.COMMIT)]
+
+    play(story())
+
+
+def test_a_watch_waits_for_a_change_after_an_error_that_lasts() -> None:
+    """As long as what the view reads looks as it did when the refresh began."""
+
+    async def story() -> None:
+        world = World()
+        world.add("v", ON_COMMIT)
+        lasting, passing = StatementFailed("division by zero", "22012"), StatementFailed("a node died", "HY000")
+
+        async def refreshes_of_looks(number: int, *outcomes: FreshgateError | None) -> int:
+            before = len(world.stage.began)
+            for _ in range(number):
+                await world.scheduler.look(0)
+                await settled()
+                if outcomes:
+                    world.stage.let("v", *outcomes)
+                    await settled()
+            return len(world.stage.began) - before
+
+        world.free.found = {"v": ("as it was",)}
+        await world.write()
+        await settled()
+        world.stage.let("v", lasting)
+        await settled()
+        assert await refreshes_of_looks(3) == 0
+        # It looks otherwise: once more.
+        world.free.found = {"v": ("changed elsewhere",)}
+        assert await refreshes_of_looks(1, lasting) == 1
+        assert await refreshes_of_looks(3) == 0
+        # Through the gateway: at once.
+        await world.write()
+        await settled()
+        world.stage.let("v", passing)
+        await settled()
+        assert len(world.stage.began) == 3
+        # What may pass by itself, and what cannot be looked at, is tried at each look.
+        world.free.found = {"v": ("once more",)}
+        assert await refreshes_of_looks(3, passing) == 3
+        world.free.found = None
+        assert await refreshes_of_looks(3, lasting) == 3
+        world.free.found = {"v": ("the last",)}
+        assert await refreshes_of_looks(1, lasting) == 1
+        world.catalog.entry("v").uncertain = True
+        world.free.found = {"v": ("uncertain",)}
+        assert await refreshes_of_looks(2, lasting) == 2
+
+    play(story())
+
+
+def test_nothing_is_refreshed_or_looked_at_once_another_gateway_has_taken_over() -> None:
+    """Not even what waited for its turn already."""
+
+    async def story() -> None:
+        world = World(Limits(2, 0, 0))
+        world.add("v", ON_COMMIT)
+        await world.write()
+        waiting = await world.tasks.begin("v", MANUAL)
+        await settled()
+        world.free.lost = "Another gateway does it now."
+        world.stage.let("v")
+        await settled()
+        assert world.stage.began == [("v", TriggerMode.COMMIT)]
+        assert world.told("v") == [("COMMIT", "SUCCESS"), ("MANUAL", "FAILED")]
+        assert (last := world.catalog.entry("v").history.tasks[-1][1]).error == "Another gateway does it now."
+        assert last.id == waiting
+        await world.write()
+        checked = world.free.checked
+        await world.scheduler.look(0)
+        await settled()
+        assert len(world.told("v")) == 2
+        assert world.free.checked == checked
 
     play(story())
 

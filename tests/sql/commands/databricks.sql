@@ -33,8 +33,10 @@ CREATE MATERIALIZED VIEW mv SCHEDULE HOURLY AS SELECT 1 AS a;
 --> SyntaxProblem expected EVERY or CRON after SCHEDULE, found HOURLY (line 1, column 38)
 CREATE MATERIALIZED VIEW mv SCHEDULE CRON '0 5 * *' AS SELECT 1 AS a;
 --> SyntaxProblem '0 5 * *' is not a cron expression: it has 4 fields, not 5 (minute hour day month weekday), nor 6 or 7 (with the second first, and a year last) (line 1, column 43)
+CREATE MATERIALIZED VIEW mv SCHEDULE CRON 'daily' AS SELECT 1 AS a;
+--> SyntaxProblem 'daily' is not a cron expression: it has 1 field, not 5 (minute hour day month weekday), nor 6 or 7 (with the second first, and a year last) (line 1, column 43)
 CREATE MATERIALIZED VIEW mv SCHEDULE CRON '0 5 * * $' AS SELECT 1 AS a;
---> SyntaxProblem '0 5 * * $' is not a cron expression: $ is no field of one (line 1, column 43)
+--> SyntaxProblem '0 5 * * $' is not a cron expression: '$' is not a field of one. Fields are made of numbers, names of three letters such as MON and JAN, and * , - / ? # L (line 1, column 43)
 CREATE MATERIALIZED VIEW mv SCHEDULE CRON '0 5 * * ?' AT TIME ZONE 'Mars/Olympus' AS SELECT 1 AS a;
 --> SyntaxProblem 'Mars/Olympus' is not a time zone: write it as 'Europe/Berlin' or 'UTC' (line 1, column 68)
 CREATE MATERIALIZED VIEW mv CLUSTER BY AUTO AS SELECT 1 AS a;

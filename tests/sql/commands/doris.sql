@@ -134,6 +134,10 @@ CREATE MATERIALIZED VIEW mv REFRESH ON SCHEDULE EVERY 1 MONTH AS SELECT 1 AS a;
 --> SyntaxProblem expected a unit of the schedule (MINUTE, HOUR, DAY or WEEK), found MONTH (line 1, column 57)
 CREATE MATERIALIZED VIEW mv REFRESH ON SCHEDULE 1 HOUR AS SELECT 1 AS a;
 --> SyntaxProblem expected EVERY, found 1 (line 1, column 49)
+CREATE MATERIALIZED VIEW mv REFRESH AUTO ON SCHEDULE CRON '0 4 * * *' AS SELECT 1 AS a;
+--> SyntaxProblem expected EVERY (a cron expression is written SCHEDULE CRON '0 4 * * *', without ON), found CRON (line 1, column 54)
+CREATE MATERIALIZED VIEW mv REFRESH AUTO SCHEDULE CRON '0 4 * * *' AS SELECT 1 AS a;
+--> CreateMaterializedView name=mv query='SELECT 1 AS a' method='AUTO' trigger='SCHEDULE' cron='0 4 * * *'
 CREATE MATERIALIZED VIEW mv REFRESH AS SELECT 1 AS a;
 --> SyntaxProblem expected AUTO, COMPLETE or ON with a trigger after REFRESH, found AS (line 1, column 37)
 CREATE MATERIALIZED VIEW mv REFRESH ON AS SELECT 1 AS a;

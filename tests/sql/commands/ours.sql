@@ -37,3 +37,11 @@ SHOW MATERIALIZED VIEW VERSIONS FROM `m v`;
 --> ShowVersions name=m v
 SHOW MATERIALIZED VIEW VERSIONS;
 --> SyntaxProblem expected the view's name, found the end of the statement (line 1, column 32)
+SHOW MATERIALIZED VIEW TASKS;
+--> SyntaxProblem expected VERSIONS and a view's name (SHOW MATERIALIZED VIEWS lists views, SELECT * FROM jobs("type"="mv") lists jobs, SELECT * FROM tasks("type"="mv") lists tasks), found TASKS (line 1, column 24)
+SHOW MATERIALIZED VIEW;
+--> SyntaxProblem expected VERSIONS and a view's name (SHOW MATERIALIZED VIEWS lists views, SELECT * FROM jobs("type"="mv") lists jobs, SELECT * FROM tasks("type"="mv") lists tasks), found the end of the statement (line 1, column 23)
+SHOW JOBS;
+--> SyntaxProblem SHOW JOBS is not offered: SELECT * FROM jobs("type"="mv") lists jobs of materialized views (line 1, column 10)
+SHOW TASKS FROM sales;
+--> SyntaxProblem SHOW TASKS is not offered: SELECT * FROM tasks("type"="mv") lists tasks of materialized views (line 1, column 12)
