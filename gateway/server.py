@@ -26,7 +26,7 @@ from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Creation
 from gateway.mv.executor import Executor
-from gateway.mv.fence import Fence
+from gateway.mv.fence import Fence, Superseded
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import LATE_SECONDS, Janitor
 from gateway.mv.jobs import Jobs
@@ -411,6 +411,8 @@ class Server:
                 await self._fence.check()
                 for leftover in await self._catalog.survey():
                     self._retire(leftover)
+            except Superseded:
+                return  # The fence has said so, and it stays so.
             except FreshgateError as error:
                 log.warning("could not look at the storage database, will try again: %s", error)
 

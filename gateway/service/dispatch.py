@@ -220,7 +220,7 @@ class Dispatch:
         """Why no statement, or not this one, is taken at all."""
         if self._sessions.stopping:
             return stopping()
-        return self._too_long(call) if len(call.statement) > self._service.statement_bytes_max else None
+        return self._too_long(call)
 
     async def _considered(
         self, session: Session, head: Head, call: ExecuteCall, payload: bytes, statement: Statement
@@ -510,8 +510,13 @@ class Dispatch:
 
     # --- errors ------------------------------------------------------------------------------------
 
-    def _too_long(self, call: ExecuteCall) -> LimitReached:
-        size, limit = len(call.statement.encode()), self._service.statement_bytes_max
+    def _too_long(self, call: ExecuteCall) -> LimitReached | None:
+        limit = self._service.statement_bytes_max
+        if 4 * len(call.statement) <= limit:  # A character has at most four bytes in UTF-8.
+            return None
+        size = len(call.statement.encode())
+        if size <= limit:
+            return None
         return LimitReached(f"The statement has {size} bytes; limits.statement_bytes allows {limit}.")
 
     def _refuse(self, head: Head, text: str) -> Answer:
