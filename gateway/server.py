@@ -195,7 +195,18 @@ class Server:
         self._janitor.compact = self._executor.compact
         self._join_jobs(metastore)
         self._audit_file = _audit_file(settings.log.audit)
-        service = Service(
+        service = self._service(metastore)
+        self._sessions = service.sessions
+        self._background = service.background
+        self._listener = self._listen(partial(Dispatch, service))
+        self._probes = self._pool(1, {})
+        self._readiness = Readiness(partial(probe.ask, self._probes), settings.metrics.check_interval)
+        self._monitor = self._monitoring(service) if settings.metrics.port else None
+        self._survey: asyncio.Task[None] | None = None
+
+    def _service(self, metastore: SparkMetastore) -> Service:
+        settings = self._settings
+        return Service(
             self._catalog,
             self._router(metastore),
             self._spark,
@@ -207,13 +218,6 @@ class Server:
             healing=settings.healing,
             audit=Audit(self._audit_file.write if self._audit_file else None, settings.log.audit_characters),
         )
-        self._sessions = service.sessions
-        self._background = service.background
-        self._listener = self._listen(partial(Dispatch, service))
-        self._probes = self._pool(1, {})
-        self._readiness = Readiness(partial(probe.ask, self._probes), settings.metrics.check_interval)
-        self._monitor = self._monitoring(service) if settings.metrics.port else None
-        self._survey: asyncio.Task[None] | None = None
 
     def _monitoring(self, service: Service) -> Monitor:
         sources = Sources(

@@ -230,7 +230,7 @@ def test_how_a_session_ended() -> None:
         session = session_of(user)
         session.handle = Handle(bytes([number]) * 16, bytes(16))
         session.lost = True  # so that Spark need not be told
-        sessions.add(session, loose=user == "web")
+        sessions.add(session, sessions.reserve(user), loose=user == "web")
         return session
 
     async def scenario() -> None:

@@ -55,6 +55,7 @@ def test_a_session_that_spark_does_not_close_keeps_no_other_open() -> None:
             handle = Handle(bytes([number]) * 16, bytes(16))
             session = Session(handle, 5, "ada", LOGIN, open_session(OPEN), OPEN, NoSpark())
             session.anchor(side)
+            session.used -= 1.0  # so that the first sweep has them all
             sessions.add(session, sessions.reserve("ada"), loose=True)
         async with asyncio.timeout(20):
             for side in sides:
