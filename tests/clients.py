@@ -113,9 +113,10 @@ class Jdbc:
 
 def start_jvm() -> None:
     """Starts the process's JVM, once. Java waits at the end for the thread that started it: programs with several
-    threads call this from their first one."""
+    threads call this from their first one. Signals stay Python's (-Xrs): at a SIGTERM Java would end the process and
+    leave its Spark and gateways running."""
     if not jpype.isJVMStarted():
-        jpype.startJVM("-Xmx512m", classpath=[str(SPARK_HOME / "jars" / "*")], convertStrings=True)
+        jpype.startJVM("-Xmx512m", "-Xrs", classpath=[str(SPARK_HOME / "jars" / "*")], convertStrings=True)
 
 
 def _value(value: Any) -> Any:
