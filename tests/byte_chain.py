@@ -32,6 +32,8 @@ FETCH = "FetchResults"
 GET_TABLES = "GetTables"
 LISTS_DATABASES = re.compile(rb"SHOW\s+(SCHEMAS|DATABASES)", re.IGNORECASE)
 MESSAGE_BYTES_MAX = 1 << 30
+NEVER = 1_000_000
+"""Seconds between two looks."""
 Pair = tuple[bytes, bytes]
 """A request and its reply."""
 
@@ -66,7 +68,9 @@ class Chain:
 def chain(engine: Engine, database: str, log: Path) -> Iterator[Chain]:
     """A gateway of its own between two recorders, and in a database that is there a view `m`."""
     behind = Recorder(engine.host, engine.port)
-    gateway = Gateway(log, upstream=f"{behind.host}:{behind.port}", **{"storage.database": f"storage_of_{database}"})
+    # A statement that may read anything waits for a look that is due, and then goes another way than its connection.
+    settings = {"storage.database": f"storage_of_{database}", "staleness.probe_interval": NEVER}
+    gateway = Gateway(log, upstream=f"{behind.host}:{behind.port}", **settings)
     before = Recorder(gateway.host, gateway.port)
     try:
         with pyhive(gateway.host, gateway.port, user="creator", database=database) as cursor:
