@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -30,8 +31,9 @@ RETRY_SECONDS = 30.0
 """After a failed drop: Spark may be starting anew."""
 COMPACTED_FROM = 100
 """Partitions that a public view names to leave them out, when it is worth a statement to shorten it."""
-DROPPED_TOGETHER = 500
-"""Partitions in one statement."""
+DROPPED_TOGETHER = 20
+"""Partitions in one statement. Spark drops one after the other behind the lock of its metastore client, and everybody
+else's statements wait for that: some hundreds of partitions would be seconds."""
 LATE_SECONDS = 600.0
 """After a start: a refresh of the killed gateway before it may still run at Spark and write its rows late."""
 
@@ -250,11 +252,18 @@ class Janitor:
 
 
 def _drops(storage: TableName, unneeded: list[tuple[int, PartitionKey]], needed: set[int]) -> Iterator[str]:
-    """Statements that drop partitions; a version of which nothing is needed goes as one."""
-    whole = sorted({version for version, _ in unneeded} - needed)
-    if whole:
-        yield maintenance.drop_versions(storage, whole)
-    single = [partition for partition in unneeded if partition[0] in needed]
+    """Statements that drop partitions, each a few; a small version of which nothing is needed goes as one."""
+    sizes = Counter(version for version, _ in unneeded)
+    whole = sorted(version for version, size in sizes.items() if version not in needed and size <= DROPPED_TOGETHER)
+    together: list[int] = []
+    for version in whole:
+        if sum(sizes[each] for each in together) + sizes[version] > DROPPED_TOGETHER:
+            yield maintenance.drop_versions(storage, together)
+            together = []
+        together.append(version)
+    if together:
+        yield maintenance.drop_versions(storage, together)
+    single = [partition for partition in unneeded if partition[0] not in whole]
     for start in range(0, len(single), DROPPED_TOGETHER):
         yield maintenance.drop_partitions(storage, single[start : start + DROPPED_TOGETHER])
 
