@@ -279,7 +279,13 @@ class _Tables:
         if not relation.partitions_listed:
             partitions = _inferred(await self._listed([root]), root, relation.partition_columns)
             return Snapshot(identity, _state(partitions), "", partitions)
-        places = await self._partition_places(relation, root, identity)
+        # Where partitions have no locations of their own, as usual, all files are below the table's: they are listed
+        # while Spark tells the places.
+        places, at_root = await asyncio.gather(
+            self._partition_places(relation, root, identity), self._listed([root]), return_exceptions=True
+        )
+        if isinstance(places, BaseException):
+            raise places
         roots = [root] if any(observation.is_within(place, root) for place in places.values()) else []
         roots += sorted({place for place in places.values() if not observation.is_within(place, root)})
         # Files that are listed twice would cancel each other out.
@@ -288,7 +294,12 @@ class _Tables:
             for place in roots
             if not any(place != other and observation.is_within(place, other) for other in roots)
         ]
-        partitions = _folded(await self._listed(roots), places)
+        files = await self._listed([place for place in roots if place != root])
+        if root in roots:
+            if isinstance(at_root, BaseException):
+                raise at_root
+            files += at_root
+        partitions = _folded(files, places)
         return Snapshot(identity, _state(partitions), "", partitions)
 
     async def _listed(self, locations: Sequence[str]) -> list[_Files]:
