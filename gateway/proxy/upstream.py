@@ -131,7 +131,10 @@ async def connect(endpoint: Endpoint, login: Login, limits: WireLimits, traffic:
         seconds = f"{limits.login_seconds:g} seconds"
         raise UpstreamLost(f"Spark at {endpoint} did not answer the login within {seconds}.") from error
     except (OSError, WireError) as error:
-        raise UpstreamLost(f"Spark at {endpoint} cannot be used: {error}.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise UpstreamLost(
+            f"Spark at {endpoint} cannot be used: {reason}. It may be starting; try again in some seconds."
+        ) from error
     else:
         usable = True
         return protocol
