@@ -129,7 +129,7 @@ class Scheduler:
 
     async def look(self, not_before: float) -> None:
         """Refreshes the ON COMMIT views that are stale by looks which began at `not_before` (monotonic) or later, but
-        for those whose refresh would fail as the last one did."""
+        for those whose last one was in vain, and would be so again."""
         if self._fence.lost is not None:
             return
         watched = [entry for entry in self._of(Trigger.COMMIT) if entry.view.built]
@@ -137,7 +137,7 @@ class Scheduler:
             some = watched[start : start + LOOKED_AT_TOGETHER]
             await self._inspector.check([entry.view.id for entry in some], not_before)
             for entry in some:
-                if not self._concerned(entry) or await self._tasks.would_fail(entry.view.id):
+                if not self._concerned(entry) or await self._tasks.was_in_vain(entry.view.id):
                     continue
                 if self._catalog.find(entry.view.id) is entry:
                     self._trigger(entry, TriggerMode.COMMIT, "a look at its base tables")

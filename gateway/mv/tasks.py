@@ -107,7 +107,8 @@ class Tasks:
         """Views whose refresh failed for good: the last event and the catalog's revision then, until when that counts,
         and the error."""
         self._failed: dict[str, Situation] = {}
-        """What was found by those tasks of changes whose errors will not pass by themselves, each its view's last."""
+        """What was found by tasks of changes that were cancelled, or whose errors will not pass by themselves: each
+        view's last one."""
         self.tally = RefreshTally()
         executor.make_fresh = self.make_fresh
 
@@ -236,8 +237,9 @@ class Tasks:
             return None
         return error
 
-    async def would_fail(self, view_id: str) -> bool:
-        """Whether the last task that a change has started failed for good, and nothing has changed since."""
+    async def was_in_vain(self, view_id: str) -> bool:
+        """Whether the last task that a change has started failed for good, or was cancelled, and nothing has changed
+        since."""
         failed = self._failed.get(view_id)
         return failed is not None and failed == await self._inspector.situation(view_id)
 
@@ -354,6 +356,8 @@ class Tasks:
 
     def _ended(self, queue: _Queue, run: Run) -> None:
         if not run.done.done():
+            if run.stopped_by is not None:
+                self._remember(run)
             self._log.fail(run.entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
             run.done.cancel()
         self.tally.add(run.entry.history.task(run.number))
@@ -370,9 +374,8 @@ class Tasks:
             if isinstance(error, BaseTableMissing):
                 seen = entry.ledger.events, self._catalog.revision
                 self._gone[entry.view.id] = seen, time.monotonic() + GONE_SECONDS, str(error)
-            # The next refresh settles what is uncertain, whatever it was that failed.
-            if run.situation is not None and not may_pass(error) and not entry.uncertain:
-                self._failed[entry.view.id] = run.situation
+            if not may_pass(error):
+                self._remember(run)
             self._log.fail(entry, run.number, TaskStatus.FAILED, str(error))
             log.warning("%s", error)
             run.done.set_exception(error)
@@ -383,6 +386,12 @@ class Tasks:
         else:
             self._failed.pop(entry.view.id, None)
             run.done.set_result(None)
+
+    def _remember(self, run: Run) -> None:
+        """No change starts such a task again before something else is found than this one has found."""
+        # The next refresh settles what is uncertain, whatever became of this one.
+        if run.situation is not None and not run.entry.uncertain:
+            self._failed[run.entry.view.id] = run.situation
 
     async def _in_time(self, run: Run) -> None:
         try:

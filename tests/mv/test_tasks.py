@@ -584,6 +584,27 @@ def test_a_watch_waits_for_a_change_after_an_error_that_lasts() -> None:
     play(story())
 
 
+def test_a_watch_starts_no_task_again_that_was_cancelled() -> None:
+    async def story() -> None:
+        world = World()
+        world.add("v", ON_COMMIT)
+        world.free.found = {"v": ("as it was",)}
+        await world.write()
+        await settled()
+        *_, (_, task) = world.catalog.entry("v").history.tasks
+        await world.tasks.cancel("v", task.id, "ann")
+        begun = len(world.stage.began)
+        await world.scheduler.look(0)
+        await settled()
+        assert len(world.stage.began) == begun
+        world.free.found = {"v": ("changed elsewhere",)}
+        await world.scheduler.look(0)
+        await settled()
+        assert len(world.stage.began) == begun + 1
+
+    play(story())
+
+
 def test_nothing_is_refreshed_or_looked_at_once_another_gateway_has_taken_over() -> None:
     """Not even what waited for its turn already."""
 
