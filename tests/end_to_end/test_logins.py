@@ -57,7 +57,8 @@ class Place:
         )
 
     def add(self, user: str, password: str) -> None:
-        user_file.write(self.users, user_file.with_user(user_file.read(self.users), user, CHEAP.hash(password)))
+        known = user_file.read(self.users) if self.users.exists() else ""
+        user_file.write(self.users, user_file.with_user(known, user, CHEAP.hash(password)))
 
     def connect(self, user: str, password: str | None = None, **options: Any) -> contextlib.AbstractContextManager[Any]:
         chosen = PASSWORDS[user] if password is None else password
