@@ -157,7 +157,7 @@ def test_information_schema_has_bigquery_columns(view: Database) -> None:
 
 
 def test_columns_and_types_of_the_catalog(view: Database) -> None:
-    described = view.rows("DESCRIBE QUERY SELECT * FROM freshgate.materialized_views")
+    described = rows(view.cursor, "DESCRIBE QUERY SELECT * FROM freshgate.materialized_views")
     assert [row[:2] for row in described] == [(name, kind.lower()) for name, kind in MATERIALIZED_VIEWS]
 
 
