@@ -14,7 +14,7 @@ from raw_session import decoded, encoded
 from TCLIService import ttypes
 
 from fuzzing import peer
-from fuzzing.mutation import pieces
+from fuzzing.mutation import mutated, pieces
 from fuzzing.peer import COOKIE, BinaryPeer, HttpPeer, Peer, query
 from fuzzing.stage import Stage
 from gateway.wire.frame import WireError
@@ -200,6 +200,12 @@ class Attacker(ABC, Generic[P]):
                 await client.reset()
         finally:
             await client.close()
+
+    async def _replay(self, client: P) -> None:
+        """A recorded session of a real client, damaged."""
+        data = mutated(self._random.choice(self._recorded), self._random, self._recorded, self._random.randrange(1, 6))
+        await self._send(client, data)
+        await self._read_a_little(client)
 
     async def _half_close(self, client: Peer) -> None:
         """The gateway must close then, whatever it was doing."""

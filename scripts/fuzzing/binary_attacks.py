@@ -35,12 +35,6 @@ class BinaryAttacker(Attacker[BinaryPeer]):
     async def connect(self) -> BinaryPeer:
         return await BinaryPeer.connect(self._stage.port, framed=self._random.random() < 0.8)
 
-    async def _replay(self, client: BinaryPeer) -> None:
-        """A recorded session of a real client, damaged."""
-        data = mutated(self._random.choice(self._recorded), self._random, self._recorded, self._random.randrange(1, 6))
-        await self._send(client, data)
-        await self._read_a_little(client)
-
     async def _dialogue(self, client: BinaryPeer) -> None:
         """A session with handles that are open, in which some messages are wrong."""
         await client.log_in("mallory")

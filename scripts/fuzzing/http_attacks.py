@@ -64,12 +64,6 @@ class HttpAttacker(Attacker[HttpPeer]):
 
     # --- ways --------------------------------------------------------------------------------------------
 
-    async def _replay(self, client: HttpPeer) -> None:
-        """A recorded session of a real client, damaged."""
-        data = mutated(self._random.choice(self._recorded), self._random, self._recorded, self._random.randrange(1, 6))
-        await self._send(client, data)
-        await self._read_a_little(client)
-
     async def _dialogue(self, client: HttpPeer) -> None:
         """A session with handles that are open, in which some requests are wrong: in HTTP, or in what they carry."""
         session = await self._open(client)
