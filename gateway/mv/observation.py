@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
@@ -27,6 +27,8 @@ LONG_NAMES = ("org.apache.spark.sql.", "com.databricks.spark.")
 """What old tables have before the name of a format."""
 GONE = Snapshot("", "gone")
 PATH_NOT_FOUND = "42K03"
+UNKNOWN_DIRECTORIES = 1000
+"""Where nothing tells how many directories a listing comes through."""
 LOCATIONS_TOGETHER = 50
 """Locations that one statement lists."""
 NAMED_MAX = 3
@@ -183,7 +185,8 @@ class _Tables:
         self.last: dict[TableName, Snapshot] = {}
         """Looks with a position, from which the next ones go on."""
         self.places: dict[TableName, _Places] = {}
-        self._set_up: WeakSet[SqlSession] = WeakSet()
+        self._set_up: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()
+        """Sessions that have the settings for listing, and the number of tasks that each lists with."""
 
     async def observed(self, table: TableName, relation: Relation | None) -> Observed:
         if relation is None:
@@ -279,22 +282,20 @@ class _Tables:
         if not relation.partitions_listed:
             partitions = _inferred(await self._listed([root]), root, relation.partition_columns)
             return Snapshot(identity, _state(partitions), "", partitions)
+        listed = await self._partition_names(relation, root)
+        if not listed:
+            return Snapshot(identity, _state({}), "", {})
         # Where partitions have no locations of their own, as usual, all files are below the table's: they are listed
         # while Spark tells the places.
         places, at_root = await asyncio.gather(
-            self._partition_places(relation, root, identity), self._listed([root]), return_exceptions=True
+            self._partition_places(relation, root, identity, listed),
+            self._listed([root], len(listed)),
+            return_exceptions=True,
         )
         if isinstance(places, BaseException):
             raise places
-        roots = [root] if any(observation.is_within(place, root) for place in places.values()) else []
-        roots += sorted({place for place in places.values() if not observation.is_within(place, root)})
-        # Files that are listed twice would cancel each other out.
-        roots = [
-            place
-            for place in roots
-            if not any(place != other and observation.is_within(place, other) for other in roots)
-        ]
-        files = await self._listed([place for place in roots if place != root])
+        roots = _roots(places.values(), root)
+        files = await self._listed([place for place in roots if place != root], len(listed))
         if root in roots:
             if isinstance(at_root, BaseException):
                 raise at_root
@@ -302,23 +303,28 @@ class _Tables:
         partitions = _folded(files, places)
         return Snapshot(identity, _state(partitions), "", partitions)
 
-    async def _listed(self, locations: Sequence[str]) -> list[_Files]:
+    async def _listed(self, locations: Sequence[str], directories: int = UNKNOWN_DIRECTORIES) -> list[_Files]:
         found: list[_Files] = []
-        async with self._session() as session:
+        if not locations:
+            return found
+        async with self._session(directories) as session:
             for start in range(0, len(locations), LOCATIONS_TOGETHER):
                 found += await _list(session, locations[start : start + LOCATIONS_TOGETHER])
         return found
 
-    async def _partition_places(self, relation: Relation, root: str, identity: str) -> dict[PartitionValues, str]:
-        """Where each partition of the metastore's list is: below the table's location by default, anywhere else
-        where the partition has a location of its own."""
-        columns = relation.partition_columns
+    async def _partition_names(self, relation: Relation, root: str) -> dict[PartitionValues, str]:
+        """The partitions of the metastore's list, each with its usual place below the table's location."""
         async with self._session() as session:
             names = (await session.run(observation.list_partitions(relation.name))).rows
-            listed = {_values(name, columns): f"{root}/{name}" for (name,) in names}
-            if not listed:
-                return {}
-            plan = (await session.run(observation.explain_partitions(relation.name, columns))).rows
+        return {_values(name, relation.partition_columns): f"{root}/{name}" for (name,) in names}
+
+    async def _partition_places(
+        self, relation: Relation, root: str, identity: str, listed: Mapping[PartitionValues, str]
+    ) -> dict[PartitionValues, str]:
+        """Where each of the listed partitions is: at its usual place by default, anywhere else where it has a location
+        of its own."""
+        async with self._session(len(listed)) as session:
+            plan = (await session.run(observation.explain_partitions(relation.name, relation.partition_columns))).rows
         paths = observation.explained_paths(plan[0][0])
         memory = self.places.get(relation.name)
         if memory is None or memory.identity != identity:
@@ -388,13 +394,17 @@ class _Tables:
         return found
 
     @contextlib.asynccontextmanager
-    async def _session(self) -> AsyncIterator[SqlSession]:
-        """A session with the settings for listing, which it keeps."""
+    async def _session(self, directories: int = 0) -> AsyncIterator[SqlSession]:
+        """A session with the settings for listing that many directories, which it keeps."""
         async with self._sessions.session() as session:
             if session not in self._set_up:
                 for key, value in observation.LISTING_SETTINGS.items():
                     await session.run(observation.set_setting(key, value))
-                self._set_up.add(session)
+                self._set_up[session] = 0
+            tasks = observation.listing_tasks(directories)
+            if directories > observation.LISTED_AT_ONCE and self._set_up[session] != tasks:
+                await session.run(observation.set_setting(observation.LISTING_TASKS, str(tasks)))
+                self._set_up[session] = tasks
             yield session
 
 
@@ -422,6 +432,16 @@ def _values(name: str, columns: Sequence[str]) -> PartitionValues:
     if values is None:
         raise ValueError(f"The partition {name} has other columns than {', '.join(columns)}.")
     return values
+
+
+def _roots(places: Collection[str], root: str) -> list[str]:
+    """The directories that have all places below them: the table's location, and what is elsewhere."""
+    roots = [root] if any(observation.is_within(place, root) for place in places) else []
+    roots += sorted({place for place in places if not observation.is_within(place, root)})
+    # Files that are listed twice would cancel each other out.
+    return [
+        place for place in roots if not any(place != other and observation.is_within(place, other) for other in roots)
+    ]
 
 
 async def _list(session: SqlSession, locations: Sequence[str]) -> list[_Files]:

@@ -12,6 +12,7 @@ from sql.observation import (
     explained_paths,
     is_within,
     list_files,
+    listing_tasks,
     partition_values,
     plain_path,
     unreplaced,
@@ -35,6 +36,14 @@ COLUMNS = ("day", "n")
 )
 def test_partition_values(text: str, values: tuple[str | None, ...] | None) -> None:
     assert partition_values(text, COLUMNS) == values
+
+
+@pytest.mark.parametrize(
+    ("directories", "tasks"),
+    [(0, 1), (31, 1), (32, 2), (33, 2), (48, 4), (200, 16), (400, 32), (1_000, 64), (1_000_000, 64)],
+)
+def test_listing_tasks(directories: int, tasks: int) -> None:
+    assert listing_tasks(directories) == tasks
 
 
 def plan(paths: str) -> str:
