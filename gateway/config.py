@@ -213,8 +213,8 @@ class Authentication:
     remember_seconds: float = _setting(
         60.0,
         "How long a password that was right over HTTP is not checked again, for clients that send it with each request "
-        "and keep no cookie. A users file that has changed counts at once, what has changed in a directory after so "
-        "long. 0: each one is checked.",
+        "and keep no cookie. A users file that has changed counts at once, what has changed in a directory or at Spark "
+        "after so long. 0: each one is checked.",
         _at_least(0),
     )
     hand_on: str = _setting(

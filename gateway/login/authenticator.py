@@ -59,14 +59,31 @@ class Authenticator(Protocol):
         """
         ...
 
+    def vouches(self, login: Login) -> bool:
+        """Whether Spark need not be asked about a login over HTTP that `check` has let through."""
+        ...
+
+    def accepted(self, login: Login) -> None:
+        """Spark has been asked, and takes it."""
+        ...
+
 
 class Unchecked:
-    """Lets everybody through: Spark decides."""
+    """Lets everybody through: Spark decides. What it has accepted over HTTP is accepted by `memory` again."""
 
     required = False
 
+    def __init__(self, memory: Memory | None = None) -> None:
+        self._memory = memory if memory is not None else Memory(0.0)
+
     async def check(self, login: Login, peer: str = "") -> None:
         return
+
+    def vouches(self, login: Login) -> bool:
+        return self._memory.knows(login, None)
+
+    def accepted(self, login: Login) -> None:
+        self._memory.keep(login, None)
 
 
 class Checked:
@@ -104,6 +121,12 @@ class Checked:
         # Only this client waits: the thread is free again.
         await asyncio.sleep(self._seconds_left(loop.time() - began))
         raise error
+
+    def vouches(self, login: Login) -> bool:
+        return True
+
+    def accepted(self, login: Login) -> None:
+        return
 
     def _verify(self, login: Login) -> None:
         if login.mechanism != HTTP:

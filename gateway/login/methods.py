@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 def authenticator(settings: Settings) -> Authenticator:
     """Raises FreshgateError where a file that the settings name cannot be read."""
     chosen = settings.authentication
+    memory = Memory(chosen.remember_seconds)
     if chosen.method == "none":
         if not _is_local(settings.listen.host):
             log.warning(
@@ -29,9 +30,9 @@ def authenticator(settings: Settings) -> Authenticator:
                 settings.listen.host,
                 "passwords only as far as Spark does" if settings.upstream.address else "no passwords",
             )
-        return Unchecked()
+        return Unchecked(memory)
     verifier = _users_file(Path(chosen.users_file)) if chosen.method == "file" else _ldap(settings.ldap)
-    return Checked(verifier, chosen.refusal_delay, chosen.concurrent_checks, Memory(chosen.remember_seconds))
+    return Checked(verifier, chosen.refusal_delay, chosen.concurrent_checks, memory)
 
 
 def _users_file(path: Path) -> Verifier:

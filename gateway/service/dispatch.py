@@ -109,6 +109,7 @@ class Dispatch:
         try:
             if head.name == "OpenSession":
                 return self._opening.request(payload)
+            self._opening.drop_asked()
             handle = message.request_handle(payload)
             if handle is None:
                 # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.

@@ -56,6 +56,9 @@ class Opening:
         """The one that Spark closes with the connection: opened last, and none was closed since."""
         self._joined_as: str | None = None
         """Whose name and password the connection to Spark was made with; None while there is none."""
+        self._asked: SideConnection | None = None
+        """Where Spark alone checks passwords: the connection on which it was asked about one that came over HTTP. A
+        session is opened there if that is what the client wants first, as drivers do."""
         self._place: Place | None = None
         """Of the session that Spark was asked for over that connection and has not opened yet."""
 
@@ -69,10 +72,12 @@ class Opening:
         mechanism = self.login.mechanism
         if mechanism != COOKIE_LOGIN:  # Its password was checked when the cookie was given out.
             await self._authenticator.check(self.login, self.peer)
+        if mechanism == HTTP and not self._authenticator.vouches(self.login):
+            self._asked = await self._upstream.connect(self._handover.login(self.login))
+            self._authenticator.accepted(self.login)
         self.users.add(self.login.user)
-        # Over HTTP a connection may bring one request only, and that none for Spark: sessions have their own ones.
-        # But where Spark alone checks passwords, it is Spark that says who this is.
-        return not (mechanism == COOKIE_LOGIN or (mechanism == HTTP and self._authenticator.required))
+        # Over HTTP a connection may bring one request only, and that none for Spark.
+        return mechanism not in {HTTP, COOKIE_LOGIN}
 
     def login_ended(self, error: FreshgateError | None) -> None:
         if self.login.mechanism != COOKIE_LOGIN or error is not None:
@@ -147,7 +152,7 @@ class Opening:
             # Nothing is reserved before the task runs: one that is cancelled earlier would never give it back.
             place = self._sessions.reserve(self.login.user)
             try:
-                side = await self._upstream.connect(self._handover.login(self.login))
+                side = await self._connected()
             except BaseException:  # cancelled too
                 place.free()
                 raise
@@ -160,6 +165,19 @@ class Opening:
         except FreshgateError as error:
             answer = failure(message.peek(payload), error)
         return Answer(answer)
+
+    async def _connected(self) -> SideConnection:
+        """A connection to Spark for one session. Raises UpstreamLost, or StatementFailed where Spark refuses."""
+        asked, self._asked = self._asked, None
+        if asked is not None and asked.alive:
+            return asked
+        return await self._upstream.connect(self._handover.login(self.login))
+
+    def drop_asked(self) -> None:
+        """The client wants something else first, or is gone."""
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            self._background.keep(asked.close())
 
     async def _open_on(
         self, side: SideConnection, place: Place, call: OpenCall, payload: bytes
@@ -268,6 +286,7 @@ class Opening:
         any connection.
         """
         self._free_place()
+        self.drop_asked()
         mine, self._mine = self._mine, []
         if not self._close_left:
             mine = [session for session in mine if session is self._newest or session.anchored]

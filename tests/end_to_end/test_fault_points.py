@@ -267,6 +267,7 @@ def test_a_statement_fails_or_its_connection_breaks(world: World, counted: dict[
         world.check(points)
 
 
+@pytest.mark.usefixtures("counted")
 def test_nothing_is_left_of_all_this(world: World) -> None:
     """While the gateway runs on; and after a restart."""
     world.check_nothing_is_left()

@@ -11,8 +11,9 @@ from typing import Any, cast
 import pytest
 from TCLIService import ttypes
 
-from gateway.errors import UpstreamLost
+from gateway.errors import StatementFailed, UpstreamLost
 from gateway.login.authenticator import Authenticator, Unchecked
+from gateway.login.memory import Memory
 from gateway.mv.catalog import Catalog
 from gateway.mv.ports import SqlSession
 from gateway.service.decision import Answer, Forward, decided
@@ -81,9 +82,12 @@ class Spark:
         self.sides: list[Side] = []
         self.sessions: set[bytes] = set()
         self.connecting = 0
+        self.refusal: StatementFailed | None = None
 
     async def connect(self, login: Login) -> Side:
         self.connecting += 1
+        if self.refusal is not None:
+            raise self.refusal
         await self.connects.wait()
         self.sides.append(Side(self))
         return self.sides[-1]
@@ -172,7 +176,7 @@ def test_sessions_that_are_being_opened_count_over_http(mechanism: str) -> None:
         gateway.spark.answers.set()
         answers = [message.reply_status((await each).payload) for each in opening]
         assert [each.sqlstate for each in answers].count(LIMITED) == 3
-        assert len(gateway.sessions) == len(gateway.spark.sessions) == len(gateway.spark.sides) == 2
+        assert len(gateway.sessions) == len(gateway.spark.sessions) == 2
         stranger = await gateway.client(mechanism, "eve")
         assert not await refused(stranger)
 
@@ -267,27 +271,119 @@ class Everybody:
     async def check(self, login: Login, peer: str = "") -> None:
         return
 
+    def vouches(self, login: Login) -> bool:
+        return True
+
+    def accepted(self, login: Login) -> None:
+        raise AssertionError("Spark was asked")
+
 
 @pytest.mark.parametrize(
-    ("mechanism", "authenticator", "expected"),
+    ("mechanism", "authenticator", "joined", "asked"),
     [
-        (PLAIN, Unchecked(), True),
-        (PLAIN, Everybody(), True),
-        (HTTP, Unchecked(), True),
-        (HTTP, Everybody(), False),
-        (COOKIE_LOGIN, Unchecked(), False),
-        (COOKIE_LOGIN, Everybody(), False),
+        (PLAIN, Unchecked(), True, 0),
+        (PLAIN, Everybody(), True, 0),
+        (HTTP, Unchecked(), False, 1),
+        (HTTP, Everybody(), False, 0),
+        (COOKIE_LOGIN, Unchecked(), False, 0),
+        (COOKIE_LOGIN, Everybody(), False, 0),
     ],
 )
 def test_spark_is_asked_first_where_nobody_else_has_said_who_it_is(
-    mechanism: str, authenticator: Authenticator, expected: bool
+    mechanism: str, authenticator: Authenticator, joined: bool, asked: int
 ) -> None:
     async def check() -> None:
-        dispatch = Dispatch(replace(Gateway().service, authenticator=authenticator))
+        gateway = Gateway()
+        dispatch = Dispatch(replace(gateway.service, authenticator=authenticator))
         dispatch.login(Login("ada", "x", mechanism))
-        assert await dispatch.admit() is expected
+        assert await dispatch.admit() is joined
+        assert gateway.spark.connecting == asked
 
     run(check)
+
+
+def test_who_is_refused_by_spark_over_http_owns_nothing() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        gateway.spark.refusal = StatementFailed("Spark refused the login of ada", "28000")
+        with pytest.raises(StatementFailed):
+            await gateway.client(HTTP)
+        gateway.spark.refusal = None
+        first = await gateway.client(HTTP)
+        gateway.spark.answers.set()
+        await decided(first.request(calls.open_session()))
+        (guid,) = gateway.spark.sessions
+        gateway.spark.refusal = StatementFailed("Spark refused the login of ada", "28000")
+        second = Dispatch(gateway.service)
+        second.login(Login("ada", "wrong", HTTP))
+        with pytest.raises(StatementFailed):
+            await second.admit()
+        closing = calls.call("CloseSession", ttypes.TCloseSessionReq(calls.session(Handle(guid, guid))))
+        refusal = await decided(second.request(closing))
+        assert isinstance(refusal, Answer)
+        assert "Invalid SessionHandle" in message.reply_status(refusal.payload).message
+
+    run(check)
+
+
+def test_the_session_is_opened_where_spark_was_asked() -> None:
+    async def check() -> None:
+        gateway = Gateway(2)
+        gateway.spark.answers.set()
+        client = await gateway.client(HTTP)
+        (asked,) = gateway.spark.sides
+        assert isinstance(await decided(client.request(calls.open_session())), Answer)
+        assert gateway.spark.sides == [asked]
+        assert isinstance(await decided(client.request(calls.open_session())), Answer)
+        assert len(gateway.spark.sides) == 2
+
+    run(check)
+
+
+def test_where_spark_was_asked_and_has_gone_no_session_is_opened() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        gateway.spark.answers.set()
+        client = await gateway.client(HTTP)
+        gateway.spark.sides[0].alive = False
+        assert message.opened(_payload(await decided(client.request(calls.open_session())))) is not None
+        assert len(gateway.spark.sides) == 2
+
+    run(check)
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "wants something else"])
+def test_a_connection_of_no_use_is_closed(leaves: bool) -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        client = await gateway.client(HTTP)
+        (asked,) = gateway.spark.sides
+        if leaves:
+            await client.client_lost()
+        else:
+            await decided(client.request(calls.status()))
+        await until(lambda: not asked.alive)
+
+    run(check)
+
+
+def test_spark_is_not_asked_again_about_a_login_that_it_has_just_taken() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        gateway.service = replace(gateway.service, authenticator=Unchecked(Memory(1000.0)))
+        for _ in range(3):
+            client = await gateway.client(HTTP)
+            await client.client_lost()
+        assert gateway.spark.connecting == 1
+        await gateway.client(HTTP, "bob")
+        assert gateway.spark.connecting == 2
+
+    run(check)
+
+
+def _payload(decision: Forward | Answer) -> bytes:
+    assert isinstance(decision, Answer)
+    return decision.payload
 
 
 # --- clients that go -------------------------------------------------------------------------------------------
@@ -296,7 +392,7 @@ def test_spark_is_asked_first_where_nobody_else_has_said_who_it_is(
 def test_a_client_that_goes_before_the_work_begins_takes_no_place() -> None:
     async def check() -> None:
         gateway = Gateway()
-        decision = (await gateway.client(HTTP)).request(calls.open_session())
+        decision = (await gateway.client(COOKIE_LOGIN)).request(calls.open_session())
         assert not isinstance(decision, Forward | Answer)
         opening = asyncio.ensure_future(decision)
         opening.cancel()
@@ -304,7 +400,7 @@ def test_a_client_that_goes_before_the_work_begins_takes_no_place() -> None:
         assert opening.cancelled()
         assert gateway.spark.connecting == 0
         gateway.spark.answers.set()
-        assert not await refused(await gateway.client(HTTP))
+        assert not await refused(await gateway.client(COOKIE_LOGIN))
 
     run(check)
 
@@ -313,13 +409,13 @@ def test_a_client_that_goes_while_the_gateway_connects_opens_nothing() -> None:
     async def check() -> None:
         gateway = Gateway()
         gateway.spark.connects.clear()
-        opening = asyncio.ensure_future(decided((await gateway.client(HTTP)).request(calls.open_session())))
+        opening = asyncio.ensure_future(decided((await gateway.client(COOKIE_LOGIN)).request(calls.open_session())))
         await until(lambda: gateway.spark.connecting)
         opening.cancel()
         await asyncio.wait([opening])
         gateway.spark.connects.set()
         gateway.spark.answers.set()
-        assert not await refused(await gateway.client(HTTP))
+        assert not await refused(await gateway.client(COOKIE_LOGIN))
         assert gateway.spark.asked == ["OpenSession"]
 
     run(check)
