@@ -172,7 +172,7 @@ class Listen:
     http_cookie_seconds: float = _setting(
         3600.0,
         "How long a cookie stands for user and password over HTTP, so that they are sent and checked once. A user who "
-        "is removed is served so much longer at most. 0: no cookies.",
+        "is removed is served so much longer at most, and authentication.remember_seconds more. 0: no cookies.",
         _at_least(0),
     )
     transports: tuple[str, ...] = _setting(
@@ -214,7 +214,7 @@ class Authentication:
         60.0,
         "How long a password that was right over HTTP is not checked again, for clients that send it with each request "
         "and keep no cookie. A users file that has changed counts at once, what has changed in a directory or at Spark "
-        "after so long. 0: each one is checked.",
+        "after so long. 0: each connection's is checked, under none by one more connection to Spark.",
         _at_least(0),
     )
     hand_on: str = _setting(

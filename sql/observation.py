@@ -17,21 +17,22 @@ from sql.rewrite import safe_literal
 Values = tuple[str | None, ...]
 """The values of a partition, in the order of the table's partition columns; None is NULL."""
 
+LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+LISTING_TASKS_MIN, LISTING_TASKS_MAX = 16, 64
+"""Fewer would make a table slow that has many more directories than partitions."""
+DIRECTORIES_A_TASK = 16
+"""A task costs Spark about 5 ms, a directory on a local disk less than one, in an object store 50."""
+LISTED_AT_ONCE = 32
+"""So many directories Spark's driver lists itself; more are a job (`parallelPartitionDiscovery.threshold`)."""
 LISTING_SETTINGS = {
-    # A listing's cost is its number of tasks: by default one for each 32 files, and one for each directory (see
-    # `listing_tasks`).
+    # A listing's cost is its number of tasks: by default one for each directory, and one for each 32 files.
+    LISTING_TASKS: str(LISTING_TASKS_MAX),
     "spark.sql.files.openCostInBytes": "1",
     "spark.sql.files.maxPartitionBytes": str(2**62),
     # So that EXPLAIN prints the path of every partition.
     "spark.sql.maxMetadataStringLength": str(2**31 - 100),
 }
 """Settings of a session that lists files."""
-LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-LISTED_AT_ONCE = 32
-"""So many directories Spark's driver lists itself; more are a job (`parallelPartitionDiscovery.threshold`)."""
-LISTING_TASKS_MAX = 64
-DIRECTORIES_A_TASK = 16
-"""A task costs Spark about 5 ms, a directory on a local disk less than one, in an object store 50."""
 
 _GLOB = re.compile(r"[{}\[\]*?\\]")
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -47,7 +48,7 @@ def set_setting(key: str, value: str) -> str:
 def listing_tasks(directories: int) -> int:
     """The setting LISTING_TASKS for that many directories: a power of two, so that it seldom changes."""
     wanted = max(1, directories // DIRECTORIES_A_TASK)
-    return min(LISTING_TASKS_MAX, 1 << (wanted - 1).bit_length())
+    return max(LISTING_TASKS_MIN, min(LISTING_TASKS_MAX, 1 << (wanted - 1).bit_length()))
 
 
 def _path(path: str) -> str:

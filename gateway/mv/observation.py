@@ -175,6 +175,8 @@ class _Places:
 
     identity: str
     found: dict[PartitionValues, str] = field(default_factory=dict)
+    partitions: int = 0
+    """How many the table had."""
 
 
 class _Tables:
@@ -282,20 +284,17 @@ class _Tables:
         if not relation.partitions_listed:
             partitions = _inferred(await self._listed([root]), root, relation.partition_columns)
             return Snapshot(identity, _state(partitions), "", partitions)
-        listed = await self._partition_names(relation, root)
-        if not listed:
-            return Snapshot(identity, _state({}), "", {})
         # Where partitions have no locations of their own, as usual, all files are below the table's: they are listed
         # while Spark tells the places.
         places, at_root = await asyncio.gather(
-            self._partition_places(relation, root, identity, listed),
-            self._listed([root], len(listed)),
+            self._partition_places(relation, root, identity),
+            self._listed([root], self._partitions_then(relation.name)),
             return_exceptions=True,
         )
         if isinstance(places, BaseException):
             raise places
         roots = _roots(places.values(), root)
-        files = await self._listed([place for place in roots if place != root], len(listed))
+        files = await self._listed([place for place in roots if place != root], len(places))
         if root in roots:
             if isinstance(at_root, BaseException):
                 raise at_root
@@ -307,28 +306,33 @@ class _Tables:
         found: list[_Files] = []
         if not locations:
             return found
-        async with self._session(directories) as session:
+        async with self._session() as session:
+            await self._prepare(session, directories)
             for start in range(0, len(locations), LOCATIONS_TOGETHER):
                 found += await _list(session, locations[start : start + LOCATIONS_TOGETHER])
         return found
 
-    async def _partition_names(self, relation: Relation, root: str) -> dict[PartitionValues, str]:
-        """The partitions of the metastore's list, each with its usual place below the table's location."""
+    def _partitions_then(self, table: TableName) -> int:
+        """How many partitions the last look found, about as many as this one will."""
+        memory = self.places.get(table)
+        return memory.partitions if memory is not None else UNKNOWN_DIRECTORIES
+
+    async def _partition_places(self, relation: Relation, root: str, identity: str) -> dict[PartitionValues, str]:
+        """Where each partition of the metastore's list is: below the table's location by default, anywhere else
+        where the partition has a location of its own."""
+        columns = relation.partition_columns
         async with self._session() as session:
             names = (await session.run(observation.list_partitions(relation.name))).rows
-        return {_values(name, relation.partition_columns): f"{root}/{name}" for (name,) in names}
-
-    async def _partition_places(
-        self, relation: Relation, root: str, identity: str, listed: Mapping[PartitionValues, str]
-    ) -> dict[PartitionValues, str]:
-        """Where each of the listed partitions is: at its usual place by default, anywhere else where it has a location
-        of its own."""
-        async with self._session(len(listed)) as session:
-            plan = (await session.run(observation.explain_partitions(relation.name, relation.partition_columns))).rows
+            listed = {_values(name, columns): f"{root}/{name}" for (name,) in names}
+            if not listed:
+                return {}
+            await self._prepare(session, len(listed))
+            plan = (await session.run(observation.explain_partitions(relation.name, columns))).rows
         paths = observation.explained_paths(plan[0][0])
         memory = self.places.get(relation.name)
         if memory is None or memory.identity != identity:
             memory = self.places[relation.name] = _Places(identity)
+        memory.partitions = len(listed)
         if paths is not None:
             return await self._explained(relation, memory, listed, frozenset(paths), root)
         # Where there are very many, some are believed to be at their usual places until a later look has asked.
@@ -393,18 +397,21 @@ class _Tables:
         await asyncio.gather(*(work() for _ in range(workers)))
         return found
 
+    async def _prepare(self, session: SqlSession, directories: int) -> None:
+        """Makes it list with as many tasks as so many directories are worth."""
+        tasks = observation.listing_tasks(directories)
+        if directories > observation.LISTED_AT_ONCE and self._set_up[session] != tasks:
+            await session.run(observation.set_setting(observation.LISTING_TASKS, str(tasks)))
+            self._set_up[session] = tasks
+
     @contextlib.asynccontextmanager
-    async def _session(self, directories: int = 0) -> AsyncIterator[SqlSession]:
-        """A session with the settings for listing that many directories, which it keeps."""
+    async def _session(self) -> AsyncIterator[SqlSession]:
+        """A session with the settings for listing, which it keeps."""
         async with self._sessions.session() as session:
             if session not in self._set_up:
                 for key, value in observation.LISTING_SETTINGS.items():
                     await session.run(observation.set_setting(key, value))
-                self._set_up[session] = 0
-            tasks = observation.listing_tasks(directories)
-            if directories > observation.LISTED_AT_ONCE and self._set_up[session] != tasks:
-                await session.run(observation.set_setting(observation.LISTING_TASKS, str(tasks)))
-                self._set_up[session] = tasks
+                self._set_up[session] = observation.LISTING_TASKS_MAX
             yield session
 
 
@@ -446,8 +453,6 @@ def _roots(places: Collection[str], root: str) -> list[str]:
 
 async def _list(session: SqlSession, locations: Sequence[str]) -> list[_Files]:
     """A location that is not there has no files; so Spark's queries see it."""
-    if not locations:
-        return []
     try:
         rows = (await session.run(observation.list_files(locations))).rows
     except StatementFailed as error:

@@ -359,10 +359,23 @@ class Relay(asyncio.Protocol):
             # Whatever it was, the client waits for an answer.
             log.warning("no connection to Spark for client %s: %s", self._peer(), error)
             self._task = None
-            self.upstream_gone()
+            self._not_joined(self._dispatcher, error)
             return
         self._task = None
         upstream.send(forward.payload)
+
+    def _not_joined(self, dispatcher: Dispatcher, error: Exception) -> None:
+        request = self._request
+        self._request = self._forward = None
+        if request is None or self._is_closing():
+            return
+        known = error if isinstance(error, FreshgateError) else UpstreamLost("Spark cannot be used; the log says why.")
+        try:
+            reply = dispatcher.not_joined(request, known)
+        except Exception:  # as in _decide: logged and answered by _fault
+            reply = self._fault(request)
+        self._answer(reply)
+        self._drain()
 
     def _answer(self, reply: bytes) -> None:
         self._streamed = False

@@ -70,9 +70,10 @@ class Dispatcher(Protocol):
         """
 
     async def admit(self) -> bool:
-        """Checks a login by SASL or HTTP, before there is any connection to Spark.
+        """Checks a login by SASL or HTTP, before the client's connection is joined to one to Spark.
 
-        Returns whether Spark must accept it, too, before the client is accepted. If not, the first `Forward` connects.
+        Returns whether it must be joined before the client is accepted, so that Spark checks the login, too. If not,
+        the first `Forward` connects.
         Raises `FreshgateError`, whose text goes to the client, where the user may not log in.
         """
 
@@ -86,11 +87,18 @@ class Dispatcher(Protocol):
         """A SASL client was accepted, or refused with an error. Called once at most: the client may go before."""
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
-        """The connection to Spark broke, or could not be made for a `Forward`.
+        """The connection to Spark broke.
 
         `outstanding` is the client's request that has no complete reply yet. The reply returned goes to the
         client, unless a part of Spark's has gone already; then, or for None, the client is closed. Otherwise
         the client stays, and the next `Forward` connects again.
+        """
+
+    def not_joined(self, outstanding: bytes, error: FreshgateError) -> bytes:
+        """No connection to Spark could be made for a `Forward`: `error` says why.
+
+        Returns the reply to `outstanding`, of which Spark has heard nothing. The client stays, and the next `Forward`
+        tries again.
         """
 
     def client_lost(self) -> Awaitable[None] | None:

@@ -139,17 +139,27 @@ class Dispatch:
             return failure(head, UpstreamLost("Spark does not answer. Try to connect again in some seconds."))
         return failure(head, _lost())
 
+    def not_joined(self, outstanding: bytes, error: FreshgateError) -> bytes:
+        self._opening.not_joined()
+        self._abandon_outstanding(error)
+        return failure(message.peek(outstanding), error)
+
     async def client_lost(self) -> None:
         await self._opening.client_lost()
         self._abandon_outstanding()
 
-    def _abandon_outstanding(self) -> None:
+    def _abandon_outstanding(self, error: FreshgateError | None = None) -> None:
+        """Nobody will hear more of it. `error`: why it never went to Spark."""
         outstanding, self._outstanding = self._outstanding, None
         if outstanding is not None:
             session, route, statement = outstanding
             session.outstanding -= 1
-            route.abandon()
-            statement.end(End.UNKNOWN)
+            if error is None:
+                route.abandon()
+                statement.end(End.UNKNOWN)
+            else:
+                route.abandon(End.FAILED)
+                statement.broke(error)
 
     # --- sessions ----------------------------------------------------------------------------------
 

@@ -163,18 +163,20 @@ class Opening:
                 self._background.keep(self._end_unwanted(opening))
                 raise
         except FreshgateError as error:
+            self.drop_asked()
             answer = failure(message.peek(payload), error)
         return Answer(answer)
 
     async def _connected(self) -> SideConnection:
         """A connection to Spark for one session. Raises UpstreamLost, or StatementFailed where Spark refuses."""
-        asked, self._asked = self._asked, None
-        if asked is not None and asked.alive:
+        if self._asked is not None and self._asked.alive:
+            asked, self._asked = self._asked, None
             return asked
+        self.drop_asked()
         return await self._upstream.connect(self._handover.login(self.login))
 
     def drop_asked(self) -> None:
-        """The client wants something else first, or is gone."""
+        """It is of no use any more: the client wants something else first, may open no session, or is gone."""
         asked, self._asked = self._asked, None
         if asked is not None:
             self._background.keep(asked.close())
@@ -268,6 +270,11 @@ class Opening:
         if told:
             for session in self._mine:
                 session.told_lost = session.lost
+
+    def not_joined(self) -> None:
+        """No connection to Spark could be made for a request, so nothing was asked there."""
+        self._joined_as = None
+        self._free_place()
 
     async def _end_left(self, handle: Handle) -> None:
         """Where only the connection broke, and not Spark, it has closed the newest session and kept the others."""

@@ -170,6 +170,11 @@ class Service:
         head = peek(outstanding)
         return error(head.name, head.seqid, "Spark is gone", "08S01")
 
+    def not_joined(self, outstanding: bytes, refusal: FreshgateError) -> bytes:
+        self.calls.append("not_joined")
+        head = peek(outstanding)
+        return error(head.name, head.seqid, str(refusal), refusal.sqlstate)
+
     def client_lost(self) -> Awaitable[None] | None:
         self.calls.append("client_lost")
         return self._wait() if self.client_lost_gate is not None else None

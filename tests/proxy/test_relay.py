@@ -468,7 +468,7 @@ async def test_spark_that_does_not_come_back_gives_an_error() -> None:
         await until(lambda: gate.has("upstream_lost"))
         for _ in range(2):
             peer.send(calls.status())
-            assert message_of(await peer.message()) == "Spark is gone"
+            assert message_of(await peer.message()) == "not any more"
         gate.spark.refuse_with = None
         peer.send(calls.status())
         assert await peer.message() == echo_of(calls.status())

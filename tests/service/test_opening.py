@@ -187,10 +187,16 @@ def lost(dispatch: Dispatch, _: Forward) -> None:
     assert dispatch.upstream_lost(calls.open_session()) is not None
 
 
+def not_joined(dispatch: Dispatch, _: Forward) -> None:
+    answer = message.reply_status(dispatch.not_joined(calls.open_session(), UpstreamLost("it is away")))
+    assert (answer.sqlstate, answer.message) == ("08S01", "it is away")
+
+
 @pytest.mark.parametrize("mechanism", [PLAIN, NOSASL])
 @pytest.mark.parametrize(
     "how",
     [
+        pytest.param(not_joined, id="no connection to Spark"),
         pytest.param(lambda _, forward: replied(forward, REFUSED), id="Spark refuses"),
         pytest.param(lost, id="the connection to Spark breaks"),
         pytest.param(lambda dispatch, _: dispatch.client_lost(), id="the client goes"),

@@ -40,7 +40,7 @@ def test_partition_values(text: str, values: tuple[str | None, ...] | None) -> N
 
 @pytest.mark.parametrize(
     ("directories", "tasks"),
-    [(0, 1), (31, 1), (32, 2), (33, 2), (48, 4), (200, 16), (400, 32), (1_000, 64), (1_000_000, 64)],
+    [(0, 16), (33, 16), (271, 16), (272, 32), (512, 32), (528, 64), (1_000_000, 64)],
 )
 def test_listing_tasks(directories: int, tasks: int) -> None:
     assert listing_tasks(directories) == tasks
