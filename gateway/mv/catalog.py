@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Set
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Set
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from gateway.errors import FreshgateError, NoSuchView, StatementFailed
-from gateway.mv import naming
+from gateway.mv import discovery, naming
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
 from gateway.mv.damage import NO_STORAGE, NO_VIEW, Damage, damaged
-from gateway.mv.drift import Drift, reason
+from gateway.mv.drift import Drift, reason, unseen
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.history import History
 from gateway.mv.model import Freshness, Kept, Leftover, MaterializedView, Staleness, Version
-from gateway.mv.naming import DEFINITION_SUFFIX, definition_of, storage_of
+from gateway.mv.naming import DEFINITION_SUFFIX
 from gateway.mv.ports import Metastore
 from sql import maintenance
 from sql.names import TableName
@@ -520,27 +520,16 @@ class Catalog:
 
     async def load(self) -> list[Leftover]:
         """Reads every view from the metastore; returns what should be dropped."""
-        names = sorted(await self._metastore.tables(self.storage_database))
+        names = await self._metastore.tables(self.storage_database)
         gate = asyncio.Semaphore(self._parallel)
 
         async def read(table: str) -> Leftover | None:
             async with gate:
-                return await self._load_one(TableName(self.storage_database, table))
+                return await self._discover(table, names)
 
-        storages = [name for name in names if not name.endswith(DEFINITION_SUFFIX)]
-        leftovers = await asyncio.gather(*(read(name) for name in storages))
-        tables = {storage.removesuffix(DEFINITION_SUFFIX) for storage in storages}
-        orphans = [
-            orphan
-            for name in names
-            if name.endswith(DEFINITION_SUFFIX) and name.removesuffix(DEFINITION_SUFFIX) not in tables
-            if not await self._is_shown(orphan := TableName(self.storage_database, name))
-        ]
+        leftovers = await asyncio.gather(*(read(table) for table in _storages(names)))
         self._index()
-        return [
-            *(leftover for leftover in leftovers if leftover is not None),
-            *(Leftover(storage_of(orphan), orphan) for orphan in orphans),
-        ]
+        return [leftover for leftover in leftovers if leftover is not None]
 
     async def survey(self) -> list[Leftover]:
         """Looks at the storage database once more: what a killed gateway had under way may end at Spark long after, and
@@ -554,77 +543,30 @@ class Catalog:
             if await self._metastore.relation(entry.view.storage) is None and self.find(entry.view.id) is entry:
                 self.report_damage(entry, NO_STORAGE)
         # Damaged ones are looked at anew: somebody may have mended them.
-        known = {*self._entries, *self.building}
-        unknown = {name.removesuffix(DEFINITION_SUFFIX) for name in names} - known
-        found = []
-        for table in sorted(unknown):
-            storage = TableName(self.storage_database, table)
-            if table in names:
-                leftover = await self._load_one(storage)
-            elif await self._is_shown(definition_of(storage)):
-                continue
-            else:
-                leftover = Leftover(storage, definition_of(storage))
-            if leftover is not None:
-                found.append(leftover)
+        unknown = _storages(names) - {*self._entries, *self.building}
+        found = [await self._discover(table, names) for table in sorted(unknown)]
+        for damage in [each for each in self.damaged.values() if each.storage.table not in names]:
+            if not damage.droppable:
+                self.forget_damage(damage.name)
         if unknown:
             self._index()
-        return found
+        return [leftover for leftover in found if leftover is not None]
 
-    async def _is_shown(self, definition: TableName) -> bool:
-        """Whether a view still shows the storage that belongs to a definition, and is not there: that is damage. The
-        id has the view's name in it."""
-        storage = storage_of(definition)
-        words = storage.table.split("__")[:-1]
-        for end in range(1, len(words)):
-            name = TableName("__".join(words[:end]), "__".join(words[end:]))
-            if await self.published(name, storage) is not None:
-                self._damage(Damage(name, storage, None, NO_STORAGE))
-                return True
-        return False
-
-    async def _load_one(self, storage: TableName) -> Leftover | None:
-        try:
-            found = await self._metastore.properties(storage)
-        except StatementFailed as error:
-            # Spark may go on with a DROP of the killed gateway before.
-            log.warning("%s cannot be read and is left out: %s", storage, error)
-            return None
-        if not stored.is_ours(found):
-            log.warning("%s is not a storage table of Freshgate; it is left alone", storage)
-            return None
-        definition = definition_of(storage)
-        try:
-            shown = await naming.settled(self._metastore, found, storage)
-            if shown is None:
-                return await self._without_view(stored.read_name(found), storage, found)
-            name, version = shown
-            view = replace(stored.read_view(found, storage, definition, version), name=name)
-        except stored.UnreadableProperties as error:
-            # One damaged table must not keep the other views from being served.
-            owner, droppable = stored.read_owner(found), not isinstance(error, stored.LaterFormat)
-            self._damage(Damage(_named(found, storage), storage, owner, str(error), droppable))
-            return None
-        entry = Entry(view, Ledger.of_stored(view.current, view.mark), History.of_stored(found, version))
-        self._entries[view.id] = entry
-        self._by_name[view.name] = entry
-        self.damaged.pop(view.name, None)
-        # Rows of versions that have no properties are found when the janitor comes by later: a listing less for each
-        # view now.
-        if not stored.versions(found) - {version}:
-            return None
-        return Leftover(storage, definition, whole=False, versions=_before(view.current, found))
-
-    async def _without_view(
-        self, name: TableName, storage: TableName, properties: Mapping[str, str]
-    ) -> Leftover | None:
-        """A storage table that its view does not show: what a broken CREATE, DROP or REPLACE left, or damage."""
-        relation = await self._metastore.relation(name)
-        replaced = relation is not None and maintenance.read_published(relation.view_text) is not None
-        if stored.was_published(properties) and not replaced:
-            self._damage(Damage(name, storage, stored.read_owner(properties), NO_VIEW))
-            return None
-        return Leftover(storage, definition_of(storage))
+    async def _discover(self, table: str, names: Container[str]) -> Leftover | None:
+        """`table`: a storage, or one of which `names` has the definition alone. Returns what should be dropped."""
+        storage = TableName(self.storage_database, table)
+        look = discovery.of_storage if table in names else discovery.of_definition
+        finding = await look(self._metastore, storage)
+        if finding.damage is not None:
+            self._damage(finding.damage)
+        view = finding.view
+        if view is not None:
+            history = History.of_stored(finding.properties, view.current.number)
+            entry = Entry(view, Ledger.of_stored(view.current, view.mark), history, drift=unseen(view))
+            self._entries[view.id] = entry
+            self._by_name[view.name] = entry
+            self.damaged.pop(view.name, None)
+        return finding.leftover
 
     async def published(self, name: TableName, storage: TableName) -> int | None:
         """The version that the public view shows, None where it shows another storage or is gone."""
@@ -664,37 +606,19 @@ def enter(entry: Entry, version: Version, contains: int, mark: int, reserved: in
     """Enters in the ledger that `version` is current; returns the view that has it."""
     ledger = entry.ledger
     ledger.publish(contains)
-    entry.drift, entry.compared, entry.fresh_at = None, None, version.started_at
+    view = entry.view.published(version, mark, reserved)
+    entry.drift, entry.compared, entry.fresh_at = unseen(view), None, version.started_at
     ledger.stored_mark = mark
     ledger.stored_watermark = version.watermark.events
-    return entry.view.published(version, mark, reserved)
+    return view
 
 
-def _before(version: Version, properties: Mapping[str, str]) -> tuple[Version, ...]:
-    """The versions before one, as far as they are kept, oldest first. (Properties of a version that was never published
-    stand in no such row.)"""
-    found: list[Version] = []
-    numbers = stored.versions(properties)
-    while version.previous in numbers and version.previous < version.number:
-        try:
-            version = stored.read_version(properties, version.previous)
-        except (stored.UnreadableProperties, ValueError, KeyError, TypeError) as error:
-            log.warning("version %d cannot be read and is dropped: %s", version.previous, error)
-            break
-        found.append(version)
-    return tuple(reversed(found))
+def _storages(names: Iterable[str]) -> set[str]:
+    """The storage tables that the objects of the storage database belong to, be they there or not."""
+    return {name.removesuffix(DEFINITION_SUFFIX) for name in names}
 
 
 def _blind(entry: Entry) -> bool:
     """Nothing is known to have changed, but not all could be looked at."""
     drift = entry.drift
     return drift is not None and not drift.tables and not entry.ledger.stale and entry.view.built
-
-
-def _named(properties: Mapping[str, str], storage: TableName) -> TableName:
-    """The name of the view that a storage table was made for, as far as it can be told."""
-    try:
-        return stored.read_name(properties)
-    except (stored.UnreadableProperties, ValueError):
-        database, _, rest = storage.table.partition("__")
-        return TableName(database, rest.rpartition("__")[0] or storage.table)

@@ -238,7 +238,9 @@ class Creation:
             raise NameTaken(
                 f"The materialized view {name} exists already. Drop it first, or use OR REPLACE or IF NOT EXISTS."
             )
-        if not (name in self._catalog.damaged and statement.or_replace):
+        damage = self._catalog.damaged.get(name) if statement.or_replace else None
+        # By now the name of a damaged view may be that of something else.
+        if damage is None or await self._catalog.published(name, damage.storage) is None:
             await self.check_name_is_free(name)
         return True
 

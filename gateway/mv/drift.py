@@ -9,6 +9,7 @@ from gateway.mv.model import NEVER_BUILT, Contents, Manifest, MaterializedView, 
 from gateway.mv.snapshot import MIXED, Observed, PartitionValues, Snapshot, Unobserved
 from sql.maintenance import ALL, PartitionKey, Selection
 
+NOT_SEEN = "it could not be looked at when the view was refreshed"
 NAMED_MAX = 5
 """Tables that a reason names."""
 
@@ -57,6 +58,21 @@ def drift(view: MaterializedView, today: Mapping[str, Observed]) -> Drift:
         partitions, wholly = (frozenset(), frozenset({followed})) if changed is None else (changed, wholly)
     others = {base: seen for base, seen in today.items() if base != followed and isinstance(seen, Snapshot)}
     return Drift(partitions, wholly, _behind(view, others), unobserved, followed)
+
+
+def unseen(view: MaterializedView) -> Drift | None:
+    """What was not seen of the tables when the current version was written, as far as a version tells: without a look
+    nobody can say that it is fresh. None where all were seen."""
+    if not view.built:
+        return None
+    contents, followed = view.current.contents, view.followed.base if view.followed else ""
+    writers = [writer for writer in view.current.manifest.versions if writer != NEVER_BUILT]
+    missing = {
+        base
+        for base in map(base_key, view.triggers)
+        if (contents.followed is None if base == followed else not all(base in contents.others_of(w) for w in writers))
+    }
+    return Drift(unobserved=dict.fromkeys(missing, NOT_SEEN)) if missing else None
 
 
 def _behind(view: MaterializedView, others: Mapping[str, Snapshot]) -> tuple[tuple[int, frozenset[str]], ...]:

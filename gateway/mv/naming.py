@@ -16,10 +16,6 @@ def definition_of(storage: TableName) -> TableName:
     return TableName(storage.database, storage.table + DEFINITION_SUFFIX)
 
 
-def storage_of(definition: TableName) -> TableName:
-    return TableName(definition.database, definition.table.removesuffix(DEFINITION_SUFFIX))
-
-
 async def published(metastore: Metastore, name: TableName, storage: TableName) -> int | None:
     """The version that the public view of a name shows, None where it shows another storage or is gone."""
     relation = await metastore.relation(name)

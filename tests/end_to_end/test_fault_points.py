@@ -120,10 +120,11 @@ class World:
         log = self._directory / f"gateway-{next(self._logs)}.log"
         return Gateway(log, upstream=self.proxy.address, **SETTINGS)
 
-    def restart(self) -> None:
-        """After a kill, or an orderly end: faults are over."""
+    def restart(self, faults: dict[tuple[str, int], Fault] | None = None) -> None:
+        """After a kill, or an orderly end: faults are over, but for those that the start is to meet."""
         self.gateway.stop()
-        self.proxy.plan({})
+        self.proxy.hit.clear()
+        self.proxy.plan(faults or {})
         self.gateway = self.start()
 
     def restart_engine(self) -> None:
@@ -273,6 +274,37 @@ def test_nothing_is_left_of_all_this(world: World) -> None:
     world.check_nothing_is_left()
     world.restart()
     world.check_nothing_is_left()
+
+
+@pytest.mark.parametrize("fault", [Fault.ERROR, Fault.CUT, Fault.CUT_AFTER])
+def test_a_start_meets_faults(world: World, fault: Fault) -> None:
+    """One in each statement that a start sends about a view, each view another one: all of them are served after it."""
+    start = Act("start", (CREATE,), "SELECT * FROM {v}", lambda v: {v: 1}, lambda v: {v: 1})
+    (first,) = world.points(start, [0])
+    world.restart()
+    points = world.points(start, range(1, world.proxy.counts[first.view] + 1))
+    assert len(points) >= 2
+    world.restart({point.key: fault for point in points})
+    assert {(subject, number) for subject, number, _, _ in world.proxy.hit} == {point.key for point in points}
+    world.proxy.plan({})
+    world.check(points)
+
+
+def test_a_view_that_cannot_be_read_at_a_start_is_not_served_and_keeps_no_other_back(world: World) -> None:
+    start = Act("start", (CREATE,), "SELECT * FROM {v}", lambda v: {v: 1}, lambda v: {v: 1})
+    lost, well = world.points(start, [0, 0])
+    world.restart({(lost.view, number): Fault.ERROR for number in range(1, 20)})
+    world.proxy.plan({})
+    with world.connected() as cursor:
+        said = rows(cursor, f"SELECT state, schema_change FROM freshgate.materialized_views WHERE name = '{lost.view}'")
+        assert [state for state, _ in said] == ["DAMAGED"]
+        assert "cannot be read" in said[0][1]
+        for statement in ("SELECT * FROM {v}", "REFRESH MATERIALIZED VIEW {v}", "DROP MATERIALIZED VIEW {v}"):
+            with pytest.raises(Exception, match="is damaged: .*cannot be read"):
+                rows(cursor, statement.format(v=lost.view))
+    world.check([well])
+    world.restart()
+    world.check([lost, well])
 
 
 def _stopped(world: World, points: list[Point], kill: Callable[[], None]) -> None:

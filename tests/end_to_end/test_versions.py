@@ -346,6 +346,9 @@ def drop_part(direct: Any, gateway: Gateway, database: Database, view: str, part
     if part == "view":
         rows(direct, f"DROP VIEW {database.name}.{view}")
         return
+    if part == "replaced":
+        rows(direct, f"CREATE OR REPLACE VIEW {database.name}.{view} AS SELECT -1 AS a")
+        return
     for row in rows(direct, f"SHOW TABLES IN {gateway.storage} LIKE '{database.name}__{view}__*'"):
         is_definition = row[1].endswith("__definition")
         if is_definition is (part == "definition"):
@@ -354,7 +357,12 @@ def drop_part(direct: Any, gateway: Gateway, database: Database, view: str, part
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize(
-    ("part", "said"), [("view", "its view was dropped"), ("storage", "its storage table was dropped")]
+    ("part", "said"),
+    [
+        ("view", "its view was dropped"),
+        ("replaced", "its view was dropped or replaced"),
+        ("storage", "its storage table was dropped"),
+    ],
 )
 def test_a_damaged_view_is_reported_and_can_be_dropped(
     views: Database, start_gateway: Any, direct: Any, part: str, said: str, restarted: bool
@@ -385,10 +393,37 @@ def test_a_damaged_view_is_reported_and_can_be_dropped(
         if part == "storage":
             rows(cursor, "CREATE OR REPLACE MATERIALIZED VIEW p AS SELECT a FROM t")
             assert sorted(rows(cursor, "SELECT a FROM p")) == expected
+        if part == "replaced":
+            # The name is somebody's who has put his own view there.
+            assert rows(cursor, "SELECT a FROM p") == [(-1,)]
+            with pytest.raises(Exception, match="exists already and is a view, not a materialized view"):
+                rows(cursor, "CREATE OR REPLACE MATERIALIZED VIEW p AS SELECT a FROM t")
         rows(cursor, "DROP MATERIALIZED VIEW p")
+        if part == "replaced":
+            assert rows(cursor, "SELECT a FROM p") == [(-1,)]
+            rows(cursor, "DROP VIEW p")
         rows(cursor, "DROP MATERIALIZED VIEW q")
         left = rows(direct, f"SHOW TABLES IN {gateway.storage} LIKE '{views.name}__*'")
         assert left == []
+
+
+def test_what_cannot_be_looked_at_is_never_fresh(database: Database, start_gateway: Any) -> None:
+    """Nor after a refresh, after a restart, or in relations that nobody looks for."""
+    says = f"SELECT freshness FROM freshgate.materialized_views WHERE database_name = '{database.name}'"
+    for number in range(2):
+        with session(database, start_gateway(**{"staleness.probe_interval": 3600})) as cursor:
+            if number == 0:
+                url = f"jdbc:derby:memory:{database.name};create=true"
+                rows(cursor, f"CREATE TABLE far USING jdbc OPTIONS (url '{url}', dbtable 'sys.systables')")
+                rows(cursor, "CREATE MATERIALIZED VIEW m WHEN STALE SERVE AS SELECT count(*) AS n FROM far")
+                assert rows(cursor, says) == [("UNKNOWN",)]
+                rows(cursor, "REFRESH MATERIALIZED VIEW m")
+            assert rows(cursor, says) == [("UNKNOWN",)]
+            stale = "SELECT is_stale FROM INFORMATION_SCHEMA.MATERIALIZED_VIEWS WHERE table_name = 'm'"
+            assert rows(cursor, f"{stale} AND table_schema = '{database.name}'") == [(True,)]
+            assert len(rows(cursor, "SELECT n FROM m")) == 1
+            if number:
+                rows(cursor, "DROP MATERIALIZED VIEW m")
 
 
 def test_a_lost_definition_is_named_and_the_rows_stay(views: Database, start_gateway: Any, direct: Any) -> None:

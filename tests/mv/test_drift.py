@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from views import SALES, SHOPS, view_of
 
-from gateway.mv.drift import drift, next_contents, next_manifest, reason, selection
+from gateway.mv.drift import drift, next_contents, next_manifest, reason, selection, unseen
 from gateway.mv.model import NEVER_BUILT, Contents, Manifest, MaterializedView, Version, Watermark
 from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved
 from sql.maintenance import ALL, PartitionKey, Selection, Shown
@@ -92,6 +93,17 @@ def test_exactly_what_differs_is_written(
         model.computed |= {key: model.inputs(key) for key in rewritten}
         assert all((view.current.manifest.writer(key) == number) == (key in rewritten) for key in KEYS)
     assert drift(view, model.look()).none
+
+
+@pytest.mark.parametrize("missing", [set(), {SALES.quoted}, {SHOPS.quoted}, {SALES.quoted, SHOPS.quoted}])
+def test_what_was_not_seen_when_a_version_was_written(missing: set[str]) -> None:
+    today = {base: look for base, look in Model().look().items() if base not in missing}
+    found = unseen(built(today))
+    assert set(found.unobserved if found else ()) == missing
+
+
+def test_of_a_view_that_was_never_built_nothing_is_missed() -> None:
+    assert unseen(view_of(Version.whole(NEVER_BUILT, 0, 0, Watermark(0)))) is None
 
 
 @given(st.frozensets(st.sampled_from(DAYS)), st.booleans())
