@@ -155,6 +155,7 @@ def of_files(stored: str, *, text: bool = False, columns: bool = True, hive: boo
 DELTA = [
     [INSERT, INSERT_NULL, OVERWRITE, *ROWS],
     [NOTHING_INSERTED, PROPERTIES, change("", "OPTIMIZE {t}")],
+    [change("NULL new " + START.replace("deleted ", ""), "TRUNCATE TABLE {t}")],
     [ADD_COLUMN],
     [RECREATE],
     [AFTERWARDS],

@@ -300,7 +300,7 @@ def test_a_view_that_cannot_be_read_at_a_start_is_not_served_and_keeps_no_other_
         assert [state for state, _ in said] == ["DAMAGED"]
         assert "cannot be read" in said[0][1]
         for statement in ("SELECT * FROM {v}", "REFRESH MATERIALIZED VIEW {v}", "DROP MATERIALIZED VIEW {v}"):
-            with pytest.raises(Exception, match="is damaged: .*cannot be read"):
+            with pytest.raises(Exception, match=r"is damaged: .*cannot be read"):
                 rows(cursor, statement.format(v=lost.view))
     world.check([well])
     world.restart()

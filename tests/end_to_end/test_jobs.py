@@ -98,8 +98,8 @@ def has(site: Site, view: str, expected: list[tuple[Any, ...]]) -> None:
 
 
 def test_the_life_of_a_job(site: Site) -> None:
-    """Create, wait, pause, REFRESH while paused, resume, alter the schedule, drop."""
-    site.run("CREATE MATERIALIZED VIEW m REFRESH AUTO ON SCHEDULE EVERY 1 SECOND AS SELECT count(*) AS n FROM t")
+    """Create, wait, pause, REFRESH while paused, cancel, resume, alter the schedule, drop."""
+    site.run(f"CREATE MATERIALIZED VIEW m REFRESH AUTO ON SCHEDULE EVERY 1 SECOND AS {SLOW}")
     assert site.job("m")[0] == "RECURRING"
     assert site.job("m")[1].startswith("EVERY 1 SECOND")
     assert site.job("m")[2] == "RUNNING"
@@ -114,14 +114,22 @@ def test_the_life_of_a_job(site: Site) -> None:
     assert site.state("m") == ("STALE", None)
     wait_until(lambda: all(task.status == "SUCCESS" for task in site.tasks("m")), PATIENCE, "the last task to end")
     before = len(site.tasks("m"))
-    assert site.rows("SELECT * FROM m") == [(1,)]
+    assert site.rows("SELECT s FROM m") == [(1,)]
     site.run("REFRESH MATERIALIZED VIEW m")
-    assert site.rows("SELECT * FROM m") == [(2,)]
+    assert site.rows("SELECT s FROM m") == [(3,)]
     assert [task.trigger for task in site.tasks("m")][before:] == ["MANUAL"]
 
-    site.run("INSERT INTO t VALUES (3)", "RESUME MATERIALIZED VIEW JOB ON m")
+    site.run("INSERT INTO t VALUES (60000)")
+    ((task,),) = rows(site.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
+    wait_until(lambda: site.tasks("m")[-1].status == "RUNNING", PATIENCE, "the task to run")
+    site.run(f"CANCEL MATERIALIZED VIEW TASK {task} ON m")
+    last = site.tasks("m")[-1]
+    assert (last.id, last.status, last.error) == (task, "CANCELED", "cancelled by tester")
+    assert site.rows("SELECT s FROM m") == [(3,)]
+
+    site.run("INSERT OVERWRITE t VALUES (1), (2), (3)", "RESUME MATERIALIZED VIEW JOB ON m")
     assert site.job("m")[2] == "RUNNING"
-    has(site, "m", [(3,)])
+    has(site, "m", [(6,)])
 
     site.run("ALTER MATERIALIZED VIEW m REFRESH COMPLETE ON SCHEDULE EVERY 1 DAY STARTS '2030-01-31 04:00:00'")
     assert site.job("m") == ("RECURRING", "EVERY 1 DAY STARTS 2030-01-31 04:00:00", "RUNNING")
