@@ -32,6 +32,7 @@ ConnectUpstream = Callable[[Login], Awaitable[Upstream]]
 
 _QUEUE_LENGTH_MAX = 64
 """Requests a client may send ahead before it is not read any more. No known client sends even one."""
+_TURNED_AWAY_SECONDS = 1.0
 
 
 class Clients(Protocol):
@@ -79,6 +80,7 @@ class Relay(asyncio.Protocol):
         self._writable = True
         self._repeat: Repeat | None = None  # The last answer, where it may be given again while
         self._repeat_while: Callable[[], bool] = bool  # this is true.
+        self._turned_away = False  # The client was told why it is not served.
         self._ended: asyncio.Task[None] | None = None
         self._heard = self._loop.time()  # When the client last sent something, at most a sweep ago.
         self._active = False  # It has sent something since the last sweep.
@@ -93,12 +95,24 @@ class Relay(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._limits.buffer_bytes_max)
         if (problem := self._clients.begin(self)) is not None:
             # Unasked: a SASL client reads it as its login's answer, an HTTP client as its request's.
-            self._close(self._wire.refuse_connection(problem))
+            self._turn_away(self._wire.refuse_connection(problem))
             return
         self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_late)
 
+    def _turn_away(self, last_words: bytes) -> None:
+        """Closes soon, or when the client does: where what it sends meanwhile stays unread, the system resets the
+        connection, and the words may be lost with it."""
+        assert self._transport is not None
+        self._turned_away = True
+        self._send(last_words)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._login_timer = self._loop.call_later(_TURNED_AWAY_SECONDS, self._transport.close)
+
     def data_received(self, data: bytes) -> None:
         self._traffic.from_clients += len(data)
+        if self._turned_away:
+            return
         self._active = True
         if self._repeat is not None:
             answer = self._repeat.answer(data)
