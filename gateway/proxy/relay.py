@@ -107,7 +107,7 @@ class Relay(asyncio.Protocol):
         self._send(last_words)
         if self._transport.can_write_eof():
             self._transport.write_eof()
-        self._login_timer = self._loop.call_later(_TURNED_AWAY_SECONDS, self._transport.close)
+        self._login_timer = self._loop.call_later(_TURNED_AWAY_SECONDS, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         self._traffic.from_clients += len(data)
