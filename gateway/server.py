@@ -27,6 +27,7 @@ from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Creation
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence, Superseded
+from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import LATE_SECONDS, Janitor
 from gateway.mv.jobs import Jobs
@@ -67,6 +68,7 @@ from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits
 from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.sasl import Login
+from sql import maintenance
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +76,6 @@ METASTORE_SESSIONS = 8
 """Sessions for short metastore statements, apart from those that refreshes occupy for minutes."""
 OBSERVATION_SESSIONS = 4
 """Looks at base tables at one time: each lists files on all of Spark's cores."""
-LISTING_CACHES = ("spark.sql.filesourceTableRelationCacheSize", "spark.sql.hive.filesourcePartitionFileCacheSize")
 REFRESH_POOL = "freshgate"
 """Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
 RETRY_SECONDS = 1.0
@@ -148,7 +149,7 @@ class Server:
         self._engine = engine
         self._traffic = Traffic()
         self._spark = Spark(engine, settings.upstream, self._traffic)
-        self._refreshes = self._pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL})
+        self._refreshes = self._pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL, **maintenance.STAGED})
         self._short = self._pool(METASTORE_SESSIONS, {})
         self._looks = self._pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
         metastore = SparkMetastore(self._short)
@@ -175,7 +176,10 @@ class Server:
         self._inspector = Inspector(
             self._catalog, self._relations, observer, self._fence, settings.staleness.probe_interval
         )
-        self._proposer = Proposer(metastore, self._short, self._inspector, settings.storage.definition_characters)
+        self._habits = Habits()
+        self._proposer = Proposer(
+            metastore, self._short, self._inspector, self._habits, settings.storage.definition_characters
+        )
         self._log = TaskLog(self._catalog, self._fence, metastore, self._looks)
         self._executor = Executor(
             self._catalog,
@@ -274,6 +278,7 @@ class Server:
             self._janitor,
             rights,
             self._fence,
+            self._habits,
             settings.storage.definition_characters,
         )
         alteration = Alteration(
@@ -307,7 +312,7 @@ class Server:
             self._relations,
             self._schemas,
             self._tasks,
-            StaleReads(self._catalog, self._inspector, lambda: self._proposer.renew_listing),
+            StaleReads(self._catalog, self._inspector, self._habits),
             VersionReads(self._catalog, self._versions, self._readers),
             self._readers,
             commands,
@@ -426,7 +431,7 @@ class Server:
         told = False
         while True:
             try:
-                self._proposer.renew_listing = await self._caches_listings()
+                await self._habits.ask(self._short)
                 if await self._fence.take():
                     # What the other gateway had under way when it was killed, or found the mark, ends first.
                     await asyncio.sleep(TAKING_OVER_SECONDS)
@@ -438,18 +443,6 @@ class Server:
                     told = True
                     log.warning("waiting for Spark: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
-
-    async def _caches_listings(self) -> bool:
-        """Whether Spark's sessions keep file listings of their own, so that a refresh must renew them first."""
-        try:
-            async with self._short.session() as session:
-                sizes = [(await session.run(f"SET {name}")).rows[0][1] for name in LISTING_CACHES]
-        except UpstreamLost:
-            raise
-        except FreshgateError as error:
-            log.warning("cannot ask for the sizes of Spark's listing caches: %s", error)
-            return True
-        return any(str(size) != "0" for size in sizes)
 
     async def drain(self) -> None:
         """Takes no more clients, and no more statements of those it has; running ones may end."""

@@ -20,6 +20,9 @@ PARTITION_COLUMN = "freshgate_partition"
 metastore's filter breaks on names that begin with an underscore."""
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """How the metastore writes NULL as a partition's value."""
+STAGED: Mapping[str, str] = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+"""The setting of sessions that run `insert_version`."""
+_STAGED_TABLE: Mapping[str, str] = {"partitionOverwriteMode": "dynamic"}
 PLAIN = Clauses()
 
 PartitionKey = str | None
@@ -137,6 +140,8 @@ def create_storage(
     clauses: Clauses = PLAIN,
     columns: Sequence[str] = (),
     layout: StorageLayout = UNPARTITIONED,
+    *,
+    staged: bool = True,
 ) -> str:
     """The managed table that holds the versions' rows, a partition a version, or some; no row yet.
 
@@ -148,6 +153,7 @@ def create_storage(
         selected += f", {_key(layout)} AS {quote(PARTITION_COLUMN)}"
     return (
         f"CREATE TABLE {storage.quoted} USING {clauses.file_format or 'parquet'} "
+        f"{f'OPTIONS ({_pairs(_STAGED_TABLE)}) ' if staged else ''}"
         f"PARTITIONED BY ({partitions}){_buckets(clauses.distribution)}{_comment(comment)} "
         f"TBLPROPERTIES ({_pairs(properties)}) "
         f"AS SELECT {_stored(columns, layout)}, {selected} FROM {definition.quoted} LIMIT 0"
@@ -261,17 +267,25 @@ def insert_version(
     layout: StorageLayout = UNPARTITIONED,
     selection: Selection = ALL,
     window: str | None = None,
+    *,
+    staged: bool = True,
 ) -> str:
     """The rows of a version, or of some of its partitions. A number is never used twice, so what is written to is empty
-    before, but for what the same refresh wrote (INSERT OVERWRITE would empty all of the version).
+    before, but for other partitions that the same refresh wrote.
+
+    Two INSERT INTO of one table share the directory of what is not committed, and the first that ends empties it: the
+    INSERT of a refresh that was given up could take rows of the next one's. `staged`: each has a directory of its own,
+    which Spark makes for an INSERT OVERWRITE of dynamic partitions (HadoopMapReduceCommitProtocol); it replaces the
+    partitions of which it has rows, here none. Where Spark is not in that mode it would replace all partitions that
+    match: the table says the mode (`create_storage`), and so must the session (STAGED).
 
     `window` is a further condition on rows (see `within`).
     """
+    insert = "INSERT OVERWRITE" if staged else "INSERT INTO"
     if not layout.partitioned:
-        order = _order(clustering, ())
         return (
-            f"INSERT INTO {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}) "
-            f"SELECT * FROM {definition.quoted}{order}"
+            f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN}) "
+            f"SELECT *, CAST({version} AS BIGINT) FROM {definition.quoted}{_order(clustering, ())}"
         )
     conditions = [text for text in (_selected(selection, layout), window) if text]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -279,7 +293,7 @@ def insert_version(
     hint = "" if clustering or _is_one(selection) else f"/*+ REBALANCE({quote(PARTITION_COLUMN)}) */ "
     listed = _stored(columns, layout)
     return (
-        f"INSERT INTO {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)}) "
+        f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)}) "
         f"SELECT {hint}{listed if listed != '*' else ', '.join(map(quote, columns))}, {quote(PARTITION_COLUMN)} "
         f"FROM (SELECT *, {_guarded(layout)} AS {quote(PARTITION_COLUMN)} FROM {definition.quoted}{where})"
         f"{_order(clustering, (PARTITION_COLUMN,))}"

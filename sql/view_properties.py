@@ -14,6 +14,7 @@ from difflib import get_close_matches
 
 from sql import intervals
 from sql.grammar import WRONG_VALUE, SyntaxProblem
+from sql.maintenance import STAGED
 from sql.names import TableName
 from sql.statement import Pairs, Trigger, WhenStale
 
@@ -22,6 +23,8 @@ OWN_PREFIX = "freshgate."
 _SESSION_PREFIX = "session."
 _RENAMED_SETTINGS = frozenset({"mapred.reduce.tasks", "mapreduce.job.reduces"})
 """Spark sets another setting for these, which resetting them does not set back."""
+_OWN_SETTINGS = frozenset(name.lower() for name in STAGED)
+"""A refresh depends on them."""
 _SETTING_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _NEAR = 0.85
 """How alike (difflib's ratio) an unknown name of TBLPROPERTIES is to a known one when it counts as misspelt."""
@@ -147,6 +150,8 @@ def check_name(name: str, *, free: bool) -> None:
         raise ValueError(f"illegal key:{name}; behind {_SESSION_PREFIX} stands the name of one of Spark's settings")
     if name.removeprefix(_SESSION_PREFIX).lower() in _RENAMED_SETTINGS:
         raise ValueError(f"illegal key:{name}; write {_SESSION_PREFIX}spark.sql.shuffle.partitions")
+    if name.removeprefix(_SESSION_PREFIX).lower() in _OWN_SETTINGS:
+        raise ValueError(f"illegal key:{name}; refreshes need this setting as the gateway sets it")
     if name in _MEANING or name in _KEPT or name.startswith((_SESSION_PREFIX, *_KEPT_PREFIXES)):
         return
     if not free and name in _CLAUSES:

@@ -31,6 +31,7 @@ from gateway.mv.damage import damaged
 from gateway.mv.drift import next_contents
 from gateway.mv.executor import VERSIONS_RESERVED, Executor, in_words_of
 from gateway.mv.fence import Fence
+from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.jobs import Jobs
@@ -101,6 +102,7 @@ class Creation:
         janitor: Janitor,
         rights: Rights,
         fence: Fence,
+        habits: Habits,
         definition_characters_max: int,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -116,6 +118,7 @@ class Creation:
         self._janitor = janitor
         self._rights = rights
         self._fence = fence
+        self._habits = habits
         self._definition_characters_max = definition_characters_max
         self._now_ms = now_ms
         self._settling: set[asyncio.Task[None]] = set()
@@ -449,6 +452,7 @@ class Creation:
                 view.clauses,
                 view.columns,
                 view.layout,
+                staged=self._habits.stages_writes,
             )
         )
         if not view.built:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from gateway.mv.drift import next_manifest
+from gateway.mv.habits import Habits
 from gateway.mv.model import Manifest, MaterializedView, RefreshMode
 from sql import maintenance, view_properties
 from sql.maintenance import ALL, PartitionKey, Selection, Shown
@@ -75,19 +76,19 @@ def plan_refresh(
     view: MaterializedView,
     version: int,
     reason: str,
+    habits: Habits,
     *,
-    renew_listing: bool,
     renewed: Iterable[TableName] = (),
     chosen: Selection = ALL,
     known: frozenset[PartitionKey] = frozenset(),
     left: frozenset[PartitionKey] = frozenset(),
 ) -> RefreshPlan:
-    """`renew_listing`: Spark's sessions may hold old file listings of the base tables. `renewed` are tables that each
-    session remembers in any case, so that it must be told. `known` are partitions that the
-    base table leads to, as far as they are known: by them a complete refresh is cut where refresh_partition_num says.
+    """`renewed` are tables that each session remembers in any case, so that it must be told. `known` are partitions
+    that the base table leads to, as far as they are known: by them a complete refresh is cut where
+    refresh_partition_num says.
     """
     write = []
-    if renew_listing:
+    if habits.caches_listings:
         write.append(Step(maintenance.refresh_listing(view.definition), "see every file of the base tables"))
     for table in renewed:
         write.append(Step(maintenance.refresh_listing(table), f"see {table} as it is now"))
@@ -105,6 +106,7 @@ def plan_refresh(
             view.layout,
             batch,
             window(view),
+            staged=habits.stages_writes,
         )
         part = f", part {number} of {len(batches)}" if len(batches) > 1 else ""
         written = 0 if batch.all_but else len(batch.keys)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from gateway.mv.drift import Drift, drift, next_contents, reason, selection
+from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import stored_partitions
 from gateway.mv.model import Cause, Contents, MaterializedView
@@ -71,14 +72,18 @@ class Proposer:
     """Asks Spark for no more than the view's own partitions, and what partitions of a base table lead to."""
 
     def __init__(
-        self, metastore: Metastore, sessions: Sessions, inspector: Inspector, view_characters_max: int
+        self,
+        metastore: Metastore,
+        sessions: Sessions,
+        inspector: Inspector,
+        habits: Habits,
+        view_characters_max: int,
     ) -> None:
         self._metastore = metastore
         self._sessions = sessions
         self._inspector = inspector
+        self._habits = habits
         self._view_characters_max = view_characters_max
-        self.renew_listing = True
-        """Whether Spark's sessions may hold old file listings; the safe answer until Spark was asked."""
 
     async def propose(
         self, view: MaterializedView, before: MaterializedView, cause: Cause, version: int, session: SqlSession
@@ -104,7 +109,7 @@ class Proposer:
             view,
             version,
             _why(view, cause, found),
-            renew_listing=self.renew_listing,
+            self._habits,
             renewed=inspection.cached,
             chosen=chosen,
             known=frozenset(keys.of.values()),
@@ -122,7 +127,7 @@ class Proposer:
         if len(plan_publish(plan.view, plan.shown(present)).sql) <= self._view_characters_max:
             return plan
         said = f"{plan.reason}; too many partitions to name them in a view"
-        return plan_refresh(plan.view, plan.version, said, renew_listing=self.renew_listing, renewed=inspection.cached)
+        return plan_refresh(plan.view, plan.version, said, self._habits, renewed=inspection.cached)
 
     @asynccontextmanager
     async def session_for(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
@@ -134,7 +139,7 @@ class Proposer:
         """The plan of a view that has no rows yet."""
         renewed = inspection.cached
         number = view.current.number
-        return plan_refresh(view, number, "first build", renew_listing=self.renew_listing, renewed=renewed)
+        return plan_refresh(view, number, "first build", self._habits, renewed=renewed)
 
     # --- partitions of the view --------------------------------------------------------------------
 

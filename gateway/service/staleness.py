@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gateway.errors import NotFresh
 from gateway.mv.catalog import Catalog
+from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspector
 from gateway.mv.model import MaterializedView
 from sql import rewrite
@@ -59,10 +60,10 @@ class Place:
 class StaleReads:
     """Decides."""
 
-    def __init__(self, catalog: Catalog, inspector: Inspector, renews_listing: Callable[[], bool]) -> None:
+    def __init__(self, catalog: Catalog, inspector: Inspector, habits: Habits) -> None:
         self._catalog = catalog
         self._inspector = inspector
-        self._renews_listing = renews_listing
+        self._habits = habits
 
     def due(self, read: Read) -> bool:
         """Whether the base tables must be looked at before it can be said what the read needs."""
@@ -111,7 +112,7 @@ class StaleReads:
         wanted.splices.extend(splices)
         wanted.inlined.append(view)
         wanted.fresh.extend(base for base in sorted(view.views) if self._catalog.is_stale(base))
-        if self._renews_listing():
+        if self._habits.caches_listings:
             wanted.listings.append(view.definition)
 
     def _splices(self, view: MaterializedView, place: Place) -> list[rewrite.Splice]:

@@ -80,8 +80,8 @@ def test_definition() -> None:
 def test_storage() -> None:
     text = maintenance.create_storage(STORAGE, DEFINITION, {"k": "${v}"}, "note")
     assert text == (
-        f"CREATE TABLE {STORAGE.quoted} USING parquet PARTITIONED BY (`freshgate_version`) COMMENT 'note' "
-        "TBLPROPERTIES ('k' = '$\\{v}') "
+        f"CREATE TABLE {STORAGE.quoted} USING parquet OPTIONS ('partitionOverwriteMode' = 'dynamic') "
+        "PARTITIONED BY (`freshgate_version`) COMMENT 'note' TBLPROPERTIES ('k' = '$\\{v}') "
         f"AS SELECT *, CAST(0 AS BIGINT) AS `freshgate_version` FROM {DEFINITION.quoted} LIMIT 0"
     )
 

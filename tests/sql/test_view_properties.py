@@ -73,6 +73,8 @@ def test_names() -> None:
     assert fault("Grace_Period", "1", free=True).endswith("did you mean grace_period?")
     assert fault("replication_nums", "1", free=False) == "illegal key:replication_nums; did you mean replication_num?"
     assert fault("zzz", "1", free=False).startswith("illegal key:zzz; ")
+    own = "session.spark.sql.sources.partitionOverwriteMode"
+    assert fault(own, "static", free=True).startswith(f"illegal key:{own}; ")
     assert check((("zzz", "1"), ("period", "x"), ("format", "csv")), free=True)[2] == ("format", "csv")
     assert fault("format", "csv", free=False).startswith("valid format: ")
 

@@ -1,0 +1,39 @@
+"""How the Spark that answers is set up, as far as the texts of refreshes depend on it."""
+
+from __future__ import annotations
+
+import logging
+
+from gateway.errors import FreshgateError, UpstreamLost
+from gateway.mv.ports import Sessions
+
+log = logging.getLogger(__name__)
+
+LISTING_CACHES = ("spark.sql.filesourceTableRelationCacheSize", "spark.sql.hive.filesourcePartitionFileCacheSize")
+COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
+SPARKS_OWN = "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
+
+
+class Habits:
+    """Asked for when the gateway starts; until then, and where Spark does not say, the safe answers."""
+
+    def __init__(self) -> None:
+        self.caches_listings = True
+        """Spark's sessions keep file listings of their own, so that a refresh must renew them first."""
+        self.stages_writes = True
+        """A job can have a directory of its own for what it has not committed (`maintenance.insert_version`). Protocols
+        made for object stores keep jobs apart by themselves, and refuse that."""
+
+    async def ask(self, sessions: Sessions) -> None:
+        """Raises UpstreamLost."""
+        try:
+            async with sessions.session() as session:
+                sizes = [(await session.run(f"SET {name}")).rows[0][1] for name in LISTING_CACHES]
+                protocol = (await session.run(f"SET {COMMIT_PROTOCOL}")).rows[0][1]
+        except UpstreamLost:
+            raise
+        except FreshgateError as error:
+            log.warning("cannot ask how Spark lists and commits files: %s", error)
+            return
+        self.caches_listings = any(str(size) != "0" for size in sizes)
+        self.stages_writes = protocol == SPARKS_OWN

@@ -1,0 +1,185 @@
+"""Two INSERTs at one time into one storage table, as after a kill or a cancel: neither takes anything of the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import pyhive, rows
+from processes import Engine, wait_until
+from pyhive import exc, hive
+from TCLIService.ttypes import TOperationState
+
+from gateway.mv.habits import COMMIT_PROTOCOL, SPARKS_OWN, Habits
+from gateway.spark.client import SessionPool
+from gateway.wire.endpoint import Endpoint
+from sql import maintenance
+from sql.maintenance import UNPARTITIONED, StorageLayout
+from sql.names import TableName
+
+TASKS = 2
+COLUMNS = ["id", "part", "waited"]
+BY_PART = StorageLayout("part", "bigint", holds_column=False)
+"""Without the view's column: rows stay the same."""
+
+
+class At:
+    """A Spark that stays where it is."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    async def endpoint(self) -> Endpoint:
+        return self._endpoint
+
+
+@dataclass
+class Latch:
+    """Keeps the last task of an INSERT from ending, by a property of Spark's JVM."""
+
+    cursor: Any
+    name: str = field(default_factory=lambda: f"freshgate.test.{uuid.uuid4().hex}")
+
+    @property
+    def waits(self) -> str:
+        """SQL that is evaluated once the latch is open, at the latest after two minutes."""
+        # A method that returns nothing, or null, gives the word null.
+        opened = f"reflect('java.lang.System', 'getProperty', '{self.name}') = 'open'"
+        pause = "reflect('java.lang.Thread', 'sleep', 50L)"
+        return f"aggregate(sequence(1, 2400), '', (a, x) -> if(a = 'open' OR {opened}, 'open', {pause}))"
+
+    def open(self) -> None:
+        rows(self.cursor, f"SELECT reflect('java.lang.System', 'setProperty', '{self.name}', 'open')")
+
+
+@dataclass
+class Storage:
+    """A storage table, and definitions of two rows each, the second of which waits for a latch."""
+
+    cursor: Any
+    table: TableName
+    layout: StorageLayout
+    place: Path
+
+    def definition(self, number: int, latch: Latch) -> TableName:
+        name = TableName(self.table.database, f"d{number}")
+        rows(
+            self.cursor,
+            f"CREATE VIEW {name.quoted} AS SELECT id, id % 2 AS part, "
+            f"CASE WHEN id = {TASKS - 1} THEN {latch.waits} END AS waited FROM range(0, {TASKS}, 1, {TASKS})",
+        )
+        return name
+
+    def insert(self, version: int, definition: TableName, *, staged: bool = True) -> str:
+        text = maintenance.insert_version(self.table, definition, version, None, COLUMNS, self.layout, staged=staged)
+        # The hint shuffles the rows; tasks are to write what they read.
+        return text.replace("/*+ REBALANCE(`freshgate_partition`) */ ", "")
+
+    def versions(self) -> list[tuple[int, int]]:
+        return sorted(rows(self.cursor, f"SELECT freshgate_version, id FROM {self.table.quoted}"))
+
+    def tasks_done(self) -> int:
+        """Tasks of unfinished INSERTs that have handed in what they wrote."""
+        return len({path.name for path in self.place.rglob("task_*")})
+
+
+@pytest.fixture(params=[UNPARTITIONED, BY_PART], ids=["whole", "partitioned"])
+def storage(engine: Engine, request: pytest.FixtureRequest) -> Iterator[Storage]:
+    layout: StorageLayout = request.param
+    name = f"writes_{uuid.uuid4().hex[:8]}"
+    with pyhive(engine.host, engine.port) as cursor:
+        rows(cursor, f"CREATE DATABASE {name}")
+        table, shape = TableName(name, "s"), TableName(name, "shape")
+        rows(cursor, f"CREATE VIEW {shape.quoted} AS SELECT id, id % 2 AS part, '' AS waited FROM range(1)")
+        rows(cursor, maintenance.create_storage(table, shape, {"k": "v"}, columns=COLUMNS, layout=layout))
+        (location,) = (row[1] for row in rows(cursor, f"DESCRIBE EXTENDED {table.quoted}") if row[0] == "Location")
+        yield Storage(cursor, table, layout, Path(location.removeprefix("file:")))
+        rows(cursor, f"DROP DATABASE {name} CASCADE")
+
+
+@contextlib.contextmanager
+def refreshing(engine: Engine) -> Iterator[Any]:
+    """A cursor of a session as refreshes have them."""
+    connection = hive.connect(engine.host, engine.port, username="tester", configuration=dict(maintenance.STAGED))
+    with contextlib.closing(connection), contextlib.closing(connection.cursor()) as cursor:
+        yield cursor
+
+
+def test_an_insert_that_ends_takes_nothing_of_another(engine: Engine, storage: Storage) -> None:
+    """The first has handed in a task's rows when the second begins and ends."""
+    latch, opened = Latch(storage.cursor), Latch(storage.cursor)
+    opened.open()
+    first = storage.insert(1, storage.definition(1, latch))
+    second = storage.insert(2, storage.definition(2, opened))
+    with refreshing(engine) as cursor:
+        writing = threading.Thread(target=rows, args=(cursor, first))
+        writing.start()
+        try:
+            wait_until(lambda: storage.tasks_done() == TASKS - 1, what="the first task of the first INSERT")
+            with refreshing(engine) as other:
+                rows(other, second)
+        finally:
+            latch.open()
+            writing.join()
+    assert storage.versions() == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+def test_an_insert_that_is_cancelled_takes_nothing_of_another(engine: Engine, storage: Storage) -> None:
+    """The second has handed in a task's rows when the first is cancelled, as that of a killed gateway is."""
+    never, latch = Latch(storage.cursor), Latch(storage.cursor)
+    first = storage.insert(1, storage.definition(1, never))
+    second = storage.insert(2, storage.definition(2, latch))
+    with refreshing(engine) as cursor, refreshing(engine) as other:
+        cursor.execute(first, async_=True)
+        wait_until(lambda: storage.tasks_done() == TASKS - 1, what="the first task of the first INSERT")
+        writing = threading.Thread(target=rows, args=(other, second))
+        writing.start()
+        try:
+            wait_until(lambda: storage.tasks_done() == 2 * (TASKS - 1), what="the first task of the second INSERT")
+            cursor.cancel()
+            wait_until(lambda: cursor.poll().operationState == TOperationState.CANCELED_STATE, what="the cancel")
+            wait_until(lambda: storage.tasks_done() <= TASKS - 1, what="Spark to remove what the first has left")
+        finally:
+            latch.open()
+            never.open()
+            writing.join()
+    assert storage.versions() == [(2, 0), (2, 1)]
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_a_version_replaces_nothing(storage: Storage, staged: bool) -> None:
+    """In a session without the setting: the table says itself that other versions stay."""
+    opened = Latch(storage.cursor)
+    opened.open()
+    definition = storage.definition(1, opened)
+    for version in (1, 2):
+        rows(storage.cursor, storage.insert(version, definition, staged=staged))
+    assert storage.versions() == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "staged"),
+    [(SPARKS_OWN, True), ("org.apache.spark.internal.io.HadoopMapReduceCommitProtocol", False)],
+)
+def test_another_commit_protocol_gets_no_overwrite(engine: Engine, protocol: str, staged: bool) -> None:
+    """Those for object stores refuse it."""
+
+    async def ask() -> Habits:
+        pool = SessionPool(At(Endpoint(engine.host, engine.port)), "tester", 1, {COMMIT_PROTOCOL: protocol})
+        habits = Habits()
+        try:
+            await habits.ask(pool)
+        finally:
+            await pool.close()
+        return habits
+
+    habits = asyncio.run(ask())
+    assert habits.stages_writes is staged
+    assert not habits.caches_listings
