@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from clients import pyhive, rows
 from processes import Engine, wait_until
-from pyhive import exc, hive
+from pyhive import hive
 from TCLIService.ttypes import TOperationState
 
 from gateway.mv.habits import COMMIT_PROTOCOL, SPARKS_OWN, Habits
