@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import Engine, Gateway
+from processes import JAVA_OPTIONS, Engine, Gateway
 
 StartGateway = Callable[..., Gateway]
 _storages = itertools.count(1)
@@ -16,7 +16,7 @@ _storages = itertools.count(1)
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A real embedded engine. All tests share its metastore: make names of your own, and drop them."""
-    running = Engine(tmp_path_factory.mktemp("engine"))
+    running = Engine(tmp_path_factory.mktemp("engine"), **{JAVA_OPTIONS: ""})
     yield running
     running.stop()
 

@@ -12,6 +12,8 @@ import socket
 import sys
 from pathlib import Path
 
+from processes import FOR_MINUTES, JAVA_OPTIONS
+
 from gateway.spark import host
 
 STORE_PASSWORD = "secret"
@@ -34,7 +36,7 @@ def main(data_dir: Path, key_store: Path) -> None:
         master="local[*]",
         driver_memory="2g",
         parent=os.getpid(),
-        spark={"spark.ui.enabled": "false"},
+        spark={"spark.ui.enabled": "false", JAVA_OPTIONS: FOR_MINUTES},
     )
     data_dir.mkdir(parents=True, exist_ok=True)
     lock = host.lock_data_dir(options)

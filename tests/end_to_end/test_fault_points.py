@@ -24,6 +24,11 @@ from clients import rows, unclosed
 from fault_proxy import Fault, FaultProxy
 from processes import Engine, Gateway, wait_until
 
+from gateway.mv.naming import definition_of
+from gateway.mv.properties import PREFIX
+from sql import maintenance
+from sql.names import TableName
+
 EVERY = 1 if os.environ.get("FRESHGATE_FAULTS") == "all" else 6
 TOGETHER = 6
 """Subjects whose statements are stopped at one time: the gateway has eight sessions for short statements."""
@@ -41,10 +46,19 @@ class Act:
     before: Callable[[str], dict[str, int | None]]
     """The views that there are before, and the rows of each; None: there is none of that name."""
     after: Callable[[str], dict[str, int | None]]
+    has_trigger: bool = False
+    """Reads do not wait for its refreshes, then."""
+
+
+def _one_row(view: str) -> dict[str, int | None]:
+    return {view: 1}
 
 
 CREATE = "CREATE MATERIALIZED VIEW {v} AS SELECT a FROM {v}_t"
 MORE = "INSERT INTO {v}_t VALUES (2)"
+SCHEDULE = "REFRESH COMPLETE ON SCHEDULE EVERY 7 DAY"
+SCHEDULED = f"CREATE MATERIALIZED VIEW {{v}} {SCHEDULE} AS SELECT a FROM {{v}}_t"
+PAUSE = "PAUSE MATERIALIZED VIEW JOB ON {v}"
 ACTS = (
     Act("create", (), CREATE, lambda v: {v: None}, lambda v: {v: 1}),
     Act("refresh", (CREATE, MORE), "REFRESH MATERIALIZED VIEW {v}", lambda v: {v: 1}, lambda v: {v: 2}),
@@ -77,7 +91,12 @@ ACTS = (
         lambda v: {v: 1, f"{v}_s": 2},
         lambda v: {v: 2, f"{v}_s": 1},
     ),
-    Act("comment", (CREATE,), "ALTER MATERIALIZED VIEW {v} COMMENT 'c'", lambda v: {v: 1}, lambda v: {v: 1}),
+    Act("comment", (CREATE,), "ALTER MATERIALIZED VIEW {v} COMMENT 'c'", _one_row, _one_row),
+    Act("set", (CREATE,), "ALTER MATERIALIZED VIEW {v} SET ('workload_group' = 'g', 'k' = 'v')", _one_row, _one_row),
+    Act("owner", (CREATE,), "ALTER MATERIALIZED VIEW {v} OWNER TO other", _one_row, _one_row),
+    Act("trigger", (CREATE,), f"ALTER MATERIALIZED VIEW {{v}} {SCHEDULE}", _one_row, _one_row, has_trigger=True),
+    Act("pause", (SCHEDULED,), PAUSE, _one_row, _one_row, has_trigger=True),
+    Act("resume", (SCHEDULED, PAUSE), "RESUME MATERIALIZED VIEW JOB ON {v}", _one_row, _one_row, has_trigger=True),
     Act("drop", (CREATE,), "DROP MATERIALIZED VIEW {v}", lambda v: {v: 1}, lambda v: {v: None}),
 )
 
@@ -116,16 +135,16 @@ class World:
             rows(cursor, f"CREATE DATABASE {self.database}")
         self.tried: list[str] = []
 
-    def start(self) -> Gateway:
+    def start(self, **settings: object) -> Gateway:
         log = self._directory / f"gateway-{next(self._logs)}.log"
-        return Gateway(log, upstream=self.proxy.address, **SETTINGS)
+        return Gateway(log, upstream=self.proxy.address, **{**SETTINGS, **settings})
 
-    def restart(self, faults: dict[tuple[str, int], Fault] | None = None) -> None:
+    def restart(self, faults: dict[tuple[str, int], Fault] | None = None, **settings: object) -> None:
         """After a kill, or an orderly end: faults are over, but for those that the start is to meet."""
         self.gateway.stop()
         self.proxy.hit.clear()
         self.proxy.plan(faults or {})
-        self.gateway = self.start()
+        self.gateway = self.start(**settings)
 
     def restart_engine(self) -> None:
         """Spark is killed and started again on its metastore; the gateway stays."""
@@ -151,6 +170,23 @@ class World:
                 for statement in act.prepare:
                     rows(cursor, statement.format(v=point.view))
         return found
+
+    def names(self, count: int) -> list[str]:
+        return [f"v{next(self._numbers)}" for _ in range(count)]
+
+    def leave(self, of: str, names: Iterable[str]) -> None:
+        """Makes, straight on Spark, what a CREATE OR REPLACE of a view leaves that was killed before the switch: a
+        storage and its definition that no view shows. A gateway that runs may drop each as soon as it is there."""
+        with self.connected(direct=True) as cursor:
+            like = f"SHOW TABLES IN {STORAGE} LIKE '{self.database}__{of}__*'"
+            (original,) = (row[1] for row in rows(cursor, like) if not row[1].endswith("__definition"))
+            found = rows(cursor, f"SHOW TBLPROPERTIES {STORAGE}.{original}")
+            properties = {key: value for key, value in found if key.startswith(PREFIX) and key != f"{PREFIX}published"}
+            for name in names:
+                storage = TableName(STORAGE, f"{self.database}__{name}__00000000")
+                shape = definition_of(TableName(STORAGE, original))
+                rows(cursor, maintenance.create_storage(storage, shape, properties))
+                rows(cursor, maintenance.create_definition(definition_of(storage), "SELECT 1 AS a"))
 
     def statements(self, act: Act) -> int:
         """How many statements an act sends."""
@@ -200,6 +236,8 @@ class World:
         text = rows(cursor, f"SELECT definition FROM freshgate.materialized_views WHERE name = '{name}'")
         assert len(text) == 1, f"{point.act.name} {point.number}: {name} is not in the catalog"
         expected = sorted(rows(cursor, text[0][0]))
+        if point.act.has_trigger:
+            rows(cursor, f"REFRESH MATERIALIZED VIEW {name} AUTO")
         assert sorted(rows(cursor, f"SELECT * FROM {name}")) == expected, f"{point.act.name} {point.number}"
 
     def check_nothing_is_left(self) -> None:
@@ -307,6 +345,34 @@ def test_a_view_that_cannot_be_read_at_a_start_is_not_served_and_keeps_no_other_
     world.check([lost])
 
 
+@pytest.mark.parametrize("running", [False, True], ids=["start", "survey"])
+def test_recovery_meets_faults(world: World, running: bool) -> None:
+    """Each statement of a start, or of a later look at the storage database, that finds and drops what a crash left
+    fails once: nothing of it is left in the end, and a view beside it stays."""
+    beside = Act("beside", (CREATE,), "SELECT * FROM {v}", _one_row, _one_row)
+    (view,) = world.points(beside, [0])
+
+    def recover(names: list[str], faults: dict[tuple[str, int], Fault]) -> None:
+        if not running:
+            world.leave(view.view, names)
+        world.restart(faults, **{"storage.check_interval": 0.5 if running else 600})
+        if running:
+            world.leave(view.view, names)
+        world.check_nothing_is_left()
+
+    (first,) = world.names(1)
+    recover([first], {})
+    sent = world.proxy.counts[first]
+    assert sent >= 3
+    for fault in (Fault.ERROR, Fault.CUT, Fault.CUT_AFTER):
+        names = world.names(sent)
+        recover(names, {(name, number): fault for number, name in enumerate(names, 1)})
+        assert len(world.proxy.hit) * 2 >= len(names), world.proxy.hit
+        world.tried += [f"{name} {number} {fault.value}" for name, number, _, _ in world.proxy.hit]
+    world.restart()
+    world.check([view])
+
+
 def _stopped(world: World, points: list[Point], kill: Callable[[], None]) -> None:
     """Runs the acts until each stands at its point, and kills."""
     world.proxy.plan({point.key: Fault.STALL for point in points})
@@ -343,8 +409,7 @@ def test_the_gateway_is_killed_at_each_step(world: World, counted: dict[str, int
 
 
 def test_spark_is_killed_at_each_step(world: World, counted: dict[str, int]) -> None:
-    acts = [act for act in ACTS if act.name in {"create", "refresh", "partitions", "drop"}]
-    for batch in _batches(world, counted, 1, acts):
+    for batch in _batches(world, counted, 1, ACTS):
         _stopped(world, batch, world.engine.program.process.kill)
         world.restart_engine()
         world.check(batch)

@@ -334,6 +334,9 @@ def test_a_refresh_loses_against_one_of_another_gateway(views: Database, start_g
             rows(two, "INSERT OVERWRITE naps VALUES (1), (1)")
             assert rows(two, "SELECT n FROM p") == [(2,)]
             assert "Another gateway" in str(losing.exception(60))
+            task = 'SELECT Status, ErrorMsg FROM tasks("type"="mv") WHERE MvName = \'p\' AND MvDatabaseName = '
+            lost = [said for status, said in rows(one, f"{task}'{views.name}'") if status == "FAILED"]
+            assert ["Another gateway" in said for said in lost] == [True]
             assert rows(direct, f"SELECT n FROM {views.name}.p") == [(2,)]
             newest = max(kept(two, "p"))
             rows(two, "INSERT OVERWRITE naps VALUES (1), (1), (1)")
