@@ -49,7 +49,7 @@ def none_alive(processes: Iterable[psutil.Process]) -> bool:
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 FOR_MINUTES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that does not live long: the second compiler takes a third of its processor time, and more than it saves."""
+"""For a JVM that does not live long: its second compiler takes a third of the processor time, and saves less."""
 
 
 @dataclass
@@ -177,13 +177,22 @@ class ThriftServers:
 
 
 class Gateway:
-    """A `freshgate serve` on a free port. Settings are those of `--set`."""
+    """A `freshgate serve` on a free port. Settings are those of `--set`; `clock` is a file that says the time."""
 
-    def __init__(self, log: Path, *, upstream: str | None = None, data_dir: Path | None = None, **settings: object):
+    def __init__(
+        self,
+        log: Path,
+        *,
+        upstream: str | None = None,
+        data_dir: Path | None = None,
+        clock: Path | None = None,
+        **settings: object,
+    ) -> None:
         self.log = log
         self.storage = str(settings.get("storage.database", "freshgate_storage"))
         """The database of its storage tables."""
-        command = [sys.executable, "-m", "gateway", "serve", "--port", "0"]
+        program = ["-m", "gateway"] if clock is None else [str(ROOT / "tests" / "clocked_gateway.py"), str(clock)]
+        command = [sys.executable, *program, "serve", "--port", "0"]
         if upstream is not None:
             command += ["--upstream", upstream]
         if data_dir is not None:

@@ -481,10 +481,10 @@ class Creation:
             report(f"Built materialized view {view.name} in {(self._now_ms() - started_at) / 1000:.2f} s")
             seen = schemas_seen(inspection.looks)
             self._catalog.replace(entry, replace(entry.view, schemas=seen, view_names=names))
-            tasks = self._log.succeed(entry, number, version.number)
-            properties = {**stored.write_view(entry.view), **tasks}
+            ending = self._log.written(entry, number, version.number)
+            properties = {**stored.write_view(entry.view), **ending.properties}
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
-            entry.history.saved(tasks)
+            self._log.succeed(entry, ending)
             entry.recorded = True
 
     async def _publish(self, entry: Entry, caller: Caller) -> None:

@@ -162,12 +162,12 @@ class Executor:
             version = Version.whole(NEVER_BUILT, now, now, watermark, previous=old.number)
             contains, mark, reserved = entry.ledger.events, entry.ledger.events, entry.view.versions_reserved
             self._log.amend(entry, number, replace(task, reason="WITH NO DATA", started_at=now))
-            tasks = self._log.succeed(entry, number, NEVER_BUILT)
-            properties = {**stored.write_version(version, mark, reserved), **tasks}
+            ending = self._log.written(entry, number, NEVER_BUILT)
+            properties = {**stored.write_version(version, mark, reserved), **ending.properties}
             await session.run(maintenance.set_properties(entry.view.storage, properties))
-            entry.history.saved(tasks)
             await self._switch(entry, version.shown, session)
             entry.view = catalog_module.enter(entry, version, contains, mark, reserved)
+            self._log.succeed(entry, ending)
             return old
 
     async def make_bases_fresh(self, views: Iterable[str], cause: Cause, report: Report) -> None:
@@ -345,10 +345,9 @@ class Executor:
                 view_names=self._catalog.names_of(present.views),
             )
             mark, reserved = entry.ledger.events, version.number + VERSIONS_RESERVED
-            tasks = self._log.succeed(entry, work.run.number, version.number)
-            properties = {**stored.write_bases(view), **stored.write_version(version, mark, reserved), **tasks}
-            await session.run(maintenance.set_properties(view.storage, properties))
-            entry.history.saved(tasks)
+            ending = self._log.written(entry, work.run.number, version.number)
+            written = {**stored.write_bases(view), **stored.write_version(version, mark, reserved), **ending.properties}
+            await session.run(maintenance.set_properties(view.storage, written))
             # From here on this version may be the current one in the catalog, whatever we hear of the next call.
             entry.ledger.stored_mark = mark
             entry.ledger.stored_watermark = max(entry.ledger.stored_watermark, version.watermark.events)
@@ -358,6 +357,7 @@ class Executor:
             self._catalog.replace(entry, view)
             entry.view = catalog_module.enter(entry, version, work.start.contains, mark, reserved)
             entry.compared = _compared(work, proposal)
+            self._log.succeed(entry, ending)
             return since
 
     async def _check_unmoved(self, entry: Entry) -> None:

@@ -75,12 +75,13 @@ class History:
         for old in [each for each in self.unsaved if each <= last - stored.TASKS_MAX]:
             del self.unsaved[old]
 
-    def take_unsaved(self) -> dict[str, str]:
-        """The properties that store what is in memory only; `saved` says that they were."""
-        return stored.write_tasks(self.unsaved.items())
+    def unsaved_with(self, number: int = 0, task: Task | None = None) -> dict[str, str]:
+        """The properties that store what is in memory only, and a task as it will have ended; `saved` says that they
+        were."""
+        return stored.write_tasks([*self.unsaved.items(), *([(number, task)] if task is not None else [])])
 
     def saved(self, properties: Mapping[str, str]) -> None:
-        """These properties of `take_unsaved` are stored."""
+        """These properties of `unsaved_with` are stored."""
         for number, task in list(self.unsaved.items()):
             if stored.write_tasks([(number, task)]).items() <= properties.items():
                 del self.unsaved[number]

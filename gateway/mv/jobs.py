@@ -94,8 +94,9 @@ class Jobs:
         """When the schedule was served last: then the view was refreshed, or made, or it was told to go on."""
         last = self._ran.get(entry.view.id)
         if last is None:
-            tasks = (task for _, task in entry.history.tasks if task.cause.trigger is TriggerMode.SYSTEM)
-            ran = max((task.created_at for task in tasks), default=0)
+            tasks = (task for _, task in reversed(entry.history.tasks) if task.cause.trigger is TriggerMode.SYSTEM)
+            # The last one, not the latest: the clock may have been set back between them.
+            ran = next((task.created_at for task in tasks), 0)
             last = self._ran[entry.view.id] = max(ran, entry.view.job_since, entry.view.created_at)
         if last > self._now_ms():
             # The clock was set back: what it showed before must not keep the job from running.

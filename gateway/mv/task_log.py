@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
 
 from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog, Entry
@@ -21,6 +21,16 @@ log = logging.getLogger(__name__)
 ERROR_CHARACTERS_MAX = 2_000
 """Of an error that a task keeps: Spark's messages can hold whole plans."""
 SAVING_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A task that has written a version, and the properties that store it, with all that was not stored before."""
+
+    number: int
+    task: Task | None
+    """None: so many later ones have pushed it out."""
+    properties: Mapping[str, str]
 
 
 class TaskLog:
@@ -71,14 +81,19 @@ class TaskLog:
         if task is not None and partitions:
             entry.history.amend(number, replace(task, completed=task.completed + partitions))
 
-    def succeed(self, entry: Entry, number: int, version: int) -> dict[str, str]:
-        """The task has written a version, which is about to be published. Returns the properties that store it, and
-        what was not stored before."""
+    def written(self, entry: Entry, number: int, version: int) -> Ending:
+        """The task has written a version, which is about to be published: how it is to be stored before that. Who asks
+        sees it running until `succeed`, so that nobody finds it ended and then reads what was there before."""
         task = entry.history.task(number)
         if task is not None:
-            done = replace(task, status=TaskStatus.SUCCESS, finished_at=self._now_ms(), version=version)
-            entry.history.end(number, done)
-        return entry.history.take_unsaved()
+            task = replace(task, status=TaskStatus.SUCCESS, finished_at=self._now_ms(), version=version)
+        return Ending(number, task, entry.history.unsaved_with(number, task))
+
+    def succeed(self, entry: Entry, ending: Ending) -> None:
+        """The version is published; the ending is stored."""
+        if ending.task is not None:
+            entry.history.end(ending.number, ending.task)
+        entry.history.saved(ending.properties)
 
     def unchanged(self, entry: Entry, number: int) -> None:
         """There was nothing to do."""
@@ -126,7 +141,7 @@ class TaskLog:
         try:
             await self._fence.check()
             async with entry.lock:
-                tasks = entry.history.take_unsaved()
+                tasks = entry.history.unsaved_with()
                 if tasks and self._catalog.find(entry.view.id) is entry:
                     await self._metastore.run(maintenance.set_properties(entry.view.storage, tasks))
                     entry.history.saved(tasks)

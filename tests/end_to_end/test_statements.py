@@ -512,7 +512,7 @@ def test_explain_refresh_and_create(base: Database) -> None:
     base.run("INSERT INTO t VALUES (3, 'z')")
     said = plan("EXPLAIN REFRESH MATERIALIZED VIEW m AUTO")
     assert f"first: REFRESH MATERIALIZED VIEW {base.name}.low" in said
-    assert "INSERT INTO" in said
+    assert "INSERT OVERWRITE" in said
     assert "ALTER VIEW" in said
     assert base.freshness("m") == "STALE"
     said = plan("EXPLAIN CREATE MATERIALIZED VIEW x REFRESH AUTO ON MANUAL AS SELECT a FROM t")

@@ -205,7 +205,7 @@ def test_the_last_hundred_tasks_are_kept(run: list[Task]) -> None:
     history, stored = History(), {}
     for task in run:
         history.end(history.begin(task), task)
-        saved = history.take_unsaved()
+        saved = history.unsaved_with()
         stored.update(saved)
         history.saved(saved)
         assert not history.unsaved
@@ -221,7 +221,7 @@ def test_unsaved_tasks_do_not_pile_up_nor_take_later_ones_places() -> None:
         task = Task(number, cause, "why", number, TaskStatus.SUCCESS)
         history.end(history.begin(task), task)
         if number in {220, 350}:
-            stored |= history.take_unsaved()
+            stored |= history.unsaved_with()
             history.saved(stored)
     assert not history.unsaved
     again = [task.id for _, task in History.of_stored(stored, current=0).tasks]

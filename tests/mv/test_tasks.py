@@ -102,7 +102,7 @@ class Stage:
         outcome = self.outcomes[entry.view.id].pop(0)
         if outcome is not None:
             raise outcome
-        self.log.succeed(entry, run.number, 2)
+        self.log.succeed(entry, self.log.written(entry, run.number, 2))
         entry.ledger.publish(contains)
         self.on_publish(entry.view.id)
 
