@@ -361,7 +361,7 @@ def test_recovery_meets_faults(world: World, running: bool) -> None:
     def recover(names: list[str], faults: dict[tuple[str, int], Fault]) -> None:
         if not running:
             world.leave(view.view, names)
-        world.restart(faults, **{"storage.check_interval": 0.5 if running else 600})
+        world.restart(faults, **{"storage.check_interval": 1 if running else 600})
         if running:
             world.leave(view.view, names)
         world.check_nothing_is_left()
