@@ -301,7 +301,9 @@ def counted(world: World) -> dict[str, int]:
 
 
 def chosen(counted: dict[str, int], act: Act, turn: int) -> list[int]:
-    return [number for number in range(1, counted[act.name] + 1) if (number + turn) % EVERY == 0]
+    """The act's points whose turn it is; counted over all acts, so that short ones have theirs."""
+    before = sum(counted[each.name] for each in ACTS[: ACTS.index(act)])
+    return [number for number in range(1, counted[act.name] + 1) if (before + number + turn) % EVERY == 0]
 
 
 @pytest.mark.parametrize("act", ACTS, ids=[act.name for act in ACTS])
