@@ -90,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f"who logs in, with the URL's password or ${PASSWORD_VARIABLE}; default: the URL's user, or who runs this",
     )
     look.add_argument("--ca", metavar="FILE", help="connect by TLS; authorities of the gateway's certificate (PEM)")
+    look.add_argument(
+        "--cert", metavar="FILE", help="your own certificate and key (PEM), where the gateway asks for one"
+    )
     look.add_argument("--database", help="only materialized views of this database")
     look.add_argument(
         "--watch",
@@ -159,6 +162,8 @@ def _status(options: argparse.Namespace) -> int:
         target = replace(target, user=options.user)
     if options.ca:
         target = replace(target, tls=True, ca=options.ca)
+    if options.cert:
+        target = replace(target, tls=True, certificate=options.cert)
     if target.password is None:
         # Not an option: other users of the machine see a command line.
         target = replace(target, password=os.environ.get(PASSWORD_VARIABLE))

@@ -41,6 +41,11 @@ class Certificates:
         return self.directory / "server.p12"
 
     @property
+    def client_store(self) -> Path:
+        """Of the client."""
+        return self.directory / "client.p12"
+
+    @property
     def trust_store(self) -> Path:
         return self.directory / "trust.p12"
 
@@ -58,17 +63,22 @@ def make_certificates(directory: Path) -> Certificates:
     made.authority.cert_pem.write_to_path(made.ca)
     made.issue(made.server, "127.0.0.1", "localhost")
     made.issue(made.client, "ada@example.com")
-    pem = made.server.read_bytes()
-    store = pkcs12.serialize_key_and_certificates(
-        b"server",
-        load_pem_private_key(pem, None),  # type: ignore[arg-type]
-        load_pem_x509_certificate(pem),
-        None,
-        BestAvailableEncryption(PASSWORD.encode()),
-    )
-    made.key_store.write_bytes(store)
+    made.key_store.write_bytes(_store(made.server))
+    made.client_store.write_bytes(_store(made.client))
     # Only Java writes a store of authorities that every Java reads.
     command = ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(made.ca)]
     command += ["-keystore", str(made.trust_store), "-storepass", PASSWORD]
     subprocess.run(command, check=True, capture_output=True)
     return made
+
+
+def _store(path: Path) -> bytes:
+    """PKCS 12, as Java reads it, of a PEM file."""
+    pem = path.read_bytes()
+    return pkcs12.serialize_key_and_certificates(
+        b"own",
+        load_pem_private_key(pem, None),  # type: ignore[arg-type]
+        load_pem_x509_certificate(pem),
+        None,
+        BestAvailableEncryption(PASSWORD.encode()),
+    )

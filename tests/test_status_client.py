@@ -153,7 +153,7 @@ def test_a_certificate_of_nobody_known_over_http(certificates: Certificates) -> 
         said = refusal_of(served.target(tls=True))
         assert re.fullmatch(
             rf"Cannot reach a gateway at {re.escape(str(served.target(tls=True)))}: TLS failed "
-            r"\(.*CERTIFICATE_VERIFY_FAILED.*\)\. Name a file with the authorities of its certificate with --ca, or .*",
+            r"\(.*CERTIFICATE_VERIFY_FAILED.*\)\. Name a file with the authorities of .* with --ca, one with .*",
             said,
         )
         with closing(Client.connect(served.target(tls=True, ca=str(certificates.ca)))):
@@ -187,13 +187,18 @@ def test_answers_over_http_that_are_none(served: Served, status: int, page: byte
 
 
 @pytest.mark.parametrize("over_http", [False, True])
-def test_authorities_that_cannot_be_read_are_named(tmp_path: Path, over_http: bool) -> None:
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, over_http: bool) -> None:
     target = Target(Address("127.0.0.1", 1), tls=True, http_path="cliservice" if over_http else None)
     missing, wrong = tmp_path / "missing.pem", tmp_path / "wrong.pem"
     wrong.write_text("no certificate", encoding="ascii")
     for path, why in ((missing, "No such file or directory"), (wrong, "it has no certificate in PEM")):
         assert refusal_of(replace(target, ca=str(path))) == (
             f"Cannot read the authorities of --ca {path}: {why}. Name a file with their certificates in PEM."
+        )
+    for path, why in ((missing, "No such file or directory"), (wrong, "it has no certificate with its key")):
+        assert refusal_of(replace(target, certificate=str(path))) == (
+            f"Cannot use the certificate of --cert {path}: {why}. Name a PEM file that has your certificate and its "
+            "key, without a password."
         )
 
 

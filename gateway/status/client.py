@@ -93,6 +93,8 @@ class Target:
     tls: bool = False
     ca: str | None = None
     """PEM file of the authorities that the gateway's certificate may be of; None: those that this machine trusts."""
+    certificate: str | None = None
+    """PEM file of the client's own certificate and its key, where the gateway asks for one (`tls.client_ca`)."""
 
     def __str__(self) -> str:
         variables = ("" if self.sasl else ";auth=noSasl") + (";ssl=true" if self.tls else "")
@@ -146,7 +148,7 @@ def _transport(target: Target, user: str) -> tuple[Any, Any]:
     # Servers that check no passwords want one all the same.
     password = target.password or "x"
     host, port = target.address.host, target.address.port
-    tls = _tls(target.ca) if target.tls else None
+    tls = _tls(target) if target.tls else None
     if target.http_path is not None:
         http = _Http(target, tls)
         names = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
@@ -160,16 +162,28 @@ def _transport(target: Target, user: str) -> tuple[Any, Any]:
     )
 
 
-def _tls(authorities: str | None) -> ssl.SSLContext:
+def _tls(target: Target) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=authorities)
+        context = ssl.create_default_context(cafile=target.ca)
     except OSError as error:
         # OpenSSL's own errors are OSErrors too, and tell of its source files.
         said = "it has no certificate in PEM" if isinstance(error, ssl.SSLError) else error.strerror or error
         raise LookFailed(
-            f"Cannot read the authorities of --ca {authorities}: {said}. Name a file with their certificates in PEM.",
+            f"Cannot read the authorities of --ca {target.ca}: {said}. Name a file with their certificates in PEM.",
             "22023",
         ) from error
+    if target.certificate is not None:
+        try:
+            # The password is for nobody to ask on a terminal that may not be there.
+            context.load_cert_chain(target.certificate, password="")
+        except OSError as error:
+            said = "it has no certificate with its key" if isinstance(error, ssl.SSLError) else error.strerror or error
+            raise LookFailed(
+                f"Cannot use the certificate of --cert {target.certificate}: {said}. Name a PEM file that has your "
+                "certificate and its key, without a password.",
+                "22023",
+            ) from error
+    return context
 
 
 class _Socket(TSocket):  # type: ignore[misc]
@@ -346,7 +360,8 @@ def _failed(target: Target, error: BaseException) -> LookFailed:
     if untrusted is not None:
         return LookFailed(
             f"Cannot reach a gateway at {target}: TLS failed ({untrusted}). Name a file with the authorities of its "
-            "certificate with --ca, or give another URL with --url."
+            "certificate with --ca, one with your own certificate with --cert if it asks for one, or give another URL "
+            "with --url."
         )
     known = _SAID.get(error.type) if isinstance(error, TTransportException) else None
     said = known or message or type(error).__name__

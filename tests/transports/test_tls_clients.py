@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jpype
 import pytest
 from certificates import PASSWORD, Certificates
 from clients import Jdbc, impyla
@@ -51,16 +52,21 @@ def test_jdbc(served: Gateway, certificates: Certificates, kind: str) -> None:
         assert [row[0] for row in found] == list(range(5000))
 
 
+def status(address: str, certificates: Certificates | None, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs `freshgate status`; without certificates it trusts those that this machine does."""
+    url = f"jdbc:hive2://{address.replace('127.0.0.1', 'localhost')}"
+    command = [sys.executable, "-m", "gateway", "status", "--json", "--url", url, *options]
+    command += ["--ca", str(certificates.ca)] if certificates else []
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+
+
 @pytest.mark.parametrize("kind", ["binary", "http"])
 def test_freshgate_status(served: Gateway, certificates: Certificates, kind: str) -> None:
     address = served.address if kind == "binary" else served.http_address
-    url = f"jdbc:hive2://{address.replace('127.0.0.1', 'localhost')}"
-    command = [sys.executable, "-m", "gateway", "status", "--json", "--url", url]
-    with_ca = [*command, "--ca", str(certificates.ca)]
-    done = subprocess.run(with_ca, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    done = status(address, certificates)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout).keys() == {"views", "tasks", "next"}
-    refused = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    refused = status(address, None)
     assert refused.returncode == 1
     assert "certificate" in refused.stderr.lower()
 
@@ -100,6 +106,21 @@ def test_clients_must_show_a_certificate(start_gateway: Any, certificates: Certi
     assert https_status(gateway, certificates, own=True) == 405
     with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
         https_status(gateway, certificates, own=False)
+    # Hive JDBC has one over HTTP alone.
+    url = f"jdbc:hive2://{gateway.http_address.replace('/;', '/default;')}"
+    trusted = f"{url};sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
+    own = f";twoWay=true;sslKeyStore={certificates.client_store};keyStorePassword={PASSWORD}"
+    with Jdbc(trusted + own) as jdbc:
+        assert jdbc.query("SELECT 1 AS a")[1] == [(1,)]
+    with pytest.raises(jpype.JClass("java.sql.SQLException")), Jdbc(trusted):
+        pass
+    for place in (gateway.address, gateway.http_address):
+        done = status(place, certificates, "--cert", str(certificates.client))
+        assert done.returncode == 0, done.stderr
+        refused = status(place, certificates)
+        assert refused.returncode == 1
+        # The server may end the connection before it says why.
+        assert "Cannot reach a gateway" in refused.stderr
 
 
 def test_a_renewed_certificate_is_taken_over(start_gateway: Any, certificates: Certificates, tmp_path: Path) -> None:
