@@ -17,6 +17,7 @@ from typing import Any
 import jpype
 import pytest
 from clients import SPARK_HOME, pyhive, rows
+from lake import ICEBERG, lake_settings
 from processes import START_SECONDS, Engine, Gateway
 from pyhive.exc import Error
 
@@ -77,13 +78,14 @@ class Two:
     first: Any
     second: Any
 
-    def start(self, database: str) -> None:
-        """A table `t` with three rows, and a view `m` on it."""
+    def start(self, database: str, stored: str = "(a INT, d STRING) USING parquet PARTITIONED BY (d)") -> str:
+        """A table `t` with three rows, and a view `m` on it. Returns the table's name."""
         rows(self.through, f"CREATE DATABASE {database} LOCATION '{self.home / database}'")
-        rows(self.through, f"CREATE TABLE {database}.t (a INT, d STRING) USING parquet PARTITIONED BY (d)")
-        rows(self.through, f"INSERT INTO {database}.t VALUES (1, 'x'), (2, 'y'), (3, 'z')")
-        query = QUERY.format(f"{database}.t")
-        rows(self.through, f"CREATE MATERIALIZED VIEW {database}.m PARTITION BY (d) AS {query}")
+        table = f"{ICEBERG}.{database}.t" if "iceberg" in stored else f"{database}.t"
+        rows(self.through, f"CREATE TABLE {table} {stored}")
+        rows(self.through, f"INSERT INTO {table} VALUES (1, 'x'), (2, 'y'), (3, 'z')")
+        rows(self.through, f"CREATE MATERIALIZED VIEW {database}.m PARTITION BY (d) AS {QUERY.format(table)}")
+        return table
 
     def view(self, database: str) -> list[tuple[Any, ...]]:
         return sorted(rows(self.through, f"SELECT * FROM {database}.m"))
@@ -113,7 +115,9 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
             "spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{port}",
             "spark.hadoop.hive.metastore.connect.retries": "1",
             "spark.hadoop.hive.metastore.failure.retries": "1",
+            "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
             "spark.sql.shuffle.partitions": "1",
+            **lake_settings(home / "lake"),
         }
         cursors = []
         engines = []
@@ -139,6 +143,47 @@ def test_a_write_of_another_application_recomputes_what_it_touched(two: Two) -> 
     rows(two.second, "INSERT OVERWRITE touched.t PARTITION (d = 'z') VALUES (6)")
     assert two.view("touched") == [("new", 1, 5), ("y", 2, 6), ("z", 1, 6)] == two.base("touched")
     assert two.tasks("touched")[0] == ("PARTIAL", ["p_x", "p_z"])
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "changed"),
+    [
+        ("csv", "(a INT, d STRING) USING csv PARTITIONED BY (d)", None),
+        ("hive_text", "(a INT) PARTITIONED BY (d STRING) STORED AS TEXTFILE", None),
+        ("hive_parquet", "(a INT) PARTITIONED BY (d STRING) STORED AS PARQUET", None),
+        ("hive_orc", "(a INT) PARTITIONED BY (d STRING) STORED AS ORC", None),
+        ("delta", "(a INT, d STRING) USING delta PARTITIONED BY (d)", "DELETE FROM {} WHERE a = 1"),
+        ("iceberg", "(a INT, d STRING) USING iceberg PARTITIONED BY (d)", "UPDATE {} SET a = 7 WHERE d = 'x'"),
+    ],
+)
+def test_tables_of_other_kinds(two: Two, name: str, stored: str, changed: str | None) -> None:
+    """What one read recomputes is what the other application has touched since the read before."""
+    database = f"of_{name}"
+    table = two.start(database, stored)
+
+    def check(*touched: str) -> None:
+        shown = two.view(database)
+        # Iceberg's tables are remembered by each session.
+        rows(two.first, f"REFRESH TABLE {table}")
+        assert shown == sorted(rows(two.first, QUERY.format(table)))
+        assert two.tasks(database)[0] == ("PARTIAL", [f"p_{value}" for value in touched])
+
+    rows(two.second, f"INSERT INTO {table} VALUES (4, 'y'), (5, 'new')")
+    check("new", "y")
+    rows(two.second, f"INSERT OVERWRITE {table} PARTITION (d = 'z') VALUES (6)")
+    check("z")
+    rows(two.second, changed.format(table) if changed else f"ALTER TABLE {table} DROP PARTITION (d = 'x')")
+    check("x")
+    rows(two.second, f"ALTER TABLE {table} ADD COLUMNS (more STRING)")
+    rows(two.second, f"INSERT INTO {table} (a, d) VALUES (8, 'y')")
+    rows(two.first, f"REFRESH TABLE {table}")
+    assert two.view(database) == sorted(rows(two.first, QUERY.format(table)))
+    rows(two.second, f"DROP TABLE {table}")
+    rows(two.second, f"CREATE TABLE {table} {stored}")
+    rows(two.second, f"INSERT INTO {table} VALUES (9, 'new')")
+    rows(two.first, f"REFRESH TABLE {table}")
+    assert two.view(database) == [("new", 1, 9)] == sorted(rows(two.first, QUERY.format(table)))
+    assert two.tasks(database)[0][0] == "COMPLETE"
 
 
 def test_a_read_looks_as_often_as_the_view_says(two: Two) -> None:
