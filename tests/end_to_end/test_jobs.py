@@ -246,6 +246,49 @@ def test_a_reader_that_leaves_does_not_stop_what_a_trigger_asked_for(site: Site)
     assert site.tasks("m")[-1].id == task
 
 
+def test_one_refresh_at_a_time_and_its_time_limit(database: Database, start_gateway: Any) -> None:
+    """The second waits for the first one, and runs when that is cancelled: its place at Spark is free."""
+    limits = {"refresh.max_concurrent": 1, "refresh.timeout": 20, "refresh.retries": 0}
+    gateway: Gateway = start_gateway(**SETTINGS | limits | {"storage.database": f"s_{database.name}"})
+    with pyhive(gateway.host, gateway.port, database=database.name) as cursor:
+        site = Site(database.name, gateway, cursor)
+        site.run(
+            NAP,
+            "CREATE TABLE t (a INT) USING parquet",
+            "CREATE TABLE u (a INT) USING parquet",
+            f"CREATE MATERIALIZED VIEW long AS {SLOW}",
+            "CREATE MATERIALIZED VIEW short AS SELECT count(*) AS n FROM u",
+            "INSERT INTO t VALUES (60000)",
+            "INSERT INTO u VALUES (1)",
+            "REFRESH MATERIALIZED VIEW long ASYNC",
+        )
+        wait_until(lambda: site.tasks("long")[-1].status == "RUNNING", PATIENCE, "the first task to run")
+        site.run("REFRESH MATERIALIZED VIEW short ASYNC")
+        assert (site.tasks("long")[-1].status, site.tasks("short")[-1].status) == ("RUNNING", "PENDING")
+        wait_until(lambda: site.tasks("short")[-1].status == "SUCCESS", PATIENCE, "the second task")
+        last = site.tasks("long")[-1]
+        assert last.status == "FAILED"
+        assert "took longer than 20 s and was cancelled" in last.error
+        assert site.rows("SELECT n FROM short") == [(1,)]
+        site.run("DROP MATERIALIZED VIEW long", "DROP MATERIALIZED VIEW short")
+
+
+def test_a_refresh_that_occupies_spark_lets_readers_in(site: Site) -> None:
+    """Sixty tasks on two slots; under FIFO a reader's would wait for them all."""
+    nap = "nap('java.lang.Thread', 'sleep', bigint(500 * a))"
+    site.run(
+        "CREATE MATERIALIZED VIEW m AS SELECT max(slept) AS slept "
+        f"FROM (SELECT {nap} AS slept FROM (SELECT /*+ REPARTITION(60) */ a FROM t))",
+        "INSERT INTO t SELECT 1 FROM range(60)",
+    )
+    ((task,),) = rows(site.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
+    wait_until(lambda: site.tasks("m")[-1].status == "RUNNING", PATIENCE, "the task to run")
+    for _ in range(3):
+        assert site.rows("SELECT count(*) FROM t") == [(60,)]
+    assert site.tasks("m")[-1].status == "RUNNING"
+    site.run(f"CANCEL MATERIALIZED VIEW TASK {task} ON m")
+
+
 def test_missed_runs_after_downtime_run_once(database: Database, start_gateway: Any, direct: Any) -> None:
     first: Gateway = start_gateway(**SETTINGS | {"storage.database": f"s_{database.name}"})
     with pyhive(first.host, first.port, database=database.name) as cursor:
