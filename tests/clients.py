@@ -14,6 +14,7 @@ from typing import Any
 import impala.dbapi
 import jpype
 import pyspark
+from processes import java_options
 from pyhive import hive
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -116,7 +117,8 @@ def start_jvm() -> None:
     threads call this from their first one. Signals stay Python's (-Xrs): at a SIGTERM Java would end the process and
     leave its Spark and gateways running."""
     if not jpype.isJVMStarted():
-        jpype.startJVM("-Xmx512m", "-Xrs", classpath=[str(SPARK_HOME / "jars" / "*")], convertStrings=True)
+        jvm = ("-Xmx512m", "-Xrs", *java_options().split())
+        jpype.startJVM(*jvm, classpath=[str(SPARK_HOME / "jars" / "*")], convertStrings=True)
 
 
 def _value(value: Any) -> Any:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import JAVA_OPTIONS, Engine, Gateway
+from processes import OF_JAVA, Engine, Gateway
+
+# A JVM of the tests works for minutes: its second compiler takes more processor time than it saves, nearly half of all.
+# Without that one Java reserves little room for code, and spends as much on making room.
+os.environ.setdefault(OF_JAVA, "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
 
 StartGateway = Callable[..., Gateway]
 _storages = itertools.count(1)
@@ -16,7 +21,7 @@ _storages = itertools.count(1)
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A real embedded engine. All tests share its metastore: make names of your own, and drop them."""
-    running = Engine(tmp_path_factory.mktemp("engine"), **{JAVA_OPTIONS: ""})
+    running = Engine(tmp_path_factory.mktemp("engine"))
     yield running
     running.stop()
 

@@ -48,8 +48,12 @@ def none_alive(processes: Iterable[psutil.Process]) -> bool:
 
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-FOR_MINUTES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that does not live long: its second compiler takes a third of the processor time, and saves less."""
+OF_JAVA = "FRESHGATE_TEST_JAVA"
+"""The variable that has options for all Java that tests start; benchmarks run without it."""
+
+
+def java_options() -> str:
+    return os.environ.get(OF_JAVA, "")
 
 
 @dataclass
@@ -122,7 +126,7 @@ class Engine:
             "master": "local[*]",
             "driver_memory": "1g",
             "parent": os.getpid(),
-            "spark": {JAVA_OPTIONS: FOR_MINUTES, **spark},
+            "spark": {JAVA_OPTIONS: java_options(), **spark},
         }
         stdin = self.program.process.stdin
         assert stdin is not None
@@ -197,6 +201,7 @@ class Gateway:
             command += ["--upstream", upstream]
         if data_dir is not None:
             command += ["--data-dir", str(data_dir)]
+            command += ["--set", f"engine.{JAVA_OPTIONS}={java_options()}"]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         self.program = Program(command, stderr=log)

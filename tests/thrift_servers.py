@@ -12,7 +12,7 @@ import socket
 import sys
 from pathlib import Path
 
-from processes import FOR_MINUTES, JAVA_OPTIONS
+from processes import JAVA_OPTIONS, java_options
 
 from gateway.spark import host
 
@@ -36,7 +36,7 @@ def main(data_dir: Path, key_store: Path) -> None:
         master="local[*]",
         driver_memory="2g",
         parent=os.getpid(),
-        spark={"spark.ui.enabled": "false", JAVA_OPTIONS: FOR_MINUTES},
+        spark={"spark.ui.enabled": "false", JAVA_OPTIONS: java_options()},
     )
     data_dir.mkdir(parents=True, exist_ok=True)
     lock = host.lock_data_dir(options)
