@@ -133,7 +133,6 @@ class Provider:
     stored: str
     rounds: Sequence[Sequence[Change]]
     catalog: str = ""
-    text: bool = False
 
 
 def of_files(stored: str, *, text: bool = False, hive: bool = False, briefly: bool = False) -> Provider:
@@ -150,7 +149,7 @@ def of_files(stored: str, *, text: bool = False, hive: bool = False, briefly: bo
         [RECREATE],
         [AFTERWARDS],
     ]
-    return Provider(stored, rounds[:1] if briefly else rounds, text=text)
+    return Provider(stored, rounds[:1] if briefly else rounds)
 
 
 DELTA = [
