@@ -92,15 +92,15 @@ class Jobs:
 
     def _last(self, entry: Entry) -> int:
         """When the schedule was served last: then the view was refreshed, or made, or it was told to go on."""
-        last = self._ran.get(entry.view.id)
+        last, now = self._ran.get(entry.view.id), self._now_ms()
         if last is None:
             tasks = (task for _, task in reversed(entry.history.tasks) if task.cause.trigger is TriggerMode.SYSTEM)
-            # The last one, not the latest: the clock may have been set back between them.
+            # The last one, not the latest: the clock may have been set back between them, or since the view was made.
             ran = next((task.created_at for task in tasks), 0)
-            last = self._ran[entry.view.id] = max(ran, entry.view.job_since, entry.view.created_at)
-        if last > self._now_ms():
-            # The clock was set back: what it showed before must not keep the job from running.
-            last = self._ran[entry.view.id] = self._now_ms()
+            past = [each for each in (entry.view.job_since, entry.view.created_at) if 0 < each <= now]
+            last = max([*past, ran]) or now
+        # The clock was set back: what it showed before must not keep the job from running.
+        last = self._ran[entry.view.id] = min(last, now)
         return last
 
     def served(self, view_id: str) -> None:

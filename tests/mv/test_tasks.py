@@ -19,6 +19,7 @@ from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, Refres
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence, Superseded
+from gateway.mv.history import History
 from gateway.mv.inspection import Inspector, Situation
 from gateway.mv.jobs import Jobs, still_refreshed_though_paused
 from gateway.mv.model import Cause, MaterializedView, TaskStatus, TriggerMode, Version, Watermark
@@ -440,6 +441,14 @@ def test_a_schedule_survives_a_restart_and_a_clock_that_is_set() -> None:
         world.scheduler.run_due()
         await settled()
         assert len(entry.history.tasks) == 2
+        # Started again after an hour and a half, on the clock that was set back: one run was missed.
+        world.now += HOUR + HOUR // 2
+        again = Jobs(
+            *(world.catalog, cast(Any, Free()), cast(Any, Free()), ZoneInfo("UTC")),
+            allow_seconds=True,
+            now_ms=world.time,
+        )
+        assert again.next_run("v") == due + HOUR
 
     play(story())
 
@@ -632,6 +641,27 @@ def test_nothing_is_refreshed_or_looked_at_once_another_gateway_has_taken_over()
 
 
 # --- what is told of them --------------------------------------------------------------------------------
+
+
+def test_a_task_runs_until_its_version_is_shown() -> None:
+    """It is stored as ended before: the version and its task come into the catalog by one call."""
+
+    async def story() -> None:
+        world = World()
+        entry = world.add("v")
+        number, _ = world.log.begin(entry, MANUAL)
+        world.log.start(entry, number)
+        ending = world.log.written(entry, number, 2)
+        running = entry.history.task(number)
+        stored = History.of_stored(ending.properties, current=2).last
+        assert running is not None
+        assert stored is not None
+        assert (running.status, stored.status) == (TaskStatus.RUNNING, TaskStatus.SUCCESS)
+        world.log.succeed(entry, ending)
+        assert entry.history.last == stored
+        assert not entry.history.unsaved
+
+    play(story())
 
 
 def test_ended_tasks_are_counted() -> None:
