@@ -100,8 +100,8 @@ class Jobs:
             past = [each for each in (entry.view.job_since, entry.view.created_at) if 0 < each <= now]
             last = max([*past, ran]) or now
         # The clock was set back: what it showed before must not keep the job from running.
-        last = self._ran[entry.view.id] = min(last, now)
-        return last
+        self._ran[entry.view.id] = min(last, now)
+        return self._ran[entry.view.id]
 
     def served(self, view_id: str) -> None:
         """A task was started for the schedule, or it was changed: moments up to now are past."""
