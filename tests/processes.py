@@ -116,10 +116,14 @@ class Engine:
 
     host = "127.0.0.1"
 
-    def __init__(self, data_dir: Path, **spark: str) -> None:
+    def __init__(self, data_dir: Path, *, obeys_modes: bool = False, **spark: str) -> None:
+        """`obeys_modes`: files that their modes close to their owner are closed to it, though root starts it."""
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
         command = [sys.executable, "-m", "gateway.spark.host"]
+        if obeys_modes and os.geteuid() == 0:
+            without = "-dac_override,-dac_read_search"
+            command = ["setpriv", f"--bounding-set={without}", f"--inh-caps={without}", "--", *command]
         self.program = Program(command, subprocess.PIPE, data_dir / "host.stderr")
         options = {
             "data_dir": str(data_dir),

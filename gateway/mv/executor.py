@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -227,6 +227,8 @@ class Executor:
                 work = _Work(run, cause, self._start_of(entry, present), session)
                 version = self.expected_version(before)
                 proposal = await self._proposer.propose(present, before, cause, version, session)
+            # The look has asked, too.
+            self._fence.raise_if_lost()
             if proposal.plan is None:
                 self._nothing_to_do(work, proposal)
                 return
@@ -316,7 +318,7 @@ class Executor:
         """Stores that a number may be used from now on: the rows of a refresh that is cut off must never meet those of
         another. Nothing is written where another gateway has taken over."""
         async with entry.lock:
-            await self._fence.check()
+            await self._fence.check_lately()
             if number < entry.view.versions_reserved:
                 return
             reserved = number + VERSIONS_RESERVED
@@ -347,11 +349,12 @@ class Executor:
             mark, reserved = entry.ledger.events, version.number + VERSIONS_RESERVED
             ending = self._log.written(entry, work.run.number, version.number)
             written = {**stored.write_bases(view), **stored.write_version(version, mark, reserved), **ending.properties}
-            await session.run(maintenance.set_properties(view.storage, written))
-            # From here on this version may be the current one in the catalog, whatever we hear of the next call.
-            entry.ledger.stored_mark = mark
-            entry.ledger.stored_watermark = max(entry.ledger.stored_watermark, version.watermark.events)
-            await self._check_unmoved(entry)
+            # Each is a call or two of Spark's: readers of a stale view wait for both.
+            async with _beside(self._check_unmoved(entry)):
+                await session.run(maintenance.set_properties(view.storage, written))
+                # From here on this version may be the current one in the catalog, whatever we hear of the next call.
+                entry.ledger.stored_mark = mark
+                entry.ledger.stored_watermark = max(entry.ledger.stored_watermark, version.watermark.events)
             since = self._janitor.moment()
             await self._switch(entry, version.shown, session)
             self._catalog.replace(entry, view)
@@ -453,6 +456,19 @@ class Executor:
 
 async def _nobody(view_id: str, cause: Cause, report: Report) -> None:
     """Before the parts are joined there is nothing below."""
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Does `work` while the body runs, and has it done when the body's end is reached. The body's failure
+    stops it."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+        await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> AsyncIterator[Step]:

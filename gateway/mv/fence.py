@@ -9,6 +9,7 @@ writes again: its catalog in memory may be out of date.
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import time
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from sql import maintenance
 
 log = logging.getLogger(__name__)
 
+LATELY = 0.5
+"""Seconds for which an answer holds that guards rows of a reserved version: less than a successor waits."""
 GATEWAY = "freshgate.gateway"
 WHERE = "freshgate.gateway_at"
 RELEASED = "freshgate.gateway_ended"
@@ -41,13 +44,17 @@ class Fence:
         database: str,
         here: str,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metastore = metastore
         self._database = database
         self._here = here
         self._now_ms = now_ms
+        self._clock = clock
         self._mark = secrets.token_hex(8)
         self._taken = False
+        self._asked_at = -math.inf
+        """When the metastore was last asked and had this gateway's mark, by the monotonic clock."""
         self.lost: str | None = None
         """Why this gateway changes nothing any more."""
 
@@ -64,17 +71,26 @@ class Fence:
         self._taken = True
         return bool(found.get(GATEWAY)) and found.get(RELEASED) != found.get(GATEWAY)
 
+    async def check_lately(self) -> None:
+        """As `check`, but does not ask again so soon after it."""
+        self.raise_if_lost()
+        if self._clock() - self._asked_at > LATELY:
+            await self.check()
+
     async def check(self) -> None:
         """Raises Superseded where another gateway has put its mark since; returns when this one may write."""
         self.raise_if_lost()
+        asked_at = self._clock()
         found = await self._read()
         if found is None:
             return
         mark = found.get(GATEWAY)
-        if not mark:
+        if mark == self._mark:
+            self._asked_at = asked_at
+        elif not mark:
             # The database is new, or was made anew.
             await self.take()
-        elif mark != self._mark:
+        else:
             # Another one who asked at the same time has said it.
             self.raise_if_lost()
             self.lost = _superseded(found.get(WHERE, ""))

@@ -157,7 +157,7 @@ class Tasks:
     async def refresh(self, view_id: str, cause: Cause, report: Report) -> None:
         """Carries REFRESH out, by what the base tables look like when it is its turn. Returns when that is published,
         or nothing was to be done. Raises what `make_fresh` raises."""
-        await self._fence.check()
+        self._fence.raise_if_lost()
         run = self._add(self._catalog.entry(view_id), cause)
         try:
             await self._wait(run, report)

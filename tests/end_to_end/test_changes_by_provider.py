@@ -52,12 +52,12 @@ def remove_files(table: Table) -> None:
 def rewrite_file(table: Table) -> None:
     """Other rows in as many bytes, under the same name."""
     found = files_in(table.directory("rewritten"))[0]
+    other = files_in(table.directory(OTHER))[0]
     # Else Hadoop would find that its checksum is that of other bytes.
     found.with_name(f".{found.name}.crc").unlink()
     before = found.stat()
-    text = found.read_bytes()
-    found.write_bytes(text.replace(b"1", b"8"))
-    assert (found.read_bytes() != text, found.stat().st_size) == (True, before.st_size)
+    assert (found.read_bytes() != other.read_bytes(), before.st_size) == (True, other.stat().st_size)
+    found.write_bytes(other.read_bytes())
     # The clock of the file system may not have ticked since.
     os.utime(found, ns=(before.st_atime_ns, before.st_mtime_ns + 2_000_000))
 
@@ -94,10 +94,12 @@ def program(touched: str, act: Callable[[Table], None]) -> Change:
     return Change((), frozenset(touched.split()), act)
 
 
-START = "kept inserted overwritten dropped remade written removed rewritten deleted updated merged"
+OTHER = "other"
+"""The partition whose row is another, in as many bytes."""
+START = f"kept inserted overwritten dropped remade written removed rewritten deleted updated merged {OTHER}"
 """The partitions at the start: each change has one of its own."""
 CREATE = "CREATE TABLE {t} {stored}"
-FILL = "INSERT INTO {t} SELECT '1' AS a, d FROM explode(split('" + START + "', ' ')) AS t(d)"
+FILL = f"INSERT INTO {{t}} SELECT if(d = '{OTHER}', '8', '1') AS a, d FROM explode(split('{START}', ' ')) AS t(d)"
 
 INSERT = change("inserted new", "INSERT INTO {t} VALUES ('2', 'inserted'), ('3', 'new')")
 INSERT_NULL = change("NULL", "INSERT INTO {t} VALUES ('4', NULL)")
@@ -105,6 +107,8 @@ OVERWRITE = change("overwritten", "INSERT OVERWRITE {t} PARTITION (d = 'overwrit
 NOTHING_INSERTED = change("", "INSERT INTO {t} SELECT * FROM {t} WHERE a = '9'")
 PROPERTIES = change("", "ALTER TABLE {t} SET TBLPROPERTIES ('some' = 'text')")
 ADD_COLUMN = Change(["ALTER TABLE {t} ADD COLUMNS (more STRING)"], None, keeps_rows=True)
+RENAME_COLUMN = change(None, "ALTER TABLE {t} RENAME COLUMN more TO other")
+DROP_COLUMN = change(None, "ALTER TABLE {t} DROP COLUMN other")
 RECREATE = change(None, "DROP TABLE {t}", CREATE, "INSERT INTO {t} VALUES ('1', 'kept'), ('2', 'inserted')")
 AFTERWARDS = change("kept", "INSERT INTO {t} VALUES ('7', 'kept')")
 
@@ -122,7 +126,11 @@ ROWS = [
         "MERGE INTO {t} USING (SELECT 'merged' AS d) s ON {t}.d = s.d WHEN MATCHED THEN UPDATE SET a = '7'",
     ),
 ]
-BY_PROGRAMS = [program("written", write_file), program("removed", remove_files)]
+BY_PROGRAMS = [
+    program("written", write_file),
+    program("removed", remove_files),
+    program("rewritten", rewrite_file),
+]
 
 
 @dataclass(frozen=True)
@@ -135,12 +143,12 @@ class Provider:
     catalog: str = ""
 
 
-def of_files(stored: str, *, text: bool = False, hive: bool = False, briefly: bool = False) -> Provider:
+def of_files(stored: str, *, hive: bool = False, briefly: bool = False) -> Provider:
     """`briefly`: the first round alone. What follows depends on the table, not on how its files are written."""
-    programs = [*BY_PROGRAMS, *([program("rewritten", rewrite_file)] if text else [])]
-    truncated = "kept overwritten written rewritten deleted updated merged new elsewhere" + ("" if hive else " NULL")
+    truncated = f"kept overwritten written rewritten deleted updated merged {OTHER} new elsewhere"
+    truncated += "" if hive else " NULL"
     rounds = [
-        [*programs, INSERT, *([] if hive else [INSERT_NULL]), OVERWRITE, *PARTITIONS],
+        [*BY_PROGRAMS, INSERT, *([] if hive else [INSERT_NULL]), OVERWRITE, *PARTITIONS],
         [program("elsewhere", write_elsewhere), change("inserted", "TRUNCATE TABLE {t} PARTITION (d = 'inserted')")],
         # Of Hive's formats the reader gets the properties, and may read other rows.
         *([[NOTHING_INSERTED], [change(None, *PROPERTIES.statements)]] if hive else [[NOTHING_INSERTED, PROPERTIES]]),
@@ -152,32 +160,36 @@ def of_files(stored: str, *, text: bool = False, hive: bool = False, briefly: bo
     return Provider(stored, rounds[:1] if briefly else rounds)
 
 
-DELTA = [
-    [INSERT, INSERT_NULL, OVERWRITE, *ROWS],
-    [NOTHING_INSERTED, PROPERTIES, change("", "OPTIMIZE {t}")],
-    [change("NULL new " + START.replace("deleted ", ""), "TRUNCATE TABLE {t}")],
-    [ADD_COLUMN],
-    [RECREATE],
-    [AFTERWARDS],
-]
-ICEBERG_ROUNDS = [
-    [INSERT, INSERT_NULL, OVERWRITE, *ROWS],
-    [NOTHING_INSERTED, PROPERTIES],
-    [change("NULL new " + START.replace("deleted ", ""), "TRUNCATE TABLE {t}")],
-    [ADD_COLUMN],
-    [RECREATE],
-    [AFTERWARDS],
-]
+def of_commits(stored: str, *rewriting: str, catalog: str = "", renaming: Sequence[Change] = ()) -> Provider:
+    """`rewriting` statements change no row; `renaming` is what lets a column have another name."""
+    rounds = [
+        [INSERT, INSERT_NULL, OVERWRITE, *ROWS],
+        [NOTHING_INSERTED, PROPERTIES, *(change("", statement) for statement in rewriting)],
+        [change("NULL new " + START.replace("deleted ", ""), "TRUNCATE TABLE {t}")],
+        [ADD_COLUMN],
+        [*renaming, RENAME_COLUMN],
+        [DROP_COLUMN],
+        [RECREATE],
+        [AFTERWARDS],
+    ]
+    return Provider(stored, rounds, catalog)
+
+
+MAPPED = "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 PROVIDERS = {
     "parquet": of_files("(a STRING, d STRING) USING parquet PARTITIONED BY (d)"),
     "orc": of_files("(a STRING, d STRING) USING orc PARTITIONED BY (d)", briefly=True),
-    "csv": of_files("(a STRING, d STRING) USING csv PARTITIONED BY (d)", text=True),
-    "json": of_files("(a STRING, d STRING) USING json PARTITIONED BY (d)", text=True, briefly=True),
-    "text": of_files("(a STRING, d STRING) USING text PARTITIONED BY (d)", text=True, briefly=True),
+    "csv": of_files("(a STRING, d STRING) USING csv PARTITIONED BY (d)"),
+    "json": of_files("(a STRING, d STRING) USING json PARTITIONED BY (d)", briefly=True),
+    "text": of_files("(a STRING, d STRING) USING text PARTITIONED BY (d)", briefly=True),
     # Of Hive's formats Spark reads a NULL of a partition as a text, which no view can be partitioned by.
-    "hive": of_files("(a STRING) PARTITIONED BY (d STRING) STORED AS TEXTFILE", text=True, hive=True),
-    "delta": Provider("(a STRING, d STRING) USING delta PARTITIONED BY (d)", DELTA),
-    "iceberg": Provider("(a STRING, d STRING) USING iceberg PARTITIONED BY (d)", ICEBERG_ROUNDS, f"{ICEBERG}."),
+    "hive": of_files("(a STRING) PARTITIONED BY (d STRING) STORED AS TEXTFILE", hive=True),
+    "delta": of_commits(
+        "(a STRING, d STRING) USING delta PARTITIONED BY (d)",
+        "OPTIMIZE {t}",
+        renaming=[change(None, MAPPED)],
+    ),
+    "iceberg": of_commits("(a STRING, d STRING) USING iceberg PARTITIONED BY (d)", catalog=f"{ICEBERG}."),
 }
 QUERY = "SELECT d, count(*) AS n, sum(CAST(a AS INT)) AS s FROM {t} GROUP BY d"
 
@@ -198,7 +210,8 @@ class Lake:
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     home = tmp_path_factory.mktemp("changes")
     settings = {**lake_settings(home / "lake"), "spark.sql.shuffle.partitions": "1"}
-    engine = Engine(home / "data", **settings, **{"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"})
+    settings["spark.hadoop.hive.exec.dynamic.partition.mode"] = "nonstrict"
+    engine = Engine(home / "data", obeys_modes=True, **settings)
     try:
         upstream = f"{engine.host}:{engine.port}"
         gateway = Gateway(home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0})
@@ -281,6 +294,39 @@ class Story:
             assert (number, mode) == before[:2] or mode == "NOT_REFRESH"
         freshness = rows(self.lake.through, f"SHOW MATERIALIZED VIEWS IN {self.view.partition('.')[0]}")[0][2]
         assert freshness == "FRESH"
+
+
+@pytest.mark.parametrize("denied", ["table", "partition"])
+def test_a_listing_that_is_refused(lake: Lake, denied: str) -> None:
+    """Nobody takes the view for fresh, and a read gives what Spark says: an error, or, of a table in a local directory
+    that it may not enter, that there are no files."""
+    database, query = f"c_denied_{denied}", QUERY.format(t=f"c_denied_{denied}.t")
+    rows(lake.through, f"CREATE DATABASE {database}")
+    rows(lake.through, f"CREATE TABLE {database}.t (a STRING, d STRING) USING parquet PARTITIONED BY (d)")
+    rows(lake.through, f"INSERT INTO {database}.t VALUES ('1', 'x'), ('2', 'y')")
+    rows(lake.through, f"CREATE MATERIALIZED VIEW {database}.m PARTITION BY (d) AS {query}")
+    described = rows(lake.through, f"DESCRIBE TABLE EXTENDED {database}.t")
+    home = Path(next(str(row[1]) for row in described if row[0] == "Location").removeprefix("file:"))
+    rows(lake.direct, f"INSERT INTO {database}.t VALUES ('3', 'x')")
+    closed = home if denied == "table" else home / "d=x"
+
+    def freshness() -> str:
+        return str(rows(lake.through, f"SHOW MATERIALIZED VIEWS IN {database}")[0][2])
+
+    closed.chmod(0)
+    try:
+        assert freshness() == "UNKNOWN"
+        if denied == "table":
+            assert rows(lake.through, f"SELECT * FROM {database}.m") == rows(lake.direct, query) == []
+        else:
+            with pytest.raises(OperationalError, match=str(closed)):
+                rows(lake.through, f"SELECT * FROM {database}.m")
+        assert freshness() == "UNKNOWN"
+    finally:
+        closed.chmod(0o700)
+    assert freshness() == "STALE"
+    assert rows(lake.through, f"SELECT * FROM {database}.m ORDER BY d") == [("x", 2, 4), ("y", 1, 2)]
+    assert freshness() == "FRESH"
 
 
 def test_a_timestamp_partition_of_iceberg_is_not_followed(lake: Lake) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -177,6 +179,9 @@ WRITES = [
     "DROP PARTITION",
     "ADD PARTITION",
     "RENAME PARTITION",
+    "FILE COPIED",
+    "FILE COPIED",
+    "FILE REMOVED",
     "OTHER INSERT",
     "OTHER INSERT",
     "OTHER TRUNCATE",
@@ -341,6 +346,11 @@ class World:
         partitions: dict[Values, object] = {_values(name): _files(root / name) for (name,) in listed}
         return State(partitions, _files(self._location("u")) if setting.definition.other else None)
 
+    def files(self, table: str) -> list[Path]:
+        """Those with rows, in all of its partitions."""
+        places = [self._location(table) / name for (name,) in rows(self.direct, f"SHOW PARTITIONS {table}")]
+        return sorted(place / file for place in places for file in _files(place))
+
     def _location(self, table: str) -> Path:
         described = {row[0]: row[1] for row in rows(self.direct, f"DESCRIBE EXTENDED {table}")}
         return Path(unquote(urlparse(described["Location"]).path))
@@ -428,6 +438,8 @@ class Story:
             self.world.restart(kill=step.what == "KILL")
         elif step.what in {"READ", "AUTO", "COMPLETE", "PARTITIONS"}:
             self.use(step)
+        elif step.what in {"FILE COPIED", "FILE REMOVED"}:
+            self._by_program(step)
         else:
             self.world.run(*self._write(step), directly=step.directly)
 
@@ -495,6 +507,18 @@ class Story:
             case "RENAME PARTITION":
                 return []
         raise AssertionError(step.what)
+
+    def _by_program(self, step: Step) -> None:
+        """Another program copies a file within its partition, or removes one."""
+        files = self.world.files("t")
+        if not files:
+            return
+        file = files[step.picks[0] % len(files)]
+        note(f"program: {step.what} {file}")
+        if step.what == "FILE REMOVED":
+            file.unlink()
+        else:
+            shutil.copy(file, file.with_name(f"{uuid.uuid4().hex}-{file.name}"))
 
     # --- reads and refreshes ---------------------------------------------------------------------------
 

@@ -272,6 +272,73 @@ def test_the_last_units_only(database: Database) -> None:
     assert last_task(database, "m")[0] == "COMPLETE"
 
 
+@pytest.mark.parametrize(("unit", "kind"), [("MONTH", "DATE"), ("YEAR", "TIMESTAMP"), ("YEAR", "STRING")])
+def test_the_last_months_and_years(database: Database, unit: str, kind: str) -> None:
+    """They begin with the calendar's, and not so many days ago."""
+    months = {"MONTH": 1, "YEAR": 12}[unit]
+    query = "SELECT d, count(*) AS n FROM t GROUP BY d"
+    begins = f"add_months(date_trunc('{unit}', current_date()), -{months})"
+    database.run(
+        f"CREATE TABLE t (a INT, d {kind}) USING parquet PARTITIONED BY (d)",
+        f"INSERT INTO t SELECT 1, CAST(CAST(day AS DATE) AS {kind}) FROM VALUES (current_date()), ({begins}), "
+        f"(date_sub({begins}, 1)), (add_months({begins}, -24)) AS v(day)",
+        "CREATE MATERIALIZED VIEW m PARTITION BY (d) PROPERTIES ('partition_sync_limit' = '2', "
+        f"'partition_sync_time_unit' = '{unit}') AS {query}",
+    )
+    check(database, "m", f"{query} HAVING CAST(d AS DATE) >= {begins}")
+    database.run(f"INSERT INTO t SELECT 2, CAST(CAST(date_sub({begins}, 1) AS DATE) AS {kind})")
+    check(database, "m", f"{query} HAVING CAST(d AS DATE) >= {begins}")
+    assert last_task(database, "m")[0] == "NOT_REFRESH"
+
+
+EXCLUDED = ["shops", "{db}.shops", "spark_catalog.{db}.shops", "other, `{db}`.`SHOPS` ", "sales"]
+
+
+@pytest.mark.parametrize("named", EXCLUDED)
+def test_excluded_trigger_tables_name_a_table_as_doris_does(database: Database, named: str) -> None:
+    names = named.format(db=database.name)
+    database.run(
+        "CREATE TABLE shops (id INT) USING parquet",
+        "CREATE TABLE sold (id INT) USING parquet",
+        f"CREATE MATERIALIZED VIEW m PROPERTIES ('excluded_trigger_tables' = '{names}') "
+        "AS SELECT count(*) AS n FROM (SELECT id FROM shops UNION ALL SELECT id FROM sold)",
+        "INSERT INTO shops VALUES (1)",
+    )
+    counts = "sales" in named
+    assert (database.freshness("m"), database.rows("SELECT n FROM m")) == (
+        ("STALE", [(1,)]) if counts else ("FRESH", [(0,)])
+    )
+    database.run("INSERT INTO sold VALUES (1)")
+    assert database.rows("SELECT n FROM m") == [(2,)]
+
+
+def test_each_level_of_a_diamond_is_refreshed_once(sales: Database) -> None:
+    """Two views stand on one, and a fourth on both: the fourth never joins an old one with a new one."""
+    sales.run(
+        "CREATE MATERIALIZED VIEW many PARTITION BY (day) AS SELECT day, n FROM daily",
+        "CREATE MATERIALIZED VIEW much PARTITION BY (day) AS SELECT day, total FROM daily",
+        "CREATE MATERIALIZED VIEW both_of PARTITION BY (day) AS "
+        "SELECT many.day, n, total FROM many JOIN much ON many.day <=> much.day",
+    )
+    views = ("daily", "many", "much", "both_of")
+
+    def tasks() -> dict[str, int]:
+        found = rows(
+            sales.cursor,
+            "SELECT MvName, count(*) FROM tasks(\"type\"=\"mv\") "
+            f"WHERE MvDatabaseName = '{sales.name}' AND RefreshMode <> 'NOT_REFRESH' GROUP BY MvName",
+        )
+        return {name: int(number) for name, number in found}
+
+    for price in (5, 6):
+        before = tasks()
+        sales.run(f"INSERT INTO sales VALUES ('d', {price}, 1, DATE'2024-01-02')")
+        check(sales, "both_of", DAILY)
+        assert {view: tasks()[view] - before.get(view, 0) for view in views} == dict.fromkeys(views, 1)
+        assert last_task(sales, "many")[:2] == last_task(sales, "much")[:2] == ("PARTIAL", ["p_20240102_20240103"])
+        check(sales, "many", f"SELECT day, n FROM ({DAILY}) x")
+
+
 def test_views_on_views_follow_partitions(sales: Database) -> None:
     monthly = "SELECT date_trunc('month', day) AS month, sum(n) AS n FROM daily GROUP BY 1"
     sales.run(

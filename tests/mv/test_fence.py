@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -14,7 +16,7 @@ from gateway.errors import StatementFailed
 from gateway.mv.catalog import Entry
 from gateway.mv.changes import Ledger
 from gateway.mv.executor import Executor
-from gateway.mv.fence import Fence, Superseded
+from gateway.mv.fence import LATELY, Fence, Superseded
 from gateway.mv.model import Version, Watermark
 
 
@@ -39,8 +41,8 @@ class Database:
         return Answer([("Namespace Name", "s"), ("Properties", f"({shown})" if shown else "")])
 
 
-def fence(database: Database, here: str = "here") -> Fence:
-    return Fence(database, "s", here)  # type: ignore[arg-type]  # it is asked nothing else
+def fence(database: Database, here: str = "here", clock: Callable[[], float] = time.monotonic) -> Fence:
+    return Fence(database, "s", here, clock=clock)  # type: ignore[arg-type]  # it is asked nothing else
 
 
 def test_the_later_one_wins_and_says_where_it_is() -> None:
@@ -121,14 +123,18 @@ def test_a_database_that_is_made_later_or_anew() -> None:
 
 def test_no_rows_are_written_once_it_is_lost_though_their_number_is_reserved() -> None:
     async def story() -> None:
-        database, nobody = Database(), cast(Any, None)
-        first, second = fence(database), fence(database)
+        database, nobody, time_now = Database(), cast(Any, None), 0.0
+        first, second = fence(database, clock=lambda: time_now), fence(database)
         executor = Executor(*[nobody] * 8, first, *[nobody] * 4)
         version = Version.whole(1, 0, 0, Watermark(0))
         entry = Entry(replace(view_of(version), versions_reserved=9), Ledger.of_stored(version, 0))
         await first.take()
         await executor._reserve(entry, 2, nobody)
         await second.take()
+        # A successor waits longer than this before it takes stock.
+        time_now += LATELY
+        await executor._reserve(entry, 3, nobody)
+        time_now += 0.1
         with pytest.raises(Superseded):
             await executor._reserve(entry, 3, nobody)
 
