@@ -325,7 +325,7 @@ def test_each_level_of_a_diamond_is_refreshed_once(sales: Database) -> None:
     def tasks() -> dict[str, int]:
         found = rows(
             sales.cursor,
-            "SELECT MvName, count(*) FROM tasks(\"type\"=\"mv\") "
+            'SELECT MvName, count(*) FROM tasks("type"="mv") '
             f"WHERE MvDatabaseName = '{sales.name}' AND RefreshMode <> 'NOT_REFRESH' GROUP BY MvName",
         )
         return {name: int(number) for name, number in found}
