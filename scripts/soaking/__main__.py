@@ -57,7 +57,8 @@ def _play(stage: Stage, options: argparse.Namespace) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="scripts/soak", description="Everything at once, with kill -9 of the gateway; each read is checked."
+        prog="scripts/soak",
+        description="Everything at once, with kill -9 of the gateway and of Spark; each read is checked.",
     )
     parser.add_argument("minutes", type=float, nargs="?", default=10.0, help="how long; default 10")
     parser.add_argument("--seed", type=int, help="of the random numbers; printed, so that a run can be tried again")

@@ -6,16 +6,20 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from itertools import cycle
 
 from clients import Jdbc, rows
 from processes import wait_until
+from pyhive.exc import OperationalError
 
 from soaking.journal import PARTS, Bounds, Content, Journal, fault
 from soaking.stage import CONTENT, DATABASE, Stage
 
 VIEWS = {"near": ("near_whole", "near_parts", "near_above"), "far": ("far_whole", "far_parts")}
 COLUMNS = "part, n, last, total"
+CHANGING = "a name that changes"
+NO_SUCH_TABLE = "42P01"
 LATE_SECONDS = 60.0
 """How long a write that was cut off may still be done."""
 PATIENCE_SECONDS = 5.0
@@ -68,29 +72,30 @@ class Writer(Actor):
         self._journal = journal
 
     def act(self) -> None:
-        number = self._journal.begin()
+        number, life = self._journal.begin(), self.stage.spark_lives
+        # Of a transaction that Spark was killed in a part may be there: the rest is written.
+        there = f"(SELECT part FROM {self._table} WHERE tx = {number})"
+        missing = f"SELECT /*+ COALESCE(1) */ {number}, id FROM range({PARTS}) WHERE id NOT IN {there}"
         try:
             with self.stage.connected(direct=self._table == "far") as cursor:
-                rows(cursor, f"INSERT INTO {self._table} SELECT /*+ COALESCE(1) */ {number}, id FROM range({PARTS})")
+                rows(cursor, f"INSERT INTO {self._table} {missing}")
         except Exception:
             # It may be done, or be done late: the next number waits for that.
-            if not self._is_done(number):
+            if not self._is_done(number, life):
                 raise
         self._journal.end(number)
         self.stage.counts[self.name] += 1
 
-    def _is_done(self, number: int) -> bool:
+    def _is_done(self, number: int, life: int) -> bool:
         with self.stage.connected(direct=True) as direct:
 
             def written() -> bool:
                 query = f"SELECT count(*) FROM {self._table} WHERE tx = {number}"
                 return rows(direct, query) == [(PARTS,)]
 
-            try:
-                wait_until(written, LATE_SECONDS)
-            except AssertionError:
-                return False
-        return True
+            with suppress(AssertionError):
+                wait_until(lambda: written() or self.stage.spark_lives > life, LATE_SECONDS)
+            return written()
 
 
 class Reader(Actor):
@@ -103,6 +108,9 @@ class Reader(Actor):
         self._through = through
 
     def act(self) -> None:
+        if self._through == CHANGING:
+            self._by_changing_name()
+            return
         table = self.random.choice(sorted(VIEWS))
         view = self.random.choice(VIEWS[table])
         journal = self._journals[table]
@@ -131,6 +139,23 @@ class Reader(Actor):
         if read(f"SELECT {COLUMNS} FROM {view}") != first:
             self.stage.report(f"{self.name} of {view}: it changed within the transaction")
         read("COMMIT")
+
+    def _by_changing_name(self) -> None:
+        """A view that is renamed, replaced, swapped and dropped meanwhile: it may be gone, but it is not wrong."""
+        journal = self._journals["near"]
+        with self.stage.connected() as cursor:
+            names = [row[1] for row in rows(cursor, "SHOW MATERIALIZED VIEWS LIKE 'extra*'")]
+            if not names:
+                return
+            view, least = self.random.choice(names), journal.ended
+            try:
+                content = sorted(rows(cursor, f"SELECT {COLUMNS} FROM {view}"))
+            except OperationalError as error:
+                if error.args[0].status.sqlState != NO_SUCH_TABLE:
+                    raise
+                self.stage.counts[f"{self.name}, gone"] += 1
+                return
+            self.check(view, content, Bounds(least, journal.begun))
 
     def check(self, view: str, content: Content, bounds: Bounds) -> None:
         wrong = fault(content, bounds)
@@ -167,8 +192,7 @@ class Changer(Actor):
     def _statements(self, present: set[str]) -> list[str]:
         number = self.random.randrange(1_000_000)
         if len(present) < 2:
-            query = CONTENT.format(self.random.choice(sorted(VIEWS)))
-            return [f"CREATE MATERIALIZED VIEW extra{number} AS {query}"]
+            return [f"CREATE MATERIALIZED VIEW extra{number} AS {CONTENT.format('near')}"]
         one, two = self.random.sample(sorted(present), 2)
         read = self.random.choice([view for views in VIEWS.values() for view in views])
         return [
@@ -185,7 +209,7 @@ class Changer(Actor):
 
 
 class Killer(Actor):
-    """Kills the gateway once every other actor has done something in its life, however slow the machine."""
+    """Kills the gateway and Spark by turns, each time once every other actor has done something, however slow it is."""
 
     name = "kill"
 
@@ -193,6 +217,7 @@ class Killer(Actor):
         super().__init__(stage, seed)
         self._seconds = seconds
         self._others = others
+        self._kills = cycle([("kill of the gateway", stage.kill_gateway), ("kill of Spark", stage.kill_spark)])
 
     def act(self) -> None:
         before = [self.stage.counts[other.name] for other in self._others]
@@ -201,7 +226,9 @@ class Killer(Actor):
             # At no certain moment after what was waited for.
             pause = self.random.random() * PATIENCE_SECONDS
             if all(self.stage.counts[other.name] > count for other, count in zip(self._others, before, strict=True)):
-                self.stage.kill()
+                name, kill = next(self._kills)
+                kill()
+                self.stage.counts[name] += 1
                 self.stage.counts[self.name] += 1
                 return
 
@@ -212,7 +239,10 @@ def cast(stage: Stage, kill_seconds: float) -> list[Actor]:
     seeds = iter([stage.random.randrange(1 << 30) for _ in range(20)])
     others = [
         *(Writer(stage, next(seeds), table, journal) for table, journal in journals.items()),
-        *(Reader(stage, next(seeds), journals, way) for way in ("PyHive", "JDBC", "Spark itself", "a transaction")),
+        *(
+            Reader(stage, next(seeds), journals, way)
+            for way in ("PyHive", "JDBC", "Spark itself", "a transaction", CHANGING)
+        ),
         Refresher(stage, next(seeds)),
         Changer(stage, next(seeds)),
     ]

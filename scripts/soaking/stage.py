@@ -1,8 +1,9 @@
-"""One Spark, and one gateway life after another before it."""
+"""One life of Spark and of a gateway before it after another."""
 
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from collections import Counter
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from clients import rows, unclosed
+from fault_proxy import FaultProxy
 from processes import Engine, Gateway
 
 DATABASE = "soak"
+TABLES = ("near", "far")
 SETTINGS = {"staleness.probe_interval": 0, "versions.retention": 20}
 CONTENT = "SELECT part, count(*) AS n, max(tx) AS last, sum(tx) AS total FROM {} GROUP BY part"
 KILL_SHADOW_SECONDS = 2.0
@@ -28,15 +31,18 @@ class Stage:
         self.random = random.Random(seed)
         self.stop = threading.Event()
         self.serving = threading.Event()
-        """Set while a gateway is there."""
+        """Set while Spark and a gateway are there."""
+        self.spark_lives = 1
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
         self._directory = directory
         self._lives = 0
         self._lock = threading.Lock()
         self._killed: list[tuple[float, float]] = []
-        """When each kill was, and when the next gateway served."""
+        """When each kill was, and when all served again."""
         self.engine = Engine(directory / "engine")
+        # A Spark that is started again has another port.
+        self._way = FaultProxy(self.engine.host, self.engine.port, lambda _: None)
         self.gateway = self._start()
         with unclosed(self.gateway) as cursor:
             self._prepare(cursor)
@@ -45,12 +51,12 @@ class Stage:
     def _start(self) -> Gateway:
         self._lives += 1
         log = self._directory / f"gateway-{self._lives}.log"
-        return Gateway(log, upstream=f"{self.engine.host}:{self.engine.port}", **SETTINGS)
+        return Gateway(log, upstream=self._way.address, **SETTINGS)
 
     def _prepare(self, cursor: Any) -> None:
         rows(cursor, f"CREATE DATABASE {DATABASE}")
         rows(cursor, f"USE {DATABASE}")
-        for table in ("near", "far"):
+        for table in TABLES:
             rows(cursor, f"CREATE TABLE {table} (tx BIGINT, part INT) USING parquet PARTITIONED BY (part)")
             rows(cursor, f"CREATE MATERIALIZED VIEW {table}_whole AS {CONTENT.format(table)}")
             rows(cursor, f"CREATE MATERIALIZED VIEW {table}_parts PARTITION BY (part) AS {CONTENT.format(table)}")
@@ -62,14 +68,38 @@ class Stage:
         with unclosed(self.engine if direct else self.gateway, DATABASE) as cursor:
             yield cursor
 
-    def kill(self) -> None:
+    def kill_gateway(self) -> None:
         """kill -9, and the next life."""
+        with self._killing():
+            self.gateway.kill()
+            self.gateway = self._start()
+
+    def kill_spark(self) -> None:
+        """kill -9, and the next life on the same metastore; the gateway stays."""
+        with self._killing():
+            self.engine.kill()
+            self._tidy()
+            self.engine = Engine(self._directory / "engine")
+            self._way.host, self._way.port = self.engine.host, self.engine.port
+            self.spark_lives += 1
+            with self.connected(direct=True) as direct:
+                for table in TABLES:
+                    # Files that a killed INSERT has moved to their place already.
+                    rows(direct, f"MSCK REPAIR TABLE {table}")
+
+    def _tidy(self) -> None:
+        """Spark's next INSERT into a base table would commit what the killed one has left in `_temporary`, too."""
+        for table in TABLES:
+            place = self.engine.data_dir / "warehouse" / f"{DATABASE}.db" / table
+            shutil.rmtree(place / "_temporary", ignore_errors=True)
+
+    @contextmanager
+    def _killing(self) -> Iterator[None]:
         began = time.monotonic()
         with self._lock:
             self._killed.append((began, float("inf")))
         self.serving.clear()
-        self.gateway.kill()
-        self.gateway = self._start()
+        yield
         self.serving.set()
         with self._lock:
             self._killed[-1] = (began, time.monotonic())
@@ -87,4 +117,5 @@ class Stage:
 
     def close(self) -> None:
         self.gateway.stop()
+        self._way.close()
         self.engine.stop()
