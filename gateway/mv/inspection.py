@@ -82,7 +82,9 @@ class Inspector:
     def due(self, view_ids: Iterable[str]) -> bool:
         """Whether `check` would have to ask Spark."""
         return any(
-            entry.ledger.stale or self._is_unseen(entry) or self._observer.due(*self._wanted(entry.view))
+            entry.ledger.stale
+            or self._is_unseen(entry)
+            or self._observer.due(entry.view.tables, self._oldest(entry.view))
             for entry in self._below(view_ids)
             if entry.view.built
         )
@@ -98,9 +100,17 @@ class Inspector:
 
         Returns the ids of views that were stale because of noted writes which turned out to have changed nothing.
         """
-        entries = self._below(view_ids)
-        cleared = await asyncio.gather(*(self._check(entry, not_before) for entry in entries))
-        return [entry.view.id for entry, unchanged in zip(entries, cleared, strict=True) if unchanged]
+        now, unchanged = self._clock(), set[str]()
+        asked = [
+            (entry, min(now, self._oldest(entry.view) if not_before is None else not_before))
+            for entry in self._below(view_ids)
+        ]
+        while asked:
+            cleared = await asyncio.gather(*(self._check(entry, oldest) for entry, oldest in asked))
+            unchanged.update(entry.view.id for (entry, _), clear in zip(asked, cleared, strict=True) if clear)
+            # A refresh that was published meanwhile may have looked before this was asked.
+            asked = [(entry, oldest) for entry, oldest in asked if not _is_compared(entry, oldest)]
+        return sorted(unchanged)
 
     def seed(self) -> None:
         """Tells the observer what the catalog knows of tables, after a start."""
@@ -205,23 +215,23 @@ class Inspector:
         ids = {below for view_id in view_ids for below in self._catalog.reads(view_id)}
         return [entry for view_id in sorted(ids) if (entry := self._catalog.find(view_id))]
 
-    def _wanted(self, view: MaterializedView) -> tuple[Iterable[TableName], float]:
+    def _oldest(self, view: MaterializedView) -> float:
+        """When a look at the view's tables must have begun to be young enough."""
         seconds = view_properties.probe_seconds(view.properties)
-        return view.tables, self._clock() - (self._probe_seconds if seconds is None else seconds)
+        return self._clock() - (self._probe_seconds if seconds is None else seconds)
 
-    async def _check(self, entry: Entry, not_before: float | None) -> bool:
+    async def _check(self, entry: Entry, oldest: float) -> bool:
         view = entry.view
         if not view.built or entry.uncertain:
             return False
         contains, now = entry.ledger.events, self._now_ms()
-        oldest = self._wanted(view)[1] if not_before is None else not_before
-        looks = not_before is not None or self._observer.due(view.tables, oldest)
+        looks = self._observer.due(view.tables, oldest)
         inspection, _ = await asyncio.gather(self.inspect(view, oldest), self._verify(entry, looks))
         found = drift(view, inspection.observed)
         self._forget_views(inspection, found)
         moved, blind = await self._moved(view)
         if entry.view.current is not view.current or entry.uncertain:
-            # A refresh was published meanwhile; it has looked, too.
+            # A refresh was published meanwhile: what was compared is another version.
             return False
         if moved or blind:
             found = Drift(wholly=found.tables | moved, unobserved={**found.unobserved, **blind})
@@ -258,6 +268,14 @@ class Inspector:
         for table, look in inspection.looks.items():
             if look.is_view and base_key(table) in found.tables:
                 self._relations.forget(table.database)
+
+
+def _is_compared(entry: Entry, oldest: float) -> bool:
+    """Whether the current version was compared with looks that all began at `oldest` or later, or cannot be."""
+    view, compared = entry.view, entry.compared
+    if not view.built or entry.uncertain:
+        return True
+    return compared is not None and all(compared.get(table, float("-inf")) >= oldest for table in view.tables)
 
 
 def snapshot_of(view: MaterializedView) -> Snapshot:

@@ -1,0 +1,142 @@
+"""What is said of a view while a refresh of it is published: it follows from looks that are as young as was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+from views import SALES, SHOPS, view_of
+
+from gateway.mv.catalog import Catalog, Entry, enter
+from gateway.mv.inspection import Inspector
+from gateway.mv.model import NEVER_BUILT, Contents, Version, Watermark, base_key
+from gateway.mv.observation import Look
+from gateway.mv.relations import Sources
+from gateway.mv.snapshot import Snapshot
+from sql.names import TableName
+
+NOBODY = cast(Any, None)
+OTHER = "other"
+TICKS = 20
+"""Turns of the event loop, with which a comparison that waits for nothing is over."""
+
+
+class World:
+    """d.v reads d.sales, d.other reads d.shops; looks at a table wait until it is shown."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.states = {SALES: "1", SHOPS: "1"}
+        self.asked = {table: asyncio.Event() for table in self.states}
+        self.shown = {table: asyncio.Event() for table in self.states}
+        self._known: dict[TableName, Look] = {}
+        self.catalog = Catalog(cast(Any, self), "s", 1, NOBODY)
+        any_view = replace(view_of(version(1, SALES)), followed=None)
+        for view_id, table in (("v", SALES), (OTHER, SHOPS)):
+            view = replace(
+                any_view,
+                id=view_id,
+                name=TableName("d", view_id),
+                query=f"SELECT * FROM {table.quoted}",
+                tables=frozenset({table}),
+                current=version(1, table),
+            )
+            self.catalog.show(self.catalog.reserve(view))
+        self.inspector = Inspector(
+            self.catalog, cast(Any, self), cast(Any, self), cast(Any, self), 0, clock=lambda: self.now
+        )
+        self.lost = "nobody is asked which version is shown"
+
+    # --- the observer, the relations, and Spark ------------------------------------------------------
+
+    def touch(self, tables: Iterable[TableName]) -> None: ...
+
+    def forget(self, tables: Iterable[TableName]) -> None: ...
+
+    def due(self, tables: Iterable[TableName], not_before: float) -> bool:
+        return True
+
+    async def observe(self, tables: Iterable[TableName], not_before: float) -> dict[TableName, Look]:
+        for table in tables:
+            if table not in self._known or self._known[table].began < not_before:
+                began = self.now
+                self.asked[table].set()
+                await self.shown[table].wait()
+                self._known[table] = Look(Snapshot("id", self.states[table]), began)
+        return {table: self._known[table] for table in tables}
+
+    async def sources_of(self, reads: object) -> Sources:
+        return Sources(frozenset({SHOPS if "shops" in repr(reads) else SALES}))
+
+    # --- what happens --------------------------------------------------------------------------------
+
+    def publish(self, number: int, looked_at: float) -> None:
+        """A refresh of d.v that looked before d.sales changed."""
+        entry = self.entry
+        entry.view = enter(entry, version(number, SALES), 0, 0, 99)
+        entry.compared = {SALES: looked_at}
+
+    @property
+    def entry(self) -> Entry:
+        return self.catalog.entry("v")
+
+
+def version(number: int, table: TableName) -> Version:
+    contents = Contents(None, ((NEVER_BUILT, {base_key(table): Snapshot("id", "1")}),))
+    return Version.whole(number, 0, 0, Watermark(0), contents=contents)
+
+
+def check_during(act: Callable[[World, asyncio.Task[list[str]]], Awaitable[None]]) -> None:
+    """d.v must be found stale by a check from moment 10 on, in which a look shows that d.sales has changed."""
+
+    async def story() -> None:
+        world = World()
+        world.now, world.states[SALES] = 10.0, "2"
+        checking = asyncio.create_task(world.inspector.check(["v", OTHER]))
+        await world.asked[SALES].wait()
+        await world.asked[SHOPS].wait()
+        await act(world, checking)
+        await checking
+        assert world.entry.view.current.number == 2
+        assert world.entry.drift is not None
+        assert world.entry.drift.tables == {base_key(SALES)}
+
+    asyncio.run(story())
+
+
+def test_a_version_that_is_published_during_a_look_may_be_older_than_it() -> None:
+    async def act(world: World, checking: asyncio.Task[list[str]]) -> None:
+        world.publish(2, looked_at=5.0)
+        for event in world.shown.values():
+            event.set()
+
+    check_during(act)
+
+
+def test_a_version_that_is_published_after_its_view_was_compared_may_be_older_than_that() -> None:
+    """The other view's look lasts longer."""
+
+    async def act(world: World, checking: asyncio.Task[list[str]]) -> None:
+        world.shown[SALES].set()
+        for _ in range(TICKS):
+            await asyncio.sleep(0)
+        assert world.entry.drift is not None
+        world.publish(2, looked_at=5.0)
+        world.shown[SHOPS].set()
+
+    check_during(act)
+
+
+def test_a_version_whose_refresh_has_looked_later_is_not_looked_at_again() -> None:
+    async def story() -> None:
+        world = World()
+        checking = asyncio.create_task(world.inspector.check(["v"]))
+        await world.asked[SALES].wait()
+        world.publish(2, looked_at=5.0)
+        world.shown[SALES].set()
+        await checking
+        assert (world.entry.drift, world.entry.compared) == (None, {SALES: 5.0})
+
+    asyncio.run(story())
