@@ -276,6 +276,7 @@ class Server:
             self._log,
             self._jobs,
             self._janitor,
+            self._readers,
             rights,
             self._fence,
             self._habits,
@@ -289,6 +290,7 @@ class Server:
             self._tasks,
             self._jobs,
             self._janitor,
+            self._readers,
             rights,
             self._fence,
         )

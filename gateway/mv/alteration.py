@@ -15,13 +15,15 @@ from dataclasses import replace
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchView, StatementFailed, UpstreamLost
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry
-from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation, unbroken
+from gateway.mv.concurrency import unbroken
+from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation
 from gateway.mv.fence import Fence
 from gateway.mv.janitor import Janitor
 from gateway.mv.jobs import Jobs
 from gateway.mv.layout import storage_layout
 from gateway.mv.model import Contents, Leftover, MaterializedView
 from gateway.mv.ports import Metastore, SqlSession
+from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
 from gateway.mv.rights import Rights
 from gateway.mv.tasks import Tasks
@@ -58,6 +60,7 @@ class Alteration:
         tasks: Tasks,
         jobs: Jobs,
         janitor: Janitor,
+        readers: Readers,
         rights: Rights,
         fence: Fence,
     ) -> None:
@@ -68,6 +71,7 @@ class Alteration:
         self._tasks = tasks
         self._jobs = jobs
         self._janitor = janitor
+        self._readers = readers
         self._rights = rights
         self._fence = fence
         self._settling: set[asyncio.Task[None]] = set()
@@ -222,20 +226,21 @@ class Alteration:
             for name, entry in names.items():
                 move = stored.write_move(name, entry.view.current.number)
                 await self._metastore.run(maintenance.set_properties(entry.view.storage, move))
-            try:
-                await switch()
-            except UpstreamLost:
-                # Only the metastore knows how far it came; until it tells, the views count as stale.
-                for entry in entries:
-                    entry.uncertain = True
-                self._settling.add(task := asyncio.create_task(self._settle(entries)))
-                task.add_done_callback(self._settling.discard)
-                raise
-            except FreshgateError:
-                await self._forget_move(names)
-                raise
-            self._catalog.rename(names)
-            self._relations.forget_sources()
+            async with self._readers.held([entry.view.id for entry in entries]):
+                try:
+                    await switch()
+                except UpstreamLost:
+                    # Only the metastore knows how far it came; until it tells, the views count as stale.
+                    for entry in entries:
+                        entry.uncertain = True
+                    self._settling.add(task := asyncio.create_task(self._settle(entries)))
+                    task.add_done_callback(self._settling.discard)
+                    raise
+                except FreshgateError:
+                    await self._forget_move(names)
+                    raise
+                self._catalog.rename(names)
+                self._relations.forget_sources()
             for name, entry in names.items():
                 await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_name(name)))
             await self._forget_move(names)

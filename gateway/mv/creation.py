@@ -13,7 +13,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gateway.errors import (
@@ -27,6 +27,7 @@ from gateway.errors import (
 )
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry, enter
+from gateway.mv.concurrency import unbroken
 from gateway.mv.damage import damaged
 from gateway.mv.drift import next_contents
 from gateway.mv.executor import VERSIONS_RESERVED, Executor, in_words_of
@@ -50,6 +51,7 @@ from gateway.mv.model import (
 from gateway.mv.naming import definition_of
 from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
 from gateway.mv.progress import Progress, Report
+from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations, Sources, definition_reads
 from gateway.mv.rights import Rights
 from gateway.mv.schemas import schemas_seen, sql_type
@@ -100,6 +102,7 @@ class Creation:
         task_log: TaskLog,
         jobs: Jobs,
         janitor: Janitor,
+        readers: Readers,
         rights: Rights,
         fence: Fence,
         habits: Habits,
@@ -116,6 +119,7 @@ class Creation:
         self._log = task_log
         self._jobs = jobs
         self._janitor = janitor
+        self._readers = readers
         self._rights = rights
         self._fence = fence
         self._habits = habits
@@ -532,7 +536,7 @@ class Creation:
     async def _publish_over(self, old: Entry, entry: Entry, caller: Caller) -> None:
         view = entry.view
         # A refresh of the old view that is about to publish must find that it is nobody's any more.
-        async with old.lock:
+        async with old.lock, self._readers.held([old.view.id]):
             await caller.session.run(
                 maintenance.publish(view.name, view.storage, view.columns, view.current.shown, view.layout)
             )
@@ -688,13 +692,3 @@ def _moved(message: str, prefix: int) -> str:
         lambda found: f"{found[1]}{max(0, int(found[2]) - prefix)}",
         message,
     )
-
-
-async def unbroken(work: Coroutine[None, None, None]) -> None:
-    """Does work of a few short metastore calls to its end, even where the waiting client has gone or cancels."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise

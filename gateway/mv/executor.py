@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -13,6 +13,7 @@ from gateway.errors import FreshgateError, RefreshFailed, UpstreamLost
 from gateway.mv import catalog as catalog_module
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.concurrency import beside
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import Janitor
@@ -350,7 +351,7 @@ class Executor:
             ending = self._log.written(entry, work.run.number, version.number)
             written = {**stored.write_bases(view), **stored.write_version(version, mark, reserved), **ending.properties}
             # Each is a call or two of Spark's: readers of a stale view wait for both.
-            async with _beside(self._check_unmoved(entry)):
+            async with beside(self._check_unmoved(entry)):
                 await session.run(maintenance.set_properties(view.storage, written))
                 # From here on this version may be the current one in the catalog, whatever we hear of the next call.
                 entry.ledger.stored_mark = mark
@@ -456,19 +457,6 @@ class Executor:
 
 async def _nobody(view_id: str, cause: Cause, report: Report) -> None:
     """Before the parts are joined there is nothing below."""
-
-
-@asynccontextmanager
-async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Does `work` while the body runs, and has it done when the body's end is reached. The body's failure
-    stops it."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-        await task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> AsyncIterator[Step]:

@@ -1,4 +1,4 @@
-"""Who may read which version: open statements, and what transactions hold on to.
+"""Who may read which version: open statements, and what transactions hold on to; and who waits to read.
 
 In memory only: after a restart nobody reads through this gateway. Reads straight on Spark are invisible here; the
 retention time is theirs.
@@ -6,9 +6,16 @@ retention time is theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
+
+PLANNING_SECONDS = 5.0
+"""Of a read that has not ended for so long it is taken that Spark has planned it."""
 
 VersionKey = tuple[str, int]
 """A view's id and the number of one of its versions."""
@@ -19,6 +26,8 @@ class Read:
     """An open statement, or a transaction's hold on a version. Moments are numbers that grow."""
 
     began: int
+    at: float
+    """When, by the monotonic clock."""
     views: frozenset[str]
     """Views of which it reads the version that is current when Spark plans it."""
     versions: frozenset[VersionKey] = frozenset()
@@ -38,9 +47,12 @@ class Read:
 class Readers:
     """Every open read."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._moments = count(1)
         self._reads: dict[int, Read] = {}
+        self._held = Counter[str]()
+        self._news = asyncio.Event()
         self.on_release: Callable[[], None] = lambda: None
         """Called when something may not be read any more."""
 
@@ -50,7 +62,7 @@ class Readers:
 
     def begin(self, views: Iterable[str] = (), versions: Iterable[VersionKey] = ()) -> Read:
         """Must be released."""
-        read = Read(self.now(), frozenset(views), frozenset(versions))
+        read = Read(self.now(), self._clock(), frozenset(views), frozenset(versions))
         self._reads[read.began] = read
         return read
 
@@ -59,10 +71,53 @@ class Readers:
         if read.planned is None:
             read.planned = self.now()
             self.on_release()
+            self._tell()
 
     def release(self, read: Read) -> None:
         if self._reads.pop(read.began, None):
             self.on_release()
+            self._tell()
+
+    # --- waiting -----------------------------------------------------------------------------------
+
+    def is_held(self, views: Iterable[str]) -> bool:
+        """Whether the name of one of the views is about to mean another."""
+        return any(self._held[view_id] for view_id in views)
+
+    async def admission(self, views: Iterable[str]) -> None:
+        """Returns when no name of these views is about to mean another."""
+        wanted = list(views)
+        while self.is_held(wanted):
+            await self._news.wait()
+
+    @asynccontextmanager
+    async def held(self, views: Iterable[str]) -> AsyncIterator[None]:
+        """While names of these views come to mean others no read of them is let go; those that were let go before it
+        have been planned by Spark, or have had PLANNING_SECONDS for that. What a read was promised, that the view is
+        fresh, is true of what its name meant."""
+        ids = list(views)
+        self._held.update(ids)
+        try:
+            await self._until_planned(frozenset(ids))
+            yield
+        finally:
+            self._held.subtract(ids)
+            self._held = +self._held
+            self._tell()
+
+    async def _until_planned(self, ids: frozenset[str]) -> None:
+        last = max((read.at for read in self._reads.values() if not ids.isdisjoint(read.views)), default=0.0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, last + PLANNING_SECONDS - self._clock())):
+                while any(read.planned is None and not ids.isdisjoint(read.views) for read in self._reads.values()):
+                    await self._news.wait()
+
+    def _tell(self) -> None:
+        """Something has changed that somebody may wait for."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    # --- asking ------------------------------------------------------------------------------------
 
     def count(self, view_id: str, number: int, published: int, retired: int | None) -> int:
         """How many may read a version of a view."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from gateway.errors import NotAllowed, RefreshFailed, SyntaxRefused
+from gateway.errors import FreshgateError, NotAllowed, RefreshFailed, SyntaxRefused
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Write
 from gateway.mv.damage import damaged
@@ -146,6 +146,8 @@ class _Reading:
     route: Route
     place: staleness.Place
     read: staleness.Read
+    text: str | None
+    """What stands in the statement's place so far; None: itself."""
     splices: Sequence[rewrite.Splice]
     write: Write | None
     composed: bool
@@ -308,12 +310,10 @@ class Router:
             pinned = session.transaction.active and bool(read.all)
             if pinned:
                 self._version_reads.check(session.transaction, place, read)
-            task = _Reading(session, route, place, read, splices, write, composed, pinned, session.transaction.epoch)
-            if self._stale_reads.due(task.unpinned):
-                return Waiting(route, partial(self._look_first, task))
-            wanted = self._wanted(task)
-            if wanted.fresh or wanted.listings or wanted.inlined:
-                return Waiting(route, partial(self._make_fresh, task, wanted))
+            epoch = session.transaction.epoch
+            task = _Reading(session, route, place, read, route.text, splices, write, composed, pinned, epoch)
+            if self._readers.is_held(read.all) or self._stale_reads.due(task.unpinned) or self._wanted(task).anything:
+                return Waiting(route, partial(self._prepare, task))
             await self._depart(task)
         except BaseException:  # cancelled too: the statement never goes to Spark
             route.abandon(End.FAILED)
@@ -330,14 +330,27 @@ class Router:
     def _wanted(self, reading: _Reading) -> staleness.Wanted:
         """What must happen first; the statement's text is changed where definitions stand in for views."""
         wanted = self._stale_reads.wanted(reading.place, reading.unpinned, pinned=reading.pinned)
+        reading.route.text = reading.text
         if wanted.splices:
             reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *wanted.splices])
         return wanted
 
-    async def _look_first(self, reading: _Reading, report: Report) -> None:
-        for unchanged in await self._stale_reads.look(reading.unpinned):
-            self._tasks.note_unchanged(unchanged, Cause(TriggerMode.READ, reading.session.user))
-        await self._make_fresh(reading, self._wanted(reading), report)
+    async def _prepare(self, reading: _Reading, report: Report) -> None:
+        """Looks, and makes fresh, until the names mean what was made fresh."""
+        while True:
+            await self._readers.admission(reading.read.all)
+            for unchanged in await self._stale_reads.look(reading.unpinned):
+                self._tasks.note_unchanged(unchanged, Cause(TriggerMode.READ, reading.session.user))
+            await self._make_fresh(reading, self._wanted(reading), report)
+            read = (
+                reading.read
+                if reading.composed
+                else await self._views_read(reading.session, reading.place.namespace, reading.place.statement)
+            )
+            if read == reading.read and not self._readers.is_held(read.all):
+                break
+            reading = replace(reading, read=read)
+        await self._depart(reading)
 
     async def _make_fresh(self, reading: _Reading, wanted: staleness.Wanted, report: Report) -> None:
         cause = Cause(TriggerMode.READ, reading.session.user)
@@ -347,7 +360,6 @@ class Router:
         tables = [table for view in wanted.inlined for table in await self._stale_reads.cached(view)]
         for name in (*wanted.listings, *tables):
             await (await reading.session.sql()).run(maintenance.refresh_listing(name))
-        await self._depart(reading)
 
     async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
         if (known := self._tasks.known_gone(view_id)) is not None:
@@ -361,6 +373,10 @@ class Router:
                 raise
             # The rows that are stored are all there is; a dashboard should rather show them than nothing.
             report(f"Warning: serving the stored rows. {error}")
+        except FreshgateError:
+            # Its name means another view by now, or none; one that stands below is missed by Spark.
+            if self._catalog.find(view_id) is not None:
+                raise
 
     async def _depart(self, reading: _Reading) -> None:
         """Everything that the statement reads is as it should be."""

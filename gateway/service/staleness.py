@@ -46,6 +46,11 @@ class Wanted:
     inlined: list[MaterializedView] = field(default_factory=list)
     """The views whose definitions these are, or would be: their tables may have to be looked at anew."""
 
+    @property
+    def anything(self) -> bool:
+        """Whether the read has to wait."""
+        return bool(self.fresh or self.listings or self.inlined)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

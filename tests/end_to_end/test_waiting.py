@@ -104,6 +104,27 @@ def test_tasks_show_how_far_they_are(slow: Database) -> None:
     wait_until(lambda: rows(slow.cursor, counted)[-1][3] == "2", PATIENCE, "its rows to be counted")
 
 
+@pytest.mark.parametrize(
+    ("statement", "count"),
+    [
+        ("ALTER MATERIALIZED VIEW m REPLACE WITH MATERIALIZED VIEW other", 9),
+        ("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT a FROM t WHERE d = 2", 7),
+    ],
+)
+def test_a_name_that_comes_to_mean_another_view_meanwhile(slow: Database, statement: str, count: int) -> None:
+    """The reader sees the rows of the view that has the name when his turn comes, and these are fresh, too."""
+    slow.run(
+        "CREATE MATERIALIZED VIEW other AS SELECT a FROM t",
+        f"INSERT INTO t VALUES {', '.join(['(1, 2)'] * 6)}, (1, 3)",
+    )
+    running = f"SELECT 1 FROM tasks(\"type\"=\"mv\") WHERE MvDatabaseName = '{slow.name}' AND Status = 'RUNNING'"
+    with unclosed(slow.gateway, slow.name) as reader, ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(rows, reader, "SELECT count(*) FROM m")
+        wait_until(lambda: rows(slow.cursor, running), PATIENCE, "the refresh to begin")
+        slow.run(statement)
+        assert reading.result(PATIENCE) == [(count,)]
+
+
 @dataclass
 class Overheard:
     """A gateway, and what it sends to Spark."""

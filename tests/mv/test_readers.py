@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gateway.mv.readers import Read, Readers
+from gateway.mv.readers import PLANNING_SECONDS, Read, Readers
 
 VIEW = "v"
 
@@ -64,3 +66,50 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
+
+
+def test_a_name_waits_for_reads_and_reads_wait_for_the_name() -> None:
+    async def story() -> None:
+        readers, order = Readers(clock=lambda: 0.0), list[str]()
+        read, other = readers.begin([VIEW]), readers.begin(["other"])
+
+        async def move() -> None:
+            async with readers.held([VIEW]):
+                order.append("moved")
+
+        async def enter() -> None:
+            await readers.admission([VIEW])
+            order.append("admitted")
+
+        moving = asyncio.create_task(move())
+        await turns()
+        assert (readers.is_held([VIEW]), readers.is_held(["other"])) == (True, False)
+        entering = asyncio.create_task(enter())
+        await turns()
+        assert order == []
+        readers.planned(read)
+        await asyncio.gather(moving, entering)
+        assert order == ["moved", "admitted"]
+        assert not readers.is_held([VIEW])
+        readers.release(other)
+
+    asyncio.run(story())
+
+
+def test_a_read_that_does_not_end_keeps_no_name() -> None:
+    async def story() -> None:
+        moment = 0.0
+        readers = Readers(clock=lambda: moment)
+        readers.begin([VIEW])
+        moment += PLANNING_SECONDS
+        async with readers.held([VIEW]):
+            assert readers.is_held([VIEW])
+        assert not readers.is_held([VIEW])
+
+    asyncio.run(story())
+
+
+async def turns() -> None:
+    """Of the event loop, with which everything that need not wait is done."""
+    for _ in range(10):
+        await asyncio.sleep(0)
