@@ -80,6 +80,7 @@ def reads(server: Server) -> list[dict[str, Any]]:
         *({"sql": sql} for sql in ERRORS),
         {"sql": SLEEPS, "cancel": True},
         {"sql": "SELECT 1 AS one"},
+        {"sql": SLEEPS, "seconds": 1},
         *metadata,
     )
 
@@ -99,10 +100,12 @@ def test_reads(server: Server, told: Told) -> None:
     assert none["rows"] == []
     assert [(row["id"], row["words"]) for row in pages["rows"]] == PAGED
     assert pages["fetches"] > 2
-    failures, (cancelled, following), metadata = rest[: len(ERRORS)], rest[len(ERRORS) :][:2], rest[len(ERRORS) + 2 :]
+    failures, rest = rest[: len(ERRORS)], rest[len(ERRORS) :]
+    (cancelled, following, late), metadata = rest[:3], rest[3:]
     assert [failure["state"] for failure in failures] == list(ERRORS.values())
     assert cancelled["message"] == "The operation was canceled by a client"
     assert following["rows"] == [{"one": 1}]
+    assert "failed" in late
     types, catalogs, schemas, tables, columns, functions, keys = (answer["rows"] for answer in metadata)
     assert len(types) > 10
     assert [row["TABLE_SCHEM"] for row in schemas] == [DATABASE]

@@ -48,6 +48,8 @@ class Act:
     after: Callable[[str], dict[str, int | None]]
     has_trigger: bool = False
     """Reads do not wait for its refreshes, then."""
+    says: bool = False
+    """It changes what is said of the view, and no rows."""
 
 
 def _one_row(view: str) -> dict[str, int | None]:
@@ -91,18 +93,19 @@ ACTS = (
         lambda v: {v: 1, f"{v}_s": 2},
         lambda v: {v: 2, f"{v}_s": 1},
     ),
-    Act("comment", (CREATE,), "ALTER MATERIALIZED VIEW {v} COMMENT 'c'", _one_row, _one_row),
+    Act("comment", (CREATE,), "ALTER MATERIALIZED VIEW {v} COMMENT 'c'", _one_row, _one_row, says=True),
     Act(
         "set",
         (CREATE,),
         "ALTER MATERIALIZED VIEW {v} SET ('workload_group' = 'g', 'replication_num' = '2')",
         _one_row,
         _one_row,
+        says=True,
     ),
-    Act("owner", (CREATE,), "ALTER MATERIALIZED VIEW {v} OWNER TO other", _one_row, _one_row),
-    Act("trigger", (CREATE,), f"ALTER MATERIALIZED VIEW {{v}} {SCHEDULE}", _one_row, _one_row, has_trigger=True),
-    Act("pause", (SCHEDULED,), PAUSE, _one_row, _one_row, has_trigger=True),
-    Act("resume", (SCHEDULED, PAUSE), "RESUME MATERIALIZED VIEW JOB ON {v}", _one_row, _one_row, has_trigger=True),
+    Act("owner", (CREATE,), "ALTER MATERIALIZED VIEW {v} OWNER TO other", _one_row, _one_row, says=True),
+    Act("trigger", (CREATE,), f"ALTER MATERIALIZED VIEW {{v}} {SCHEDULE}", _one_row, _one_row, True, True),
+    Act("pause", (SCHEDULED,), PAUSE, _one_row, _one_row, True, True),
+    Act("resume", (SCHEDULED, PAUSE), "RESUME MATERIALIZED VIEW JOB ON {v}", _one_row, _one_row, True, True),
     Act("drop", (CREATE,), "DROP MATERIALIZED VIEW {v}", lambda v: {v: 1}, lambda v: {v: None}),
 )
 
@@ -126,6 +129,10 @@ def subject_of(text: str) -> str | None:
     return found[1] if found else None
 
 
+Saying = tuple[str, ...]
+"""SHOW CREATE of a view, without its name, its owner, and the state of its job."""
+
+
 class World:
     """An engine of its own, the proxy before it, and gateways behind that are killed and started again."""
 
@@ -140,6 +147,8 @@ class World:
         with unclosed(self.gateway) as cursor:
             rows(cursor, f"CREATE DATABASE {self.database}")
         self.tried: list[str] = []
+        self.sayings: dict[str, set[Saying]] = {}
+        """Of each act that `says`: what is said of a view before, and after."""
 
     def start(self, **settings: object) -> Gateway:
         log = self._directory / f"gateway-{next(self._logs)}.log"
@@ -197,9 +206,22 @@ class World:
     def statements(self, act: Act) -> int:
         """How many statements an act sends."""
         (point,) = self.points(act, [0])
+        before = self._said(point.view) if act.says else None
         self.proxy.plan({})
         assert self.run(point) is None
-        return self.proxy.counts[point.view]
+        count = self.proxy.counts[point.view]
+        if before is not None:
+            self.sayings[act.name] = {before, self._said(point.view)}
+            assert len(self.sayings[act.name]) == 2, "the act has changed nothing"
+        return count
+
+    def _said(self, view: str) -> Saying:
+        with self.connected() as cursor:
+            ((text,),) = rows(cursor, f"SHOW CREATE MATERIALIZED VIEW {view}")
+            select = f"SELECT owner FROM freshgate.materialized_views WHERE name = '{view}'"
+            ((owner,),) = rows(cursor, select)
+            found = rows(cursor, f'SELECT Status FROM jobs("type"="mv") WHERE MvName = \'{view}\'')
+        return str(text).replace(view, "{v}"), owner, *(status for (status,) in found)
 
     def run(self, point: Point) -> Exception | None:
         """Runs the act; the error that the client gets."""
@@ -235,6 +257,8 @@ class World:
                     assert (_count(cursor, name) is None) == (seen[name] is None), point
                     if seen[name] is not None:
                         self._check_fresh(cursor, point, name)
+                if point.act.says:
+                    assert self._said(point.view) in self.sayings[point.act.name], point
 
     def _check_fresh(self, cursor: Any, point: Point, name: str) -> None:
         """After one more write a read through the gateway shows what the definition says."""

@@ -245,6 +245,36 @@ def test_a_limit_of_bytes(views: Database, start_gateway: Any) -> None:
         rows(writer, "DROP MATERIALIZED VIEW p")
 
 
+def test_earlier_versions_of_a_partitioned_view(views: Database) -> None:
+    """Each shows of every partition what its own writer has left, also where a later version has rewritten it."""
+    query = "SELECT d, count(*) AS n FROM p GROUP BY d"
+    views.run(
+        "CREATE TABLE p (a INT, d INT) USING parquet PARTITIONED BY (d)",
+        "INSERT INTO p VALUES (1, 1), (1, 2)",
+        f"CREATE MATERIALIZED VIEW parts PARTITION BY (d) AS {query}",
+    )
+    shown = {views.version("parts"): views.rows(query)}
+    for change in (
+        "INSERT INTO p VALUES (2, 2), (2, 3)",
+        "ALTER TABLE p DROP PARTITION (d = 1)",
+        "INSERT INTO p VALUES (3, 3)",
+        "REFRESH MATERIALIZED VIEW parts COMPLETE",
+        "INSERT INTO p VALUES (4, 1)",
+    ):
+        views.run(change, "SELECT * FROM parts")
+        shown[views.version("parts")] = views.rows(query)
+    assert len(shown) == 6
+    for number, content in shown.items():
+        assert views.rows(f"SELECT * FROM parts VERSION AS OF {number}") == content
+        joined = f"SELECT x.d, x.n FROM parts VERSION AS OF {number} x LEFT JOIN parts ON x.d = parts.d"
+        assert views.rows(joined) == content
+    with session(views) as reader:
+        rows(reader, "BEGIN")
+        pinned = sorted(rows(reader, "SELECT * FROM parts"))
+        views.run("INSERT INTO p VALUES (5, 2)", "SELECT * FROM parts")
+        assert sorted(rows(reader, "SELECT * FROM parts")) == pinned == shown[max(shown)]
+
+
 def test_versions_survive_a_restart(views: Database, start_gateway: Any) -> None:
     first: Gateway = start_gateway()
     with session(views, first) as writer:

@@ -1,6 +1,6 @@
 // Takes the steps of one session of hive-driver from standard input as JSON, and prints what came of each as JSON.
 //
-// {"host", "port", "user", "sasl", "database", "steps": [...]}; a step is {"sql"}, {"sql", "maxRows"}, {"sql", "cancel": true}, or
+// {"host", "port", "user", "sasl", "database", "steps": [...]}; a step is {"sql"}, {"sql", "maxRows"}, {"sql", "cancel": true}, {"sql", "seconds"} (its time limit), or
 // {"call": "getTables", "request": {...}}. An outcome is {"rows", "fetches"}, or {"failed": class, message, state}.
 'use strict';
 
@@ -39,7 +39,7 @@ async function outcome(session, step) {
         }
         operation = step.call
             ? await session[step.call](step.request)
-            : await session.executeStatement(step.sql, { runAsync: true });
+            : await session.executeStatement(step.sql, { runAsync: true, queryTimeout: step.seconds });
         if (step.maxRows) {
             operation.setMaxRows(step.maxRows);
         }
