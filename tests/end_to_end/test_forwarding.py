@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from byte_chain import Chain, assert_same_bytes, chain
 from clients import Jdbc, beeline, pyhive, rows
 from databases import Database
-from processes import Engine
+from processes import Engine, Gateway
+from raw_session import RawSession
 
 STATEMENTS = [
     "SELECT 1 AS one",
@@ -24,6 +26,11 @@ STATEMENTS = [
     "EXPLAIN SELECT n FROM {db}.m",
 ]
 FAILING = "SELECT nothing FROM nowhere"
+
+
+MILLIONS = 155
+WIDE = f"SELECT CAST(id AS STRING) AS n, repeat('x', 1000000) AS wide FROM range({MILLIONS})"
+GROWTH_MAX = 16 << 20
 
 
 @pytest.fixture
@@ -79,3 +86,26 @@ def _with_beeline(chain: Chain) -> None:
 def test_the_same_bytes(recorded: Chain, client: Callable[[Chain], None]) -> None:
     client(recorded)
     assert assert_same_bytes(recorded)["ExecuteStatement"] >= len(STATEMENTS)
+
+
+def test_a_message_of_150_megabytes_passes_and_stays_nowhere(
+    engine: Engine, start_gateway: Callable[..., Gateway]
+) -> None:
+    gateway = start_gateway()
+    sums: list[tuple[int, bytes]] = []
+    before = _peak(gateway)
+    for server in (engine, gateway):
+        with RawSession(server) as session:
+            page = session.fetch(session.execute(WIDE), MILLIONS)
+        # What differs is the number by which the client has asked.
+        rows_only = page[page.index(b"x" * 100) :]
+        sums.append((len(page), hashlib.sha256(rows_only).digest()))
+    assert sums[0] == sums[1]
+    assert sums[0][0] > MILLIONS * 1_000_000
+    assert _peak(gateway) - before < GROWTH_MAX
+
+
+def _peak(gateway: Gateway) -> int:
+    """The most memory that it ever had, in bytes."""
+    status = Path(f"/proc/{gateway.pid}/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM:"))
