@@ -106,11 +106,15 @@ class Readers:
             self._tell()
 
     async def _until_planned(self, ids: frozenset[str]) -> None:
-        last = max((read.at for read in self._reads.values() if not ids.isdisjoint(read.views)), default=0.0)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, last + PLANNING_SECONDS - self._clock())):
-                while any(read.planned is None and not ids.isdisjoint(read.views) for read in self._reads.values()):
+        while (left := self._planning_seconds(ids)) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
                     await self._news.wait()
+
+    def _planning_seconds(self, ids: frozenset[str]) -> float:
+        """How long Spark may yet be planning a read of these views; 0 or less: none."""
+        since = [read.at for read in self._reads.values() if read.planned is None and not ids.isdisjoint(read.views)]
+        return max(since) + PLANNING_SECONDS - self._clock() if since else 0.0
 
     def _tell(self) -> None:
         """Something has changed that somebody may wait for."""

@@ -342,11 +342,9 @@ class Router:
             for unchanged in await self._stale_reads.look(reading.unpinned):
                 self._tasks.note_unchanged(unchanged, Cause(TriggerMode.READ, reading.session.user))
             await self._make_fresh(reading, self._wanted(reading), report)
-            read = (
-                reading.read
-                if reading.composed
-                else await self._views_read(reading.session, reading.place.namespace, reading.place.statement)
-            )
+            place, read = reading.place, reading.read
+            if not reading.composed:
+                read = await self._views_read(reading.session, place.namespace, place.statement)
             if read == reading.read and not self._readers.is_held(read.all):
                 break
             reading = replace(reading, read=read)

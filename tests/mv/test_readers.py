@@ -102,6 +102,7 @@ def test_a_read_that_does_not_end_keeps_no_name() -> None:
         readers = Readers(clock=lambda: moment)
         readers.begin([VIEW])
         moment += PLANNING_SECONDS
+        readers.planned(readers.begin([VIEW]))
         async with readers.held([VIEW]):
             assert readers.is_held([VIEW])
         assert not readers.is_held([VIEW])
