@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 from clients import pyhive, rows
-from processes import Engine, Gateway
+from processes import Engine, Gateway, descendants
 
 from benchmarks.figures import Figure, shown, timed
 from benchmarks.stand import Stand
@@ -23,6 +23,9 @@ DATABASE = "jobs_bench"
 STORAGE = "jobs_bench_storage"
 IDLE_SECONDS = 60.0
 WRITES = 20
+BUILT = 5
+"""Views of a table that are built, for writes below them."""
+WRITES_BELOW = 5
 WATCH = {"storage.database": STORAGE, "jobs.watch_interval": 3600}
 
 
@@ -41,10 +44,21 @@ def many_jobs(stand: Stand) -> Iterator[Figure]:
         process = psutil.Process(gateway.pid)
         held = process.memory_info().rss
         yield Figure("memory of jobs", f"{views} views", (held - bare) / views / 1024, "KiB a view")
-        yield _idle(process, views)
+        yield _idle("idle minute with jobs", f"{views} views", [process])
         yield _write(stand.engine, gateway, views)
+        for scheduled in (True, False):
+            yield _write_below(stand.engine, gateway, scheduled=scheduled)
     finally:
         gateway.stop()
+    watch = {**WATCH, "jobs.watch_interval": IDLE_SECONDS}
+    watching = Gateway(stand.directory / "jobs-watch.log", upstream=upstream, **watch)
+    try:
+        spark = [psutil.Process(stand.engine.program.process.pid), *descendants(stand.engine.program.process.pid)]
+        subject = f"{views} views, {2 * BUILT} of them built over 2 tables, a look each minute"
+        yield _idle("idle minute with jobs", f"{subject}: the gateway", [psutil.Process(watching.pid)])
+        yield _idle("idle minute with jobs", f"{subject}: Spark", spark)
+    finally:
+        watching.stop()
 
 
 def _create(stand: Stand, gateway: Gateway, views: int) -> None:
@@ -66,12 +80,12 @@ def _create(stand: Stand, gateway: Gateway, views: int) -> None:
         list(pool.map(create, [range(first, views, CREATORS) for first in range(CREATORS)]))
 
 
-def _idle(process: psutil.Process, views: int) -> Figure:
-    """The gateway's processor time while nobody asks for anything."""
-    before = _processor_seconds(process)
+def _idle(name: str, subject: str, processes: Sequence[psutil.Process]) -> Figure:
+    """Processor time while nobody asks for anything."""
+    before = sum(map(_processor_seconds, processes))
     threading.Event().wait(IDLE_SECONDS)
-    used = (_processor_seconds(process) - before) * 60 / IDLE_SECONDS
-    return Figure("idle minute with jobs", f"{views} views", used * 1000, "ms of processor time")
+    used = (sum(map(_processor_seconds, processes)) - before) * 60 / IDLE_SECONDS
+    return Figure(name, subject, used * 1000, "ms of processor time")
 
 
 def _write(engine: Engine, gateway: Gateway, views: int) -> Figure:
@@ -81,22 +95,33 @@ def _write(engine: Engine, gateway: Gateway, views: int) -> Figure:
         rows(direct, f"CREATE TABLE {DATABASE}.unread (a INT) USING parquet")
         for _ in range(WRITES):
             for name, cursor in (("direct", direct), ("gateway", through)):
-                taken[name].append(_insert(cursor))
+                taken[name].append(_insert(cursor, "unread"))
+    return _compared("a write beside jobs", f"{views} views", taken)
+
+
+def _write_below(engine: Engine, gateway: Gateway, *, scheduled: bool) -> Figure:
+    """The first INSERT into a table since the views that read it, all built, were refreshed: each is marked as stale
+    before it is forwarded."""
+    table = 1 if scheduled else 0
+    taken: dict[str, list[float]] = {"direct": [], "gateway": []}
+    with pyhive(engine.host, engine.port) as direct, pyhive(gateway.host, gateway.port, database=DATABASE) as through:
+        for _ in range(WRITES_BELOW):
+            for name, cursor in (("direct", direct), ("gateway", through)):
+                for number in range(table, BUILT * TABLES, TABLES):
+                    rows(through, f"REFRESH MATERIALIZED VIEW v{number}")
+                taken[name].append(_insert(cursor, f"t{table}"))
+    kind = "on a schedule" if scheduled else "ON COMMIT"
+    return _compared("a write below jobs", f"{BUILT} built views {kind}, all fresh", taken)
+
+
+def _compared(name: str, subject: str, taken: dict[str, list[float]]) -> Figure:
     alone, beside = (statistics.median(taken[name]) for name in ("direct", "gateway"))
-    return Figure(
-        "a write beside jobs",
-        f"{views} views",
-        beside / alone,
-        "ratio",
-        None,
-        shown(alone, "ms"),
-        shown(beside, "ms"),
-        WRITES,
-    )
+    runs = len(taken["direct"])
+    return Figure(name, subject, beside / alone, "ratio", None, shown(alone, "ms"), shown(beside, "ms"), runs)
 
 
-def _insert(cursor: Any) -> float:
-    return timed(lambda: rows(cursor, f"INSERT INTO {DATABASE}.unread VALUES (1)"))
+def _insert(cursor: Any, table: str) -> float:
+    return timed(lambda: rows(cursor, f"INSERT INTO {DATABASE}.{table} VALUES (1)"))
 
 
 def _processor_seconds(process: psutil.Process) -> float:
