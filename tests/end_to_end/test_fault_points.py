@@ -4,7 +4,7 @@ Every subject below is one view with one statement about it (CREATE, REFRESH, AL
 is counted by its name; point N is its N-th statement. After each fault the view must be as it was or as it was to be,
 and after a restart nothing may be left over, files included.
 
-FRESHGATE_FAULTS=all tries every point; otherwise each eighth one, by turns, so that the suite stays short.
+FRESHGATE_FAULTS=all tries every point; otherwise each twelfth one, by turns, so that the suite stays short.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gateway.mv.properties import PREFIX
 from sql import maintenance
 from sql.names import TableName
 
-EVERY = 1 if os.environ.get("FRESHGATE_FAULTS") == "all" else 8
+EVERY = 1 if os.environ.get("FRESHGATE_FAULTS") == "all" else 12
 TOGETHER = 6
 """Subjects whose statements are stopped at one time: the gateway has eight sessions for short statements."""
 STORAGE = "freshgate_storage"
@@ -396,7 +396,10 @@ def test_recovery_meets_faults(world: World, running: bool) -> None:
     recover([first], {})
     sent = world.proxy.counts[first]
     assert sent >= 3
-    points = [(number, fault) for number in range(1, sent + 1) for fault in (Fault.ERROR, Fault.CUT, Fault.CUT_AFTER)]
+    faults = (Fault.ERROR, Fault.CUT, Fault.CUT_AFTER)
+    # Otherwise one for each statement, by turns.
+    each = faults if EVERY == 1 else (None,)
+    points = [(number, fault or faults[number % 3]) for number in range(1, sent + 1) for fault in each]
     names = world.names(len(points))
     recover(names, {(name, number): fault for name, (number, fault) in zip(names, points, strict=True)})
     assert len(world.proxy.hit) * 2 >= len(names), world.proxy.hit
