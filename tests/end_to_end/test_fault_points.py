@@ -217,7 +217,7 @@ class World:
 
     def _said(self, view: str) -> Saying:
         with self.connected() as cursor:
-            ((text,),) = rows(cursor, f"SHOW CREATE MATERIALIZED VIEW {view}")
+            ((_, text),) = rows(cursor, f"SHOW CREATE MATERIALIZED VIEW {view}")
             select = f"SELECT owner FROM freshgate.materialized_views WHERE name = '{view}'"
             ((owner,),) = rows(cursor, select)
             found = rows(cursor, f'SELECT Status FROM jobs("type"="mv") WHERE MvName = \'{view}\'')
