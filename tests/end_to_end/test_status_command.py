@@ -99,6 +99,25 @@ def test_a_schedule(base: Database) -> None:
     assert (view["trigger"], view["schedule"]) == ("SCHEDULE", "EVERY 1 HOUR")
 
 
+def test_next_runs(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW late REFRESH AUTO ON SCHEDULE EVERY 1 DAY STARTS '2090-01-31 04:00:00' "
+        "AS SELECT a FROM t"
+    )
+    found = looked(base)
+    (view,) = (each for each in found["views"] if each["name"] == "late")
+    (run,) = found["next"]
+    assert run["name"] == "late"
+    assert view["next_refresh_time"] == run["next_refresh_time"]
+    assert run["next_refresh_time"].startswith("2090-01-31T04:00:00")
+    shown = status(base.gateway.url, "--database", base.name).stdout
+    assert re.search(r"\.late .* 2090-01-31 04:00:00$", shown, re.MULTILINE)
+    base.run("PAUSE MATERIALIZED VIEW JOB ON late")
+    paused = looked(base)
+    assert [each["next_refresh_time"] for each in paused["views"] if each["name"] == "late"] == [None]
+    assert paused["next"] == []
+
+
 def test_a_session_in_another_time_zone_changes_no_time(base: Database) -> None:
     """TIMESTAMPs are shown in the session's zone, which Spark's configuration may set."""
     (expected,) = rows(
