@@ -312,8 +312,8 @@ class Executor:
     def _plan_task(self, work: _Work, proposal: Proposal, plan: RefreshPlan) -> None:
         task = work.entry.history.task(work.run.number)
         if task is not None:
-            known = replace(task, mode=plan.mode, reason=plan.reason, partitions=proposal.partitions, completed=0)
-            self._log.amend(work.entry, work.run.number, known)
+            known = replace(task, mode=plan.mode, reason=plan.reason, completed=0)
+            self._log.amend(work.entry, work.run.number, known.writing(proposal.partitions))
 
     async def _reserve(self, entry: Entry, number: int, session: SqlSession) -> None:
         """Stores that a number may be used from now on: the rows of a refresh that is cut off must never meet those of
@@ -461,7 +461,7 @@ async def _nobody(view_id: str, cause: Cause, report: Report) -> None:
 
 async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> AsyncIterator[Step]:
     """Runs the plan's statements, and gives each when it is done. Raises what Spark raises."""
-    progress.plan(plan.method, plan.reason, partitions=plan.partitions, inserts=plan.inserts)
+    progress.plan(plan.method, plan.reason, partitions=len(plan.written), inserts=plan.inserts)
     for step in plan.write:
         log.debug("%s: %s", plan.view.name, step.purpose)
         if not step.inserts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import Any
@@ -16,6 +16,8 @@ from sql.statement import Clauses, Column, Method, WhenStale
 
 NEVER_BUILT = 0
 """The version that a view shows before its first refresh: no row has it."""
+PARTITIONS_NAMED_MAX = 200
+"""Partitions that a task names."""
 
 
 class Freshness(Enum):
@@ -265,11 +267,18 @@ class Task:
     version: int = NEVER_BUILT
     error: str = ""
     partitions: tuple[str, ...] = ()
-    """Names of those that were to be recomputed, in the mode PARTIAL, in the order in which they are."""
+    """Names of those that were to be recomputed, as far as they were known, in the order in which they are; of very
+    many the first ones."""
+    needed: int = 0
+    """How many they were in all."""
     completed: int = 0
     """How many of them were written. Those of a task that failed are nobody's."""
     rows: int | None = None
     """How many rows it wrote; None where that is not known (yet)."""
+
+    def writing(self, partitions: Sequence[str]) -> Task:
+        """The task, once its partitions are known: the catalog keeps a hundred tasks of each view."""
+        return replace(self, partitions=tuple(partitions[:PARTITIONS_NAMED_MAX]), needed=len(partitions))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class RefreshPlan:
     mode: RefreshMode
     reason: str
     chosen: Selection
+    written: frozenset[PartitionKey]
+    """The partitions that it writes, as far as they are known before."""
     left: frozenset[PartitionKey]
     """Partitions that have left the window of partition_sync_limit."""
     write: tuple[Step, ...]
@@ -48,11 +50,6 @@ class RefreshPlan:
     def inserts(self) -> int:
         """How many INSERTs write it."""
         return sum(step.inserts for step in self.write)
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions they write; 0 where that is not known."""
-        return sum(step.partitions for step in self.write) if not self.chosen.all_but else 0
 
     @property
     def method(self) -> str:
@@ -84,8 +81,8 @@ def plan_refresh(
     left: frozenset[PartitionKey] = frozenset(),
 ) -> RefreshPlan:
     """`renewed` are tables that each session remembers in any case, so that it must be told. `known` are partitions
-    that the base table leads to, as far as they are known: by them a complete refresh is cut where
-    refresh_partition_num says.
+    that the view will have; where all but some are written, or refresh_partition_num cuts the work, all that anybody
+    knows of.
     """
     write = []
     if habits.caches_listings:
@@ -95,7 +92,8 @@ def plan_refresh(
     if view.clauses.location is not None:
         placed = maintenance.place_version(view.storage, version, view.clauses.location)
         write.append(Step(placed, f"put version {version} where LOCATION says"))
-    batches = list(_batches(view, chosen, known))
+    written = _written(view, chosen, known)
+    batches = list(_batches(view, chosen, written))
     for number, batch in enumerate(batches, 1):
         rows = maintenance.insert_version(
             view.storage,
@@ -109,13 +107,20 @@ def plan_refresh(
             staged=habits.stages_writes,
         )
         part = f", part {number} of {len(batches)}" if len(batches) > 1 else ""
-        written = 0 if batch.all_but else len(batch.keys)
-        write.append(Step(rows, f"write version {version}{part}", inserts=True, partitions=written))
+        count = len(written - batch.keys if batch.all_but else batch.keys)
+        write.append(Step(rows, f"write version {version}{part}", inserts=True, partitions=count))
     mode = RefreshMode.COMPLETE if chosen.everything else RefreshMode.PARTIAL
-    return RefreshPlan(view, version, mode, reason, chosen, left, tuple(write))
+    return RefreshPlan(view, version, mode, reason, chosen, written, left, tuple(write))
 
 
-def _batches(view: MaterializedView, chosen: Selection, known: frozenset[PartitionKey]) -> Iterator[Selection]:
+def _written(view: MaterializedView, chosen: Selection, known: frozenset[PartitionKey]) -> frozenset[PartitionKey]:
+    if not chosen.all_but:
+        return chosen.keys
+    cut = view_properties.partitions_together(view.properties) is not None
+    return known - chosen.keys if view.layout.partitioned and (cut or not chosen.everything) else frozenset()
+
+
+def _batches(view: MaterializedView, chosen: Selection, written: frozenset[PartitionKey]) -> Iterator[Selection]:
     """What each INSERT writes: all, or as many partitions as refresh_partition_num says, or the metastore can take."""
     size = view_properties.partitions_together(view.properties)
     if size is None and not chosen.all_but and len(chosen.keys) > NAMED_TOGETHER:
@@ -124,12 +129,12 @@ def _batches(view: MaterializedView, chosen: Selection, known: frozenset[Partiti
         if chosen.all_but or chosen.keys:
             yield chosen
         return
-    keys = iter(sorted(known - chosen.keys if chosen.all_but else chosen.keys, key=in_order))
+    keys = iter(sorted(written, key=in_order))
     while batch := frozenset(islice(keys, size)):
         yield Selection(batch, all_but=False)
     if chosen.all_but:
         # Rows of partitions that nobody knows yet: they may come from another branch of a UNION.
-        yield Selection(known | chosen.keys)
+        yield Selection(written | chosen.keys)
 
 
 def in_order(key: PartitionKey) -> tuple[bool, str]:

@@ -157,11 +157,11 @@ def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
         cause = record.pop("cause")
         cause["partitions"] = tuple(cause["partitions"])
         cause["trigger"] = TriggerMode(cause["trigger"])
+        partitions = tuple(record.get("partitions", ()))
         said = {"status": TaskStatus(record["status"]), "mode": RefreshMode(record["mode"])}
-        task = Task(
-            **{**record, **said, "partitions": tuple(record.get("partitions", ()))},
-            cause=Cause(**cause),
-        )
+        # Tasks of earlier releases named all.
+        known = {"needed": len(partitions), **record, **said, "partitions": partitions}
+        task = Task(**known, cause=Cause(**cause))
         found.append((number, task))
     return sorted(found, key=lambda item: item[0])
 

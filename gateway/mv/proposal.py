@@ -63,9 +63,9 @@ class Proposal:
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """The names of the partitions that are recomputed; empty where all are, or all but some."""
-        chosen = self.plan.chosen if self.plan else Selection()
-        return () if chosen.all_but else tuple(of_key(self.view, key).name for key in sorted(chosen.keys, key=in_order))
+        """The names of the partitions that are recomputed, in order, as far as they are known; empty where all are."""
+        written = self.plan.written if self.plan else ()
+        return tuple(of_key(self.view, key).name for key in sorted(written, key=in_order))
 
 
 class Proposer:
@@ -112,7 +112,7 @@ class Proposer:
             self._habits,
             renewed=inspection.cached,
             chosen=chosen,
-            known=frozenset(keys.of.values()),
+            known=await self._to_come(view, chosen, keys) - left,
             left=left,
         )
         return Proposal(view, await self._short_enough(plan, inspection), inspection, keys)
@@ -207,6 +207,11 @@ class Proposer:
                 if within:
                     found.update(dict.fromkeys(by_value[value], key))
         return Keys(found)
+
+    async def _to_come(self, view: MaterializedView, chosen: Selection, keys: Keys) -> frozenset[PartitionKey]:
+        """Where all but some partitions are written, those that nobody asked Spark about count, too."""
+        leading = frozenset(keys.of.values())
+        return leading | await self.shown(view) if chosen.all_but and not chosen.everything else leading
 
     async def _left(self, view: MaterializedView, session: SqlSession) -> frozenset[PartitionKey]:
         """Shown partitions that partition_sync_limit keeps out by now."""

@@ -108,7 +108,7 @@ class CatalogTables:
         views = self._catalog.views()
         of_each = max(1, TASK_ROWS_MAX // max(1, len(views)))
         rows = [
-            _task(view, task, self._queue.progress(view.id))
+            task_row(view, task, self._queue.progress(view.id))
             for view in views
             for _, task in list(self._catalog.entry(view.id).history.tasks)[-of_each:]
         ]
@@ -244,9 +244,11 @@ def _job(view: MaterializedView) -> tuple[Value, ...]:
     )
 
 
-def _task(view: MaterializedView, task: Task, progress: Progress | None) -> tuple[Value, ...]:
-    names = task.partitions or ((view.name.table,) if task.mode is not RefreshMode.NOT_REFRESH else ())
-    finished = names if task.status is TaskStatus.SUCCESS else names[: task.completed]
+def task_row(view: MaterializedView, task: Task, progress: Progress | None) -> tuple[Value, ...]:
+    """One row of tasks()."""
+    whole = not task.partitions and task.mode is not RefreshMode.NOT_REFRESH
+    names, needed = ((view.name.table,), 1) if whole else (task.partitions, task.needed)
+    finished = needed if task.status is TaskStatus.SUCCESS else min(task.completed, needed)
     partitions = ",".join(f'"{name}"' for name in task.cause.partitions)
     complete = str(task.cause.complete).lower()
     return (
@@ -265,9 +267,9 @@ def _task(view: MaterializedView, task: Task, progress: Progress | None) -> tupl
         str(task.finished_at - (task.started_at or task.created_at)) if task.finished_at else NULL_TEXT,
         f'{{"triggerMode":"{task.cause.trigger}","partitions":[{partitions}],"isComplete":{complete}}}',
         task.mode.value,
-        _names(names),
-        _names(finished),
-        f"{100 * len(finished) / len(names):.2f}% ({len(finished)}/{len(names)})" if names else NULL_TEXT,
+        _names(names, needed),
+        _names(names, finished),
+        f"{100 * finished / needed:.2f}% ({finished}/{needed})" if needed else NULL_TEXT,
         NULL_TEXT,
         task.cause.user,
         task.reason,
@@ -276,8 +278,10 @@ def _task(view: MaterializedView, task: Task, progress: Progress | None) -> tupl
     )
 
 
-def _names(names: Sequence[str]) -> str:
-    return f"[{','.join(json.dumps(name, ensure_ascii=False) for name in names)}]" if names else NULL_TEXT
+def _names(names: Sequence[str], count: int) -> str:
+    """So many of which the first ones have names here."""
+    listed = [*names[:count], *([f"and {count - len(names)} more"] if count > len(names) else [])]
+    return f"[{','.join(json.dumps(name, ensure_ascii=False) for name in listed)}]" if listed else NULL_TEXT
 
 
 def _moment(milliseconds: int) -> str:

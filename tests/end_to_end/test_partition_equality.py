@@ -217,6 +217,8 @@ class Chosen:
 
     keys: frozenset[Key]
     all_but: bool = False
+    touched: frozenset[Key] = frozenset()
+    """Of all but some: those that changes of the followed table lead to."""
 
     def __contains__(self, key: Key) -> bool:
         return (key in self.keys) != self.all_but
@@ -245,6 +247,8 @@ class Model:
     """The last task that was looked at."""
     versions: dict[str, int] = field(default_factory=dict)
     """By the partitions' names, when they were looked at last."""
+    shown: set[str] = field(default_factory=set)
+    """The names of those that it had then."""
     _numbers: int = 0
 
     def key(self, values: Values) -> Key:
@@ -278,7 +282,7 @@ class Model:
         }
         if self.seen.other != now.other:
             fresh = {key for key, other in self.others.items() if other == now.other and key not in touched}
-            return Chosen(frozenset(fresh), all_but=True)
+            return Chosen(frozenset(fresh), all_but=True, touched=frozenset(touched))
         return Chosen(frozenset(touched | {key for key, other in self.others.items() if other != now.other}))
 
     def wrote(self, chosen: Chosen, now: State) -> None:
@@ -429,6 +433,7 @@ class Story:
         for view in self.views:
             view.task = max((task.number for task in world.tasks(view.name, 0)), default=0)
             view.versions = {name: version for name, (version, _) in world.versions(view.name).items()}
+            view.shown = set(view.versions)
 
     def end(self) -> None:
         self.world.run(*(f"DROP MATERIALIZED VIEW IF EXISTS {name}" for name in reversed(self.queries)))
@@ -530,14 +535,14 @@ class Story:
         named = self._named(target, now, step.picks[0]) if step.what == "PARTITIONS" else None
         if step.what == "PARTITIONS" and named is None:
             return
-        expected: list[tuple[Model, Chosen]] = []
+        expected: list[tuple[Model, Chosen, set[str]]] = []
         for view in chain:
             chosen = view.stale(now)
             if view is target and step.what == "COMPLETE":
                 chosen = EVERYTHING
             elif view is target and named is not None and view.seen.whole == now.whole:
                 chosen = Chosen(frozenset({named.key}))
-            expected.append((view, chosen))
+            expected.append((view, chosen, {view.label(view.key(values)) for values in now.partitions}))
             if chosen:
                 view.wrote(chosen, now)
             now = view.as_state()
@@ -547,8 +552,8 @@ class Story:
             label = f" ({named.label})" if named is not None else ""
             self.world.run(f"REFRESH MATERIALIZED VIEW {target.name} {step.what}{label}")
         now = self.world.now(self.setting)
-        for view, chosen in expected:
-            self._check(view, chosen, view.stale(now))
+        for view, chosen, followed in expected:
+            self._check(view, chosen, followed, view.stale(now))
             now = view.as_state()
 
     def _named(self, view: Model, now: State, pick: int) -> Named | None:
@@ -570,16 +575,17 @@ class Story:
         found = sorted(rows(self.world.through, f"SELECT * FROM {view.name}"), key=repr)
         assert found == sorted(rows(self.world.direct, query), key=repr), view.name
 
-    def _check(self, view: Model, chosen: Chosen, stale: Chosen) -> None:
-        """Exactly what was `chosen` was written; what is `stale` yet is not in sync."""
+    def _check(self, view: Model, chosen: Chosen, followed: set[str], stale: Chosen) -> None:
+        """Exactly what was `chosen` was written; what is `stale` yet is not in sync. `followed` are the labels of what
+        the followed table had."""
         tasks = self.world.tasks(view.name, view.task)
         view.task = max((task.number for task in tasks), default=view.task)
         assert {task.status for task in tasks} <= {"SUCCESS"}
         labels = {view.label(key) for key in chosen.keys}
-        did = [(task.mode, sorted(task.partitions or ())) for task in tasks if task.mode != "NOT_REFRESH"]
-        mode = "PARTIAL" if labels else "COMPLETE"
-        listed = [view.name] if chosen.all_but else sorted(labels)
-        assert did == ([(mode, listed)] if chosen else []), view
+        did = [task for task in tasks if task.mode != "NOT_REFRESH"]
+        assert [task.mode for task in did] == ["PARTIAL" if labels else "COMPLETE"] * bool(chosen), view
+        for task in did:
+            self._check_named(view, chosen, followed, task.partitions or [])
         before, after = view.versions, self.world.versions(view.name)
         newest = max(before.values(), default=0)
         for name, (version, synced) in after.items():
@@ -588,6 +594,20 @@ class Story:
             late = (name in {view.label(key) for key in stale.keys}) != stale.all_but
             assert synced is not late, (name, stale)
         view.versions = {**before, **{name: version for name, (version, _) in after.items()}}
+        view.shown = set(after)
+
+    def _check_named(self, view: Model, chosen: Chosen, followed: set[str], named: list[str]) -> None:
+        """The task has named what was `chosen`."""
+        labels = {view.label(key) for key in chosen.keys}
+        assert len(set(named)) == len(named)
+        if not chosen.all_but:
+            assert set(named) == labels
+        elif not labels and (self.setting.together is None or not followed):
+            assert named == [view.name]
+        else:
+            there = view.shown | {view.label(key) for key in chosen.touched} if labels else followed
+            also = followed | view.shown if self.setting.together else set()
+            assert there - labels <= set(named) <= (there | also) - labels, (view, chosen)
 
 
 @dataclass(frozen=True)

@@ -35,3 +35,22 @@ def test_one_insert_names_not_too_many_partitions(view: MaterializedView, change
     named = [[day for day in DAYS if f"'{day}'" in step.sql] for step in plan.write if step.inserts]
     assert [len(days) for days in named] == expected
     assert sorted(day for days in named for day in days) == DAYS[:changed]
+
+
+@pytest.mark.parametrize(
+    ("view", "known", "kept", "expected", "parts"),
+    [
+        (view(), 5, 2, 3, [3]),
+        (view(refresh_partition_num="2"), 5, 2, 3, [2, 1, 0]),
+        (view(), 5, 0, 0, [0]),
+        (view(refresh_partition_num="2"), 5, 0, 5, [2, 2, 1, 0]),
+    ],
+)
+def test_of_all_but_some_the_plan_knows_those_that_anybody_knows(
+    view: MaterializedView, known: int, kept: int, expected: int, parts: list[int]
+) -> None:
+    """The last INSERT writes those that nobody knew."""
+    chosen = Selection(frozenset(DAYS[:kept]), all_but=True)
+    plan = plan_refresh(view, 2, "some", Habits(), chosen=chosen, known=frozenset(DAYS[:known]))
+    assert plan.written == frozenset(DAYS[kept : kept + expected])
+    assert [step.partitions for step in plan.write if step.inserts] == parts

@@ -1,12 +1,26 @@
-"""The columns of the catalog's relations stand in docs/statements.md: nothing else lists them all."""
+"""The catalog's relations: their columns stand in docs/statements.md, for nothing else lists them all."""
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from views import view_of
 
+from gateway.mv import properties
+from gateway.mv.model import (
+    PARTITIONS_NAMED_MAX,
+    Cause,
+    RefreshMode,
+    Task,
+    TaskStatus,
+    TriggerMode,
+    Version,
+    Watermark,
+)
 from gateway.service import catalog_tables
 
 PAGE = (Path(__file__).parents[2] / "docs" / "statements.md").read_text(encoding="utf-8")
@@ -27,3 +41,28 @@ def test_all_columns_are_documented_in_their_order(relation: str, columns: tuple
     (line,) = re.findall(rf"^\| `{re.escape(relation)}` \| (.*) \|$", listed, re.MULTILINE)
     # What stands in brackets tells of values.
     assert re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", line)) == [name for name, _ in columns]
+
+
+def test_a_task_names_no_more_partitions_than_the_catalog_should_keep() -> None:
+    names = [f"p_{number}" for number in range(PARTITIONS_NAMED_MAX + 300)]
+    task = Task(1, Cause(TriggerMode.MANUAL, "me"), "why", 5, mode=RefreshMode.PARTIAL).writing(names)
+    assert shown_of(task) == ([*names[:PARTITIONS_NAMED_MAX], "and 300 more"], None, "0.00% (0/500)")
+    half = replace(task, completed=250)
+    assert shown_of(half)[1:] == ([*names[:PARTITIONS_NAMED_MAX], "and 50 more"], "50.00% (250/500)")
+    few = replace(task, completed=2)
+    assert shown_of(few)[1:] == (names[:2], "0.40% (2/500)")
+    done = replace(task, completed=400, status=TaskStatus.SUCCESS)
+    assert shown_of(done) == (*[[*names[:PARTITIONS_NAMED_MAX], "and 300 more"]] * 2, "100.00% (500/500)")
+    assert [kept for _, kept in properties.read_tasks(properties.write_tasks([(1, done)]))] == [done]
+
+
+def shown_of(task: Task) -> tuple[list[str] | None, list[str] | None, str]:
+    """NeedRefreshPartitions, CompletedPartitions, Progress."""
+    view = view_of(Version.whole(1, 0, 0, Watermark(0)))
+    columns = [name for name, _ in catalog_tables.TASKS]
+    row = dict(zip(columns, catalog_tables.task_row(view, task, None), strict=True))
+    needed, completed = (
+        None if row[name] == "\\N" else json.loads(str(row[name]))
+        for name in ("NeedRefreshPartitions", "CompletedPartitions")
+    )
+    return needed, completed, str(row["Progress"])
