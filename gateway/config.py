@@ -453,7 +453,7 @@ class Jobs:
     watch_interval: float = _setting(
         300.0,
         "Seconds after which the base tables of ON COMMIT views are looked at again, for changes that were made past "
-        "the gateway. Each look costs Spark a listing of the table's files. 0: never.",
+        "the gateway. Each look costs Spark a listing of the table's files. 0: only after the start.",
         _at_least(0),
     )
     allow_second_schedules: bool = _setting(

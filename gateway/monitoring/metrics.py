@@ -109,6 +109,8 @@ def _staleness(catalog: Catalog, ids: Sequence[str]) -> Iterator[tuple[list[str]
         if entry is not None:
             # Whether is cheaper to say than why.
             found = catalog.staleness(view_id) if catalog.is_stale(view_id) else None
+            if found is not None and not found.since:
+                continue
             age = max(0.0, now - found.since / 1000) if found is not None else 0.0
             yield [entry.view.name.database, entry.view.name.table], age
 

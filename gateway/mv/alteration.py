@@ -116,7 +116,7 @@ class Alteration:
             if after.layout.partitioned and _window(before) != _window(after):
                 # What the old limit kept out was never written: nothing of the version counts as seen.
                 after = replace(after, current=replace(after.current, contents=Contents()))
-                properties |= stored.write_version(after.current, entry.ledger.stored_mark, after.versions_reserved)
+                properties |= stored.write_version(after.current, after.versions_reserved)
             await self._metastore.run(maintenance.set_properties(after.storage, properties))
             self._catalog.replace(entry, after)
             entry.compared = None
@@ -219,7 +219,7 @@ class Alteration:
         self, names: Mapping[TableName, Entry], switch: Callable[[], Awaitable[None]], entries: list[Entry]
     ) -> None:
         """Gives views other names: the intention is stored, `switch` changes the views, then the names are stored."""
-        await self._catalog.mark_above(names)
+        self._catalog.touch_above(names)
         async with AsyncExitStack() as stack:
             for entry in sorted(entries, key=lambda each: each.view.id):
                 await stack.enter_async_context(entry.lock)

@@ -13,18 +13,17 @@ from collections.abc import AsyncIterator, Callable, Container, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from gateway.errors import FreshgateError, NoSuchView, StatementFailed
+from gateway.errors import NoSuchView
 from gateway.mv import discovery, naming
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
 from gateway.mv.damage import NO_STORAGE, NO_VIEW, Damage, damaged
-from gateway.mv.drift import Drift, reason, unseen
-from gateway.mv.fence import Fence, Superseded
+from gateway.mv.drift import NOT_LOOKED, Drift, reason, unseen
+from gateway.mv.fence import Fence
 from gateway.mv.history import History
 from gateway.mv.model import Freshness, Kept, Leftover, MaterializedView, Staleness, Version
 from gateway.mv.naming import DEFINITION_SUFFIX
 from gateway.mv.ports import Metastore
-from sql import maintenance
 from sql.names import TableName
 
 log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ class Entry:
     visible: bool = True
     """False while CREATE builds it: writes are noted already, no statement finds it by name."""
     recorded: bool = True
-    """The catalog's properties exist, so marks can be stored."""
+    """The catalog's properties exist, so that more can be stored with them."""
     writing: int | None = None
     """The version that a refresh is writing now."""
     drift: Drift | None = None
@@ -173,7 +172,7 @@ class Catalog:
             return True
         if entry.ledger.stale or entry.drift or entry.uncertain or not entry.view.built:
             return True
-        seen = entry.view.current.watermark.views
+        seen = entry.view.current.views
         return any(
             base not in self._entries
             or seen.get(base) != self._entries[base].view.current.number
@@ -209,13 +208,14 @@ class Catalog:
             reasons.append(
                 Staleness(missed.at, f"{tables or 'what it reads'} has changed")
                 if missed
-                else Staleness(view.current.started_at, "a base table changed before the gateway was started")
+                else Staleness(view.current.started_at, "the connection broke while a version was published")
             )
         for base in self._bases(view):
             reasons += filter(None, [self._base_staleness(view, base, above | {view_id})])
         if entry.drift is not None and not reasons:
             # The change came between the last look that showed none and the one that showed it.
-            reasons.append(Staleness(entry.fresh_at or view.current.started_at, reason(view, entry.drift)))
+            since = 0 if entry.drift.untold else entry.fresh_at or view.current.started_at
+            reasons.append(Staleness(since, reason(view, entry.drift)))
         return min(reasons, key=lambda each: each.since) if reasons else None
 
     def _base_staleness(self, view: MaterializedView, base: str, above: frozenset[str]) -> Staleness | None:
@@ -226,7 +226,7 @@ class Catalog:
             return Staleness(
                 view.current.started_at, f"the materialized view {known}, which it reads, is {entry.view.name} now"
             )
-        if view.current.watermark.views.get(base) != entry.view.current.number:
+        if view.current.views.get(base) != entry.view.current.number:
             return Staleness(view.current.started_at, f"the materialized view {entry.view.name} was refreshed")
         below = self._staleness(base, above)
         return below and replace(below, reason=f"the materialized view {entry.view.name} is stale: {below.reason}")
@@ -262,19 +262,10 @@ class Catalog:
 
     # --- noted writes ------------------------------------------------------------------------------
 
-    async def begin_write(self, write: Write) -> None:
-        """Notes a write that is about to be forwarded with every view that depends on its tables.
-
-        Returns when the marks are stored; raises what the metastore raises, and then nothing is noted.
-        """
-        entries = self.dependents(write.tables or ())
-        for entry in entries:
+    def begin_write(self, write: Write) -> None:
+        """Notes a write that is about to be forwarded with every view that depends on its tables."""
+        for entry in self.dependents(write.tables or ()):
             entry.ledger.begin(write.number, removes=write.removes)
-        try:
-            await self._store_marks(entries)
-        except FreshgateError:
-            self.end_write(write)
-            raise
 
     def end_write(self, write: Write) -> None:
         """Notes that a write has ended."""
@@ -294,7 +285,7 @@ class Catalog:
         self.on_touch(tables)
 
     def forget_write(self, write: Write) -> None:
-        """Spark could not even parse the statement. (A stored mark stays: it only matters after a restart.)"""
+        """Spark could not even parse the statement."""
         self.writes.end(write)
         for entry in self._entries.values():
             entry.ledger.forget(write.number)
@@ -302,7 +293,7 @@ class Catalog:
     def suspect_write(self, write: Write) -> Write:
         """Notes that a write was cancelled or lost: it counts as ended, and as another one that is still open.
 
-        Spark may commit what it was told to cancel some seconds later. The mark is stored already, and stays.
+        Spark may commit what it was told to cancel some seconds later.
         """
         late = self.writes.begin(write.words, write.tables)
         self._touched(write)
@@ -312,31 +303,6 @@ class Catalog:
                 entry.ledger.begin(late.number, removes=late.removes)
         self.writes.end(write)
         return late
-
-    async def _store_marks(self, entries: Iterable[Entry]) -> None:
-        unmarked = [entry for entry in entries if entry.recorded and entry.ledger.looks_fresh_in_catalog]
-        if not unmarked:
-            return
-        try:
-            await self._fence.check()
-        except Superseded:
-            # The views are another gateway's now, which will see by looking that something has changed.
-            return
-        await asyncio.gather(*(self._store_mark(entry) for entry in unmarked))
-
-    async def _store_mark(self, entry: Entry) -> None:
-        async with entry.lock:
-            if not entry.recorded or not entry.ledger.looks_fresh_in_catalog:
-                return
-            mark = entry.ledger.events
-            try:
-                await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_mark(mark)))
-            except StatementFailed as error:
-                if error.sqlstate != NO_SUCH_TABLE:
-                    raise
-                # Writers must not suffer from what somebody did past the gateway.
-                self.report_damage(entry, NO_STORAGE)
-            entry.ledger.stored_mark = mark
 
     # --- changing ----------------------------------------------------------------------------------
 
@@ -357,7 +323,7 @@ class Catalog:
 
     def reserve(self, view: MaterializedView) -> Entry:
         """A view that CREATE is building: from now on writes are noted for it. Open ones count as begun."""
-        entry = Entry(view, Ledger(0, 0, 0, 0, 0), visible=False, recorded=False)
+        entry = Entry(view, Ledger(), visible=False, recorded=False)
         for write in self.writes.touching(view.triggers):
             entry.ledger.begin(write.number, removes=write.removes)
         self._entries[view.id] = entry
@@ -458,7 +424,7 @@ class Catalog:
         self._touch_above(moved.values(), before | moved.keys())
         self._index()
 
-    def _touch_above(self, moved: Iterable[Entry], names: Set[TableName]) -> list[Entry]:
+    def _touch_above(self, moved: Iterable[Entry], names: Set[TableName]) -> None:
         """Notes that names mean something else with the views that read them, or that read one of the moved views."""
         ids = {entry.view.id for entry in moved}
         above = [
@@ -469,13 +435,10 @@ class Catalog:
         for entry in above:
             entry.ledger.touch(self._now_ms(), frozenset(names))
         self.on_stale([entry.view.id for entry in above], ", ".join(map(str, sorted(names))))
-        return above
 
-    async def mark_above(self, moved: Mapping[TableName, Entry]) -> None:
-        """Stores, before views move, that what reads them is stale: a crash must not make it look fresh."""
-        names = moved.keys() | {entry.view.name for entry in moved.values()}
-        above = self._touch_above(moved.values(), names)
-        await self._store_marks(entry for entry in above if entry not in moved.values())
+    def touch_above(self, moved: Mapping[TableName, Entry]) -> None:
+        """Notes, before views move, that what reads them is stale."""
+        self._touch_above(moved.values(), moved.keys() | {entry.view.name for entry in moved.values()})
 
     @asynccontextmanager
     async def name_locks(self, *names: TableName) -> AsyncIterator[None]:
@@ -562,7 +525,7 @@ class Catalog:
         view = finding.view
         if view is not None:
             history = History.of_stored(finding.properties, view.current.number)
-            entry = Entry(view, Ledger.of_stored(view.current, view.mark), history, drift=unseen(view))
+            entry = Entry(view, Ledger(), history, drift=unseen(view) or NOT_LOOKED)
             self._entries[view.id] = entry
             self._by_name[view.name] = entry
             self.damaged.pop(view.name, None)
@@ -594,22 +557,17 @@ class Catalog:
                 self.rename({name: entry})
             view = stored.read_view(found, entry.view.storage, entry.view.definition, version)
             self.replace(entry, replace(view, name=name))
-            entry.ledger.stored_mark = entry.view.mark
-            entry.ledger.stored_watermark = entry.view.current.watermark.events
-            # What the settled version contains in memory's numbering is not known any more: only what is stored.
-            entry.ledger.publish(min(entry.ledger.events, entry.view.current.watermark.events))
+            # Which noted writes it contains is not known: a look at the base tables will tell.
+            entry.drift, entry.compared = unseen(entry.view) or NOT_LOOKED, None
             entry.uncertain = False
             return before if version != before else None
 
 
-def enter(entry: Entry, version: Version, contains: int, mark: int, reserved: int) -> MaterializedView:
+def enter(entry: Entry, version: Version, contains: int, reserved: int) -> MaterializedView:
     """Enters in the ledger that `version` is current; returns the view that has it."""
-    ledger = entry.ledger
-    ledger.publish(contains)
-    view = entry.view.published(version, mark, reserved)
+    entry.ledger.publish(contains)
+    view = entry.view.published(version, reserved)
     entry.drift, entry.compared, entry.fresh_at = unseen(view), None, version.started_at
-    ledger.stored_mark = mark
-    ledger.stored_watermark = version.watermark.events
     return view
 
 

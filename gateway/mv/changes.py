@@ -2,14 +2,10 @@
 
 Each view has a ledger of numbered events. A write makes two: one before it is forwarded, one when it has ended; it may
 have committed at any moment between. A refresh that begins when the last event is n contains everything of the writes
-that had ended by then. So, of a version:
+that had ended by then; its version is stale when a write ended later.
 
-- `contains` (in memory) is the last event before its refresh began. The version is stale when a write *ended* later.
-- `Watermark.events` (stored) is lower while writes were open: it ends before the first of them began. After a crash
-  nobody knows what became of them, so the stored mark must make the version stale.
-
-The mark is stored before the first write after a refresh is forwarded, and not again until the next refresh: a mark
-that already makes the stored version stale says all there is to say.
+Nothing of this is stored. After a start no view counts as fresh before its base tables were looked at: that shows what
+came through a gateway that was killed as well as what came past it.
 """
 
 from __future__ import annotations
@@ -18,7 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
-from gateway.mv.model import Version
 from sql.names import TableName
 
 REMOVING = frozenset(
@@ -42,16 +37,12 @@ class Missed:
 class Ledger:
     """The noted writes of one view."""
 
-    events: int
+    events: int = 0
     """Number of the last event."""
-    ended: int
+    ended: int = 0
     """Number of the last event that was the end of a write."""
-    contains: int
+    contains: int = 0
     """The last event before the refresh of the current version began."""
-    stored_mark: int
-    """The mark that the catalog holds."""
-    stored_watermark: int
-    """The greatest watermark of a version that may be the current one in the catalog."""
     open: dict[int, int] = field(default_factory=dict)
     """Writes that have not ended: their id, and the event of their beginning."""
     removing: set[int] = field(default_factory=set)
@@ -61,25 +52,9 @@ class Ledger:
     missed: list[Missed] = field(default_factory=list)
     """The first writes that the current version may miss, oldest first."""
 
-    @classmethod
-    def of_stored(cls, version: Version, mark: int) -> Ledger:
-        """The ledger after a start: every write that the catalog knows of counts as ended."""
-        events = version.watermark.events
-        return cls(events=mark, ended=mark, contains=events, stored_mark=mark, stored_watermark=events)
-
     @property
     def stale(self) -> bool:
         return self.ended > self.contains
-
-    @property
-    def watermark(self) -> int:
-        """What a refresh that begins now may store as contained."""
-        return min(self.open.values(), default=self.events + 1) - 1
-
-    @property
-    def looks_fresh_in_catalog(self) -> bool:
-        """After a crash now, the view would be taken for fresh."""
-        return self.stored_mark <= self.stored_watermark
 
     def begin(self, write: int, *, removes: bool = False) -> None:
         """`removes`: it may take rows away, so that a table may look again as it did before."""

@@ -45,7 +45,6 @@ from gateway.mv.model import (
     MaterializedView,
     TriggerMode,
     Version,
-    Watermark,
     base_key,
 )
 from gateway.mv.naming import definition_of
@@ -350,8 +349,7 @@ class Creation:
             view_names=self._catalog.names_of(sources.views),
             properties=dict(statement.properties),
             comment=statement.comment,
-            current=Version.whole(NEVER_BUILT if deferred else 1, now, now, Watermark(0)),
-            mark=0,
+            current=Version.whole(NEVER_BUILT if deferred else 1, now, now, {}),
             versions_reserved=1 if deferred else 1 + VERSIONS_RESERVED,
         )
         return await self._partitioned(view, stored_view, caller)
@@ -444,9 +442,7 @@ class Creation:
             await self._executor.make_bases_fresh(entry.view.views, cause, report)
         view = entry.view
         contains, started_at = entry.ledger.events, self._now_ms()
-        watermark = Watermark(
-            entry.ledger.watermark, {base: self._catalog.entry(base).view.current.number for base in view.views}
-        )
+        views = {base: self._catalog.entry(base).view.current.number for base in view.views}
         await self._metastore.run(
             maintenance.create_storage(
                 view.storage,
@@ -476,10 +472,9 @@ class Creation:
         contents = next_contents(view, 1, maintenance.ALL, inspection.snapshots, {})
         if entry.ledger.removed_since(contains):
             contents = contents.doubtful(1)
-        version = Version.whole(1, started_at, self._now_ms(), watermark, contents=contents)
+        version = Version.whole(1, started_at, self._now_ms(), views, contents=contents)
         async with entry.lock:
-            mark = entry.ledger.events
-            entry.view = enter(entry, version, contains, mark, view.versions_reserved)
+            entry.view = enter(entry, version, contains, view.versions_reserved)
             entry.compared = inspection.began
             names = self._catalog.names_of(view.views)
             report(f"Built materialized view {view.name} in {(self._now_ms() - started_at) / 1000:.2f} s")

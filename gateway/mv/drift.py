@@ -27,10 +27,12 @@ class Drift:
     unobserved: Mapping[str, str] = field(default_factory=dict)
     """Tables of which nothing can be told, and why."""
     followed: str = ""
+    untold: str = ""
+    """Why nothing is known of any table."""
 
     @property
     def none(self) -> bool:
-        return not (self.partitions or self.tables or self.unobserved)
+        return not (self.partitions or self.tables or self.unobserved or self.untold)
 
     @property
     def tables(self) -> frozenset[str]:
@@ -45,6 +47,10 @@ class Drift:
             if since <= version:
                 found = tables
         return found
+
+
+NOT_LOOKED = Drift(untold="its base tables were not looked at since the gateway was started")
+PARTLY_REFRESHED = Drift(untold="its base tables were not looked at since some of its partitions were refreshed")
 
 
 def drift(view: MaterializedView, today: Mapping[str, Observed]) -> Drift:
@@ -108,7 +114,7 @@ def reason(view: MaterializedView, found: Drift) -> str:
         count = len(found.partitions)
         said += f" in {count} partition{'' if count == 1 else 's'}"
     blind = [f"{names.get(base, base)} cannot be observed: {why}" for base, why in sorted(found.unobserved.items())]
-    return "; ".join(filter(None, [said, *blind]))
+    return "; ".join(filter(None, [said, *blind, found.untold]))
 
 
 # --- what a refresh writes -----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from gateway.mv import catalog as catalog_module
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.concurrency import beside
+from gateway.mv.drift import PARTLY_REFRESHED
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import Janitor
@@ -26,7 +27,6 @@ from gateway.mv.model import (
     TaskStatus,
     TriggerMode,
     Version,
-    Watermark,
 )
 from gateway.mv.planner import RefreshPlan, Step, plan_publish
 from gateway.mv.ports import Metastore, Sessions, SqlSession, StageProgress
@@ -62,11 +62,12 @@ class BaseTableMissing(RefreshFailed):
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What was noted before a refresh looked at the base tables: the time, the last event, the watermark."""
+    """What was noted before a refresh looked at the base tables: the time, the last event, the versions of the views
+    below."""
 
     at: int
     contains: int
-    watermark: Watermark
+    views: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +160,14 @@ class Executor:
             await self._check_unmoved(entry)
             now = self._now_ms()
             old = entry.view.current
-            watermark = Watermark(entry.ledger.watermark)
-            version = Version.whole(NEVER_BUILT, now, now, watermark, previous=old.number)
-            contains, mark, reserved = entry.ledger.events, entry.ledger.events, entry.view.versions_reserved
+            version = Version.whole(NEVER_BUILT, now, now, {}, previous=old.number)
+            contains, reserved = entry.ledger.events, entry.view.versions_reserved
             self._log.amend(entry, number, replace(task, reason="WITH NO DATA", started_at=now))
             ending = self._log.written(entry, number, NEVER_BUILT)
-            properties = {**stored.write_version(version, mark, reserved), **ending.properties}
+            properties = {**stored.write_version(version, reserved), **ending.properties}
             await session.run(maintenance.set_properties(entry.view.storage, properties))
             await self._switch(entry, version.shown, session)
-            entry.view = catalog_module.enter(entry, version, contains, mark, reserved)
+            entry.view = catalog_module.enter(entry, version, contains, reserved)
             self._log.succeed(entry, ending)
             return old
 
@@ -253,8 +253,7 @@ class Executor:
 
     def _start_of(self, entry: Entry, present: MaterializedView) -> _Start:
         """What is noted when a refresh begins to look and to read."""
-        watermark = Watermark(entry.ledger.watermark, {base: self.current(base) for base in present.views})
-        return _Start(self._now_ms(), entry.ledger.events, watermark)
+        return _Start(self._now_ms(), entry.ledger.events, {base: self.current(base) for base in present.views})
 
     def _nothing_to_do(self, work: _Work, proposal: Proposal) -> None:
         """What was noted, or seen, has changed nothing that the view shows."""
@@ -264,7 +263,8 @@ class Executor:
         # In memory only: after a restart it is found out once more.
         entry.view = replace(entry.view, current=current)
         entry.ledger.publish(work.start.contains)
-        entry.drift, entry.compared, entry.fresh_at = None, _compared(work, proposal), work.start.at
+        entry.drift, entry.fresh_at = None, work.start.at
+        _enter_looks(work, proposal)
         work.run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
     async def first_write(
@@ -296,7 +296,7 @@ class Executor:
             plan.version,
             work.start.at,
             self._now_ms(),
-            work.start.watermark,
+            work.start.views,
             plan.method,
             plan.manifest,
             plan.shown(await self._proposer.present(present)),
@@ -347,20 +347,17 @@ class Executor:
                 schemas=schemas_seen(proposal.inspection.looks),
                 view_names=self._catalog.names_of(present.views),
             )
-            mark, reserved = entry.ledger.events, version.number + VERSIONS_RESERVED
+            reserved = version.number + VERSIONS_RESERVED
             ending = self._log.written(entry, work.run.number, version.number)
-            written = {**stored.write_bases(view), **stored.write_version(version, mark, reserved), **ending.properties}
+            written = {**stored.write_bases(view), **stored.write_version(version, reserved), **ending.properties}
             # Each is a call or two of Spark's: readers of a stale view wait for both.
             async with beside(self._check_unmoved(entry)):
                 await session.run(maintenance.set_properties(view.storage, written))
-                # From here on this version may be the current one in the catalog, whatever we hear of the next call.
-                entry.ledger.stored_mark = mark
-                entry.ledger.stored_watermark = max(entry.ledger.stored_watermark, version.watermark.events)
             since = self._janitor.moment()
             await self._switch(entry, version.shown, session)
             self._catalog.replace(entry, view)
-            entry.view = catalog_module.enter(entry, version, work.start.contains, mark, reserved)
-            entry.compared = _compared(work, proposal)
+            entry.view = catalog_module.enter(entry, version, work.start.contains, reserved)
+            _enter_looks(work, proposal)
             self._log.succeed(entry, ending)
             return since
 
@@ -473,9 +470,13 @@ async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> 
         yield step
 
 
-def _compared(work: _Work, proposal: Proposal) -> Mapping[TableName, float] | None:
-    """With which looks a version that was just written agrees; with none where only partitions that were named were."""
-    return None if work.cause.partitions else proposal.inspection.began
+def _enter_looks(work: _Work, proposal: Proposal) -> None:
+    """A version agrees with the looks by which it was just written; with none where only partitions that were named
+    were."""
+    if work.cause.partitions:
+        work.entry.drift, work.entry.compared = PARTLY_REFRESHED, None
+    else:
+        work.entry.compared = proposal.inspection.began
 
 
 def in_words_of(view: TableName, definition: TableName, message: str) -> str:

@@ -27,7 +27,8 @@ class Freshness(Enum):
     FRESH_WITHIN_GRACE = "FRESH_WITHIN_GRACE"
     STALE = "STALE"
     UNKNOWN = "UNKNOWN"
-    """The connection broke while a version was published: the metastore will be asked which one is current."""
+    """Its base tables cannot be looked at, or were not since the start; or the connection broke while a version was
+    published, and the metastore will be asked which one is current."""
 
 
 class State(Enum):
@@ -53,18 +54,6 @@ class Schema:
     created: str
     columns: tuple[tuple[str, str], ...]
     is_view: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Watermark:
-    """What a version contains for sure.
-
-    `events` is the number of the last noted write of which everything was visible when the refresh began to read.
-    `views` maps each materialized view that the definition reads (its id) to the version that was current then.
-    """
-
-    events: int
-    views: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +121,8 @@ class Version:
     number: int
     started_at: int
     published_at: int
-    watermark: Watermark
+    views: Mapping[str, int]
+    """The versions of other materialized views that it has read, by the views' ids."""
     method: str = Method.COMPLETE.value
     manifest: Manifest = field(default=Manifest(NEVER_BUILT))
     shown: Shown = field(default=Shown.only(NEVER_BUILT))
@@ -142,10 +132,10 @@ class Version:
     """The version whose place it took."""
 
     @classmethod
-    def whole(cls, number: int, started_at: int, published_at: int, watermark: Watermark, **rest: Any) -> Version:
+    def whole(cls, number: int, started_at: int, published_at: int, views: Mapping[str, int], **rest: Any) -> Version:
         """A version that wrote all that it shows, or has nothing to show."""
         parts = {"manifest": Manifest(number), "shown": Shown.only(number), **rest}
-        return cls(number, started_at, published_at, watermark, **parts)
+        return cls(number, started_at, published_at, views, **parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,8 +306,6 @@ class MaterializedView:
     properties: Mapping[str, str]
     comment: str | None
     current: Version
-    mark: int
-    """Number of the last noted write that the catalog has stored."""
     versions_reserved: int
     """No version with this number or a greater one was ever begun."""
     paused: bool = False
@@ -325,8 +313,8 @@ class MaterializedView:
     job_since: int = 0
     """When the job was changed last, in milliseconds since the epoch: what was missed before is not made up for."""
 
-    def published(self, version: Version, mark: int, reserved: int) -> MaterializedView:
-        return replace(self, current=version, mark=mark, versions_reserved=reserved)
+    def published(self, version: Version, reserved: int) -> MaterializedView:
+        return replace(self, current=version, versions_reserved=reserved)
 
     @property
     def built(self) -> bool:

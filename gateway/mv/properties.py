@@ -29,7 +29,6 @@ from gateway.mv.model import (
     TaskStatus,
     TriggerMode,
     Version,
-    Watermark,
 )
 from gateway.mv.snapshot import Snapshot
 from sql.maintenance import PartitionKey, Shown, StorageLayout
@@ -88,7 +87,7 @@ def write_view(view: MaterializedView) -> dict[str, str]:
         **_text("layout", json.dumps(dataclasses.asdict(view.layout))),
         **write_settings(view),
         **write_bases(view),
-        **write_version(view.current, view.mark, view.versions_reserved),
+        **write_version(view.current, view.versions_reserved),
     }
 
 
@@ -166,15 +165,14 @@ def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
     return sorted(found, key=lambda item: item[0])
 
 
-def write_version(version: Version, mark: int, reserved: int) -> dict[str, str]:
+def write_version(version: Version, reserved: int) -> dict[str, str]:
     """What a refresh stores before it publishes `version`."""
     record = {
         "started_at": version.started_at,
         "published_at": version.published_at,
         "previous": version.previous,
         "method": version.method,
-        "events": version.watermark.events,
-        "views": dict(version.watermark.views),
+        "views": dict(version.views),
         "manifest": _written_manifest(version.manifest),
         "shown": _written_shown(version.shown),
         "followed": version.contents.followed and _written_snapshot(version.contents.followed),
@@ -185,7 +183,6 @@ def write_version(version: Version, mark: int, reserved: int) -> dict[str, str]:
     }
     return {
         **_text(f"version.{version.number}", json.dumps(record, sort_keys=True), packed=True),
-        **write_mark(mark),
         **write_reserved(reserved),
     }
 
@@ -211,11 +208,6 @@ def _written_snapshot(snapshot: Snapshot) -> list[Any]:
 def write_reserved(reserved: int) -> dict[str, str]:
     """What a refresh stores before it begins a version with this number, or a greater one."""
     return {PREFIX + "versions_reserved": str(reserved)}
-
-
-def write_mark(mark: int) -> dict[str, str]:
-    """What noting a write stores."""
-    return {PREFIX + "mark": str(mark)}
 
 
 def version_keys(properties: Mapping[str, str], number: int) -> tuple[str, ...]:
@@ -305,7 +297,6 @@ def read_view(
             properties=json.loads(_required(properties, "properties")),
             comment=json.loads(_required(properties, "comment")),
             current=read_version(properties, current),
-            mark=int(_required(properties, "mark")),
             versions_reserved=int(_required(properties, "versions_reserved")),
             **_read_job(json.loads(_optional(properties, "job", '["RUNNING", 0]'))),
         )
@@ -324,7 +315,7 @@ def read_version(properties: Mapping[str, str], number: int) -> Version:
         published_at=record["published_at"],
         previous=record.get("previous", 0),
         method=record["method"],
-        watermark=Watermark(record["events"], record["views"]),
+        views=record["views"],
         manifest=Manifest(default, {key: version for version, keys in exceptions for key in keys}),
         shown=Shown(
             number,

@@ -54,12 +54,10 @@ class Scheduler:
 
     def start(self) -> None:
         """Begins with what was missed while no gateway ran."""
-        for entry in self._of(Trigger.COMMIT):
-            if entry.view.built and self._concerned(entry):
-                self._trigger(entry, TriggerMode.COMMIT, "changes before the start")
-        self._loops = [asyncio.create_task(self._keep_schedules(), name="schedules")]
-        if self._watch_seconds:
-            self._loops.append(asyncio.create_task(self._watch(), name="watch"))
+        self._loops = [
+            asyncio.create_task(self._keep_schedules(), name="schedules"),
+            asyncio.create_task(self._watch(), name="watch"),
+        ]
 
     async def stop(self) -> None:
         for loop in self._loops:
@@ -119,15 +117,19 @@ class Scheduler:
             self.changed(self._catalog.above(view_id), str(entry.view.name))
 
     async def _watch(self) -> None:
-        """Looks for changes that were made past the gateway."""
+        """Looks for changes that were made before the start, and from then on for those made past the gateway."""
+        not_before, what = time.monotonic(), "a change before the start"
         while True:
-            await asyncio.sleep(self._watch_seconds)
             try:
-                await self.look(time.monotonic() - self._watch_seconds)
+                await self.look(not_before, what)
             except FreshgateError as error:
                 log.warning("could not look at the base tables of ON COMMIT views: %s", error)
+            if not self._watch_seconds:
+                return
+            await asyncio.sleep(self._watch_seconds)
+            not_before, what = time.monotonic() - self._watch_seconds, "a look at its base tables"
 
-    async def look(self, not_before: float) -> None:
+    async def look(self, not_before: float, what: str = "a look at its base tables") -> None:
         """Refreshes the ON COMMIT views that are stale by looks which began at `not_before` (monotonic) or later, but
         for those whose last one was in vain, and would be so again."""
         if self._fence.lost is not None:
@@ -140,14 +142,14 @@ class Scheduler:
                 if not self._concerned(entry) or await self._tasks.was_in_vain(entry.view.id):
                     continue
                 if self._catalog.find(entry.view.id) is entry:
-                    self._trigger(entry, TriggerMode.COMMIT, "a look at its base tables")
+                    self._trigger(entry, TriggerMode.COMMIT, what)
 
     def _concerned(self, entry: Entry) -> bool:
         """Whether what the view reads has changed: a table, a view below that has a newer version, or one that is
         stale itself and of which nothing says when it is refreshed."""
         if entry.ledger.stale or entry.drift is not None or entry.uncertain:
             return True
-        seen = entry.view.current.watermark.views
+        seen = entry.view.current.views
         below = [base for view_id in entry.view.views if (base := self._catalog.find(view_id)) is not None]
         return any(
             seen.get(base.view.id) != base.view.current.number

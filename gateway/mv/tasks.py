@@ -285,7 +285,7 @@ class Tasks:
     async def _suffices(self, entry: Entry, needed: int, bases: dict[str, int]) -> bool:
         # By the looks that were taken already, unless a write was noted since.
         await self._inspector.check([entry.view.id], float("-inf"))
-        seen = entry.view.current.watermark.views
+        seen = entry.view.current.views
         return (
             entry.view.built
             and not entry.uncertain

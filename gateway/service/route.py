@@ -314,7 +314,7 @@ class Router:
             task = _Reading(session, route, place, read, route.text, splices, write, composed, pinned, epoch)
             if self._readers.is_held(read.all) or self._stale_reads.due(task.unpinned) or self._wanted(task).anything:
                 return Waiting(route, partial(self._prepare, task))
-            await self._depart(task)
+            self._depart(task)
         except BaseException:  # cancelled too: the statement never goes to Spark
             route.abandon(End.FAILED)
             raise
@@ -348,7 +348,7 @@ class Router:
             if read == reading.read and not self._readers.is_held(read.all):
                 break
             reading = replace(reading, read=read)
-        await self._depart(reading)
+        self._depart(reading)
 
     async def _make_fresh(self, reading: _Reading, wanted: staleness.Wanted, report: Report) -> None:
         cause = Cause(TriggerMode.READ, reading.session.user)
@@ -376,7 +376,7 @@ class Router:
             if self._catalog.find(view_id) is not None:
                 raise
 
-    async def _depart(self, reading: _Reading) -> None:
+    def _depart(self, reading: _Reading) -> None:
         """Everything that the statement reads is as it should be."""
         if reading.pinned:
             splices, read = self._version_reads.depart(
@@ -387,7 +387,7 @@ class Router:
         else:
             self._begin_read(reading.route, reading.read.all)
         if reading.write is not None:
-            await self._catalog.begin_write(reading.write)
+            self._catalog.begin_write(reading.write)
 
     def _note(self, route: Route, write: Write) -> None:
         route.ends.append(partial(self._end_write, write))

@@ -22,6 +22,7 @@ CREATORS = 8
 DATABASE = "jobs_bench"
 STORAGE = "jobs_bench_storage"
 IDLE_SECONDS = 60.0
+REST_SECONDS = 150.0
 WRITES = 20
 BUILT = 5
 """Views of a table that are built, for writes below them."""
@@ -50,13 +51,23 @@ def many_jobs(stand: Stand) -> Iterator[Figure]:
             yield _write_below(stand.engine, gateway, scheduled=scheduled)
     finally:
         gateway.stop()
+    yield from _looks(stand, views)
+
+
+def _looks(stand: Stand, views: int) -> Iterator[Figure]:
+    """What looks in the background cost the gateway and Spark, beside what Spark uses for itself. For minutes after any
+    work Spark's Java compiles what that has run: only then a minute is an idle one."""
+    name, upstream = "idle minute with jobs", f"{stand.engine.host}:{stand.engine.port}"
+    spark = [psutil.Process(stand.engine.program.process.pid), *descendants(stand.engine.program.process.pid)]
+    _rest()
+    yield _idle(name, "no gateway: Spark", spark)
     watch = {**WATCH, "jobs.watch_interval": IDLE_SECONDS}
     watching = Gateway(stand.directory / "jobs-watch.log", upstream=upstream, **watch)
     try:
-        spark = [psutil.Process(stand.engine.program.process.pid), *descendants(stand.engine.program.process.pid)]
+        _rest()
         subject = f"{views} views, {2 * BUILT} of them built over 2 tables, a look each minute"
-        yield _idle("idle minute with jobs", f"{subject}: the gateway", [psutil.Process(watching.pid)])
-        yield _idle("idle minute with jobs", f"{subject}: Spark", spark)
+        yield _idle(name, f"{subject}: the gateway", [psutil.Process(watching.pid)])
+        yield _idle(name, f"{subject}: Spark", spark)
     finally:
         watching.stop()
 
@@ -80,6 +91,10 @@ def _create(stand: Stand, gateway: Gateway, views: int) -> None:
         list(pool.map(create, [range(first, views, CREATORS) for first in range(CREATORS)]))
 
 
+def _rest() -> None:
+    threading.Event().wait(REST_SECONDS)
+
+
 def _idle(name: str, subject: str, processes: Sequence[psutil.Process]) -> Figure:
     """Processor time while nobody asks for anything."""
     before = sum(map(_processor_seconds, processes))
@@ -100,8 +115,7 @@ def _write(engine: Engine, gateway: Gateway, views: int) -> Figure:
 
 
 def _write_below(engine: Engine, gateway: Gateway, *, scheduled: bool) -> Figure:
-    """The first INSERT into a table since the views that read it, all built, were refreshed: each is marked as stale
-    before it is forwarded."""
+    """The first INSERT into a table since the views that read it, all built, were refreshed."""
     table = 1 if scheduled else 0
     taken: dict[str, list[float]] = {"direct": [], "gateway": []}
     with pyhive(engine.host, engine.port) as direct, pyhive(gateway.host, gateway.port, database=DATABASE) as through:

@@ -33,7 +33,7 @@ def _said(gateway: Gateway, text: str) -> bool:
 
 
 def test_kill_during_a_refresh(database: Database, direct: Any, start_gateway: Any) -> None:
-    """The published version and the stale mark survive; the half-written version goes."""
+    """The published version survives, and does not count as fresh; the half-written version goes."""
     gateway: Gateway = start_gateway(**{"versions.retention": 0})
     with unclosed(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
@@ -81,18 +81,40 @@ def test_kill_during_a_creation(database: Database, direct: Any, start_gateway: 
         rows(cursor, "DROP MATERIALIZED VIEW m")
 
 
-def test_a_mark_survives_a_kill_right_after_the_write(database: Database, start_gateway: Any) -> None:
+@pytest.mark.parametrize("look", [True, False])
+def test_nothing_counts_as_fresh_after_a_kill_before_it_was_looked_at(
+    database: Database, start_gateway: Any, look: bool
+) -> None:
+    """What was written right before it is noticed; what was not changed is not recomputed."""
     gateway: Gateway = start_gateway()
     with unclosed(gateway, database.name) as cursor:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
         rows(cursor, "CREATE MATERIALIZED VIEW above AS SELECT a FROM m")
+        rows(cursor, "CREATE TABLE u (a INT) USING parquet")
+        rows(cursor, "CREATE MATERIALIZED VIEW same AS SELECT a FROM u")
         rows(cursor, "INSERT INTO t VALUES (1)")
         gateway.kill()
-    again: Gateway = start_gateway()
+    again: Gateway = start_gateway(**{"staleness.probe_interval": 100_000})
     with unclosed(again, database.name) as cursor:
-        assert {row[1]: row[2] for row in rows(cursor, "SHOW MATERIALIZED VIEWS")} == {"m": "STALE", "above": "STALE"}
+
+        def shown() -> dict[str, tuple[str, int]]:
+            return {row[1]: (row[2], row[3]) for row in rows(cursor, "SHOW MATERIALIZED VIEWS")}
+
+        said = (
+            "SELECT name, freshness, stale_because, stale_since FROM freshgate.materialized_views "
+            f"WHERE database_name = '{database.name}' ORDER BY name"
+        )
+        reason = "its base tables were not looked at since the gateway was started"
+        assert rows(cursor, said) == [(name, "UNKNOWN", reason, None) for name in ("above", "m", "same")]
+        if look:
+            # SHOW looks at a few views.
+            assert shown() == {"above": ("STALE", 1), "m": ("STALE", 1), "same": ("FRESH", 1)}
         assert rows(cursor, "SELECT a FROM above") == [(1,)]
+        assert rows(cursor, "SELECT a FROM same") == []
+        assert [row[1] for row in rows(cursor, said)] == ["FRESH"] * 3
+        assert shown() == {"above": ("FRESH", 2), "m": ("FRESH", 2), "same": ("FRESH", 1)}
+        rows(cursor, "DROP MATERIALIZED VIEW same")
         rows(cursor, "DROP MATERIALIZED VIEW above")
         rows(cursor, "DROP MATERIALIZED VIEW m")
 

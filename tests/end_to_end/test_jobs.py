@@ -296,15 +296,19 @@ def test_missed_runs_after_downtime_run_once(database: Database, start_gateway: 
         rows(cursor, "CREATE MATERIALIZED VIEW m REFRESH ON SCHEDULE EVERY 2 SECOND AS SELECT count(*) AS n FROM t")
         rows(cursor, "CREATE MATERIALIZED VIEW c REFRESH ON COMMIT AS SELECT count(*) AS n FROM t")
         rows(cursor, "PAUSE MATERIALIZED VIEW JOB ON c")
+        rows(cursor, "CREATE MATERIALIZED VIEW d REFRESH ON COMMIT AS SELECT count(*) AS n FROM t")
     first.kill()
     rows(direct, f"INSERT INTO {database.name}.t VALUES (1)")
-    again: Gateway = start_gateway(**SETTINGS | {"storage.database": f"s_{database.name}"})
+    unwatched = SETTINGS | {"jobs.watch_interval": 0}
+    again: Gateway = start_gateway(**unwatched | {"storage.database": f"s_{database.name}"})
     with pyhive(again.host, again.port, database=database.name) as cursor:
         site = Site(database.name, again, cursor)
         has(site, "m", [(1,)])
         assert (site.job("m")[2], site.job("c")[2]) == ("RUNNING", "PAUSED")
         assert site.rows("SELECT * FROM c") == [(0,)]
-        site.run("DROP MATERIALIZED VIEW m", "DROP MATERIALIZED VIEW c")
+        has(site, "d", [(1,)])
+        assert site.tasks("d")[-1].by == "a change before the start"
+        site.run("DROP MATERIALIZED VIEW m", "DROP MATERIALIZED VIEW c", "DROP MATERIALIZED VIEW d")
 
 
 def test_a_refresh_is_tried_again_where_the_error_may_pass(site: Site, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from clients import Jdbc, beeline, pyhive, rows
 from databases import Database
 from processes import Gateway
+from pyhive.exc import OperationalError
 
 Life = Callable[..., list[list[list[str]]]]
 """Runs statements in one session; for each the rows as texts."""
@@ -200,4 +201,6 @@ def test_a_storage_dropped_past_the_gateway_does_not_stop_writers(database: Data
         rows(direct, f"DROP {'VIEW' if name.endswith('__definition') else 'TABLE'} freshgate_storage.{name}")
     database.run("INSERT INTO t VALUES (1)")
     assert database.rows("SELECT a FROM t") == [(1,)]
+    with pytest.raises(OperationalError, match="storage table"):
+        database.rows("SELECT a FROM m")
     assert [row[:3] for row in database.rows("SHOW MATERIALIZED VIEWS")] == [(database.name, "m", "DAMAGED")]

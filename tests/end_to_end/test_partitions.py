@@ -110,7 +110,10 @@ def test_a_refresh_of_one_partition_leaves_the_others_stale(sales: Database) -> 
     sales.run("INSERT INTO sales VALUES ('d', 5, 1, DATE'2024-01-02'), ('e', 6, 1, DATE'2024-01-03')")
     sales.run("REFRESH MATERIALIZED VIEW daily PARTITIONS (p_20240103_20240104)")
     assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240103_20240104"])
+    said = f"SELECT freshness FROM freshgate.materialized_views WHERE database_name = '{sales.name}'"
+    assert rows(sales.cursor, said) == [("UNKNOWN",)]
     check(sales, "daily", DAILY)
+    assert rows(sales.cursor, said) == [("FRESH",)]
     assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240102_20240103"])
 
 

@@ -18,6 +18,7 @@ from clients import pyhive, rows
 from databases import NAP, Database
 from fault_proxy import Fault, FaultProxy
 from processes import ROOT, Engine, Program, environment, wait_until
+from pyhive.exc import OperationalError
 
 NAP_MS = 30_000
 """As long as the refresh may take that a test looks at; it is ended before."""
@@ -158,7 +159,9 @@ def test_a_damaged_view(base: Database, direct: Any) -> None:
     for name in (row[1] for row in rows(direct, f"SHOW TABLES IN {storage} LIKE '{base.name}__m__*'")):
         rows(direct, f"DROP {'VIEW' if name.endswith('__definition') else 'TABLE'} {storage}.{name}")
     base.run("INSERT INTO t VALUES (2)")
-    wait_until(lambda: base.freshness("m") == "DAMAGED", what="the damage to be noticed")
+    with pytest.raises(OperationalError):
+        base.rows("SELECT * FROM m")
+    assert base.freshness("m") == "DAMAGED"
     done = status(base.gateway.url, "--database", base.name, columns=200)
     assert "2 materialized views: 1 STALE, 1 DAMAGED." in done.stdout
     assert re.search(rf"^{base.name}\.m +DAMAGED +- +- .*because its storage table was dropped", done.stdout, re.M)

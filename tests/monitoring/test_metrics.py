@@ -18,7 +18,8 @@ from gateway.monitoring.metrics import VIEWS_TOGETHER, Metrics, Sources
 from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
 from gateway.mv.catalog import Catalog
-from gateway.mv.model import NEVER_BUILT, Version, Watermark
+from gateway.mv.drift import NOT_LOOKED
+from gateway.mv.model import NEVER_BUILT, Version
 from gateway.mv.tasks import RefreshTally
 from gateway.proxy.traffic import Traffic
 from gateway.service.audit import METHODS, Audit, Line, Mentions, Outcome
@@ -54,7 +55,7 @@ def catalog_of(count: int) -> Catalog:
     catalog = Catalog(cast(Any, None), "s", 1, cast(Any, _Rest()))
     built = (time.time_ns() // 1_000_000) - 3_600_000
     for number in range(count):
-        version = Version.whole(1 if number else NEVER_BUILT, built, built, Watermark(0))
+        version = Version.whole(1 if number else NEVER_BUILT, built, built, {})
         name = TableName("d", f"v{number}")
         entry = catalog.reserve(replace(view_of(version), id=f"v{number}", name=name, created_at=built))
         if number % 3 == 2:
@@ -98,12 +99,15 @@ def session_of(user: str) -> Session:
 
 
 def test_views() -> None:
-    text = asyncio.run(Metrics(sources_of(catalog_of(NAMES), Audit())).text()).decode()
+    catalog = catalog_of(NAMES)
+    catalog.entry("v4").drift = NOT_LOOKED
+    text = asyncio.run(Metrics(sources_of(catalog, Audit())).text()).decode()
     samples = samples_of(text)
     age, refreshed = "freshgate_view_staleness_seconds", "freshgate_view_last_refresh_timestamp_seconds"
     for name in (age, refreshed):
         assert text.count(f"# HELP {name} ") == text.count(f"# TYPE {name} gauge") == 1
-    ages = [samples[age, (("database", "d"), ("view", f"v{number}"))] for number in range(NAMES)]
+    ages = [samples.get((age, (("database", "d"), ("view", f"v{number}")))) for number in range(NAMES)]
+    assert [number for number, each in enumerate(ages) if each is None] == [4]
     assert ages[1] == 0
     assert ages[2] == pytest.approx(1800, abs=300)
     assert ages[0] == pytest.approx(3600, abs=300)

@@ -10,7 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger, OpenWrites
 from gateway.mv.fence import Fence
-from gateway.mv.model import Contents, MaterializedView, Version, Watermark
+from gateway.mv.model import Contents, MaterializedView, Version
 from gateway.mv.snapshot import Snapshot
 from sql.maintenance import UNPARTITIONED
 from sql.names import Namespace, TableName
@@ -29,71 +29,49 @@ class _Refresh:
 
     contained: frozenset[int]
     contains: int
-    watermark: int
-    life: int
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """Writes begin and end, refreshes begin and publish, the gateway crashes: nothing stale is ever taken for fresh."""
+    """Writes begin and end, refreshes begin and publish: nothing stale is ever taken for fresh."""
 
     writes = Bundle("writes")
     refreshes = Bundle("refreshes")
 
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = Ledger(0, 0, 0, 0, 0)
+        self.ledger = Ledger()
         self.ended: set[int] = set()
-        self.lost: set[int] = set()
         self.begun = 0
         self.current = frozenset[int]()
-        self.life = 0
 
     @rule(target=writes)
     def begin(self) -> _Write:
         self.begun += 1
         self.ledger.begin(self.begun)
-        if self.ledger.looks_fresh_in_catalog:
-            self.ledger.stored_mark = self.ledger.events
         return _Write(self.begun)
 
     @rule(write=writes)
     def end(self, write: _Write) -> None:
-        if write.number in self.lost:
-            return
         self.ledger.end(write.number)
         self.ended.add(write.number)
 
     @rule(target=refreshes)
     def start_refresh(self) -> _Refresh:
-        return _Refresh(frozenset(self.ended), self.ledger.events, self.ledger.watermark, self.life)
+        return _Refresh(frozenset(self.ended), self.ledger.events)
 
     @rule(refresh=consumes(refreshes))
     def publish(self, refresh: _Refresh) -> None:
-        if refresh.life != self.life or refresh.contains < self.ledger.contains:
-            return  # a crash ends refreshes, and they run one at a time: an older one never publishes over a newer
+        if refresh.contains < self.ledger.contains:
+            return  # they run one at a time: an older one never publishes over a newer
         self.current = refresh.contained
-        self.ledger.contains = refresh.contains
-        self.ledger.stored_mark = self.ledger.events
-        self.ledger.stored_watermark = refresh.watermark
-
-    @rule()
-    def crash(self) -> None:
-        """Only what the catalog stores survives. Writes that were open may have committed at any time."""
-        self.life += 1
-        version = Version(1, 0, 0, Watermark(self.ledger.stored_watermark))
-        self.lost |= set(range(1, self.begun + 1)) - self.ended
-        self.ended |= self.lost
-        self.ledger = Ledger.of_stored(version, self.ledger.stored_mark)
+        self.ledger.publish(refresh.contains)
 
     @invariant()
     def a_version_that_misses_an_ended_write_is_stale(self) -> None:
         if self.ended - self.current:
             assert self.ledger.stale
-
-    @invariant()
-    def the_catalog_never_looks_fresh_while_a_write_is_open(self) -> None:
-        if self.ledger.open:
-            assert not self.ledger.looks_fresh_in_catalog
+        else:
+            assert not self.ledger.missed
 
 
 LedgerMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
@@ -102,7 +80,7 @@ TestLedger = LedgerMachine.TestCase
 
 def test_a_reader_during_an_open_write_needs_no_refresh() -> None:
     """A long write must not make every read recompute: until it ends, what is published is right."""
-    ledger = Ledger(0, 0, 0, 0, 0)
+    ledger = Ledger()
     ledger.begin(1)
     assert not ledger.stale
     ledger.end(1)
@@ -124,7 +102,7 @@ def test_open_writes_are_found_by_table_or_by_word() -> None:
 def test_a_cancelled_write_stays_suspect() -> None:
     """Spark may commit what it was told to cancel: it counts as ended now, and again when that cannot be any more."""
     table = TableName("sales", "orders")
-    catalog = Catalog(None, "freshgate_storage", 1, Fence(None, "freshgate_storage", ""))  # type: ignore[arg-type]  # nothing is stored
+    catalog = Catalog(None, "freshgate_storage", 1, Fence(None, "freshgate_storage", ""))  # type: ignore[arg-type]  # nobody asks Spark
     view = MaterializedView(
         id="v",
         name=TableName("sales", "m"),
@@ -145,8 +123,7 @@ def test_a_cancelled_write_stays_suspect() -> None:
         view_names={},
         properties={},
         comment=None,
-        current=Version(1, 0, 0, Watermark(0)),
-        mark=0,
+        current=Version(1, 0, 0, {}),
         versions_reserved=2,
     )
     entry = catalog.reserve(view)
@@ -156,7 +133,6 @@ def test_a_cancelled_write_stays_suspect() -> None:
     assert entry.ledger.stale
     entry.ledger.contains = entry.ledger.events  # a refresh that began now
     assert not entry.ledger.stale
-    assert entry.ledger.watermark < entry.ledger.events
     catalog.end_write(late)
     assert entry.ledger.stale
 
@@ -167,7 +143,7 @@ def test_a_write_that_takes_rows_away_beside_a_refresh_is_told() -> None:
     adding = writes.begin(frozenset({"insert", "into", "t"}), None)
     removing = writes.begin(frozenset({"truncate", "table", "t"}), None)
     assert (adding.removes, removing.removes) == (False, True)
-    ledger = Ledger(0, 0, 0, 0, 0)
+    ledger = Ledger()
     ledger.begin(1, removes=True)
     ledger.end(1)
     began = ledger.events

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from views import SALES, SHOPS, view_of
 
 from gateway.mv.drift import drift, next_contents, next_manifest, reason, selection, unseen
-from gateway.mv.model import NEVER_BUILT, Contents, Manifest, MaterializedView, Version, Watermark
+from gateway.mv.model import NEVER_BUILT, Contents, Manifest, MaterializedView, Version
 from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved
 from sql.maintenance import ALL, PartitionKey, Selection, Shown
 
@@ -27,7 +27,7 @@ def sales(partitions: dict[PartitionValues, str], identity: str = "1") -> Snapsh
 
 
 def built(today: Today) -> MaterializedView:
-    blank = view_of(Version.whole(1, 0, 0, Watermark(0)))
+    blank = view_of(Version.whole(1, 0, 0, {}))
     return replace(blank, current=replace(blank.current, contents=next_contents(blank, 1, ALL, today, {})))
 
 
@@ -36,7 +36,7 @@ def refreshed(
 ) -> MaterializedView:
     manifest = next_manifest(view.current.manifest, number, chosen)
     contents = next_contents(view, number, chosen, today, keys)
-    version = Version(number, 0, 0, Watermark(0), "", manifest, Shown.only(number), contents)
+    version = Version(number, 0, 0, {}, "", manifest, Shown.only(number), contents)
     return replace(view, current=version)
 
 
@@ -103,7 +103,7 @@ def test_what_was_not_seen_when_a_version_was_written(missing: set[str]) -> None
 
 
 def test_of_a_view_that_was_never_built_nothing_is_missed() -> None:
-    assert unseen(view_of(Version.whole(NEVER_BUILT, 0, 0, Watermark(0)))) is None
+    assert unseen(view_of(Version.whole(NEVER_BUILT, 0, 0, {}))) is None
 
 
 @given(st.frozensets(st.sampled_from(DAYS)), st.booleans())

@@ -17,7 +17,7 @@ from gateway.mv.catalog import Entry
 from gateway.mv.changes import Ledger
 from gateway.mv.executor import Executor
 from gateway.mv.fence import LATELY, Fence, Superseded
-from gateway.mv.model import Version, Watermark
+from gateway.mv.model import Version
 
 
 @dataclass
@@ -126,8 +126,8 @@ def test_no_rows_are_written_once_it_is_lost_though_their_number_is_reserved() -
         database, nobody, time_now = Database(), cast(Any, None), 0.0
         first, second = fence(database, clock=lambda: time_now), fence(database)
         executor = Executor(*[nobody] * 8, first, *[nobody] * 4)
-        version = Version.whole(1, 0, 0, Watermark(0))
-        entry = Entry(replace(view_of(version), versions_reserved=9), Ledger.of_stored(version, 0))
+        version = Version.whole(1, 0, 0, {})
+        entry = Entry(replace(view_of(version), versions_reserved=9), Ledger())
         await first.take()
         await executor._reserve(entry, 2, nobody)
         await second.take()

@@ -11,7 +11,7 @@ from views import SALES, SHOPS, view_of
 
 from gateway.mv.catalog import Catalog, Entry, enter
 from gateway.mv.inspection import Inspector
-from gateway.mv.model import NEVER_BUILT, Contents, Version, Watermark, base_key
+from gateway.mv.model import NEVER_BUILT, Contents, Version, base_key
 from gateway.mv.observation import Look
 from gateway.mv.relations import Sources
 from gateway.mv.snapshot import Snapshot
@@ -75,7 +75,7 @@ class World:
     def publish(self, number: int, looked_at: float) -> None:
         """A refresh of d.v that looked before d.sales changed."""
         entry = self.entry
-        entry.view = enter(entry, version(number, SALES), 0, 0, 99)
+        entry.view = enter(entry, version(number, SALES), 0, 99)
         entry.compared = {SALES: looked_at}
 
     @property
@@ -85,7 +85,7 @@ class World:
 
 def version(number: int, table: TableName) -> Version:
     contents = Contents(None, ((NEVER_BUILT, {base_key(table): Snapshot("id", "1")}),))
-    return Version.whole(number, 0, 0, Watermark(0), contents=contents)
+    return Version.whole(number, 0, 0, {}, contents=contents)
 
 
 def check_during(act: Callable[[World, asyncio.Task[list[str]]], Awaitable[None]]) -> None:

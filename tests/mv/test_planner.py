@@ -8,7 +8,7 @@ import pytest
 from views import view_of
 
 from gateway.mv.habits import Habits
-from gateway.mv.model import MaterializedView, Version, Watermark
+from gateway.mv.model import MaterializedView, Version
 from gateway.mv.planner import NAMED_TOGETHER, plan_refresh
 from sql.maintenance import Selection
 
@@ -16,7 +16,7 @@ DAYS = [f"day{number:04}" for number in range(2 * NAMED_TOGETHER + 1)]
 
 
 def view(**properties: str) -> MaterializedView:
-    return replace(view_of(Version.whole(1, 0, 0, Watermark(0))), properties=properties)
+    return replace(view_of(Version.whole(1, 0, 0, {})), properties=properties)
 
 
 @pytest.mark.parametrize(

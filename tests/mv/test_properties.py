@@ -22,7 +22,6 @@ from gateway.mv.model import (
     TaskStatus,
     TriggerMode,
     Version,
-    Watermark,
 )
 from gateway.mv.snapshot import Snapshot
 from sql.maintenance import Shown, StorageLayout
@@ -63,7 +62,7 @@ bare_versions = st.builds(
     number=st.integers(0, 10_000),
     started_at=counts,
     published_at=counts,
-    watermark=st.builds(Watermark, counts, st.dictionaries(words, counts, max_size=3)),
+    views=st.dictionaries(words, counts, max_size=3),
     method=st.just("COMPLETE"),
     manifest=st.builds(Manifest, numbers, st.dictionaries(keys, numbers, max_size=4)),
     shown=st.builds(
@@ -137,7 +136,6 @@ views = st.builds(
     properties=st.dictionaries(texts, texts, max_size=3),
     comment=st.none() | texts,
     current=versions,
-    mark=counts,
     versions_reserved=counts,
 )
 
@@ -159,7 +157,7 @@ def test_a_view_reads_back(view: MaterializedView) -> None:
 def test_the_published_version_is_read_whatever_others_there_are(view: MaterializedView, other: Version) -> None:
     stored = properties.write_view(view)
     if other.number != view.current.number:
-        stored |= properties.write_version(other, view.mark, view.versions_reserved)
+        stored |= properties.write_version(other, view.versions_reserved)
     assert _read(stored, view).current == view.current
 
 
@@ -189,7 +187,7 @@ def test_a_later_format_is_refused_with_advice() -> None:
 @given(views, st.data())
 def test_a_missing_property_is_named(view: MaterializedView, data: st.DataObject) -> None:
     stored = properties.write_view(view)
-    required = [key for key in stored if key.split(".")[1] in {"query", "owner", "mark", "tables", "view"}]
+    required = [key for key in stored if key.split(".")[1] in {"query", "owner", "tables", "view"}]
     del stored[data.draw(st.sampled_from(required))]
     with pytest.raises(properties.UnreadableProperties, match="missing"):
         _read(stored, view)

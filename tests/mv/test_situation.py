@@ -12,7 +12,7 @@ from views import SALES, SHOPS, view_of
 
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.inspection import Inspector
-from gateway.mv.model import Version, Watermark
+from gateway.mv.model import Version
 from gateway.mv.observation import Look
 from gateway.mv.snapshot import Observed, Snapshot, Unobserved
 from sql.names import TableName
@@ -50,7 +50,7 @@ def resume(entry: Entry) -> None:
 
 
 def publish(entry: Entry) -> None:
-    entry.view = replace(entry.view, current=Version.whole(2, 0, 0, Watermark(0)))
+    entry.view = replace(entry.view, current=Version.whole(2, 0, 0, {}))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def stage() -> tuple[Catalog, Inspector, Tables]:
     """d.v reads d.sales and d.below, which reads d.shops."""
     nobody = cast(Any, None)
     catalog, tables = Catalog(nobody, "s", 1, nobody), Tables()
-    view = view_of(Version.whole(1, 0, 0, Watermark(0)))
+    view = view_of(Version.whole(1, 0, 0, {}))
     below = replace(view, id="below", name=BELOW, tables=frozenset({SHOPS}))
     above = replace(view, tables=frozenset({SALES}), views=frozenset({"below"}))
     for each in (below, above):

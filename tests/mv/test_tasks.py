@@ -22,7 +22,7 @@ from gateway.mv.fence import Fence, Superseded
 from gateway.mv.history import History
 from gateway.mv.inspection import Inspector, Situation
 from gateway.mv.jobs import Jobs, still_refreshed_though_paused
-from gateway.mv.model import Cause, MaterializedView, TaskStatus, TriggerMode, Version, Watermark
+from gateway.mv.model import Cause, MaterializedView, TaskStatus, TriggerMode, Version
 from gateway.mv.ports import Metastore
 from gateway.mv.progress import Lines, Report
 from gateway.mv.runs import Run
@@ -128,7 +128,7 @@ class World:
         return self.now
 
     def add(self, view_id: str, refreshing: Refreshing = BY_READS, reads: Mapping[str, int] | None = None) -> Entry:
-        version = Version.whole(1, 0, 0, Watermark(0, dict(reads or {})))
+        version = Version.whole(1, 0, 0, dict(reads or {}))
         view = replace(
             view_of(version),
             id=view_id,
@@ -146,7 +146,7 @@ class World:
     async def write(self) -> None:
         """d.t is written through the gateway."""
         write = self.catalog.writes.begin(frozenset({"insert", "t"}), [TABLE])
-        await self.catalog.begin_write(write)
+        self.catalog.begin_write(write)
         self.catalog.end_write(write)
 
     def told(self, view_id: str) -> list[tuple[str, str]]:

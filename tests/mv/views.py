@@ -33,6 +33,5 @@ def view_of(version: Version) -> MaterializedView:
         properties={},
         comment=None,
         current=version,
-        mark=0,
         versions_reserved=0,
     )

@@ -19,7 +19,6 @@ from gateway.mv.model import (
     TaskStatus,
     TriggerMode,
     Version,
-    Watermark,
 )
 from gateway.service import catalog_tables
 
@@ -58,7 +57,7 @@ def test_a_task_names_no_more_partitions_than_the_catalog_should_keep() -> None:
 
 def shown_of(task: Task) -> tuple[list[str] | None, list[str] | None, str]:
     """NeedRefreshPartitions, CompletedPartitions, Progress."""
-    view = view_of(Version.whole(1, 0, 0, Watermark(0)))
+    view = view_of(Version.whole(1, 0, 0, {}))
     columns = [name for name, _ in catalog_tables.TASKS]
     row = dict(zip(columns, catalog_tables.task_row(view, task, None), strict=True))
     needed, completed = (
