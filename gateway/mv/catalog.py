@@ -216,7 +216,7 @@ class Catalog:
             # The change came between the last look that showed none and the one that showed it.
             since = 0 if entry.drift.untold else entry.fresh_at or view.current.started_at
             reasons.append(Staleness(since, reason(view, entry.drift)))
-        return min(reasons, key=lambda each: each.since) if reasons else None
+        return min(reasons, key=lambda each: each.since or float("inf")) if reasons else None
 
     def _base_staleness(self, view: MaterializedView, base: str, above: frozenset[str]) -> Staleness | None:
         entry, known = self._entries.get(base), view.base_name(base)
@@ -229,7 +229,10 @@ class Catalog:
         if view.current.views.get(base) != entry.view.current.number:
             return Staleness(view.current.started_at, f"the materialized view {entry.view.name} was refreshed")
         below = self._staleness(base, above)
-        return below and replace(below, reason=f"the materialized view {entry.view.name} is stale: {below.reason}")
+        if below is None:
+            return None
+        how = "is" if below.since else "may be"
+        return replace(below, reason=f"the materialized view {entry.view.name} {how} stale: {below.reason}")
 
     def freshness(self, view_id: str) -> Freshness:
         entry = self._entries.get(view_id)

@@ -41,7 +41,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """Why a version is stale, and since when (milliseconds since the epoch) it may be."""
+    """Why a version is stale, or may be, and since when (milliseconds since the epoch); 0 where nobody knows."""
 
     since: int
     reason: str

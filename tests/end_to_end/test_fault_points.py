@@ -4,7 +4,7 @@ Every subject below is one view with one statement about it (CREATE, REFRESH, AL
 is counted by its name; point N is its N-th statement. After each fault the view must be as it was or as it was to be,
 and after a restart nothing may be left over, files included.
 
-FRESHGATE_FAULTS=all tries every point; otherwise each twelfth one, by turns, so that the suite stays short.
+FRESHGATE_FAULTS=all tries every point; otherwise each twenty-fourth one, by turns, so that the suite stays short.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gateway.mv.properties import PREFIX
 from sql import maintenance
 from sql.names import TableName
 
-EVERY = 1 if os.environ.get("FRESHGATE_FAULTS") == "all" else 12
+EVERY = 1 if os.environ.get("FRESHGATE_FAULTS") == "all" else 24
 TOGETHER = 6
 """Subjects whose statements are stopped at one time: the gateway has eight sessions for short statements."""
 STORAGE = "freshgate_storage"
