@@ -17,6 +17,7 @@ from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.concurrency import unbroken
 from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation
+from gateway.mv.drift import CHANGED
 from gateway.mv.fence import Fence
 from gateway.mv.janitor import Janitor
 from gateway.mv.jobs import Jobs
@@ -119,7 +120,10 @@ class Alteration:
                 properties |= stored.write_version(after.current, after.versions_reserved)
             await self._metastore.run(maintenance.set_properties(after.storage, properties))
             self._catalog.replace(entry, after)
-            entry.compared = None
+            if _watched(before) != _watched(after):
+                # Of a table that did not matter before no write was noted.
+                self._catalog.on_touch(after.triggers - before.triggers)
+                entry.drift, entry.compared = entry.drift or CHANGED, None
         if before.clauses.refreshing != after.clauses.refreshing:
             self._jobs.served(after.id)
 
@@ -219,7 +223,6 @@ class Alteration:
         self, names: Mapping[TableName, Entry], switch: Callable[[], Awaitable[None]], entries: list[Entry]
     ) -> None:
         """Gives views other names: the intention is stored, `switch` changes the views, then the names are stored."""
-        self._catalog.touch_above(names)
         async with AsyncExitStack() as stack:
             for entry in sorted(entries, key=lambda each: each.view.id):
                 await stack.enter_async_context(entry.lock)
@@ -268,6 +271,11 @@ class Alteration:
 
 def _window(view: MaterializedView) -> object:
     return view_properties.partition_window(view.properties)
+
+
+def _watched(view: MaterializedView) -> tuple[object, str | None]:
+    """What decides which changes of what the view reads matter."""
+    return _window(view), view.properties.get("excluded_trigger_tables")
 
 
 def _check_partitioning(before: MaterializedView, after: MaterializedView) -> None:

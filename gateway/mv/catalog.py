@@ -28,8 +28,6 @@ from sql.names import TableName
 
 log = logging.getLogger(__name__)
 
-NO_SUCH_TABLE = "42P01"
-
 
 @dataclass(slots=True, eq=False)
 class Entry:
@@ -46,8 +44,8 @@ class Entry:
     writing: int | None = None
     """The version that a refresh is writing now."""
     drift: Drift | None = None
-    """How the base tables differed from the current version when they were looked at last; None where they did not, or
-    nobody has looked yet."""
+    """How the base tables differed from the current version when they were looked at last, or why nobody has looked;
+    None where they did not."""
     compared: Mapping[TableName, float] | None = None
     """When the looks at base tables began with which the current version was compared last (the observer's clock); None
     where it was with none."""
@@ -202,17 +200,17 @@ class Catalog:
         if self._fence.lost:
             return Staleness(view.current.started_at, "another gateway refreshes it now")
         reasons = []
-        if ledger.stale or entry.uncertain:
-            missed = ledger.missed[0] if ledger.missed else None
-            tables = ", ".join(map(str, sorted(missed.tables & view.tables))) if missed else ""
-            reasons.append(
-                Staleness(missed.at, f"{tables or 'what it reads'} has changed")
-                if missed
-                else Staleness(view.current.started_at, "the connection broke while a version was published")
-            )
+        if ledger.missed:
+            missed = ledger.missed[0]
+            tables = ", ".join(map(str, sorted(missed.tables & view.tables)))
+            reasons.append(Staleness(missed.at, f"{tables or 'what it reads'} has changed"))
+        elif ledger.stale:
+            reasons.append(Staleness(view.current.started_at, "what it reads has changed"))
+        if entry.uncertain and not reasons:
+            reasons.append(Staleness(view.current.started_at, "the connection broke while a version was published"))
         for base in self._bases(view):
             reasons += filter(None, [self._base_staleness(view, base, above | {view_id})])
-        if entry.drift is not None and not reasons:
+        if entry.drift is not None and not any(each.since for each in reasons):
             # The change came between the last look that showed none and the one that showed it.
             since = 0 if entry.drift.untold else entry.fresh_at or view.current.started_at
             reasons.append(Staleness(since, reason(view, entry.drift)))
@@ -269,6 +267,12 @@ class Catalog:
         """Notes a write that is about to be forwarded with every view that depends on its tables."""
         for entry in self.dependents(write.tables or ()):
             entry.ledger.begin(write.number, removes=write.removes)
+
+    def _note_open(self, entry: Entry, tables: frozenset[TableName]) -> None:
+        """Notes the writes under way that may change one of the tables, with a view that did not read it before."""
+        for write in self.writes.touching(tables):
+            if write.number not in entry.ledger.open:
+                entry.ledger.begin(write.number, removes=write.removes)
 
     def end_write(self, write: Write) -> None:
         """Notes that a write has ended."""
@@ -327,8 +331,7 @@ class Catalog:
     def reserve(self, view: MaterializedView) -> Entry:
         """A view that CREATE is building: from now on writes are noted for it. Open ones count as begun."""
         entry = Entry(view, Ledger(), visible=False, recorded=False)
-        for write in self.writes.touching(view.triggers):
-            entry.ledger.begin(write.number, removes=write.removes)
+        self._note_open(entry, view.triggers)
         self._entries[view.id] = entry
         self._index()
         return entry
@@ -439,10 +442,6 @@ class Catalog:
             entry.ledger.touch(self._now_ms(), frozenset(names))
         self.on_stale([entry.view.id for entry in above], ", ".join(map(str, sorted(names))))
 
-    def touch_above(self, moved: Mapping[TableName, Entry]) -> None:
-        """Notes, before views move, that what reads them is stale."""
-        self._touch_above(moved.values(), moved.keys() | {entry.view.name for entry in moved.values()})
-
     @asynccontextmanager
     async def name_locks(self, *names: TableName) -> AsyncIterator[None]:
         """Several names; always in the same order, so that two callers never wait for each other."""
@@ -454,11 +453,10 @@ class Catalog:
     def replace(self, entry: Entry, view: MaterializedView) -> None:
         """The entry's view has changed (its name and id have not)."""
         before = entry.view
-        reindex = (view.tables, view.triggers, view.views) != (before.tables, before.triggers, before.views)
+        # Properties say which of what it reads does not count.
+        reindex = (view.tables, view.views, view.properties) != (before.tables, before.views, before.properties)
         if reindex:
-            for write in self.writes.touching(view.triggers - entry.view.triggers):
-                if write.number not in entry.ledger.open:
-                    entry.ledger.begin(write.number, removes=write.removes)
+            self._note_open(entry, view.triggers - entry.view.triggers)
         entry.view = view
         if reindex:
             self._index()
@@ -529,6 +527,8 @@ class Catalog:
         if view is not None:
             history = History.of_stored(finding.properties, view.current.number)
             entry = Entry(view, Ledger(), history, drift=unseen(view) or NOT_LOOKED)
+            # Of one that is found late writes may be under way.
+            self._note_open(entry, view.triggers)
             self._entries[view.id] = entry
             self._by_name[view.name] = entry
             self.damaged.pop(view.name, None)

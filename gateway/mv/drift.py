@@ -50,7 +50,7 @@ class Drift:
 
 
 NOT_LOOKED = Drift(untold="its base tables were not looked at since the gateway was started")
-PARTLY_REFRESHED = Drift(untold="its base tables were not looked at since some of its partitions were refreshed")
+CHANGED = Drift(untold="its base tables were not looked at since its properties were changed")
 
 
 def drift(view: MaterializedView, today: Mapping[str, Observed]) -> Drift:

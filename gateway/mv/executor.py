@@ -14,7 +14,6 @@ from gateway.mv import catalog as catalog_module
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.concurrency import beside
-from gateway.mv.drift import PARTLY_REFRESHED
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import Janitor
@@ -262,9 +261,11 @@ class Executor:
         current = replace(entry.view.current, contents=proposal.contents(entry.view.current.number))
         # In memory only: after a restart it is found out once more.
         entry.view = replace(entry.view, current=current)
-        entry.ledger.publish(work.start.contains)
-        entry.drift, entry.fresh_at = None, work.start.at
-        _enter_looks(work, proposal)
+        if proposal.partly:
+            entry.compared = None
+        else:
+            entry.ledger.publish(work.start.contains)
+            entry.drift, entry.compared, entry.fresh_at = None, proposal.inspection.began, work.start.at
         work.run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
     async def first_write(
@@ -345,7 +346,7 @@ class Executor:
                 views=present.views,
                 followed=present.followed,
                 schemas=schemas_seen(proposal.inspection.looks),
-                view_names=self._catalog.names_of(present.views),
+                view_names=present.view_names,
             )
             reserved = version.number + VERSIONS_RESERVED
             ending = self._log.written(entry, work.run.number, version.number)
@@ -356,8 +357,12 @@ class Executor:
             since = self._janitor.moment()
             await self._switch(entry, version.shown, session)
             self._catalog.replace(entry, view)
-            entry.view = catalog_module.enter(entry, version, work.start.contains, reserved)
-            _enter_looks(work, proposal)
+            if proposal.partly:
+                # The others are as old as they were, and what they miss is still missed.
+                entry.view, entry.compared = entry.view.published(version, reserved), None
+            else:
+                entry.view = catalog_module.enter(entry, version, work.start.contains, reserved)
+                entry.compared = proposal.inspection.began
             self._log.succeed(entry, ending)
             return since
 
@@ -419,7 +424,8 @@ class Executor:
                 )
         both = replace(view, tables=view.tables | sources.tables, views=view.views | sources.views)
         self._catalog.replace(entry, both)
-        return replace(view, tables=sources.tables, views=sources.views)
+        names = self._catalog.names_of(sources.views)
+        return replace(view, tables=sources.tables, views=sources.views, view_names=names)
 
     def expected_version(self, view: MaterializedView) -> int:
         """The number that the next refresh will take, without taking it."""
@@ -468,15 +474,6 @@ async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> 
             await session.run(step.sql, on_start=progress.started)
             progress.end_insert()
         yield step
-
-
-def _enter_looks(work: _Work, proposal: Proposal) -> None:
-    """A version agrees with the looks by which it was just written; with none where only partitions that were named
-    were."""
-    if work.cause.partitions:
-        work.entry.drift, work.entry.compared = PARTLY_REFRESHED, None
-    else:
-        work.entry.compared = proposal.inspection.began
 
 
 def in_words_of(view: TableName, definition: TableName, message: str) -> str:

@@ -261,7 +261,10 @@ class Inspector:
             sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
         except FreshgateError as error:
             return frozenset(), {"what the definition names": str(error)}
-        return frozenset(map(base_key, sources.tables ^ view.tables)) | (sources.views ^ view.views), {}
+        # Two views may have exchanged their names.
+        names = self._catalog.names_of(sources.views)
+        renamed = {base for base, name in names.items() if view.view_names.get(base, name) != name}
+        return frozenset(map(base_key, sources.tables ^ view.tables)) | (sources.views ^ view.views) | renamed, {}
 
     def _forget_views(self, inspection: Inspection, found: Drift) -> None:
         """A Spark view that was replaced past the gateway may read other tables."""

@@ -27,8 +27,8 @@ class Freshness(Enum):
     FRESH_WITHIN_GRACE = "FRESH_WITHIN_GRACE"
     STALE = "STALE"
     UNKNOWN = "UNKNOWN"
-    """Its base tables cannot be looked at, or were not since the start; or the connection broke while a version was
-    published, and the metastore will be asked which one is current."""
+    """Its base tables cannot be looked at, or were not since the start or an ALTER; or the connection broke while a
+    version was published, and the metastore will be asked which one is current."""
 
 
 class State(Enum):

@@ -62,12 +62,17 @@ class _Known:
         return self.look.began >= not_before and self.touch >= touch
 
 
+FEW_FILES = 64
+"""So many files one task asks for, one after the other: 50 ms each in an object store that is slow."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Files:
     """The files of a directory: the sum of all their names, times and sizes, how many, and their bytes."""
 
     directory: str
     sum: str
+    count: int
 
 
 class Observer:
@@ -118,7 +123,7 @@ class Observer:
     def forget(self, tables: Iterable[TableName]) -> None:
         """No view reads them any more."""
         for table in tables:
-            for remembered in (self._known, self._touched, self._tables.last, self._tables.places):
+            for remembered in (self._known, self._touched, *self._tables.remembering):
                 remembered.pop(table, None)
 
     def _remembered(self, table: TableName, not_before: float, touch: int) -> Look | None:
@@ -187,6 +192,9 @@ class _Tables:
         self.last: dict[TableName, Snapshot] = {}
         """Looks with a position, from which the next ones go on."""
         self.places: dict[TableName, _Places] = {}
+        self.files: dict[TableName, int] = {}
+        """How many files the last look found."""
+        self.remembering = (self.last, self.places, self.files)
         self._set_up: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()
         """Sessions that have the settings for listing, and the number of tasks that each lists with."""
 
@@ -280,37 +288,45 @@ class _Tables:
         columns = (json.dumps(relation.columns), json.dumps(relation.partition_columns))
         identity = fingerprint(relation.created, root, relation.provider, relation.reading, *columns)
         if not relation.partition_columns:
-            return Snapshot(identity, _state_of(await self._listed([root])))
+            return Snapshot(identity, _state_of(self._noted(relation.name, await self._listed(relation.name, [root]))))
         if not relation.partitions_listed:
-            partitions = _inferred(await self._listed([root]), root, relation.partition_columns)
+            files = self._noted(relation.name, await self._listed(relation.name, [root]))
+            partitions = _inferred(files, root, relation.partition_columns)
             return Snapshot(identity, _state(partitions), "", partitions)
         # Where partitions have no locations of their own, as usual, all files are below the table's: they are listed
         # while Spark tells the places.
         places, at_root = await asyncio.gather(
             self._partition_places(relation, root, identity),
-            self._listed([root], self._partitions_then(relation.name)),
+            self._listed(relation.name, [root], self._partitions_then(relation.name)),
             return_exceptions=True,
         )
         if isinstance(places, BaseException):
             raise places
         roots = _roots(places.values(), root)
-        files = await self._listed([place for place in roots if place != root], len(places))
+        files = await self._listed(relation.name, [place for place in roots if place != root], len(places))
         if root in roots:
             if isinstance(at_root, BaseException):
                 raise at_root
             files += at_root
-        partitions = _folded(files, places)
+        partitions = _folded(self._noted(relation.name, files), places)
         return Snapshot(identity, _state(partitions), "", partitions)
 
-    async def _listed(self, locations: Sequence[str], directories: int = UNKNOWN_DIRECTORIES) -> list[_Files]:
+    async def _listed(
+        self, table: TableName, locations: Sequence[str], directories: int = UNKNOWN_DIRECTORIES
+    ) -> list[_Files]:
         found: list[_Files] = []
         if not locations:
             return found
+        few = self.files.get(table, FEW_FILES + 1) <= FEW_FILES
         async with self._session() as session:
             await self._prepare(session, directories)
             for start in range(0, len(locations), LOCATIONS_TOGETHER):
-                found += await _list(session, locations[start : start + LOCATIONS_TOGETHER])
+                found += await _list(session, locations[start : start + LOCATIONS_TOGETHER], few=few)
         return found
+
+    def _noted(self, table: TableName, files: list[_Files]) -> list[_Files]:
+        self.files[table] = sum(part.count for part in files)
+        return files
 
     def _partitions_then(self, table: TableName) -> int:
         """How many partitions the last look found, about as many as this one will."""
@@ -451,10 +467,10 @@ def _roots(places: Collection[str], root: str) -> list[str]:
     ]
 
 
-async def _list(session: SqlSession, locations: Sequence[str]) -> list[_Files]:
+async def _list(session: SqlSession, locations: Sequence[str], *, few: bool) -> list[_Files]:
     """A location that is not there has no files; so Spark's queries see it."""
     try:
-        rows = (await session.run(observation.list_files(locations))).rows
+        rows = (await session.run(observation.list_files(locations, few=few))).rows
     except StatementFailed as error:
         if error.sqlstate != PATH_NOT_FOUND:
             # Of a path that it cannot list Spark says less than which one it was.
@@ -462,12 +478,12 @@ async def _list(session: SqlSession, locations: Sequence[str]) -> list[_Files]:
             raise StatementFailed(f"The files at {named} cannot be listed.", error.sqlstate, str(error)) from error
         if len(locations) == 1:
             return []
-        return [part for location in locations for part in await _list(session, [location])]
+        return [part for location in locations for part in await _list(session, [location], few=few)]
     found = []
     for directory, *sums in rows:
         if not any(observation.is_within(directory, location) for location in locations):
             raise ValueError(f"Files of {', '.join(locations)} are listed as those of {directory}.")
-        found.append(_Files(directory, " ".join(map(str, sums))))
+        found.append(_Files(directory, " ".join(map(str, sums)), sums[1]))
     return found
 
 

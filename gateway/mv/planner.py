@@ -92,7 +92,7 @@ def plan_refresh(
     if view.clauses.location is not None:
         placed = maintenance.place_version(view.storage, version, view.clauses.location)
         write.append(Step(placed, f"put version {version} where LOCATION says"))
-    written = _written(view, chosen, known)
+    written = _written(view, chosen, known, left)
     batches = list(_batches(view, chosen, written))
     for number, batch in enumerate(batches, 1):
         rows = maintenance.insert_version(
@@ -113,9 +113,11 @@ def plan_refresh(
     return RefreshPlan(view, version, mode, reason, chosen, written, left, tuple(write))
 
 
-def _written(view: MaterializedView, chosen: Selection, known: frozenset[PartitionKey]) -> frozenset[PartitionKey]:
+def _written(
+    view: MaterializedView, chosen: Selection, known: frozenset[PartitionKey], left: frozenset[PartitionKey]
+) -> frozenset[PartitionKey]:
     if not chosen.all_but:
-        return chosen.keys
+        return chosen.keys - left
     cut = view_properties.partitions_together(view.properties) is not None
     return known - chosen.keys if view.layout.partitioned and (cut or not chosen.everything) else frozenset()
 
@@ -130,11 +132,13 @@ def _batches(view: MaterializedView, chosen: Selection, written: frozenset[Parti
             yield chosen
         return
     keys = iter(sorted(written, key=in_order))
-    while batch := frozenset(islice(keys, size)):
-        yield Selection(batch, all_but=False)
-    if chosen.all_but:
-        # Rows of partitions that nobody knows yet: they may come from another branch of a UNION.
-        yield Selection(written | chosen.keys)
+    batches = list(iter(lambda: frozenset(islice(keys, size)), frozenset[PartitionKey]()))
+    if not chosen.all_but:
+        yield from (Selection(batch, all_but=False) for batch in batches)
+        return
+    yield from (Selection(batch, all_but=False) for batch in batches[:-1])
+    # The last one has rows of partitions that nobody knows yet, too: they may come from another branch of a UNION.
+    yield Selection(chosen.keys.union(*batches[:-1]))
 
 
 def in_order(key: PartitionKey) -> tuple[bool, str]:

@@ -54,6 +54,8 @@ class Proposal:
     """None: nothing that the view shows has changed."""
     inspection: Inspection
     keys: Keys = field(default=Keys())
+    partly: bool = False
+    """Only partitions that were named are looked after: of the others nothing new is known."""
 
     def contents(self, version: int) -> Contents:
         """What the base tables look like to the version that the plan writes; to the current one where it writes
@@ -63,7 +65,8 @@ class Proposal:
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """The names of the partitions that are recomputed, in order, as far as they are known; empty where all are."""
+        """The names of the partitions that are recomputed, in order, as far as they are known; empty where all are at
+        once."""
         written = self.plan.written if self.plan else ()
         return tuple(of_key(self.view, key).name for key in sorted(written, key=in_order))
 
@@ -104,7 +107,7 @@ class Proposer:
         else:
             chosen = selection(view, found, keys.of)
         if not chosen.all_but and not chosen.keys and not left:
-            return Proposal(view, None, inspection, keys)
+            return Proposal(view, None, inspection, keys, single)
         plan = plan_refresh(
             view,
             version,
@@ -115,7 +118,8 @@ class Proposer:
             known=await self._to_come(view, chosen, keys) - left,
             left=left,
         )
-        return Proposal(view, await self._short_enough(plan, inspection), inspection, keys)
+        plan = await self._short_enough(plan, inspection)
+        return Proposal(view, plan, inspection, keys, single and not plan.chosen.everything)
 
     async def _short_enough(self, plan: RefreshPlan, inspection: Inspection) -> RefreshPlan:
         """The plan; or one that recomputes everything, where the metastore would not take a public view that names so
@@ -236,7 +240,10 @@ def _unsynced(found: Drift, touched: bool, writer: int) -> frozenset[str]:
 
 def _found(view: MaterializedView, before: MaterializedView, cause: Cause, found: Drift) -> Drift:
     """The difference; all of it where the definition means something else, or everything was asked for."""
+    # Two views below may have exchanged their names.
+    meant = {base: name for base, name in before.view_names.items() if base in view.view_names}
     moved = (view.tables, view.views, view.followed) != (before.tables, before.views, before.followed)
+    moved = moved or any(view.view_names[base] != name for base, name in meant.items())
     complete = cause.complete and (not cause.partitions or view.followed is None)
     if not moved and not complete and view.built:
         return found

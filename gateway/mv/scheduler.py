@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
-from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
@@ -122,8 +121,8 @@ class Scheduler:
         while True:
             try:
                 await self.look(not_before, what)
-            except FreshgateError as error:
-                log.warning("could not look at the base tables of ON COMMIT views: %s", error)
+            except Exception:  # one look that breaks must not end all later ones
+                log.exception("could not look at the base tables of ON COMMIT views")
             if not self._watch_seconds:
                 return
             await asyncio.sleep(self._watch_seconds)

@@ -106,7 +106,7 @@ class TaskLog:
                 started_at=task.started_at or self._now_ms(),
                 finished_at=self._now_ms(),
                 reason="nothing that it shows has changed",
-            )
+            ).writing([])
             entry.history.end(number, done)
 
     def fail(self, entry: Entry, number: int, status: TaskStatus, error: str) -> None:

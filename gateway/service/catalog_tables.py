@@ -246,7 +246,7 @@ def _job(view: MaterializedView) -> tuple[Value, ...]:
 
 def task_row(view: MaterializedView, task: Task, progress: Progress | None) -> tuple[Value, ...]:
     """One row of tasks()."""
-    whole = not task.partitions and task.mode is not RefreshMode.NOT_REFRESH
+    whole = not task.partitions and task.mode is RefreshMode.COMPLETE
     names, needed = ((view.name.table,), 1) if whole else (task.partitions, task.needed)
     finished = needed if task.status is TaskStatus.SUCCESS else min(task.completed, needed)
     partitions = ",".join(f'"{name}"' for name in task.cause.partitions)

@@ -64,6 +64,8 @@ WITHOUT_INTERVALS = (
     f"FROM {DATABASE}.every_type ORDER BY id"
 )
 NO_ROWS = f"SELECT * FROM {DATABASE}.every_type WHERE id < 0"
+NOTHING = "SELECT id, NULL AS nothing FROM range(2) ORDER BY id"
+"""Has a column of the type VOID."""
 PAGES = "SELECT id, CAST(id AS STRING) AS words FROM range(2500) ORDER BY id"
 PAGED = [(number, str(number)) for number in range(2500)]
 UNKNOWN_TABLE = "SELECT nothing FROM nowhere"

@@ -14,6 +14,7 @@ from contents import (
     ERRORS,
     EVERY_TYPE,
     NO_ROWS,
+    NOTHING,
     PAGED,
     PAGES,
     SLEEPS,
@@ -117,11 +118,13 @@ def types(server: Server, version: str) -> list[Any]:
             everything(statement.executeQuery(EVERY_TYPE)),
             texts(statement.executeQuery(EVERY_TYPE)),
             everything(statement.executeQuery(NO_ROWS)),
+            everything(statement.executeQuery(NOTHING)),
         ]
 
 
 def test_types(server: Server, told: Told, version: str) -> None:
-    (columns, values), as_texts, (_, none) = told.by(server, types, version)
+    (columns, values), as_texts, (_, none), (_, nothing) = told.by(server, types, version)
+    assert nothing == [("java.lang.Long 0", None), ("java.lang.Long 1", None)]
     assert [column[0] for column in columns] == ["id", *COLUMNS]
     assert none == []
     assert values == VALUES_BY_CLASS

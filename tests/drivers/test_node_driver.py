@@ -16,6 +16,7 @@ from contents import (
     ERRORS,
     EVERY_TYPE,
     NO_ROWS,
+    NOTHING,
     PAGED,
     PAGES,
     SLEEPS,
@@ -76,6 +77,7 @@ def reads(server: Server) -> list[dict[str, Any]]:
         {"info": CLI_DBMS_NAME},
         {"sql": EVERY_TYPE},
         {"sql": NO_ROWS},
+        {"sql": NOTHING},
         {"sql": PAGES, "maxRows": 1000},
         *({"sql": sql} for sql in ERRORS),
         {"sql": SLEEPS, "cancel": True},
@@ -86,7 +88,8 @@ def reads(server: Server) -> list[dict[str, Any]]:
 
 
 def test_reads(server: Server, told: Told) -> None:
-    name, every, none, pages, *rest = told.by(server, reads)
+    name, every, none, nothing, pages, *rest = told.by(server, reads)
+    assert [row["nothing"] for row in nothing["rows"]] == [None, None]
     assert name["rows"] == ["Spark SQL"]
     assert [list(row) for row in every["rows"]] == [["id", *COLUMNS]] * 4
     assert [

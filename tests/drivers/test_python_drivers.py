@@ -23,6 +23,7 @@ from contents import (
     ERRORS,
     EVERY_TYPE,
     NO_ROWS,
+    NOTHING,
     PAGED,
     PAGES,
     SLEEPS,
@@ -88,11 +89,12 @@ def failure(error: Exception) -> tuple[str, str | None, str]:
 
 def types(server: Server, driver: Driver) -> list[Any]:
     with driver(server) as cursor:
-        return [answer(cursor, sql) for sql in (WITHOUT_INTERVALS, NO_ROWS, EVERY_TYPE)]
+        return [answer(cursor, sql) for sql in (WITHOUT_INTERVALS, NO_ROWS, EVERY_TYPE, NOTHING)]
 
 
 def test_types(server: Server, told: Told, driver: Driver) -> None:
-    (description, values), none, every = told.by(server, types, driver)
+    (description, values), none, every, (_, nothing) = told.by(server, types, driver)
+    assert nothing == [(0, None), (1, None)]
     names = [name for name in COLUMNS if "INTERVAL" not in COLUMNS[name]]
     assert [column[0].rpartition(".")[2] for column in description] == ["id", *names]
     is_pyhive = driver is with_pyhive

@@ -29,6 +29,29 @@ def last_task(database: Database, view: str) -> tuple[str, list[str], str]:
     return mode, [] if partitions == "\\N" else json.loads(partitions), reason
 
 
+def told(database: Database) -> list[tuple[str, Any]]:
+    """Freshness of the database's view, and since when it is stale, by what was seen so far."""
+    said = "SELECT freshness, stale_since FROM freshgate.materialized_views"
+    return rows(database.cursor, f"{said} WHERE database_name = '{database.name}'")
+
+
+def test_a_table_that_counts_again(database: Database) -> None:
+    """What was written to it while it did not is noticed."""
+    query = "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM u) AS n"
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE TABLE u (a INT) USING parquet",
+        f"CREATE MATERIALIZED VIEW m PROPERTIES ('probe_interval' = '100000') AS {query}",
+        "SELECT * FROM m",
+        "ALTER MATERIALIZED VIEW m SET ('excluded_trigger_tables' = 'u')",
+        "INSERT INTO u VALUES (1)",
+    )
+    assert database.rows("SELECT * FROM m") == [(0,)]
+    database.run("ALTER MATERIALIZED VIEW m UNSET ('excluded_trigger_tables')")
+    assert [freshness for freshness, _ in told(database)] == ["UNKNOWN"]
+    assert database.rows("SELECT * FROM m") == [(1,)]
+
+
 def check(database: Database, view: str, query: str) -> None:
     assert database.rows(f"SELECT * FROM {view}") == database.rows(query)
 
@@ -106,14 +129,14 @@ def test_show_partitions_says_which_are_in_sync(sales: Database) -> None:
 
 
 def test_a_refresh_of_one_partition_leaves_the_others_stale(sales: Database) -> None:
-    """The next read refreshes them, though it is a moment after a look."""
+    """For as long as they are, and until the next read, though it is a moment after a look."""
     sales.run("INSERT INTO sales VALUES ('d', 5, 1, DATE'2024-01-02'), ('e', 6, 1, DATE'2024-01-03')")
+    ((_, since),) = told(sales)
     sales.run("REFRESH MATERIALIZED VIEW daily PARTITIONS (p_20240103_20240104)")
     assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240103_20240104"])
-    said = f"SELECT freshness FROM freshgate.materialized_views WHERE database_name = '{sales.name}'"
-    assert rows(sales.cursor, said) == [("UNKNOWN",)]
+    assert told(sales) == [("STALE", since)]
     check(sales, "daily", DAILY)
-    assert rows(sales.cursor, said) == [("FRESH",)]
+    assert told(sales) == [("FRESH", None)]
     assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240102_20240103"])
 
 

@@ -288,6 +288,23 @@ def test_what_reads_a_moved_view_is_stale_after_a_restart(base: Database, start_
             rows(cursor, f"DROP MATERIALIZED VIEW {view}")
 
 
+def test_a_view_on_two_that_exchange_their_names(base: Database) -> None:
+    base.run(
+        "CREATE MATERIALIZED VIEW ma AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW mb AS SELECT a + 100 AS a FROM t",
+        "CREATE MATERIALIZED VIEW both AS SELECT 'A' AS who, max(a) AS a FROM ma UNION ALL SELECT 'B', max(a) FROM mb",
+        "CREATE MATERIALIZED VIEW asked AS SELECT * FROM ma UNION ALL SELECT a + 1000 FROM mb",
+        "ALTER MATERIALIZED VIEW ma SWAP WITH mb",
+    )
+    assert base.rows("SELECT who, a FROM both") == [("A", 102), ("B", 2)]
+    assert base.freshness("both") == "FRESH"
+    base.run("REFRESH MATERIALIZED VIEW asked AUTO")
+    assert base.rows("SELECT a FROM asked") == [(1001,), (1002,), (101,), (102,)]
+    base.run("ALTER MATERIALIZED VIEW ma SWAP WITH mb")
+    assert base.rows("SELECT who, a FROM both") == [("A", 2), ("B", 102)]
+    base.run(*(f"DROP MATERIALIZED VIEW {view}" for view in ("both", "asked", "ma", "mb")))
+
+
 def test_names_survive_a_restart(base: Database, start_gateway: Any) -> None:
     first = start_gateway()
     with pyhive(first.host, first.port, database=base.name) as cursor:

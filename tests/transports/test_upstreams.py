@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Certificates
-from clients import beeline, pyhive, rows
+from clients import Jdbc, beeline, pyhive, rows
 from processes import Gateway, ThriftServers
 
 _numbers = itertools.count(1)
@@ -21,6 +21,7 @@ def before(
     """A gateway before such a server."""
     kind: str = request.param
     settings: dict[str, object] = {
+        "listen.http_port": 0,
         "upstream.transport": {"https": "http", "tls": "sasl"}.get(kind, kind),
         "storage.database": f"storage_{next(_numbers)}",
     }
@@ -49,6 +50,18 @@ def test_the_life_of_a_view(before: Gateway) -> None:
     assert shown.stdout.split() == ["total", "15", "8"]
     with pyhive(before.host, before.port) as cursor:
         rows(cursor, f"DROP MATERIALIZED VIEW daily_{number}")
+
+
+def test_a_client_over_http(before: Gateway) -> None:
+    number = next(_numbers)
+    with Jdbc(f"jdbc:hive2://{before.host}:{before.http_port}/default;transportMode=http;httpPath=cliservice") as jdbc:
+        jdbc.execute(f"CREATE TABLE over_{number} (a INT) USING parquet")
+        jdbc.execute(f"CREATE MATERIALIZED VIEW of_{number} AS SELECT sum(a) AS s FROM over_{number}")
+        jdbc.execute(f"INSERT INTO over_{number} VALUES (1), (2)")
+        assert jdbc.query(f"SELECT s FROM of_{number}")[1] == [(3,)]
+        assert jdbc.query("SELECT current_user()")[1] == [("tester",)]
+        assert len(jdbc.query("SELECT id, repeat('x', 1000) FROM range(5000)")[1]) == 5000
+        jdbc.execute(f"DROP MATERIALIZED VIEW of_{number}")
 
 
 def test_an_error_is_spark_s(before: Gateway) -> None:
