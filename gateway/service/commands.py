@@ -258,9 +258,11 @@ class Commands:
         proposal = await self._proposer.propose(view, view, whole, number, session)
         staleness = self._catalog.staleness(view.id)
         reason = staleness.reason if staleness else ""
-        if view.followed is not None:
-            reason += "; only the partitions that its refresh changes are written"
-        return replace(proposal, plan=proposal.plan and replace(proposal.plan, reason=reason))
+        if view.followed is None:
+            return replace(proposal, plan=proposal.plan and replace(proposal.plan, reason=reason))
+        reason += "; only the partitions that its refresh changes are written"
+        # Which ones they are nobody knows yet.
+        return replace(proposal, plan=proposal.plan and replace(proposal.plan, reason=reason, written=frozenset()))
 
     async def _explain_create(self, statement: CreateMaterializedView, session: Session) -> Result:
         caller = await _caller(session)
