@@ -240,10 +240,9 @@ def _unsynced(found: Drift, touched: bool, writer: int) -> frozenset[str]:
 
 def _found(view: MaterializedView, before: MaterializedView, cause: Cause, found: Drift) -> Drift:
     """The difference; all of it where the definition means something else, or everything was asked for."""
-    # Two views below may have exchanged their names.
-    meant = {base: name for base, name in before.view_names.items() if base in view.view_names}
     moved = (view.tables, view.views, view.followed) != (before.tables, before.views, before.followed)
-    moved = moved or any(view.view_names[base] != name for base, name in meant.items())
+    # Two views below may have exchanged their names.
+    moved = moved or any(view.view_names.get(base, name) != name for base, name in before.view_names.items())
     complete = cause.complete and (not cause.partitions or view.followed is None)
     if not moved and not complete and view.built:
         return found
