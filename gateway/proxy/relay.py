@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from gateway.errors import FreshgateError, UpstreamLost
+from gateway.proxy.busy_poll import BusyPoll
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.upstream import Upstream, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login
@@ -67,6 +68,7 @@ class Relay(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._wire = wire
         self._transport: asyncio.Transport | None = None
+        self._poll: BusyPoll | None = None
         self._login_timer: asyncio.TimerHandle | None = None
         self._dispatcher: Dispatcher | None = None
         self._upstream: Upstream | None = None
@@ -91,6 +93,7 @@ class Relay(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._poll = BusyPoll(self._transport, self._traffic)
         set_socket_options(self._transport)
         self._transport.set_write_buffer_limits(high=self._limits.buffer_bytes_max)
         if (problem := self._clients.begin(self)) is not None:
@@ -115,13 +118,10 @@ class Relay(asyncio.Protocol):
             return
         self._active = True
         if self._repeat is not None:
-            answer = self._repeat.answer(data)
-            if answer is not None and self._repeat_while() and self._transport is not None:
-                self._traffic.repeated += 1
-                self._traffic.to_clients += len(answer)
-                self._transport.write(answer)
+            other = self._answer_again(self._repeat, data)
+            if other is None:
                 return
-            self._repeat = None
+            self._repeat, data = None, other
         while not self._is_closing():
             try:
                 events = self._wire.receive(data)
@@ -142,6 +142,20 @@ class Relay(asyncio.Protocol):
             if not (events and self._wire.pending and self._is_free()):
                 return
             data = b""  # A request was answered at once; the next one has come already.
+
+    def _answer_again(self, repeat: Repeat, data: bytes) -> bytes | None:
+        """Answers the last request for as long as it is what comes. Returns what else came, None where nothing did."""
+        assert self._poll is not None
+        while True:
+            answer = repeat.answer(data)
+            if answer is None or not self._repeat_while():
+                return data
+            self._traffic.repeated += 1
+            self._traffic.to_clients += len(answer)
+            data = self._poll.exchange(answer, len(data))
+            if not data:
+                return None
+            self._traffic.from_clients += len(data)
 
     def eof_received(self) -> bool:
         # HiveServer2's clients never shut down one direction only: this is how a killed one looks.
@@ -352,8 +366,9 @@ class Relay(asyncio.Protocol):
     def _act(self, request: bytes, action: Forward | Answer) -> None:
         if isinstance(action, Answer):
             self._answer(action.payload)
-            if action.repeat_while is not None and self._writable and not self._queue and self._wire.at_border:
-                self._repeat = Repeat(request, action.payload, framed=self._wire.framed)
+            if action.repeat_while is not None and self._writable and not self._queue:
+                on_wire = self._wire.on_wire(request, action.payload)
+                self._repeat = Repeat(request, action.payload, on_wire) if on_wire else None
                 self._repeat_while = action.repeat_while
             return
         self._request, self._forward, self._streamed = request, action, False

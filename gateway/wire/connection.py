@@ -58,11 +58,6 @@ class ClientEnd(Protocol):
         ...
 
     @property
-    def at_border(self) -> bool:
-        """Requests can be told by their bytes, and nothing of one has come that is not complete."""
-        ...
-
-    @property
     def pending(self) -> bool:
         """Whole requests have come that were not given out."""
         ...
@@ -98,6 +93,13 @@ class ClientEnd(Protocol):
 
     def send(self, payload: bytes) -> bytes:
         """One whole reply as it goes to the client."""
+        ...
+
+    def on_wire(self, request: bytes, reply: bytes) -> tuple[bytes, bytes] | None:
+        """The last request and its whole reply as they were read and are sent.
+
+        None where the same request could not be told by its bytes alone if it came again.
+        """
         ...
 
     def part(self, data: bytes, *, ended: bool) -> bytes:
@@ -161,11 +163,6 @@ class ClientConnection:
         return self._frames is not None
 
     @property
-    def at_border(self) -> bool:
-        """Nothing of a request has come that is not complete."""
-        return self._ready and not self._held and self._requests.at_border and self._frame_at_border
-
-    @property
     def partial(self) -> bool:
         """A request has begun to come and is not complete."""
         return self._ready and not (self._requests.at_border and self._frame_at_border)
@@ -199,6 +196,10 @@ class ClientConnection:
     def send(self, payload: bytes) -> bytes:
         """One reply as it goes to the client."""
         return frame(payload) if self._frames is not None else payload
+
+    def on_wire(self, request: bytes, reply: bytes) -> tuple[bytes, bytes] | None:
+        """Both as `send` would write them, while nothing of a further request has come."""
+        return None if self._held or self.partial else (self.send(request), self.send(reply))
 
     def part(self, data: bytes, *, ended: bool) -> bytes:
         """The bytes as they are: `UpstreamConnection.relay` has put them into frames where they need some."""

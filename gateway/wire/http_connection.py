@@ -32,6 +32,8 @@ NEW_BYTES_MAX = 1024 * 1024
 """A request of somebody whose password was not looked at yet."""
 HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers. Kerberos tickets of large companies, which pass by here, reach 48 KiB."""
+_ALONE_BYTES_MAX = 4096
+"""A longer request is not remembered to recognize the next one by. A status call with its head has about 500 bytes."""
 
 VERSIONS = ("1.0", "1.1")
 KEPT_HEADERS = frozenset({"authorization", "cookie", "expect", "transfer-encoding"})
@@ -81,6 +83,11 @@ class _Requests:
         self._header_bytes = 0
         self._overhead = 0  # Bytes of the current request that are not its body, those of the last piece aside.
         self._over = False  # The client has said that no further request comes.
+
+    @property
+    def at_border(self) -> bool:
+        """Nothing has come that was not given out."""
+        return self.current is None and not self.done
 
     def take_expectation(self) -> bool:
         """The client waits with the body until it is told that it is welcome; True once for a request.
@@ -195,7 +202,6 @@ class HttpClientConnection:
     """
 
     framed = False
-    at_border = False
 
     def __init__(self, limits: WireLimits, cookies: Cookies, path: str, *, secure: bool) -> None:
         self._limits = limits
@@ -209,6 +215,8 @@ class HttpClientConnection:
         self._login: Login | None = None
         self._held: bytes | None = None  # The request whose login is being checked.
         self._current: _Message | None = None  # The request whose reply is due.
+        self._answered: _Message | None = None  # The last one that was answered.
+        self._alone = b""  # The last request, head included, where it came in one piece by itself.
         self._new_cookie = ""
         self._begun = False  # The reply's head was sent.
         self.closing = False
@@ -226,7 +234,10 @@ class HttpClientConnection:
     def receive(self, data: bytes) -> list[Event]:
         """The next request, if it is complete and the one before it was answered. Raises WireError."""
         if data:
+            starts = self._requests.at_border
             self._requests.feed(data)
+            short = len(data) <= _ALONE_BYTES_MAX and len(self._requests.done) == 1
+            self._alone = data if short and starts and not self.partial else b""
         if self._login is not None:
             return self._waiting(data)
         if data and self._current is None and not self.pending and self._requests.take_expectation():
@@ -331,6 +342,13 @@ class HttpClientConnection:
         """A whole reply."""
         return self.part(payload, ended=True)
 
+    def on_wire(self, request: bytes, reply: bytes) -> tuple[bytes, bytes] | None:
+        """The request with its head, if they came as one piece that said nothing else, and the reply with its own."""
+        message = self._answered
+        if message is None or self.pending or self.partial or self.closing or not self._alone.endswith(request):
+            return None
+        return self._alone, self._head(message, f"Content-Length: {len(reply)}") + reply
+
     def part(self, data: bytes, *, ended: bool) -> bytes:
         """The next piece of a reply; `ended` with the last one. One that comes at once is sent with its length."""
         message = self._current
@@ -367,7 +385,7 @@ class HttpClientConnection:
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
     def _finish(self, message: _Message) -> None:
-        self._current = None
+        self._current, self._answered = None, message
         self.closing = self.closing or not message.keep_alive
 
     def _said(self, status: HTTPStatus, text: str, header: str) -> list[Event]:

@@ -6,8 +6,6 @@ microseconds, so an answer from memory must take no more.
 
 from __future__ import annotations
 
-from gateway.wire.frame import HEADER_BYTES, frame
-
 _SEQID_BYTES = 4
 _TO_NAME = 8
 
@@ -17,16 +15,15 @@ class Repeat:
 
     __slots__ = ("_before", "_behind", "_reply_before", "_reply_behind", "_seqid", "_seqid_end", "_size")
 
-    def __init__(self, request: bytes, reply: bytes, *, framed: bool) -> None:
-        on_wire = (frame(request), frame(reply)) if framed else (request, reply)
-        header = HEADER_BYTES if framed else 0
-        self._seqid = header + _seqid_offset(request)
+    def __init__(self, request: bytes, reply: bytes, on_wire: tuple[bytes, bytes]) -> None:
+        """`on_wire`: the two as they were read and sent, with what stood before them there."""
+        asked, answered = on_wire
+        self._seqid = len(asked) - len(request) + _seqid_offset(request)
         self._seqid_end = self._seqid + _SEQID_BYTES
-        self._size = len(on_wire[0])
-        self._before, self._behind = on_wire[0][: self._seqid], on_wire[0][self._seqid_end :]
-        reply_seqid = header + _seqid_offset(reply)
-        self._reply_before = on_wire[1][:reply_seqid]
-        self._reply_behind = on_wire[1][reply_seqid + _SEQID_BYTES :]
+        self._size = len(asked)
+        self._before, self._behind = asked[: self._seqid], asked[self._seqid_end :]
+        reply_seqid = len(answered) - len(reply) + _seqid_offset(reply)
+        self._reply_before, self._reply_behind = answered[:reply_seqid], answered[reply_seqid + _SEQID_BYTES :]
 
     def answer(self, data: bytes) -> bytes | None:
         """The reply's bytes if `data` is the whole request again; None for anything else."""

@@ -22,6 +22,8 @@ LIMIT = 1.05
 CONNECTS = 15
 SHORT = 60
 MANY = 3
+WIDE_PAIRS = 25
+"""Java clears away 100 MB of garbage in every few of them, on either side."""
 WIDE_ROWS = 100
 WIDE = f"SELECT id, repeat('x', 1000000) AS wide FROM range({WIDE_ROWS})"
 
@@ -99,7 +101,8 @@ def _measured(stand: Stand, name: str, version: str, direct: str, through: str) 
         ]
         yield in_turn(*many, stand.runs(MANY)).ratio("transport", f"{stand.rows:,} rows, {name}", LIMIT, "s")
         wide = [_query(connection, WIDE, WIDE_ROWS, 20) for connection in connections]
-        yield in_turn(*wide, stand.runs(MANY)).ratio("transport", f"{WIDE_ROWS} rows of 1 MB, {name}", LIMIT, "s")
+        turns = in_turn(*wide, stand.runs(WIDE_PAIRS), warm_up=3)
+        yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, {name}", LIMIT, "s")
 
 
 def _query(connection: Any, sql: str, expected: int, page: int) -> Callable[[], object]:
@@ -132,7 +135,7 @@ def _pyhive(stand: Stand) -> Iterator[Figure]:
         for cursor in cursors:
             cursor.arraysize = 20
         wide = [_wide(cursor) for cursor in cursors]
-        turns = in_turn(*wide, stand.runs(MANY))
+        turns = in_turn(*wide, stand.runs(WIDE_PAIRS), warm_up=3)
         yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, PyHive", LIMIT, "s")
 
 

@@ -11,6 +11,7 @@ from message_stream import MessageStream
 
 from gateway.errors import FreshgateError
 from gateway.proxy.listener import Listener, Port
+from gateway.proxy.traffic import Traffic
 from gateway.proxy.upstream import Upstream, connect
 from gateway.service.decision import Answer, Decision, Forward, Login
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, ClientEnd
@@ -193,6 +194,7 @@ class Gateway:
     spark: Spark
     services: list[Service]
     limits: WireLimits
+    traffic: Traffic
     dialed: list[Peer] = field(default_factory=list)
 
     @property
@@ -250,9 +252,10 @@ async def gateway(
             return HttpClientConnection(limits, cookies, "/cliservice", secure=False)
         return ClientConnection(transports, limits)
 
-    listener = Listener([Port("127.0.0.1", 0, open_wire)], limits, open_client, connect_upstream)
+    traffic = Traffic()
+    listener = Listener([Port("127.0.0.1", 0, open_wire)], limits, open_client, connect_upstream, traffic)
     await listener.start()
-    gate = Gateway(listener, spark, services, limits)
+    gate = Gateway(listener, spark, services, limits, traffic)
     try:
         yield gate
     finally:

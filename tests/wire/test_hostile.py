@@ -172,8 +172,8 @@ def test_a_frame_of_a_hostile_length_takes_no_memory(data: bytes, length: int) -
 
 @given(RANDOMS, SEEDS)
 def test_a_repeated_answer_is_given_to_the_same_bytes_only(random: Random, seqid: int) -> None:
-    request = calls.status(7)
-    repeat = Repeat(request, replies.operation_status(7, 2), framed=True)
+    request, reply = calls.status(7), replies.operation_status(7, 2)
+    repeat = Repeat(request, reply, (frame(request), frame(reply)))
     other = mutated(frame(request), random, REQUESTS)
     answer = repeat.answer(other)
     if answer is not None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gateway.wire import reply as replies
 from gateway.wire.connection import Event, Said
 from gateway.wire.cookies import CHARACTERS_MAX, Cookies
 from gateway.wire.frame import WireError, WireLimits
@@ -22,6 +23,8 @@ from gateway.wire.http_connection import (
     HttpClientConnection,
     HttpUpstreamConnection,
 )
+from gateway.wire.message import with_seqid
+from gateway.wire.repeat import Repeat
 from gateway.wire.sasl import Login, LoginRefused
 from scripts.fuzzing import http_mutation
 from scripts.fuzzing.mutation import mutated, pieces
@@ -106,6 +109,51 @@ def test_each_request_says_who_sends_it() -> None:
     (said,) = connection.receive(post(request))
     assert isinstance(said, Said)
     assert said.payload.startswith(b"HTTP/1.1 401 ")
+
+
+REPLY = replies.operation_status(1, 2)
+
+
+def test_an_answer_to_the_same_bytes_is_the_reply_that_they_would_get() -> None:
+    connection, request = logged_in(), post(calls.status(1), basic("ada", "x:y"))
+    assert connection.receive(request) == [calls.status(1)]
+    reply = connection.send(REPLY)
+    on_wire = connection.on_wire(calls.status(1), REPLY)
+    assert on_wire == (request, reply)
+    later = post(calls.status(9), basic("ada", "x:y"))
+    answer = Repeat(calls.status(1), REPLY, on_wire).answer(later)
+    assert connection.receive(later) == [calls.status(9)]
+    assert answer == connection.send(with_seqid(REPLY, 9))
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [post(calls.status(), basic("ada", "x:y"))[:40], post(calls.status(), basic("ada", "x:y"))[40:]],
+        [post(calls.status(), basic("ada", "x:y")) + b"POST /cli"],
+        [post(calls.status(), basic("ada", "x:y")), b"POST /cli"],
+        [post(calls.status(), basic("ada", "x:y")), post(calls.status(2), basic("ada", "x:y"))],
+        [post(calls.status(), basic("ada", "x:y"), "Connection: close")],
+        [post(calls.status(), basic("ada", "x:y"), "X: " + "y" * 4096)],
+    ],
+    ids=["in pieces", "with more", "with more behind it", "with the next one behind it", "the last one", "long"],
+)
+def test_a_request_that_did_not_come_by_itself_is_not_told_by_its_bytes(pieces: list[bytes]) -> None:
+    connection = logged_in()
+    assert [event for piece in pieces for event in connection.receive(piece)] == [calls.status()]
+    connection.send(REPLY)
+    assert connection.on_wire(calls.status(), REPLY) is None
+
+
+def test_an_answer_that_gives_out_a_cookie_is_not_given_again_with_it() -> None:
+    connection = opened()
+    connection.receive(post(calls.status(1), basic("ada", "x:y")))
+    connection.accept_login()
+    connection.receive(b"")
+    assert b"Set-Cookie" in connection.send(REPLY)
+    on_wire = connection.on_wire(calls.status(1), REPLY)
+    assert on_wire is not None
+    assert b"Set-Cookie" not in on_wire[1]
 
 
 def cookie_of(reply: bytes) -> str:

@@ -1,0 +1,236 @@
+"""A client that asks again at once is answered without the event loop; nobody waits for that."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from gateway.proxy.busy_poll import RESTS_MAX, ROW_MAX, BusyPoll
+from gateway.proxy.traffic import Traffic
+from gateway.service.decision import Answer, Decision, Forward
+from gateway.wire import reply as replies
+from gateway.wire.frame import frame
+from gateway.wire.message import peek, with_seqid
+from gateway.wire.sasl import COMPLETE, negotiation
+from tests.proxy.peers import Service, echo_of, gateway, login_bytes, until
+from tests.wire import calls
+
+FINISHED = replies.operation_status(0, 2)
+ASKED = 10
+ALL_DAY = 10.0
+
+
+class End(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.received = b""
+        self.lost = False
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+
+
+class Pair:
+    """The gateway's end of a connection, and the client's socket."""
+
+    def __init__(self, transport: asyncio.Transport, end: End, client: socket.socket) -> None:
+        self.transport, self.end, self.client = transport, end, client
+        self.traffic = Traffic()
+
+    def poll(self, look_seconds: float = 0.0) -> BusyPoll:
+        return BusyPoll(self.transport, self.traffic, look_seconds)
+
+    def exchange(self, poll: BusyPoll, answer: bytes = b"answer") -> bytes:
+        """As the relay does: the request is counted, and so is what was found."""
+        self.traffic.from_clients += ASKED
+        return poll.exchange(answer, ASKED)
+
+    async def answered(self, data: bytes) -> None:
+        got = b""
+        while len(got) < len(data):
+            got += await asyncio.to_thread(self.client.recv, len(data) - len(got))
+        assert got == data
+
+
+@asynccontextmanager
+async def pair() -> AsyncIterator[Pair]:
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        near, _ = server.accept()
+    near.setblocking(False)
+    end = End()
+    transport, _ = await loop.create_connection(lambda: end, sock=near)
+    try:
+        yield Pair(transport, end, client)
+    finally:
+        client.close()
+        transport.abort()
+
+
+async def test_what_comes_at_once_is_returned() -> None:
+    async with pair() as both:
+        poll = both.poll(ALL_DAY)
+
+        def ask() -> None:
+            assert both.client.recv(100) == b"answer"
+            both.client.sendall(b"next")
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert both.exchange(poll) == b"next"
+        asking.join()
+        assert not both.end.received
+
+
+async def test_after_looks_in_vain_it_rests_longer_and_longer() -> None:
+    """And what comes then is the transport's."""
+    async with pair() as both:
+        poll = both.poll()
+        rests = []
+        while sum(rests) < 3 * RESTS_MAX:
+            assert both.exchange(poll) == b""  # A look, in vain.
+            await both.answered(b"answer")
+            both.client.sendall(b"n")
+            await until(lambda: both.end.received)
+            both.end.received = b""
+            before = poll._rest
+            for _ in range(before):
+                assert both.exchange(poll) == b""
+                await both.answered(b"answer")
+            assert poll._rest == 0
+            rests.append(before)
+        assert rests == [2, 4, 8, 16, 32, 64, 64, 64][: len(rests)]
+
+
+async def test_the_event_loop_has_its_turn() -> None:
+    async with pair() as both:
+        poll = both.poll()
+        both.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        found = []
+        for _ in range(ROW_MAX + 1):
+            both.client.sendall(b"next")
+            found.append(both.exchange(poll))
+        assert found == [b"next"] * ROW_MAX + [b""]
+        await until(lambda: both.end.received == b"next")
+
+
+async def test_nobody_waits_for_a_look() -> None:
+    """Somebody else was heard of since the last answer."""
+    async with pair() as both:
+        poll = both.poll(ALL_DAY)
+        both.client.sendall(b"next")
+        assert both.exchange(poll) == b"next"
+        for where in ("from_clients", "from_spark"):
+            setattr(both.traffic, where, getattr(both.traffic, where) + 1)
+            assert both.exchange(poll) == b""
+        both.client.sendall(b"next")
+        assert both.exchange(poll) == b"next"
+
+
+async def test_a_client_that_reads_nothing_gets_all_in_order_later() -> None:
+    async with pair() as both:
+        poll = both.poll()
+        long = Random(1).randbytes(1 << 22)
+        assert both.exchange(poll, long) == b""
+        assert both.transport.get_write_buffer_size()
+        assert both.exchange(poll, b"the next") == b""
+        await both.answered(long + b"the next")
+
+
+@pytest.mark.parametrize("end", [socket.socket.close, lambda client: client.shutdown(socket.SHUT_WR)])
+async def test_the_transport_finds_a_client_gone(end: Callable[[socket.socket], None]) -> None:
+    async with pair() as both:
+        end(both.client)
+        assert both.exchange(both.poll(ALL_DAY)) == b""
+        await until(lambda: both.end.lost)
+
+
+class Secured:
+    """A transport that says that it speaks TLS."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def get_extra_info(self, name: str) -> object:
+        return self if name == "sslcontext" else self._transport.get_extra_info(name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+async def test_what_tls_has_to_read_is_left_to_it() -> None:
+    """The event loop does not go to sleep before it comes, and reads it."""
+    async with pair() as both:
+        poll = BusyPoll(Secured(both.transport), both.traffic, ALL_DAY)  # type: ignore[arg-type]
+        asked = threading.Event()
+
+        def ask() -> None:
+            assert both.client.recv(100) == b"answer"
+            asked.set()
+            both.client.sendall(b"next")
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert both.exchange(poll) == b""
+        await asyncio.sleep(0)
+        assert asked.is_set()
+        await until(lambda: both.end.received == b"next")
+        asking.join()
+
+
+async def test_a_look_in_vain_for_tls_ends() -> None:
+    async with pair() as both:
+        poll = BusyPoll(Secured(both.transport), both.traffic, 0.001)  # type: ignore[arg-type]
+        assert both.exchange(poll) == b""
+        await both.answered(b"answer")
+        assert poll._rest == 2
+
+
+def read_exactly(client: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        data += client.recv(count - len(data))
+    return data
+
+
+def ask_and_check(port: int, random: Random) -> int:
+    """Asks as soon as it is answered, also in pieces and ahead. Returns how many of the requests were equal ones."""
+    equal = 0
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.sendall(login_bytes())
+        assert read_exactly(client, 5) == negotiation(COMPLETE)
+        for seqid in range(0, 6000, 3):
+            count = random.choice([1] * 9 + [3])
+            other = random.random() < 0.02
+            sent = [calls.fetch(seqid)] if other else [calls.status(seqid + n) for n in range(count)]
+            equal += 0 if other else count
+            data = b"".join(map(frame, sent))
+            cut = random.randrange(len(data)) if random.random() < 0.1 else 0
+            client.sendall(data[:cut])
+            client.sendall(data[cut:])
+            for request in sent:
+                reply = read_exactly(client, int.from_bytes(read_exactly(client, 4), "big"))
+                assert reply == (echo_of(request) if other else with_seqid(FINISHED, peek(request).seqid))
+    return equal
+
+
+async def test_runs_of_equal_requests_among_others_are_answered_in_order() -> None:
+    def decide(request: bytes) -> Decision:
+        if peek(request).name != "GetOperationStatus":
+            return Forward(request)
+        return Answer(with_seqid(FINISHED, peek(request).seqid), lambda: True)
+
+    async with gateway(service=lambda: Service(decide=decide)) as gate:
+        equal = await asyncio.to_thread(ask_and_check, gate.listener.ports[0], Random(7))
+        assert equal / 2 < gate.traffic.repeated < equal
