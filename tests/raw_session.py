@@ -130,9 +130,9 @@ class RawSession(RawConnection):
         """The reply to a metadata call, or to any other that begins with the session."""
         return self.call(name, getattr(ttypes, f"T{name}Req")(self.handle, *arguments))
 
-    def execute(self, sql: str, *, run_async: bool = False) -> Any:
+    def execute(self, sql: str, *, run_async: bool = False, limit_seconds: int | None = None) -> Any:
         """The operation of a statement."""
-        begun = decoded(self.list("ExecuteStatement", sql, {}, run_async))
+        begun = decoded(self.list("ExecuteStatement", sql, {}, run_async, limit_seconds))
         assert begun.status.statusCode == 0, begun.status.errorMessage
         return begun.operationHandle
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
@@ -287,6 +289,7 @@ class Dispatch:
     ) -> Forward | Answer:
         """A synchronous client waits for its reply; there is nothing to send it before."""
         session.outstanding += 1
+        began = time.monotonic()
         try:
             async with asyncio.timeout(call.query_timeout_seconds or None):
                 await route.wait(statement.listening(Lines(log.debug)))
@@ -301,7 +304,7 @@ class Dispatch:
             raise
         finally:
             session.outstanding -= 1
-        return self._forward(session, call, payload, route.then, statement)
+        return self._forward(session, call, _for_the_rest(payload, call, began), route.then, statement)
 
     async def _own_operation(
         self,
@@ -320,7 +323,7 @@ class Dispatch:
         if isinstance(route, Own):
             work: Awaitable[Result | ForwardedOperation] = route.work(report)
         else:
-            work = self._continue(session, payload, route, report, statement)
+            work = self._continue(session, call, payload, route, report, statement)
         operation.start(work, call.query_timeout_seconds, statement.settled)
         if not call.run_async:
             await operation.settle()
@@ -330,9 +333,16 @@ class Dispatch:
         return Answer(reply.execute_ok(head.seqid, operation.handle))
 
     async def _continue(
-        self, session: Session, payload: bytes, route: Waiting, report: Report, statement: Statement
+        self,
+        session: Session,
+        call: ExecuteCall,
+        payload: bytes,
+        route: Waiting,
+        report: Report,
+        statement: Statement,
     ) -> ForwardedOperation:
         """Waits for the refresh, then starts the client's own request over the session's side connection."""
+        began = time.monotonic()
         try:
             await route.wait(report)
             side = await session.side()
@@ -341,6 +351,7 @@ class Dispatch:
             raise
         if route.then.text is not None:
             payload = message.with_statement(payload, route.then.text)
+        payload = _for_the_rest(payload, call, began)
         started = asyncio.ensure_future(side.forward(message.with_handle(payload, session.upstream_handle)))
         try:
             answer = await asyncio.shield(started)
@@ -532,6 +543,14 @@ class Dispatch:
 
     def _refuse(self, head: Head, text: str) -> Answer:
         return Answer(reply.error(head.name, head.seqid, text, "HY000"))
+
+
+def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:
+    """The request with what is left of its time limit, since `began` (`time.monotonic`), in whole seconds."""
+    if not call.query_timeout_seconds:
+        return payload
+    left = call.query_timeout_seconds - (time.monotonic() - began)
+    return message.with_query_timeout(payload, max(math.ceil(left), 1))
 
 
 def _lost() -> UpstreamLost:

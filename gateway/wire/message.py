@@ -187,7 +187,7 @@ def statement(payload: bytes) -> ExecuteCall:
         _text(payload, place),
         asynchronous is not None and payload[asynchronous.start] == 1,
         session,
-        _number(payload, _of_kind(fields, 5, I64)) or 0,
+        max(_number(payload, _of_kind(fields, 5, I64)) or 0, 0),
     )
 
 
@@ -208,6 +208,12 @@ def with_statement(payload: bytes, text: str) -> bytes:
             raise WireError("ExecuteStatement without a statement")
         start, end = place.start, place.end
     return payload[:start] + len(encoded).to_bytes(4, "big") + encoded + payload[end:]
+
+
+def with_query_timeout(payload: bytes, seconds: int) -> bytes:
+    """The ExecuteStatement request with another time limit, if it has one; every other byte as it was."""
+    place = _of_kind(_request_fields(payload), 5, I64)
+    return payload if place is None else payload[: place.start] + seconds.to_bytes(8, "big") + payload[place.end :]
 
 
 def with_handle(payload: bytes, handle: Handle) -> bytes:

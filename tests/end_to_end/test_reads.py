@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jpype
 import pytest
+from byte_chain import chain
 from clients import Jdbc, pyhive, rows
 from databases import NAP, Database
+from processes import Engine
+from raw_session import RawSession
 
 from gateway.service.catalog_tables import MATERIALIZED_VIEWS
+from gateway.wire import message
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +234,23 @@ def test_the_time_limit_of_a_statement_holds_for_its_refresh(database: Database)
             jdbc.query("SELECT slept FROM m")
     database.run("INSERT OVERWRITE t VALUES (1)")
     assert len(database.rows("SELECT slept FROM m")) == 1
+
+
+@pytest.mark.parametrize("run_async", [False, True], ids=["synchronous", "asynchronous"])
+def test_spark_has_what_a_refresh_leaves_of_the_time_limit(
+    engine: Engine, database: Database, tmp_path: Path, run_async: bool
+) -> None:
+    sql = "SELECT slept FROM slow"
+    slow = "SELECT max(s) AS slept FROM (SELECT nap('java.lang.Thread', 'sleep', bigint(n) * 500) AS s FROM t)"
+    with chain(engine, database.name, tmp_path / "gateway.log") as recorded, RawSession(recorded) as session:
+        for setup in (f"USE {database.name}", NAP, f"CREATE MATERIALIZED VIEW slow AS {slow}"):
+            session.execute(setup)
+        session.execute("INSERT INTO t VALUES (2)")
+        operation = session.execute(sql, run_async=run_async, limit_seconds=60)
+        session.wait(operation)
+        session.execute("DROP MATERIALIZED VIEW slow")
+        sent = [
+            message.statement(each) for each in recorded.to_spark() if message.peek(each).name == "ExecuteStatement"
+        ]
+        (limit,) = [call.query_timeout_seconds for call in sent if call.statement == sql]
+    assert 1 <= limit <= 58

@@ -368,6 +368,7 @@ REQUEST_READERS: list[Callable[[bytes], Any]] = [
 ]
 SPLICES: list[Callable[[bytes], bytes]] = [
     lambda payload: messages.with_statement(payload, "select 'ü'"),
+    lambda payload: messages.with_query_timeout(payload, 7),
     lambda payload: messages.with_handle(payload, calls.OTHER),
     lambda payload: messages.with_handle(payload, messages.Handle(b"short", b"")),
     lambda payload: messages.with_table_types(payload, ["VIEW"]),

@@ -89,6 +89,18 @@ def test_a_statement_is_spliced(text: str, other: str) -> None:
     assert messages.with_statement(changed, text) == request
 
 
+@given(TEXTS, st.integers(0, 1 << 40), st.integers(0, 1 << 40))
+def test_a_time_limit_is_spliced(text: str, timeout: int, other: int) -> None:
+    request = calls.execute(text, queryTimeout=timeout)
+    assert messages.with_query_timeout(request, other) == calls.execute(text, queryTimeout=other)
+    without = calls.execute(text, queryTimeout=None)
+    assert messages.with_query_timeout(without, other) == without
+
+
+def test_a_time_limit_below_0_is_none() -> None:
+    assert messages.statement(calls.execute("select 1", queryTimeout=-1)).query_timeout_seconds == 0
+
+
 @given(TEXTS)
 def test_unknown_fields_and_odd_order_survive_a_splice(text: str) -> None:
     request = unusual()
