@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +31,13 @@ def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {seconds:g} s for {what}")
         pause.wait(0.02)
+
+
+def free_port() -> int:
+    """A port that was free a moment ago, for what cannot choose one itself."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def environment() -> dict[str, str]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from pathlib import Path
 
-from processes import JAVA_OPTIONS, java_options
+from processes import JAVA_OPTIONS, free_port, java_options
 
 from gateway.spark import host
 
@@ -20,12 +19,6 @@ STORE_PASSWORD = "secret"
 HTTP = {"hive.server2.transport.mode": "http", "hive.server2.authentication": "NONE"}
 BINARY = {"hive.server2.transport.mode": "binary"}
 TLS = {"hive.server2.use.SSL": "true", "hive.server2.keystore.password": STORE_PASSWORD}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((host.LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def main(data_dir: Path, key_store: Path) -> None:

@@ -14,10 +14,11 @@ from clients import Jdbc, impyla, pyhive, rows
 from raw_session import decoded, login
 from recorder import Recorder
 
-from fuzzing import http_mutation, peer
+from fuzzing import http_mutation, monitor_attacks, peer
 from fuzzing.actors import GREETINGS, Attacker, Honest, HonestOverBinary, HonestOverHttp
 from fuzzing.binary_attacks import BinaryAttacker
 from fuzzing.http_attacks import HttpAttacker, SlowHttpAttacker
+from fuzzing.monitor_attacks import MonitorAttacker, Scraper
 from fuzzing.peer import BinaryPeer, HttpPeer, Peer, query
 from fuzzing.stage import MIB, Stage
 
@@ -83,10 +84,13 @@ class Cast:
     recorded: Sequence[bytes]
     recorded_http: Sequence[bytes]
     slow: int = 3
+    at_monitor: int = 3
 
-    def actors(self, stage: Stage) -> list[Attacker[Any] | Honest[Any]]:
+    def actors(self, stage: Stage) -> list[Attacker[Any] | Honest[Any] | Scraper]:
         seeds = iter(lambda: stage.random.randrange(1 << 30), -1)
-        found: list[Attacker[Any] | Honest[Any]] = []
+        found: list[Attacker[Any] | Honest[Any] | Scraper] = [Scraper(stage, next(seeds))]
+        for _ in range(self.at_monitor):
+            found.append(MonitorAttacker(stage, next(seeds), monitor_attacks.REQUESTS))
         for _ in range(self.attackers):
             found.append(BinaryAttacker(stage, next(seeds), self.recorded))
             found.append(HttpAttacker(stage, next(seeds), self.recorded_http))
@@ -305,28 +309,43 @@ async def _come_and_go(
 
 
 async def idle(stage: Stage, sessions: int) -> None:
-    """Opens sessions that do nothing, tells what each takes, and ends them."""
-    if not sessions:
-        return
+    """Opens sessions that do nothing, over each transport, tells what each takes, and ends them."""
+    for over in (_over_binary, _over_http):
+        if sessions:
+            await _idle(stage, sessions, over)
+
+
+async def _over_binary(stage: Stage, number: int) -> BinaryPeer:
+    return await BinaryPeer.connect(stage.port)
+
+
+async def _over_http(stage: Stage, number: int) -> HttpPeer:
+    client = await HttpPeer.connect(stage.http_port, Random(number))
+    await client.log_in(f"idle-{number % 100}")  # No user may have too many.
+    return client
+
+
+async def _idle(stage: Stage, sessions: int, connect: Callable[[Stage, int], Awaitable[Peer]]) -> None:
     before, descriptors = stage.resident(), stage.descriptors()
     gate = asyncio.Semaphore(IDLE_AT_ONCE)
-    clients: list[BinaryPeer] = []
+    clients: list[Peer] = []
 
-    async def one() -> None:
+    async def one(number: int) -> None:
         async with gate, asyncio.timeout(ACCEPT_SECONDS):
-            client = await BinaryPeer.connect(stage.port)
+            client = await connect(stage, number)
             clients.append(client)
             await _session_of(client)
 
-    for result in await asyncio.gather(*(one() for _ in range(sessions)), return_exceptions=True):
+    for result in await asyncio.gather(*map(one, range(sessions)), return_exceptions=True):
         if isinstance(result, BaseException):
             stage.report(f"an idle session: {result!r}")
+    name = f"idle sessions{connect.__name__.replace('_', ' ')}"
     each = (stage.resident() - before) / max(1, len(clients)) / 1024
     held = stage.descriptors() - descriptors
-    print(f"fuzz: {len(clients)} idle sessions: {each:.1f} KiB each, {held / max(1, len(clients)):.1f} descriptors")
+    print(f"fuzz: {len(clients)} {name}: {each:.1f} KiB each, {held / max(1, len(clients)):.1f} descriptors")
     for client in clients:
         await client.close()
-    await stage.settled(descriptors, "the idle sessions")
+    await stage.settled(descriptors, f"the {name}")
     left = (stage.resident() - before) / MIB
     print(f"fuzz: {left:+.1f} MiB once they had ended", flush=True)
-    stage.counts["idle session"] += len(clients)
+    stage.counts[f"{name}"] += len(clients)

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import psutil
-from processes import Engine, Gateway, none_alive
+from processes import Engine, Gateway, free_port, none_alive
 
 from fuzzing.spark import Spark
 
@@ -47,6 +47,7 @@ class Stage:
         self._engine = Engine(directory / "engine") if engine else None
         self.spark = None if engine else Spark(seed)
         self.gateway: Gateway
+        self.monitor_port = 0
         self.process: psutil.Process
 
     async def start(self) -> None:
@@ -56,7 +57,9 @@ class Stage:
         else:
             assert self._engine is not None
             upstream = f"{self._engine.host}:{self._engine.port}"
-        self.gateway = await asyncio.to_thread(lambda: Gateway(self.log, upstream=upstream, **SETTINGS))
+        self.monitor_port = free_port()
+        settings = {**SETTINGS, "metrics.port": self.monitor_port}
+        self.gateway = await asyncio.to_thread(lambda: Gateway(self.log, upstream=upstream, **settings))
         self.process = psutil.Process(self.gateway.pid)
 
     async def close(self) -> None:
@@ -106,7 +109,7 @@ class Stage:
     def clients(self) -> int:
         """Connections of clients that the gateway has not let go."""
         found = self.process.net_connections("tcp")
-        ports = {self.port, self.http_port}
+        ports = {self.port, self.http_port, self.monitor_port}
         return sum(1 for each in found if each.laddr and each.laddr.port in ports and each.status != "LISTEN")
 
     async def settled(self, descriptors: int, what: str) -> None:

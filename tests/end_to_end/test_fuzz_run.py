@@ -33,7 +33,10 @@ def test_wrong_sessions_beside_honest_ones() -> None:
     assert counts["right answer over HTTP"] > 0, run.stdout
     assert counts["connection that came and went"] == 300
     assert counts["HTTP connection that came and went"] == 300
-    assert counts["idle session"] == 60
+    assert counts["idle sessions over binary"] == counts["idle sessions over http"] == 60
+    assert counts["scrape"] > 0, run.stdout
+    for way in ("replay", "wrong head", "all at once", "greet", "half"):
+        assert counts[f"wrong request to the monitor: {way}"] > 0, run.stdout
     for way in ("replay", "dialogue", "all at once", "greet", "long statement", "read nothing"):
         assert counts[f"wrong session: {way}"] > 0, run.stdout
     for way in (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import psutil
 import pytest
 from clients import Jdbc, beeline, pyhive, rows
 from databases import NAP
-from processes import Engine, Gateway, wait_until
+from processes import Engine, Gateway, free_port, wait_until
 from prometheus_client.parser import text_string_to_metric_families
 from pyhive import hive
 from TCLIService import ttypes
@@ -28,13 +27,6 @@ RUNNING = (
     ttypes.TOperationState.PENDING_STATE,
 )
 SLEEP = "SELECT reflect('java.lang.Thread', 'sleep', 60000L)"
-
-
-def free_port() -> int:
-    """A port that was free a moment ago: 0 means no metrics, so the gateway cannot choose."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass(frozen=True)

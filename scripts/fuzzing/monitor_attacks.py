@@ -1,0 +1,91 @@
+"""Wrong requests to the endpoints of monitoring, and a scraper beside them that must get its answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+
+from fuzzing import http_mutation
+from fuzzing.actors import ANSWER_SECONDS, GREETINGS, Attacker
+from fuzzing.mutation import reordered
+from fuzzing.peer import HttpPeer
+from fuzzing.stage import Stage
+
+PATHS = (b"/metrics", b"/healthz", b"/readyz", b"/", b"/nothing")
+HEADERS = (b"Host: here", b"Accept: text/plain", b"User-Agent: scraper", b"Content-Length: 0")
+REQUESTS = tuple(http_mutation.head(b"GET", path, b"HTTP/1.1", HEADERS) for path in PATHS)
+MANY = 30
+"""More than are taken ahead."""
+
+
+class MonitorAttacker(Attacker[HttpPeer]):
+    name = "wrong request to the monitor"
+
+    def ways(self) -> Sequence[Callable[[HttpPeer], Awaitable[None]]]:
+        return (
+            self._replay,
+            self._replay,
+            self._wrong_head,
+            self._wrong_head,
+            self._all_at_once,
+            self._greet,
+            self._half,
+        )
+
+    async def connect(self) -> HttpPeer:
+        return await HttpPeer.connect(self._stage.monitor_port, self._random)
+
+    async def _wrong_head(self, client: HttpPeer) -> None:
+        """Request lines and headers."""
+        request = self._random.choice(REQUESTS)
+        await self._send(client, http_mutation.wrong_head(request, self._random, self._random.randrange(1, 5)))
+        await self._read_a_little(client)
+
+    async def _all_at_once(self, client: HttpPeer) -> None:
+        """Requests that are right, but sent ahead, and more than are taken."""
+        requests = [self._random.choice(REQUESTS) for _ in range(self._random.randrange(2, MANY))]
+        await self._send(client, b"".join(reordered(requests, self._random)))
+        await self._read_a_little(client)
+
+    async def _greet(self, client: HttpPeer) -> None:
+        """Another protocol, or a head without end."""
+        noise = self._random.randbytes(self._random.randrange(1, 500))
+        await self._send(client, self._random.choice((*GREETINGS, *http_mutation.LONG, noise)))
+        await self._read_a_little(client)
+
+    async def _half(self, client: HttpPeer) -> None:
+        """A request that does not end."""
+        request = self._random.choice(REQUESTS)
+        await self._send(client, request[: self._random.randrange(len(request))])
+        await self._read_a_little(client)
+
+
+class Scraper:
+    """Asks for the metrics as Prometheus does, over one connection."""
+
+    def __init__(self, stage: Stage, seed: int) -> None:
+        self._stage = stage
+        self._random = Random(seed)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await self._scrape()
+            except Exception as error:
+                self._stage.report(f"a scraper of metrics: {error!r}")
+                await asyncio.sleep(0.1)
+
+    async def _scrape(self) -> None:
+        client = await HttpPeer.connect(self._stage.monitor_port, self._random)
+        try:
+            for _ in range(10):
+                client.send(REQUESTS[0])
+                answer = await client.answer()
+                if answer.status != 200 or b"\nfreshgate_" not in answer.body:
+                    self._stage.report(f"a scraper got a wrong answer: {answer.status} {answer.body[:200]!r}")
+                self._stage.counts["scrape"] += 1
+                await asyncio.sleep(0.05)
+        finally:
+            await client.close()
