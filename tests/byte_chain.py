@@ -7,6 +7,7 @@ excepted:
   left out: pages without any must be the same.
 - Whoever asks for tables, and not for views, is shown materialized views: Spark is asked for both.
 - SHOW SCHEMAS is answered by the gateway, without its storage database.
+- Over HTTP a session is opened and closed over a connection of its own; the close is the gateway's.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import httptools
 from clients import pyhive, rows
 from processes import Engine, Gateway, wait_until
 from recorder import Recorder, Recording
@@ -27,6 +29,7 @@ from gateway.wire.message import Head, peek, request_handle, with_seqid
 from gateway.wire.scanner import message_end
 
 OPEN_SESSION = "OpenSession"
+CLOSE_SESSION = "CloseSession"
 STATUS = "GetOperationStatus"
 FETCH = "FetchResults"
 GET_TABLES = "GetTables"
@@ -45,6 +48,7 @@ class Chain:
     before: Recorder
     behind: Recorder
     database: str
+    http: bool
 
     @property
     def host(self) -> str:
@@ -54,6 +58,10 @@ class Chain:
     def port(self) -> int:
         return self.before.port
 
+    def to_spark(self) -> list[bytes]:
+        """All messages that the gateway has sent there so far."""
+        return [each for recording in self.behind.recordings for each in messages(recording.sent)]
+
     @property
     def storage(self) -> str:
         """The name of the gateway's storage database."""
@@ -61,23 +69,24 @@ class Chain:
 
     @property
     def url(self) -> str:
-        return f"jdbc:hive2://{self.host}:{self.port}/default"
+        mode = ";transportMode=http;httpPath=cliservice" if self.http else ""
+        return f"jdbc:hive2://{self.host}:{self.port}/default{mode}"
 
 
 @contextlib.contextmanager
-def chain(engine: Engine, database: str, log: Path) -> Iterator[Chain]:
+def chain(engine: Engine, database: str, log: Path, *, http: bool = False) -> Iterator[Chain]:
     """A gateway of its own between two recorders, and in a database that is there a view `m`."""
     behind = Recorder(engine.host, engine.port)
     # A statement that may read anything waits for a look that is due, and then goes another way than its connection.
-    settings = {"storage.database": f"storage_of_{database}", "staleness.probe_interval": NEVER}
+    settings = {"storage.database": f"storage_of_{database}", "staleness.probe_interval": NEVER, "listen.http_port": 0}
     gateway = Gateway(log, upstream=f"{behind.host}:{behind.port}", **settings)
-    before = Recorder(gateway.host, gateway.port)
+    before = Recorder(gateway.host, gateway.http_port if http else gateway.port)
     try:
         with pyhive(gateway.host, gateway.port, user="creator", database=database) as cursor:
             rows(cursor, "CREATE TABLE t (n INT) USING parquet")
             rows(cursor, "INSERT INTO t VALUES (1), (2)")
             rows(cursor, "CREATE MATERIALIZED VIEW m AS SELECT n FROM t")
-        yield Chain(before, behind, database)
+        yield Chain(before, behind, database, http)
         with pyhive(gateway.host, gateway.port, user="creator", database=database) as cursor:
             rows(cursor, "DROP MATERIALIZED VIEW m")
     finally:
@@ -88,14 +97,23 @@ def chain(engine: Engine, database: str, log: Path) -> Iterator[Chain]:
 
 def assert_same_bytes(chain: Chain) -> Counter[str]:
     """Holds every session that clients had through the chain against that of Spark. How often each call was seen."""
-    wait_until(lambda: all(each.done.is_set() for each in chain.before.recordings), what="the connections to end")
+    # Over HTTP a driver keeps its connection when it has closed its session.
+    ended = _answered if chain.http else _ended
+    wait_until(lambda: all(map(ended, chain.before.recordings)), what="the connections to end")
     aside = _fetched_aside(chain)
     seen: Counter[str] = Counter()
     for outer in chain.before.recordings:
         asked, answered = messages(outer.sent), messages(outer.received)
         inner = _at_spark(chain, answered[0])
         wait_until(inner.done.is_set, what="Spark's connection to end")
-        _assert_same_session(_pairs(outer), _pairs(inner), aside, chain.storage.encode())
+        if chain.http:
+            *mine, (closing, closed) = _pairs(outer)
+            opening, *rest = _pairs(inner)
+            assert [peek(closing).name] == [peek(request).name for request, _ in rest] == [CLOSE_SESSION]
+            assert [closed] == [with_seqid(reply, peek(closing).seqid) for _, reply in rest]
+            _assert_same_session(mine, [opening, *_pairs(_joined(chain, mine[1][0]))], aside, chain.storage.encode())
+        else:
+            _assert_same_session(_pairs(outer), _pairs(inner), aside, chain.storage.encode())
         assert len(asked) == len(answered)
         seen.update(peek(request).name for request in asked)
     return seen
@@ -105,6 +123,20 @@ def _at_spark(chain: Chain, opened: bytes) -> Recording:
     """The connection of the session that this reply opened: it has ids that no other one has."""
     (found,) = [each for each in chain.behind.recordings if opened in bytes(each.received)]
     return found
+
+
+def _joined(chain: Chain, request: bytes) -> Recording:
+    """The connection over which this request of a client's went to Spark."""
+    (found,) = [each for each in chain.behind.recordings if request in bytes(each.sent)]
+    return found
+
+
+def _ended(recording: Recording) -> bool:
+    return recording.done.is_set()
+
+
+def _answered(recording: Recording) -> bool:
+    return len(messages(recording.sent)) == len(messages(recording.received))
 
 
 def _pairs(recording: Recording) -> list[Pair]:
@@ -163,14 +195,31 @@ def _guid(request: bytes) -> bytes:
 
 
 def messages(stream: bytearray) -> list[bytes]:
-    """The whole Thrift messages of one direction so far, login and frames taken off."""
+    """The whole Thrift messages of one direction so far, login and frames or HTTP's heads taken off."""
     data = bytes(stream)
+    if data[:5] in {b"POST ", b"HTTP/"}:
+        return _bodies(data)
     if data[:2] != b"\x80\x01":
         data = _unframed(data)
     found = []
     while data and (end := message_end(data, MESSAGE_BYTES_MAX)) is not None:
         found.append(data[:end])
         data = data[end:]
+    return found
+
+
+def _bodies(data: bytes) -> list[bytes]:
+    found: list[bytes] = []
+
+    class Found:
+        def on_message_begin(self) -> None:
+            found.append(b"")
+
+        def on_body(self, body: bytes) -> None:
+            found[-1] += body
+
+    parser = httptools.HttpRequestParser if data.startswith(b"POST ") else httptools.HttpResponseParser
+    parser(Found()).feed_data(data)
     return found
 
 

@@ -88,6 +88,12 @@ def test_the_same_bytes(recorded: Chain, client: Callable[[Chain], None]) -> Non
     assert assert_same_bytes(recorded)["ExecuteStatement"] >= len(STATEMENTS)
 
 
+def test_the_same_bytes_over_http(engine: Engine, database: Database, tmp_path: Path) -> None:
+    with chain(engine, database.name, tmp_path / "gateway.log", http=True) as recorded:
+        _with_jdbc(recorded)
+        assert assert_same_bytes(recorded)["ExecuteStatement"] >= len(STATEMENTS)
+
+
 def test_a_message_of_150_megabytes_passes_and_stays_nowhere(
     engine: Engine, start_gateway: Callable[..., Gateway]
 ) -> None:
