@@ -46,7 +46,9 @@ def drivers(stand: Stand) -> Iterator[Figure]:
 
 
 def transports(stand: Stand) -> Iterator[Figure]:
-    """HTTP and TLS, towards a Spark that speaks the same: the gateway takes it in, and goes on over plain SASL."""
+    """HTTP and TLS, towards a Spark that speaks the same: the gateway takes it in, and goes on over plain SASL, or over
+    HTTP.
+    """
     directory = stand.directory / "transports"
     directory.mkdir()
     certificates = make_certificates(directory)
@@ -62,19 +64,23 @@ def _ways(directory: Path, certificates: Certificates, servers: ThriftServers) -
     trust = f";ssl=true;sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
     http = ";transportMode=http;httpPath=cliservice"
     here = "jdbc:hive2://127.0.0.1"
-    for secure in (False, True):
-        settings: dict[str, object] = {"listen.http_port": 0, "storage.database": f"storage_{secure}".lower()}
+    for secure, mechanism in ((False, "sasl"), (True, "sasl"), (False, "http")):
+        settings: dict[str, object] = {
+            "listen.http_port": 0,
+            "storage.database": f"storage_{secure}_{mechanism}".lower(),
+            "upstream.transport": mechanism,
+        }
         if secure:
             settings["tls.certificate"] = certificates.server
-        upstream = f"127.0.0.1:{servers.ports['sasl']}"
-        gateway = Gateway(directory / f"gateway-{secure}.log", upstream=upstream, **settings)
+        upstream = f"127.0.0.1:{servers.ports[mechanism]}"
+        gateway = Gateway(directory / f"gateway-{secure}-{mechanism}.log", upstream=upstream, **settings)
         try:
             if secure:
                 tail = f"/default{trust}"
                 yield Way("TLS", f"{here}:{servers.ports['tls']}{tail}", f"{here}:{gateway.port}{tail}")
             tail = f"/default{http}{trust if secure else ''}"
             direct = servers.ports["https" if secure else "http"]
-            name = "HTTPS" if secure else "HTTP"
+            name = f"{'HTTPS' if secure else 'HTTP'}, on by {mechanism.upper()}"
             yield Way(name, f"{here}:{direct}{tail}", f"{here}:{gateway.http_port}{tail}")
         finally:
             gateway.stop()
