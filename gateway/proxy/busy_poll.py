@@ -20,7 +20,7 @@ LOOK_SECONDS = 100e-6
 ROW_MAX = 32
 """Looks in a row without a turn of the event loop: a millisecond or two."""
 RESTS_MAX = 64
-"""Answers without a look, once looks are in vain: they cost a hundredth of a processor at most."""
+"""Answers without a look, once looks are in vain: they cost two hundredths of a processor at most."""
 _READ_BYTES = 64 * 1024
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
@@ -549,8 +548,8 @@ def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:
     """The request with what is left of its time limit, since `began` (`time.monotonic`), in whole seconds."""
     if not call.query_timeout_seconds:
         return payload
-    left = call.query_timeout_seconds - (time.monotonic() - began)
-    return message.with_query_timeout(payload, max(math.ceil(left), 1))
+    left = call.query_timeout_seconds - int(time.monotonic() - began)
+    return message.with_query_timeout(payload, max(left, 1))
 
 
 def _lost() -> UpstreamLost:
