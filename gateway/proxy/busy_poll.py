@@ -16,9 +16,11 @@ from time import perf_counter
 from gateway.proxy.traffic import Traffic
 
 LOOK_SECONDS = 100e-6
-"""Longer than a virtual machine takes to wake a client up, and too short to be felt by others who come meanwhile."""
-ROW_MAX = 32
-"""Looks in a row without a turn of the event loop: a millisecond or two."""
+"""Longer than a virtual machine takes to wake a client up."""
+ROW_SECONDS = 1e-3
+"""For looks in a row without a turn of the event loop: too short to be felt by others who come meanwhile."""
+RESTS_BESIDE = 16
+"""Answers without a look once somebody else was heard of."""
 RESTS_MAX = 64
 """Answers without a look, once looks are in vain: they cost two hundredths of a processor at most."""
 _READ_BYTES = 64 * 1024
@@ -35,7 +37,7 @@ class BusyPoll:
         "_poll",
         "_rest",
         "_rests",
-        "_row",
+        "_row_end",
         "_traffic",
         "_transport",
     )
@@ -52,18 +54,21 @@ class BusyPoll:
         self._traffic = traffic
         self._look_seconds = look_seconds
         self._heard = 0  # Bytes that had come from anybody when the last answer was given.
-        self._row = 0  # Looks that have found something since the event loop's last turn.
+        self._row_end = 0.0  # When looks in a row must end (`perf_counter`); 0 before the first one.
         self._rest = 0  # Answers to come without a look.
         self._rests = 1
 
     def exchange(self, answer: bytes, asked: int) -> bytes:
         """Sends the answer to a request of `asked` bytes. Returns what the client sends next, if that comes at once.
 
-        It is looked for only while nobody else is heard of, for the event loop stands still meanwhile.
+        It is looked for only while no other client is heard of, and no reply of Spark's to one, for the event loop
+        stands still meanwhile.
         """
         heard = self._traffic.from_clients + self._traffic.from_spark
         alone, self._heard = heard == self._heard + asked, heard
-        if not alone or self._rest or self._transport.get_write_buffer_size():
+        if not alone:
+            self._rest = max(self._rest, RESTS_BESIDE)
+        if self._rest or self._transport.get_write_buffer_size():
             self._rest = max(self._rest - 1, 0)
             self._transport.write(answer)
             return b""
@@ -81,7 +86,9 @@ class BusyPoll:
         return self._look()
 
     def _look(self) -> bytes:
-        until = perf_counter() + self._look_seconds
+        began = perf_counter()
+        until = began + self._look_seconds
+        self._row_end = self._row_end or began + ROW_SECONDS
         while True:
             try:
                 data = os.read(self._file, _READ_BYTES)
@@ -93,8 +100,8 @@ class BusyPoll:
             except OSError:  # Lost, as the transport finds, too.
                 return b""
             self._rests = 1
-            self._row = (self._row + 1) % ROW_MAX
-            self._rest = 1 if self._row == 0 else 0
+            if perf_counter() >= self._row_end:
+                self._row_end, self._rest = 0.0, 1
             return data  # Nothing at the end of all data, which the transport sees as well.
 
     def _linger(self, poll: select.poll) -> None:
@@ -107,4 +114,5 @@ class BusyPoll:
         self._rests = 1
 
     def _look_in_vain(self) -> None:
+        self._row_end = 0.0
         self._rest = self._rests = min(self._rests * 2, RESTS_MAX)

@@ -412,7 +412,8 @@ class Dispatch:
         if head.name == "GetOperationStatus":
             if operation.final_status is not None:
                 # The Hive 2.3 driver asks once per row.
-                return Answer(message.with_seqid(operation.final_status, head.seqid), operation.is_open)
+                answer = message.with_seqid(operation.final_status, head.seqid)
+                return Answer(answer, lambda: operation.is_open() and session.touch())
             return Forward(payload, lambda answer: ends.status_seen(operation, answer))
         if head.name == "CloseOperation":
             return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))

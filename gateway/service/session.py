@@ -117,6 +117,11 @@ class Session:
                 self._side = await self._upstream.connect(self._login)
             return self._side
 
+    def touch(self) -> bool:
+        """It is used now. Always true."""
+        self.used = time.monotonic()
+        return True
+
     def anchor(self, side: SideConnection) -> None:
         """The session was opened on this connection."""
         self._side, self.anchored = side, True

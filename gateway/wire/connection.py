@@ -199,7 +199,9 @@ class ClientConnection:
 
     def on_wire(self, request: bytes, reply: bytes) -> tuple[bytes, bytes] | None:
         """Both as `send` would write them, while nothing of a further request has come."""
-        return None if self._held or self.partial else (self.send(request), self.send(reply))
+        if self._held or self.partial or len(request) > _SHAPE_BYTES_MAX:
+            return None
+        return self.send(request), self.send(reply)
 
     def part(self, data: bytes, *, ended: bool) -> bytes:
         """The bytes as they are: `UpstreamConnection.relay` has put them into frames where they need some."""

@@ -215,7 +215,7 @@ class HttpClientConnection:
         self._login: Login | None = None
         self._held: bytes | None = None  # The request whose login is being checked.
         self._current: _Message | None = None  # The request whose reply is due.
-        self._answered: _Message | None = None  # The last one that was answered.
+        self._answered = ""  # The version of HTTP of the last request that was answered.
         self._alone = b""  # The last request, head included, where it came in one piece by itself.
         self._new_cookie = ""
         self._begun = False  # The reply's head was sent.
@@ -344,10 +344,9 @@ class HttpClientConnection:
 
     def on_wire(self, request: bytes, reply: bytes) -> tuple[bytes, bytes] | None:
         """The request with its head, if they came as one piece that said nothing else, and the reply with its own."""
-        message = self._answered
-        if message is None or self.pending or self.partial or self.closing or not self._alone.endswith(request):
+        if self.pending or self.partial or self.closing or not self._alone or not self._alone.endswith(request):
             return None
-        return self._alone, self._head(message, f"Content-Length: {len(reply)}") + reply
+        return self._alone, self._head(self._answered, f"Content-Length: {len(reply)}", keep_alive=True) + reply
 
     def part(self, data: bytes, *, ended: bool) -> bytes:
         """The next piece of a reply; `ended` with the last one. One that comes at once is sent with its length."""
@@ -358,18 +357,19 @@ class HttpClientConnection:
         if not self._begun:
             self._begun = True
             if ended:
-                head = self._head(message, f"Content-Length: {len(data)}")
+                head = self._head(message.version, f"Content-Length: {len(data)}", keep_alive=message.keep_alive)
                 self._finish(message)
                 return head + data
             # HTTP 1.0 knows no chunks: the end of the connection is the end of the reply.
             message.keep_alive = message.keep_alive and chunked
-            return self._head(message, "Transfer-Encoding: chunked" if chunked else "") + _piece(data, chunked)
+            length = "Transfer-Encoding: chunked" if chunked else ""
+            return self._head(message.version, length, keep_alive=message.keep_alive) + _piece(data, chunked)
         if ended:
             self._finish(message)
             return _piece(data, chunked) + (b"0\r\n\r\n" if chunked else b"")
         return _piece(data, chunked)
 
-    def _head(self, message: _Message, length: str) -> bytes:
+    def _head(self, version: str, length: str, *, keep_alive: bool) -> bytes:
         lines = ["HTTP/1.1 200 OK", f"Content-Type: {THRIFT}"]
         if length:
             lines.append(length)
@@ -378,14 +378,14 @@ class HttpClientConnection:
             age = f"Max-Age={self._cookies.seconds:.0f}"
             lines.append(f"Set-Cookie: {COOKIE}={self._new_cookie}; Path=/; {age}; HttpOnly{secure}")
             self._new_cookie = ""
-        if not message.keep_alive:
+        if not keep_alive:
             lines.append("Connection: close")
-        elif message.version == "1.0":
+        elif version == "1.0":
             lines.append("Connection: keep-alive")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
     def _finish(self, message: _Message) -> None:
-        self._current, self._answered = None, message
+        self._current, self._answered = None, message.version
         self.closing = self.closing or not message.keep_alive
 
     def _said(self, status: HTTPStatus, text: str, header: str) -> list[Event]:

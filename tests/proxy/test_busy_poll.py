@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.proxy.busy_poll import RESTS_MAX, ROW_MAX, BusyPoll
+from gateway.proxy.busy_poll import RESTS_BESIDE, RESTS_MAX, BusyPoll
 from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire import reply as replies
@@ -117,10 +117,11 @@ async def test_the_event_loop_has_its_turn() -> None:
         poll = both.poll()
         both.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         found = []
-        for _ in range(ROW_MAX + 1):
+        while b"" not in found and len(found) < 100_000:
             both.client.sendall(b"next")
             found.append(both.exchange(poll))
-        assert found == [b"next"] * ROW_MAX + [b""]
+        assert found.count(b"next") >= 1
+        assert found[-1] == b""
         await until(lambda: both.end.received == b"next")
 
 
@@ -128,11 +129,9 @@ async def test_nobody_waits_for_a_look() -> None:
     """Somebody else was heard of since the last answer."""
     async with pair() as both:
         poll = both.poll(ALL_DAY)
-        both.client.sendall(b"next")
-        assert both.exchange(poll) == b"next"
         for where in ("from_clients", "from_spark"):
             setattr(both.traffic, where, getattr(both.traffic, where) + 1)
-            assert both.exchange(poll) == b""
+            assert [both.exchange(poll) for _ in range(RESTS_BESIDE)] == [b""] * RESTS_BESIDE
         both.client.sendall(b"next")
         assert both.exchange(poll) == b"next"
 

@@ -258,3 +258,11 @@ def test_upstream_login_can_fail() -> None:
         UpstreamConnection(ADA, LIMITS).receive_login(negotiation(OK, b"?"))
     with pytest.raises(WireError, match="before it was asked"):
         UpstreamConnection(ADA, LIMITS).receive_login(negotiation(COMPLETE) + b"x")
+
+
+def test_a_long_request_is_not_kept_to_recognize_the_next_one_by() -> None:
+    connection = ClientConnection(frozenset({PLAIN, NOSASL}), WireLimits())
+    for text, told in (("select 1", True), ("select '" + "x" * 600 + "'", False)):
+        request = calls.execute(text)
+        assert request in connection.receive(request)
+        assert (connection.on_wire(request, b"reply") is not None) == told
