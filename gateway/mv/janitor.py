@@ -129,6 +129,10 @@ class Janitor:
         """Whether anything of a view is still to be dropped."""
         return any(each.view_id == view_id for each in self._retired)
 
+    def is_due(self, retired: Retired) -> bool:
+        """Whether nothing keeps it any more: the next sweep drops it."""
+        return retired.not_before <= self._clock() and not self._held(retired)
+
     def readers_of(self, view_id: str, number: int) -> int:
         """How many open statements and transactions may read a version."""
         for each in self._retired:
@@ -188,10 +192,9 @@ class Janitor:
 
     async def sweep(self) -> None:
         """Drops everything that is due now."""
-        now = self._clock()
         due: dict[tuple[str, bool], list[Retired]] = {}
         for each in self._retired:
-            if each.not_before <= now and not self._held(each):
+            if self.is_due(each):
                 each.going = True
                 due.setdefault((each.view_id, each.leftover.whole), []).append(each)
         for together in due.values():

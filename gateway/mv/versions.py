@@ -43,6 +43,8 @@ class KeptVersion:
     """When another one took its place; 0: it is the current one."""
     readers: int
     """Open statements and transactions that may read it."""
+    due: bool = False
+    """Nothing keeps it any more: it is about to be dropped."""
 
 
 class Versions:
@@ -66,12 +68,16 @@ class Versions:
 
     def kept(self, view: MaterializedView) -> list[KeptVersion]:
         """Oldest first; the current one is the last, where there is one."""
-        found = [(each.version, each.retired_at) for each in self._janitor.retired(view.id) if each.version]
+        found = [
+            (each.version, each.retired_at, self._janitor.is_due(each))
+            for each in self._janitor.retired(view.id)
+            if each.version
+        ]
         if view.built:
-            found.append((view.current, 0))
+            found.append((view.current, 0, False))
         return [
-            KeptVersion(version, retired_at, self._janitor.readers_of(view.id, version.number))
-            for version, retired_at in found
+            KeptVersion(version, retired_at, self._janitor.readers_of(view.id, version.number), due)
+            for version, retired_at, due in found
         ]
 
     def numbered(self, view: MaterializedView, number: str) -> Version:
@@ -114,7 +120,8 @@ class Versions:
         """Returns when one more version may be written. Raises RefreshFailed when that takes too long."""
 
         async def excess() -> str:
-            kept = len(self.kept(view))
+            # The janitor may be busy with something else for longer than a refresh may wait.
+            kept = sum(not each.due for each in self.kept(view))
             if self._limits.count and kept + 1 > self._limits.count:
                 return f"{kept} versions of it are kept, and versions.max_count is {self._limits.count}"
             # What is written is at least something.
@@ -164,4 +171,6 @@ def _held_by(older: list[KeptVersion]) -> str:
     held = ", ".join(f"{each.version.number} ({each.readers} readers)" for each in older if each.readers)
     if held:
         return f". Older versions that are read: {held}"
-    return f". {len(older)} older ones are within versions.retention" if older else ". No older one is left to drop"
+    if retained := sum(not each.due for each in older):
+        return f". {retained} older ones are within versions.retention"
+    return ". No older one is left to drop" if not older else ". The older ones are still being dropped"

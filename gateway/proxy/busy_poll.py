@@ -74,7 +74,7 @@ class BusyPoll:
             return b""
         if self._poll is not None:
             self._transport.write(answer)
-            self._loop.call_soon(self._linger, self._poll)  # Once the answer has left.
+            self._loop.call_soon(self._linger, self._poll)  # Behind an answer that the transport still holds.
             return b""
         try:
             sent = os.write(self._file, answer)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from random import Random
 
 from fuzzing import http_mutation
-from fuzzing.actors import ANSWER_SECONDS, GREETINGS, Attacker
+from fuzzing.actors import GREETINGS, Attacker, Honest, Wrong
 from fuzzing.mutation import reordered
 from fuzzing.peer import HttpPeer
-from fuzzing.stage import Stage
 
 PATHS = (b"/metrics", b"/healthz", b"/readyz", b"/", b"/nothing")
 HEADERS = (b"Host: here", b"Accept: text/plain", b"User-Agent: scraper", b"Content-Length: 0")
@@ -61,31 +59,23 @@ class MonitorAttacker(Attacker[HttpPeer]):
         await self._read_a_little(client)
 
 
-class Scraper:
+class Scraper(Honest[HttpPeer]):
     """Asks for the metrics as Prometheus does, over one connection."""
 
-    def __init__(self, stage: Stage, seed: int) -> None:
-        self._stage = stage
-        self._random = Random(seed)
+    name = "scrape"
 
-    async def run(self, stop: asyncio.Event) -> None:
-        while not stop.is_set():
-            try:
-                async with asyncio.timeout(ANSWER_SECONDS):
-                    await self._scrape()
-            except Exception as error:
-                self._stage.report(f"a scraper of metrics: {error!r}")
-                await asyncio.sleep(0.1)
+    async def connect(self) -> HttpPeer:
+        return await HttpPeer.connect(self._stage.monitor_port, self._random)
 
-    async def _scrape(self) -> None:
-        client = await HttpPeer.connect(self._stage.monitor_port, self._random)
+    async def _session(self) -> None:
+        client = await self.connect()
         try:
             for _ in range(10):
                 client.send(REQUESTS[0])
                 answer = await client.answer()
                 if answer.status != 200 or b"\nfreshgate_" not in answer.body:
-                    self._stage.report(f"a scraper got a wrong answer: {answer.status} {answer.body[:200]!r}")
-                self._stage.counts["scrape"] += 1
+                    raise Wrong(f"{answer.status} {answer.body[:200]!r}")
+                self._stage.counts[self.name] += 1
                 await asyncio.sleep(0.05)
         finally:
             await client.close()

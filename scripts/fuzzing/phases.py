@@ -86,9 +86,9 @@ class Cast:
     slow: int = 3
     at_monitor: int = 3
 
-    def actors(self, stage: Stage) -> list[Attacker[Any] | Honest[Any] | Scraper]:
+    def actors(self, stage: Stage) -> list[Attacker[Any] | Honest[Any]]:
         seeds = iter(lambda: stage.random.randrange(1 << 30), -1)
-        found: list[Attacker[Any] | Honest[Any] | Scraper] = [Scraper(stage, next(seeds))]
+        found: list[Attacker[Any] | Honest[Any]] = [Scraper(stage, next(seeds))]
         for _ in range(self.at_monitor):
             found.append(MonitorAttacker(stage, next(seeds), monitor_attacks.REQUESTS))
         for _ in range(self.attackers):
