@@ -141,13 +141,20 @@ def spark_settings(options: Options) -> dict[str, str]:
 
 # The server stands behind the gateway, on this machine only. Port 0: the system picks a free one. A client connection
 # holds one worker thread. An asynchronous statement that finds neither a thread nor a place in the queue is refused.
+#
+# Hive's client of an embedded metastore belongs to a thread and a user, and making one takes longer than most of what
+# it is asked. By default a thread ends after ten idle seconds, and each statement begins a new one until there are as
+# many as may be. With impersonation each session is a user of its own, so that the statements of two sessions in turn
+# make a client each; it protects nothing here, for asynchronous statements run as the server's own user in any case.
 SERVER_SETTINGS = {
     "hive.server2.transport.mode": "binary",
     "hive.server2.thrift.bind.host": LOOPBACK,
     "hive.server2.thrift.port": "0",
     "hive.server2.thrift.max.worker.threads": "4000",
-    "hive.server2.async.exec.threads": "500",
+    "hive.server2.async.exec.threads": "100",
+    "hive.server2.async.exec.keepalive.time": "3600s",
     "hive.server2.async.exec.wait.queue.size": "4000",
+    "hive.server2.enable.doAs": "false",
 }
 
 
