@@ -14,7 +14,7 @@ from typing import Any
 import impala.dbapi
 import jpype
 import pyspark
-from processes import java_options
+from jvm import java_options
 from pyhive import hive
 
 SPARK_HOME = Path(pyspark.__file__).parent

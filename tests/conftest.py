@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import OF_JAVA, Engine, Gateway
+from jvm import FOR_TESTS, OF_JAVA
+from processes import Engine, Gateway
 
-# A JVM of the tests works for minutes: its second compiler takes more processor time than it saves, nearly half of all.
-# Without that one Java reserves little room for code, and spends as much on making room.
-os.environ.setdefault(OF_JAVA, "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
+os.environ.setdefault(OF_JAVA, FOR_TESTS)
 
 StartGateway = Callable[..., Gateway]
 _storages = itertools.count(1)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from jvm import JAVA_OPTIONS, spark_java_options
 
 ROOT = Path(__file__).parent.parent
 START_SECONDS = 120.0
@@ -53,15 +54,6 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 def none_alive(processes: Iterable[psutil.Process]) -> bool:
     return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
-
-
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-OF_JAVA = "FRESHGATE_TEST_JAVA"
-"""The variable that has options for all Java that tests start; benchmarks run without it."""
-
-
-def java_options() -> str:
-    return os.environ.get(OF_JAVA, "")
 
 
 @dataclass
@@ -138,7 +130,7 @@ class Engine:
             "master": "local[*]",
             "driver_memory": "1g",
             "parent": os.getpid(),
-            "spark": {JAVA_OPTIONS: java_options(), **spark},
+            "spark": {JAVA_OPTIONS: spark_java_options(), **spark},
         }
         stdin = self.program.process.stdin
         assert stdin is not None
@@ -213,7 +205,7 @@ class Gateway:
             command += ["--upstream", upstream]
         if data_dir is not None:
             command += ["--data-dir", str(data_dir)]
-            command += ["--set", f"engine.{JAVA_OPTIONS}={java_options()}"]
+            command += ["--set", f"engine.{JAVA_OPTIONS}={spark_java_options()}"]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         self.program = Program(command, stderr=log)

@@ -11,7 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from processes import JAVA_OPTIONS, free_port, java_options
+from jvm import JAVA_OPTIONS, spark_java_options
+from processes import free_port
 
 from gateway.spark import host
 
@@ -29,7 +30,7 @@ def main(data_dir: Path, key_store: Path) -> None:
         master="local[*]",
         driver_memory="2g",
         parent=os.getpid(),
-        spark={"spark.ui.enabled": "false", JAVA_OPTIONS: java_options()},
+        spark={"spark.ui.enabled": "false", JAVA_OPTIONS: spark_java_options()},
     )
     data_dir.mkdir(parents=True, exist_ok=True)
     lock = host.lock_data_dir(options)
