@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 from clients import pyhive, rows, unclosed
 from databases import Database
 from processes import Gateway, wait_until
+from raw_session import RawSession, texts
 from TCLIService import ttypes
 
+from gateway.service.session import FETCHING_SECONDS
 from gateway.wire.sasl import COMPLETE, START, negotiation
 
 LOGIN = negotiation(START, b"PLAIN") + negotiation(COMPLETE, b"\0ada\0x")
@@ -131,6 +134,22 @@ def test_running_statements_end_before_the_gateway_does(start_gateway: Any, spar
         with pytest.raises(ConnectionRefusedError):
             _dial(gateway)
         assert reading.result(60)[0][2] == 7
+    assert gateway.stop() == 0
+
+
+def test_rows_that_are_read_slowly_are_read_to_their_end(start_gateway: Any) -> None:
+    """The Hive 2.3 driver asks for the status with each row, and for a page when its rows are over."""
+    gateway: Gateway = start_gateway(**{"limits.drain_seconds": 60})
+    with RawSession(gateway) as client:
+        operation = client.execute("VALUES ('a'), ('b')", run_async=True)
+        client.wait(operation)
+        assert texts(client.fetch(operation, rows_max=1)) == [("a",)]
+        gateway.program.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: _said(gateway, "Stopping when"), what="the signal to be heard")
+        page_ends = time.monotonic() + 1.5 * FETCHING_SECONDS
+        while time.monotonic() < page_ends:
+            assert client.wait(operation) == ttypes.TOperationState.FINISHED_STATE
+        assert texts(client.fetch(operation, rows_max=1)) == [("b",)]
     assert gateway.stop() == 0
 
 
