@@ -106,6 +106,8 @@ class BusyPoll:
 
     def _linger(self, poll: select.poll) -> None:
         """Until there is something for the transport to read, which it then does without a sleep."""
+        if self._traffic.from_clients + self._traffic.from_spark != self._heard:
+            return  # It has read the next request already, or somebody else's.
         until = perf_counter() + self._look_seconds
         while not poll.poll(0):
             if self._transport.is_closing() or perf_counter() >= until:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -31,9 +32,11 @@ class End(asyncio.Protocol):
     def __init__(self) -> None:
         self.received = b""
         self.lost = False
+        self.traffic = Traffic()
 
     def data_received(self, data: bytes) -> None:
         self.received += data
+        self.traffic.from_clients += len(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
@@ -170,6 +173,7 @@ class Secured:
 async def test_what_tls_has_to_read_is_left_to_it() -> None:
     """The event loop does not go to sleep before it comes, and reads it."""
     async with pair() as both:
+        both.end.traffic = both.traffic  # As the relay counts; it may read before the look begins.
         poll = BusyPoll(Secured(both.transport), both.traffic, ALL_DAY)  # type: ignore[arg-type]
         asked = threading.Event()
 
@@ -202,34 +206,69 @@ def read_exactly(client: socket.socket, count: int) -> bytes:
     return data
 
 
-def ask_and_check(port: int, random: Random) -> int:
+class Binary:
+    """How a client of a transport writes requests and reads replies."""
+
+    http = False
+
+    def log_in(self, client: socket.socket) -> None:
+        client.sendall(login_bytes())
+        assert read_exactly(client, 5) == negotiation(COMPLETE)
+
+    def written(self, request: bytes) -> bytes:
+        return frame(request)
+
+    def reply(self, client: socket.socket) -> bytes:
+        return read_exactly(client, int.from_bytes(read_exactly(client, 4), "big"))
+
+
+class Http(Binary):
+    http = True
+
+    def log_in(self, client: socket.socket) -> None:
+        pass
+
+    def written(self, request: bytes) -> bytes:
+        head = f"POST /cliservice HTTP/1.1\r\nHost: here\r\nContent-Length: {len(request)}\r\n"
+        return f"{head}Authorization: Basic YWRhOng=\r\n\r\n".encode() + request
+
+    def reply(self, client: socket.socket) -> bytes:
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += read_exactly(client, 1)
+        (length,) = re.findall(rb"(?i)content-length: (\d+)", head)
+        assert head.startswith(b"HTTP/1.1 200")
+        return read_exactly(client, int(length))
+
+
+def ask_and_check(port: int, transport: Binary, random: Random) -> int:
     """Asks as soon as it is answered, also in pieces and ahead. Returns how many of the requests were equal ones."""
     equal = 0
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client.sendall(login_bytes())
-        assert read_exactly(client, 5) == negotiation(COMPLETE)
+        transport.log_in(client)
         for seqid in range(0, 6000, 3):
             count = random.choice([1] * 9 + [3])
             other = random.random() < 0.02
             sent = [calls.fetch(seqid)] if other else [calls.status(seqid + n) for n in range(count)]
             equal += 0 if other else count
-            data = b"".join(map(frame, sent))
+            data = b"".join(map(transport.written, sent))
             cut = random.randrange(len(data)) if random.random() < 0.1 else 0
             client.sendall(data[:cut])
             client.sendall(data[cut:])
             for request in sent:
-                reply = read_exactly(client, int.from_bytes(read_exactly(client, 4), "big"))
-                assert reply == (echo_of(request) if other else with_seqid(FINISHED, peek(request).seqid))
+                expected = echo_of(request) if other else with_seqid(FINISHED, peek(request).seqid)
+                assert transport.reply(client) == expected
     return equal
 
 
-async def test_runs_of_equal_requests_among_others_are_answered_in_order() -> None:
+@pytest.mark.parametrize("transport", [Binary(), Http()], ids=["binary", "http"])
+async def test_runs_of_equal_requests_among_others_are_answered_in_order(transport: Binary) -> None:
     def decide(request: bytes) -> Decision:
         if peek(request).name != "GetOperationStatus":
             return Forward(request)
         return Answer(with_seqid(FINISHED, peek(request).seqid), lambda: True)
 
-    async with gateway(service=lambda: Service(decide=decide)) as gate:
-        equal = await asyncio.to_thread(ask_and_check, gate.listener.ports[0], Random(7))
+    async with gateway(service=lambda: Service(decide=decide), http=transport.http) as gate:
+        equal = await asyncio.to_thread(ask_and_check, gate.listener.ports[0], transport, Random(7))
         assert equal / 2 < gate.traffic.repeated < equal
