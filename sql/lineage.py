@@ -174,12 +174,16 @@ def _chain(cursor: Cursor) -> Reference:
 
 def _chains_in_string(text: str, start: int, end: int) -> Iterator[Reference]:
     """Twice: with back quotes as Spark would read the string's text, and without, should a lone one mislead."""
-    patterns = (_PLAIN_CHAIN, _QUOTED_CHAIN) if "`" in text[start:end] else (_PLAIN_CHAIN,)
-    for pattern in patterns:
-        for found in pattern.finditer(text, start, end):
-            parts = tuple(identifier(piece) for piece in lexemes(found.group()) if piece.kind != "symbol")
-            if parts:
-                yield Reference(parts, *found.span())
+    for found in _PLAIN_CHAIN.finditer(text, start, end):
+        name = found.group()
+        if not name.isdecimal():  # Long texts are lists of numbers, mostly.
+            yield Reference(tuple(map(str.strip, name.split("."))), *found.span())
+    if "`" not in text[start:end]:
+        return
+    for found in _QUOTED_CHAIN.finditer(text, start, end):
+        parts = tuple(identifier(piece) for piece in lexemes(found.group()) if piece.kind != "symbol")
+        if parts:
+            yield Reference(parts, *found.span())
 
 
 # --- parsing -----------------------------------------------------------------------------------------

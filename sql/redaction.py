@@ -16,9 +16,9 @@ WORK_MAX = 20
 
 _SECRET = (
     r"secret|passw|pwd|passphrase|token|credential|signature|access[._-]?key|account[._-]?key|private[._-]?key|"
-    r"api[._-]?key"
+    r"api[._-]?key|(?<![a-z])pass(?![a-z])|(?<![a-z])sig(?==)"
 )
-_WORTH_A_LOOK = re.compile(rf"{_SECRET}|://|:thin:|identified|aes_", re.IGNORECASE)
+_WORTH_A_LOOK = re.compile(rf"{_SECRET}|://|:thin:|identified|aes_|authorization|bearer", re.IGNORECASE)
 _KEY = re.compile(rf"(?:{_SECRET})[\w.:$-]*", re.IGNORECASE)
 _BLANK = re.compile(r"(?:\s|--[^\n]*\n)*")
 _REST_OF_KEY = re.compile(r"[^'\"`\n,;()=]{0,80}(?=\\*['\"`])")
@@ -74,6 +74,8 @@ _SETTING = re.compile(rf"\bset\s+[`'\"]?[\w.:$-]*(?:{_SECRET})[^=\n]{{0,80}}=", 
 _RUN = re.compile(r"[^\s'\"`]+")
 _USER = re.compile(r"(?:://|:thin:)[^@/:?#]*[:/]", re.IGNORECASE)
 _IDENTIFIED = re.compile(r"\bidentified\s+by\s+(?:password\s+)?", re.IGNORECASE)
+_SCHEME = re.compile(r"(?:\bauthorization\W{1,6}\w+|\bbearer)\s+(?=[\w.~+/=-]{6})", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"[\w.~+/=-]+")
 _CIPHER = re.compile(r"\baes_(?:en|de)crypt\s*(?=\()", re.IGNORECASE)
 
 
@@ -128,6 +130,9 @@ def _values(text: str) -> list[tuple[int, int]]:
             break
     for match in _IDENTIFIED.finditer(text):
         found.append((match.end(), _value_end(text, match.end()) or match.end()))
+    for match in _SCHEME.finditer(text):
+        if (credentials := _CREDENTIALS.match(text, match.end())) is not None:
+            found.append(credentials.span())
     inside = 0
     for match in _CIPHER.finditer(text):
         if match.start() >= inside:

@@ -38,6 +38,7 @@ from sql.classify import classify, glance
 from sql.grammar import SyntaxProblem
 from sql.names import Namespace, TableName
 from sql.parser import parse_about
+from sql.redaction import redact
 from sql.scan import skip_blank
 from sql.statement import (
     AlterMaterializedView,
@@ -53,6 +54,8 @@ from sql.statement import (
 
 log = logging.getLogger(__name__)
 
+LONG_CHARACTERS = 20_000
+"""To understand a longer text takes milliseconds: others' work goes on meanwhile."""
 LATE_COMMIT_SECONDS = 30.0
 """How long a cancelled statement may still commit. Spark has been seen to take two seconds."""
 READING = frozenset(
@@ -198,7 +201,9 @@ class Router:
 
     def plain(self, session: Session, text: str) -> Route | None:
         """The route of a statement that mentions nothing of interest; None where `consider` must decide."""
-        look = glance(text)
+        return None if len(text) > LONG_CHARACTERS else self._plain(session, text, glance(text))
+
+    def _plain(self, session: Session, text: str, look: Glance) -> Route | None:
         if look.maybe_command or not look.words.isdisjoint(CATALOG_WORDS) or self._lists_databases(look):
             return None
         if look.keyword in SETTINGS and _of_snapshot(text) is not None:
@@ -232,12 +237,13 @@ class Router:
 
     async def consider(self, session: Session, text: str) -> Route | Waiting | Own:
         """Raises FreshgateError where the statement is refused."""
-        statement = _classified(text)
+        statement, look = await _understood(text)
+        if len(text) > LONG_CHARACTERS and (plain := self._plain(session, text, look)) is not None:
+            return plain
         if isinstance(statement, BeginTransaction | EndTransaction):
             return Own(partial(self._transaction, statement, session))
         if not isinstance(statement, Forwarded):
             return Own(partial(self._commands.run, statement, session))
-        look = glance(text)
         if self._lists_databases(look) and _SHOW_DATABASES.match(text, skip_blank(text)):
             return Own(partial(self._commands.databases, text, session))
         namespace = await session.resolve_namespace()
@@ -279,7 +285,8 @@ class Router:
             await self._relations.learn(namespace.database, look.words)
         composed = not statement.exact and _composed(look, text)
         if not statement.exact:
-            log.info("statement not understood (%s), so every name in it counts: %.200s", statement.reason, text)
+            shown = redact(text[:200], cut=True)
+            log.info("statement not understood (%s), so every name in it counts: %s", statement.reason, shown)
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
         if not self._is_of_temporary(session, statement, look):
             self._protection.check(statement, targets, namespace, text)
@@ -564,6 +571,13 @@ class Router:
             rows = rewrite.inline_table(table.columns, table.rows)
             splices.append(rewrite.replacement(text, reference, rows, "MATERIALIZED_VIEWS"))
         return splices
+
+
+async def _understood(text: str) -> tuple[Statement, Glance]:
+    """Raises SyntaxRefused."""
+    if len(text) <= LONG_CHARACTERS:
+        return _classified(text), glance(text)
+    return await asyncio.to_thread(lambda: (_classified(text), glance(text)))
 
 
 def _classified(text: str) -> Statement:
