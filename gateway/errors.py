@@ -66,6 +66,12 @@ class LoginDenied(FreshgateError):
     sqlstate = "28000"
 
 
+class LoginUnchecked(FreshgateError):
+    """The login may be right, but nobody can check it at the moment."""
+
+    sqlstate = "58000"
+
+
 class UpstreamLost(FreshgateError):
     """The Spark Thrift Server went away while it was needed."""
 

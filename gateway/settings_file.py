@@ -101,6 +101,11 @@ def _check_together(settings: Settings) -> None:
         )
     if settings.ldap.bind_dn and not settings.ldap.bind_password:
         raise ConfigError("ldap.bind_dn is set, but ldap.bind_password is empty. Set both, or none of them.")
+    if settings.healing.page_bytes and settings.upstream.address and settings.upstream.transport != "sasl":
+        raise ConfigError(
+            "healing.page_bytes is set, but upstream.transport is not sasl: how long a page of rows will be is seen at "
+            "SASL's frames only. Set healing.page_bytes to 0, or let the gateway speak SASL to Spark."
+        )
     _check_ports(settings)
     _check_tls(settings)
 

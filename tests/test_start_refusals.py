@@ -37,6 +37,28 @@ def test_a_port_in_use_is_named(tmp_path: Path, options: list[str], name: str, w
     )
 
 
+@pytest.mark.parametrize(("hard", "warned"), [(4096, False), (1000, True)])
+def test_room_for_the_clients_is_made_as_far_as_the_system_lets_it(tmp_path: Path, hard: int, warned: bool) -> None:
+    """A shell gives a process few descriptors at first."""
+    settings = ["limits.connections=1000", "log.level=WARNING"]
+    options = " ".join(f"--set {each}" for each in settings)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = f"ulimit -Sn 256; ulimit -Hn {hard}; {sys.executable} -m gateway serve --port {port} {options}"
+        ended = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert f"Port {port} (listen.port) is in use" in ended.stderr
+    text = "the system lets the gateway have 1000 files and sockets open, and limits.connections (1000) clients"
+    assert (text in ended.stderr) == warned
+
+
 def test_an_address_that_is_not_here_is_named(tmp_path: Path) -> None:
     ended = serve(tmp_path, "--host", "192.0.2.1", "--port", "28041")
     assert ended.returncode == 1

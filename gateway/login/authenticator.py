@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from gateway.errors import FreshgateError, LoginDenied
+from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked
 from gateway.login.memory import Memory
 from gateway.wire.http_connection import HTTP
 from gateway.wire.sasl import Login
@@ -18,7 +18,6 @@ log = logging.getLogger(__name__)
 USER_CHARACTERS_MAX = 1024
 PASSWORD_CHARACTERS_MAX = 4096
 """Longer ones are refused unread: hashing megabytes would be work that anybody could make us do."""
-UNAVAILABLE = "58000"
 
 
 class Refused(Exception):
@@ -55,7 +54,7 @@ class Authenticator(Protocol):
     async def check(self, login: Login, peer: str = "") -> None:
         """Returns for a user who may log in. `peer` is the client's address, for the log.
 
-        Raises LoginDenied, which does not say whether the user exists.
+        Raises LoginDenied, which does not say whether the user exists, or LoginUnchecked.
         """
         ...
 
@@ -117,6 +116,9 @@ class Checked:
             # Our own fault: what was not checked must not get in.
             log.exception("the check of a login failed in the gateway")
             reason, error = repr(fault), _unavailable(login.user)
+        except asyncio.CancelledError:
+            log.warning("login of %s from %s: the client left before it was checked", _shown(login.user), peer)
+            raise
         log.warning("login of %s from %s refused: %s", _shown(login.user), peer or "unknown", reason)
         # Only this client waits: the thread is free again.
         await asyncio.sleep(self._seconds_left(loop.time() - began))
@@ -163,9 +165,8 @@ def _denied(user: str) -> FreshgateError:
 
 
 def _unavailable(user: str) -> FreshgateError:
-    return LoginDenied(
-        f"The password of user {_shown(user)} cannot be checked at the moment; the gateway's log says why. Try again.",
-        UNAVAILABLE,
+    return LoginUnchecked(
+        f"The password of user {_shown(user)} cannot be checked at the moment; the gateway's log says why. Try again."
     )
 
 

@@ -170,6 +170,7 @@ class _Gateway(Collector):
         yield logins
         yield _gauge("sessions", "Sessions that are open", len(sources.sessions))
         yield _counter("sessions_opened", "Sessions that were opened", counts.sessions)
+        yield _counter("sessions_refused", "Sessions that users who had logged in did not get", counts.sessions_refused)
         yield _gauge("operations", "Operations that are not closed", sources.sessions.operations)
 
     def _statements(self) -> Iterator[Metric]:

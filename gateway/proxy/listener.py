@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Any
 
+from gateway.proxy.farewell import Farewell
 from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.tls import Certificate
 from gateway.proxy.traffic import Traffic
@@ -28,8 +31,6 @@ DRAINED_SECONDS = 0.2
 _CUT_SECONDS = 1.0
 """For what needs no peer's help, only a turn of the event loop."""
 STARTING = "The gateway is starting. Try again in some seconds."
-_REFUSED_SECONDS = 2.0
-"""For a client that is told so to go by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ class Listener:
         self._open_client = open_client
         self._connect_upstream = connect_upstream
         self._traffic = traffic if traffic is not None else Traffic()
-        self._sockets: list[socket.socket] = []
-        self._servers: list[asyncio.Server] = []
+        self._sockets: list[tuple[Port, socket.socket]] = []
+        self._servers: list[tuple[Port, asyncio.Server]] = []
         self._relays: set[Relay] = set()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -93,23 +94,24 @@ class Listener:
         """
         try:
             for port in self._ports:
-                self._sockets.append(_listening(port))
+                listening = _listening(port)
+                self._sockets += ((port, each) for each in listening)
+                self.ports.append(int(listening[0].getsockname()[1]))
         except OSError:
             self._close_sockets()
             raise
-        self.ports = [int(each.getsockname()[1]) for each in self._sockets]
         loop = asyncio.get_running_loop()
-        for port, listening in zip(self._ports, self._sockets, strict=True):
+        for port, each in self._sockets:
             tls = port.certificate.context if port.certificate else None
             handshake, shutdown = (self._limits.login_seconds, SHUTDOWN_SECONDS) if tls else (None, None)
             server = await loop.create_server(
                 partial(self._accept, port),
-                sock=listening,
+                sock=each,
                 ssl=tls,
                 ssl_handshake_timeout=handshake,
                 ssl_shutdown_timeout=shutdown,
             )
-            self._servers.append(server)
+            self._servers.append((port, server))
 
     async def start(self) -> None:
         """Serves from here on. Raises PortUnavailable where `bind` was not called before."""
@@ -123,7 +125,7 @@ class Listener:
 
         Ports whose clients come back with new connections stay open until `close`.
         """
-        for port, server in zip(self._ports, self._servers, strict=True):
+        for port, server in self._servers:
             if port.tied:
                 server.close()
         loop = asyncio.get_running_loop()
@@ -154,14 +156,14 @@ class Listener:
     def _stop_accepting(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for server in self._servers:
+        for _, server in self._servers:
             server.close()
         if not self._servers:
             self._close_sockets()
 
     def _close_sockets(self) -> None:
         while self._sockets:
-            self._sockets.pop().close()
+            self._sockets.pop()[1].close()
 
     async def _sweep(self) -> None:
         while True:
@@ -178,7 +180,7 @@ class Listener:
 
     def _accept(self, port: Port) -> asyncio.Protocol:
         if not self._serving:
-            return _ComeAgain(port.open_wire().refuse_connection(STARTING))
+            return Farewell(port.open_wire(), STARTING, self._traffic)
         return Relay(self._open_client, self._connect_upstream, port.open_wire(), self._limits, self, self._traffic)
 
     def begin(self, relay: Relay) -> str | None:
@@ -201,44 +203,46 @@ class Listener:
             self._empty.set()
 
 
-class _ComeAgain(asyncio.Protocol):
-    """The end of a connection that is not served yet.
+def _listening(port: Port) -> list[socket.socket]:
+    """On each address of the host's name, at the same port: of `localhost` clients take one or the other.
 
-    It stays open until the client has gone: who still writes his login to a closed connection does not hear why.
+    Raises PortUnavailable.
     """
-
-    def __init__(self, refusal: bytes) -> None:
-        self._refusal = refusal
-        self._timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        client = cast(asyncio.Transport, transport)
-        client.write(self._refusal)
-        if client.can_write_eof():
-            client.write_eof()
-        self._timer = asyncio.get_running_loop().call_later(_REFUSED_SECONDS, client.abort)
-
-    def eof_received(self) -> bool:
-        return False  # closes
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-
-def _listening(port: Port) -> socket.socket:
-    """Raises PortUnavailable."""
+    found: list[socket.socket] = []
+    number, missing = port.port, OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
     try:
-        family, kind, _, _, address = socket.getaddrinfo(port.host, port.port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind)
-        try:
-            # Connections of a gateway that has just ended are still known to the system, and are no hindrance.
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-            listening.listen()
-        except OSError:
-            listening.close()
-            raise
+        for family, kind, _, _, address in _addresses(port):
+            try:
+                found.append(_listen(family, kind, (address[0], number, *address[2:])))
+                number = found[-1].getsockname()[1]
+            except OSError as error:
+                # Containers often know a name's IPv6 address and have none.
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+                missing = error
+        if not found:
+            raise missing
     except OSError as error:
+        for each in found:
+            each.close()
         raise PortUnavailable(port, error) from error
+    return found
+
+
+def _addresses(port: Port) -> list[Any]:
+    """As `getaddrinfo` has them, each once, those of IPv4 first."""
+    found = dict.fromkeys(socket.getaddrinfo(port.host, port.port, type=socket.SOCK_STREAM))
+    return sorted(found, key=lambda each: each[0] != socket.AF_INET)
+
+
+def _listen(family: int, kind: int, address: tuple[Any, ...]) -> socket.socket:
+    listening = socket.socket(family, kind)
+    try:
+        # Connections of a gateway that has just ended are still known to the system, and are no hindrance.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen()
+    except OSError:
+        listening.close()
+        raise
     return listening

@@ -15,8 +15,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol, cast
 
-from gateway.errors import FreshgateError, UpstreamLost
+from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked, UpstreamLost
 from gateway.proxy.busy_poll import BusyPoll
+from gateway.proxy.farewell import Farewell
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.upstream import Upstream, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login
@@ -33,7 +34,6 @@ ConnectUpstream = Callable[[Login], Awaitable[Upstream]]
 
 _QUEUE_LENGTH_MAX = 64
 """Requests a client may send ahead before it is not read any more. No known client sends even one."""
-_TURNED_AWAY_SECONDS = 1.0
 
 
 class Clients(Protocol):
@@ -82,7 +82,6 @@ class Relay(asyncio.Protocol):
         self._writable = True
         self._repeat: Repeat | None = None  # The last answer, where it may be given again while
         self._repeat_while: Callable[[], bool] = bool  # this is true.
-        self._turned_away = False  # The client was told why it is not served.
         self._ended: asyncio.Task[None] | None = None
         self._heard = self._loop.time()  # When the client last sent something, at most a sweep ago.
         self._active = False  # It has sent something since the last sweep.
@@ -97,25 +96,14 @@ class Relay(asyncio.Protocol):
         set_socket_options(self._transport)
         self._transport.set_write_buffer_limits(high=self._limits.buffer_bytes_max)
         if (problem := self._clients.begin(self)) is not None:
-            # Unasked: a SASL client reads it as its login's answer, an HTTP client as its request's.
-            self._turn_away(self._wire.refuse_connection(problem))
+            farewell = Farewell(self._wire, problem, self._traffic)
+            self._transport.set_protocol(farewell)
+            farewell.connection_made(self._transport)
             return
         self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_late)
 
-    def _turn_away(self, last_words: bytes) -> None:
-        """Closes soon, or when the client does: where what it sends meanwhile stays unread, the system resets the
-        connection, and the words may be lost with it."""
-        assert self._transport is not None
-        self._turned_away = True
-        self._send(last_words)
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-        self._login_timer = self._loop.call_later(_TURNED_AWAY_SECONDS, self._transport.abort)
-
     def data_received(self, data: bytes) -> None:
         self._traffic.from_clients += len(data)
-        if self._turned_away:
-            return
         self._active = True
         if self._repeat is not None:
             other = self._answer_again(self._repeat, data)
@@ -265,8 +253,13 @@ class Relay(asyncio.Protocol):
         except FreshgateError as error:
             dispatcher.login_ended(error)
             log.info("login of client %s refused: %s", self._peer(), error)
-            self._close(self._wire.refuse_login(str(error), fault=isinstance(error, UpstreamLost)))
+            fault = isinstance(error, UpstreamLost | LoginUnchecked)
+            self._close(self._wire.refuse_login(str(error), fault=fault))
             return
+        except asyncio.CancelledError:
+            # Who leaves before he is answered has tried a password all the same.
+            dispatcher.login_ended(LoginDenied("The client left before its login was answered."))
+            raise
         except Exception:
             # Our own fault; without an answer the client would wait for ever.
             dispatcher.login_ended(FreshgateError("The gateway failed at this login."))
@@ -289,6 +282,10 @@ class Relay(asyncio.Protocol):
         return upstream
 
     def _login_late(self) -> None:
+        if self.waiting:
+            # Without SASL an OpenSession is the login: it is looked at again when that may have been answered.
+            self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_late)
+            return
         message = f"No login within {self._limits.login_seconds:g} seconds."
         log.info("client %s closed: %s", self._peer(), message)
         self._close(self._wire.refuse_login(message))
@@ -301,9 +298,6 @@ class Relay(asyncio.Protocol):
     # --- requests ----------------------------------------------------------------------------------------
 
     def _take(self, request: bytes) -> None:
-        if self._login_timer is not None:
-            # Without SASL the first whole request is the login.
-            self._stop_login_timer()
         if self._is_free():  # Then nothing is queued: whatever sets free drains the queue.
             self._decide(request)
             return
@@ -409,6 +403,10 @@ class Relay(asyncio.Protocol):
     def _answer(self, reply: bytes) -> None:
         self._streamed = False
         self._write(self._wire.send(reply))
+        if self._login_timer is not None and self._dispatcher is not None and self._dispatcher.logged_in:
+            # Without SASL the login has ended when a session was opened.
+            self._stop_login_timer()
+            self._wire.accept_login()
 
     def _write(self, data: bytes) -> None:
         """Sends of a reply to the client, and closes where the connection ends with this."""

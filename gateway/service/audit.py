@@ -67,6 +67,8 @@ class Counts:
     """From their arrival until their outcome was known."""
     sessions: int = 0
     """Opened."""
+    sessions_refused: int = 0
+    """By the gateway, or by Spark, to somebody whose login was right."""
     logins_accepted: int = 0
     logins_refused: int = 0
 
@@ -285,12 +287,19 @@ class Audit:
         if error is None:
             line |= {"outcome": "accepted"}
         else:
-            line |= {"outcome": "refused", "sqlstate": error.sqlstate, "error": _first_line(str(error))}
+            line |= _refused(error)
         self._write(_filled(line))
 
     def opened(self) -> None:
         """A session."""
         self.counts.sessions += 1
+
+    def session_refused(self, user: str, peer: str, error: FreshgateError) -> None:
+        """Somebody who has logged in does not get one."""
+        self.counts.sessions_refused += 1
+        if self._write is not None:
+            line: Line = {"time": _time(time.time()), "event": "session", **_whose(Origin(user), peer)}
+            self._write(_filled(line | _refused(error)))
 
     def closed(self, session: Session) -> None:
         """A session is over."""
@@ -321,6 +330,10 @@ class _Listening:
     def watch(self, progress: Progress) -> None:
         self.refreshed[progress.view] = None
         self.report.watch(progress)
+
+
+def _refused(error: FreshgateError) -> Line:
+    return {"outcome": Outcome.REFUSED, "sqlstate": error.sqlstate, "error": _first_line(str(error))}
 
 
 def _whose(origin: Origin, peer: str) -> Line:

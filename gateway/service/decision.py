@@ -77,6 +77,10 @@ class Dispatcher(Protocol):
         Raises `FreshgateError`, whose text goes to the client, where the user may not log in.
         """
 
+    @property
+    def logged_in(self) -> bool:
+        """Somebody's login was accepted: by SASL or HTTP, or in an OpenSession that has succeeded."""
+
     def request(self, payload: bytes) -> Decision:
         """One request of the client. Must not block."""
 

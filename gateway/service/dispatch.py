@@ -98,6 +98,10 @@ class Dispatch:
     async def admit(self) -> bool:
         return await self._opening.admit()
 
+    @property
+    def logged_in(self) -> bool:
+        return bool(self._users)
+
     def login_ended(self, error: FreshgateError | None) -> None:
         self._opening.login_ended(error)
 
@@ -191,12 +195,15 @@ class Dispatch:
     async def _after_loss(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
         """Spark went away since the last statement. Its temporary views and settings went with it: that must be told
         once before statements run in a new session."""
-        if not session.told_lost:
-            session.told_lost = True
-            return Answer(failure(head, _lost()))
         try:
+            if not session.told_lost:
+                session.told_lost = True
+                raise _lost()
             await session.reopen()
         except FreshgateError as error:
+            if head.name == "ExecuteStatement":
+                call = message.statement(payload)
+                self._audit.begin(session, self._opening.peer, call.statement).broke(error)
             return Answer(failure(head, error))
         return await decided(self._session_request(session, head, payload))
 
@@ -278,9 +285,10 @@ class Dispatch:
             statement.rejected(message.reply_status(answer))
             return answer
         operation = self._watched(handle, route, call.statement, statement)
-        self._sessions.add_operation(session, handle, operation)
         if not call.run_async:
             operation.end(End.SUCCEEDED)
+        if not self._sessions.add_operation(session, handle, operation):
+            operation.close()  # With its session, which was closed from another connection meanwhile.
         return answer
 
     async def _after_refresh(
@@ -315,7 +323,12 @@ class Dispatch:
         statement: Statement,
     ) -> Answer:
         operation = Operation(new_handle(), session.protocol)
-        self._sessions.add_operation(session, operation.handle, operation)
+        if not self._sessions.add_operation(session, operation.handle, operation):
+            gone = FreshgateError("The session was closed from another connection meanwhile.")
+            if isinstance(route, Waiting):
+                route.then.abandon(End.FAILED)
+            statement.refuse(gone)
+            return Answer(failure(head, gone))
         statement.known_as(operation.handle)
         statement.enter()
         report = statement.listening(operation.report)
@@ -421,19 +434,36 @@ class Dispatch:
             operation.statement.cancel()
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
-        if head.name == "FetchResults" and (operation.on_end or operation.may_lack_columns):
-            return Forward(payload, lambda answer: ends.fetched(operation, payload, answer))
-        if head.name == "FetchResults" and self._service.healing.page_bytes:
-            return self._page(operation, payload)
+        if head.name == "FetchResults":
+            return (
+                self._rows(operation, payload)
+                if not operation.on_end
+                else self._rows_of_unseen(session, operation, head, payload)
+            )
         if head.name == "GetResultSetMetadata" and self._service.healing.early_metadata and not operation.ended:
             return self._metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
 
-    def _page(self, operation: ForwardedOperation, payload: bytes) -> Forward:
-        if message.fetch_call(payload).fetch_type == FETCH_LOG:
+    def _rows(self, operation: ForwardedOperation, payload: bytes) -> Forward:
+        page_bytes = self._service.healing.page_bytes
+        if not (operation.may_lack_columns or page_bytes) or message.fetch_call(payload).fetch_type == FETCH_LOG:
             return Forward(payload)
-        page = Page(payload, self._service.healing.page_bytes, operation.fit)
+        if operation.may_lack_columns:
+            return Forward(payload, healing.with_column)
+        page = Page(payload, page_bytes, operation.fit)
         return Forward(page.request, page=page)
+
+    async def _rows_of_unseen(
+        self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes
+    ) -> Forward | Answer:
+        """A client that has not asked whether its statement has ended: it gets rows only of one that has succeeded."""
+        if message.fetch_call(payload).fetch_type != FETCH_LOG:
+            try:
+                status = await (await session.side()).forward(request.operation_status(operation.handle))
+            except FreshgateError as error:
+                return Answer(failure(head, error))
+            ends.status_seen(operation, status)
+        return self._rows(operation, payload)
 
     async def _listed(
         self, session: Session, operation: ListedOperation, head: Head, payload: bytes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.service import healing
-from gateway.service.operation import FETCH_LOG, TERMINAL_STATES, End, ForwardedOperation
+from gateway.service.operation import TERMINAL_STATES, End, ForwardedOperation
 from gateway.wire import message
 from sql.classify import glance
 
@@ -22,18 +21,6 @@ def status_seen(operation: ForwardedOperation, answer: bytes) -> bytes:
             operation.statement.seen(state, answer)
         operation.end(_end(operation, state, answer))
     return answer
-
-
-def fetched(operation: ForwardedOperation, payload: bytes, answer: bytes) -> bytes:
-    """Takes note of a FetchResults reply, and returns it.
-
-    Rows are given out only of what has succeeded: a client that asks for no status is noticed by this.
-    """
-    if message.fetch_call(payload).fetch_type == FETCH_LOG:
-        return answer
-    if message.reply_status(answer).code != message.STATUS_ERROR:
-        operation.end(End.SUCCEEDED)
-    return healing.with_column(answer) if operation.may_lack_columns else answer
 
 
 def refused(statement: str, answer: bytes) -> End:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, LoginDenied
 from gateway.login.authenticator import Authenticator
 from gateway.service.audit import Audit
 from gateway.service.background import Background
@@ -107,13 +107,16 @@ class Opening:
         except FreshgateError as error:
             self._audit.login(login.user, self.peer, error)
             return Answer(failure(message.peek(payload), error))
+        except asyncio.CancelledError:
+            self._audit.login(login.user, self.peer, LoginDenied("The client left before its login was answered."))
+            raise
         return await decided(self._open_as(login, call, payload))
 
     def _open_as(self, login: Login, call: OpenCall, payload: bytes) -> Decision:
         try:
             self._handover.refuse_another(login, call, self._joined_as)
         except FreshgateError as error:
-            return Answer(failure(message.peek(payload), error))
+            return self._refuse(login, payload, error)
         self.login = login
         payload = self._handover.open_session(login, payload)
         if login.mechanism in {HTTP, COOKIE_LOGIN}:
@@ -121,8 +124,13 @@ class Opening:
         try:
             place = self._place = self._sessions.reserve(login.user)
         except FreshgateError as error:
-            return Answer(failure(message.peek(payload), error))
+            return self._refuse(login, payload, error)
         return Forward(payload, lambda answer: self._replied(call, payload, place, answer))
+
+    def _refuse(self, login: Login, payload: bytes, error: FreshgateError) -> Answer:
+        """To somebody whose login is right, as far as that is known."""
+        self._audit.session_refused(login.user, self.peer, error)
+        return Answer(failure(message.peek(payload), error))
 
     def _replied(self, call: OpenCall, payload: bytes, place: Place, answer: bytes) -> bytes:
         """Spark has opened a session of this connection, or refused it."""
@@ -139,6 +147,8 @@ class Opening:
             self._free_place()
         if self.login.mechanism == NOSASL:
             self.login_ended(None if session is not None else _refusal(answer))
+        elif session is None:
+            self._audit.session_refused(self.login.user, self.peer, _refusal(answer))
         return answer
 
     def _free_place(self) -> None:
@@ -158,13 +168,15 @@ class Opening:
                 raise
             opening = self._background.keep(self._open_on(side, place, call, payload))
             try:
-                _, answer = await asyncio.shield(opening)
+                session, answer = await asyncio.shield(opening)
             except asyncio.CancelledError:
                 self._background.keep(self._end_unwanted(opening))
                 raise
         except FreshgateError as error:
             self.drop_asked()
-            answer = failure(message.peek(payload), error)
+            return self._refuse(self.login, payload, error)
+        if session is None:
+            self._audit.session_refused(self.login.user, self.peer, _refusal(answer))
         return Answer(answer)
 
     async def _connected(self) -> SideConnection:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
@@ -23,10 +23,9 @@ log = logging.getLogger(__name__)
 DATABASE_KEY = "use:database"
 CLOSE_SECONDS = 10.0
 """For telling Spark that a session is over."""
-FETCHING_SECONDS = 2.0
-"""A client that fetches a result asks for the next page sooner."""
-IN_USE_SECONDS = 10.0
-"""A client that waits for a statement asks for its status more often."""
+FETCHING_SECONDS = 5.0
+"""A client that fetches a result asks for the next page sooner. Whether it has had the last one nobody knows: drivers
+close what they have read to its end, and people leave open what they look at."""
 
 
 class Place:
@@ -74,6 +73,8 @@ class Session:
         self.began = time.monotonic()
         self.closed = False
         """Its client has closed it."""
+        self.over = False
+        """Nothing of it is at Spark any more."""
         self.stopped = False
         """The gateway has ended it with itself."""
         self.temporary: dict[str, frozenset[TableName]] = {}
@@ -110,6 +111,8 @@ class Session:
     async def side(self) -> SideConnection:
         """The session's second connection to Spark, opened when first needed and again when it broke."""
         async with self._side_lock:
+            if self.over:
+                raise UpstreamLost("The session is closed.")
             if self._side is None or not self._side.alive:
                 if self.adrift and not self.lost:
                     self._drifted = True
@@ -143,15 +146,12 @@ class Session:
             log.info("a session of %s could not be closed at Spark: %s", self.user, error)
 
     def is_busy(self) -> bool:
-        """A statement runs whose client waits for it."""
+        """A statement runs, as far as its client has seen, or may be between two pages of its rows."""
         if self.outstanding:
             return True
-        unused = time.monotonic() - self.used
-        if unused > IN_USE_SECONDS:
-            return False
-        if unused < FETCHING_SECONDS and self.operations:
-            return True  # Between two pages of its rows.
-        return any(not operation.ended for operation in self.operations.values())
+        if self.operations and time.monotonic() - self.used < FETCHING_SECONDS:
+            return True
+        return not self.lost and any(not operation.ended for operation in self.operations.values())
 
     def runs_own(self) -> bool:
         """A statement of the gateway's own runs."""
@@ -299,6 +299,7 @@ class Sessions:
         if session.place is not None:
             session.place.free()
         self._loose.pop(session.handle.guid, None)
+        session.over = True
         session.transaction.drop()
         for guid, operation in session.operations.items():
             self._owners.pop(guid, None)
@@ -318,31 +319,33 @@ class Sessions:
                 forwarded.lost = True
                 forwarded.close()
 
-    def find(self, handle: Handle, users: Container[str]) -> Session | None:
+    def find(self, handle: Handle, users: Collection[str]) -> Session | None:
         session = self._sessions.get(handle.guid)
-        if session is None or session.handle != handle or session.user not in users:
+        if session is None or session.handle != handle or _is_foreign(session, users):
             return None
         session.used = time.monotonic()
         if session.adrift and not session.lost:
             self.lose(session)
         return session
 
-    def add_operation(self, session: Session, handle: Handle, operation: Operation | ForwardedOperation) -> None:
+    def add_operation(self, session: Session, handle: Handle, operation: Operation | ForwardedOperation) -> bool:
+        """False where the session is over: it was closed from another connection meanwhile."""
         if session.handle.guid not in self._sessions:
-            return  # It was closed from another connection meanwhile.
+            return False
         session.operations[handle.guid] = operation
         self._owners[handle.guid] = session
+        return True
 
     def remove_operation(self, session: Session, handle: Handle) -> None:
         session.operations.pop(handle.guid, None)
         self._owners.pop(handle.guid, None)
 
     def find_operation(
-        self, handle: Handle, users: Container[str]
+        self, handle: Handle, users: Collection[str]
     ) -> tuple[Session, Operation | ForwardedOperation] | None:
         """The operation and its session, where the handle is known and belongs to the user."""
         session = self._owners.get(handle.guid)
-        if session is None or session.user not in users:
+        if session is None or _is_foreign(session, users):
             return None
         operation = session.operations.get(handle.guid)
         if operation is None or operation.handle != handle:
@@ -351,6 +354,14 @@ class Sessions:
         if session.adrift and not session.lost:
             self.lose(session)
         return session, operation
+
+
+def _is_foreign(session: Session, users: Collection[str]) -> bool:
+    """Another user's handle: nobody comes by one by chance."""
+    foreign = session.user not in users
+    if foreign:
+        log.warning("a handle of a session of %s came from a client that is %s", session.user, ", ".join(users) or "-")
+    return foreign
 
 
 def stopping() -> Stopping:

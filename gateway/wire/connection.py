@@ -46,8 +46,9 @@ _SHAPE_BYTES_MAX = 512
 class ClientEnd(Protocol):
     """Reads a client: who it is first, then requests.
 
-    After a `Login` of a mechanism other than NOSASL comes no request until `accept_login` was sent; call `receive(b"")`
-    then for what the client has sent meanwhile, and again when a reply is complete while there is something `pending`.
+    After a `Login` of a mechanism other than NOSASL comes no request until `accept_login` was sent, and under NOSASL
+    none that is longer than `new_bytes_max`. Call `receive(b"")` then for what the client has sent meanwhile, and again
+    when a reply is complete while there is something `pending`.
     Every method raises `WireError` and nothing else for what a client may send; then the connection cannot go on, and
     `WireError.answer` is what to send before closing it.
     """
@@ -87,8 +88,8 @@ class ClientEnd(Protocol):
         """
         ...
 
-    def refuse_connection(self, message: str) -> bytes:
-        """The bytes that tell a client which has sent nothing yet that it cannot be served."""
+    def refuse_connection(self, message: str, data: bytes = b"") -> bytes:
+        """The bytes that tell a client which has sent `data` first, or nothing yet, that it cannot be served."""
         ...
 
     def send(self, payload: bytes) -> bytes:
@@ -181,17 +182,18 @@ class ClientConnection:
         return self._login(data)
 
     def accept_login(self) -> bytes:
-        """The bytes that tell the client so; none for NOSASL."""
+        """The bytes that tell the client so; none for NOSASL, whose requests may be as long as others' from here on."""
         self._ready = True
+        self._requests.limit(self._limits.request_bytes_max)
         return negotiation(COMPLETE) if self.framed else b""
 
     def refuse_login(self, message: str, *, fault: bool = False) -> bytes:
         """SASL knows one refusal. The connection is to be closed behind it."""
         return refusal(message) if self.framed or self._server else b""
 
-    def refuse_connection(self, message: str) -> bytes:
-        """What a SASL client reads as its login's answer."""
-        return refusal(message)
+    def refuse_connection(self, message: str, data: bytes = b"") -> bytes:
+        """What a SASL client reads as its login's answer, another one as its first request's."""
+        return _told(data, message) if data[:1] == bytes((_STRICT_MESSAGE,)) else refusal(message)
 
     def send(self, payload: bytes) -> bytes:
         """One reply as it goes to the client."""
@@ -235,6 +237,7 @@ class ClientConnection:
             message = "This server asks for a login: connect without auth=noSasl, with user and password."
             raise WireError(message, _told(data, message))
         self._known = self._ready = True
+        self._requests.limit(min(self._limits.new_bytes_max, self._limits.request_bytes_max))
         return [Login("", "", NOSASL), *self._messages(data)]
 
     def _hold(self, data: bytes) -> None:
@@ -266,17 +269,24 @@ class ClientConnection:
 class RequestReader:
     """Requests out of a stream of payload bytes, wherever the pieces are cut."""
 
-    __slots__ = ("_cut", "_last", "_limits", "_parts", "_scanner")
+    __slots__ = ("_bytes_max", "_cut", "_last", "_parts", "_scanner", "_values_max")
 
     def __init__(self, limits: WireLimits) -> None:
-        self._limits = limits
+        self._bytes_max = limits.request_bytes_max
+        self._values_max = limits.values_max
         self._scanner = self._new_scanner()
         self._parts = bytearray()
         self._last = b""
         self._cut = 0
 
     def _new_scanner(self) -> MessageScanner:
-        return MessageScanner(self._limits.request_bytes_max, self._limits.values_max)
+        return MessageScanner(self._bytes_max, self._values_max)
+
+    def limit(self, bytes_max: int) -> None:
+        """How long the requests may be that begin from here on."""
+        self._bytes_max = bytes_max
+        if self.at_border:
+            self._scanner = self._new_scanner()
 
     @property
     def at_border(self) -> bool:

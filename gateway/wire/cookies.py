@@ -6,6 +6,7 @@ refused. Here a cookie is a random key to a login that this gateway remembers: n
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections import OrderedDict
@@ -19,15 +20,38 @@ COOKIES_MAX = 20_000
 CHARACTERS_MAX = 8 * 1024 * 1024
 """Of all names and passwords together: clients choose how long theirs are. The oldest go, too."""
 
+ACCEPTED_SECONDS = 3600.0
+"""How long a login that was right is known by its header, for what nothing but politeness hangs on."""
+
 
 class Cookies:
-    """The cookies that were given out and are not older than `seconds`."""
+    """The cookies that were given out and are not older than `seconds`, and the logins that were right."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
         self._clock = clock
         self._logins: OrderedDict[str, tuple[float, Login]] = OrderedDict()
         self._characters = 0
+        self._key = secrets.token_bytes(32)
+        self._accepted: OrderedDict[bytes, float] = OrderedDict()
+
+    def accept(self, authorization: str) -> None:
+        """A login by this header was right."""
+        now, mark = self._clock(), self._mark(authorization)
+        self._accepted.pop(mark, None)
+        while self._accepted:
+            oldest, until = next(iter(self._accepted.items()))
+            if until > now and len(self._accepted) < COOKIES_MAX:
+                break
+            del self._accepted[oldest]
+        self._accepted[mark] = now + ACCEPTED_SECONDS
+
+    def was_accepted(self, authorization: str) -> bool:
+        """Not long ago. The password may have been changed since: this does not replace its check."""
+        return self._accepted.get(self._mark(authorization), 0.0) > self._clock()
+
+    def _mark(self, authorization: str) -> bytes:
+        return hashlib.blake2b(authorization.encode(), key=self._key, digest_size=32).digest()
 
     def issue(self, login: Login) -> str:
         """A new cookie for a login that was accepted; "" where none are given out."""

@@ -29,6 +29,8 @@ class WireLimits:
 
     request_bytes_max: int = 64 * 1024 * 1024
     """Longest request. Statements with large IN lists reach megabytes; nothing sane is longer."""
+    new_bytes_max: int = 1024 * 1024
+    """Longest request of somebody whose password was not looked at yet, where requests come before that."""
     reply_bytes_max: int = 16 * 1024 * 1024
     """Longest reply that is collected whole to be looked at. Result pages are streamed and have no limit."""
     login_seconds: float = 30.0

@@ -28,8 +28,6 @@ HTTP = "HTTP"
 COOKIE_LOGIN = "COOKIE"
 """The mechanism of a login whose password was checked when the cookie was given out."""
 THRIFT = "application/x-thrift"
-NEW_BYTES_MAX = 1024 * 1024
-"""A request of somebody whose password was not looked at yet."""
 HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers. Kerberos tickets of large companies, which pass by here, reach 48 KiB."""
 _ALONE_BYTES_MAX = 4096
@@ -47,7 +45,7 @@ _DO_AS = re.compile(r"(?:^|&)doas=", re.IGNORECASE)
 class _Message:
     """One HTTP request as it is read."""
 
-    __slots__ = ("body", "headers", "keep_alive", "method", "url", "version")
+    __slots__ = ("body", "headers", "keep_alive", "method", "passed", "unread", "url", "version")
 
     def __init__(self) -> None:
         self.method = ""
@@ -56,6 +54,10 @@ class _Message:
         self.keep_alive = True
         self.headers: dict[str, str] = {}
         self.body = bytearray()
+        self.passed = 0
+        """Bytes of the body so far."""
+        self.unread = False
+        """It will be refused whatever its body says, which is not kept."""
 
     @property
     def authorization(self) -> str:
@@ -95,7 +97,7 @@ class _Requests:
         HTTP 1.0 knows no such answer, and would take it for the reply (RFC 9110, 10.1.1).
         """
         message = self.current
-        if message is None or self._in_head or message.body or message.version == "1.0":
+        if message is None or self._in_head or message.passed or message.version == "1.0":
             return False
         return message.headers.pop("expect", "").lower() == "100-continue"
 
@@ -103,7 +105,7 @@ class _Requests:
         """Raises WireError, whose answer says why, for what is not HTTP or beyond the limits."""
         if self._over:
             return
-        before, had = self.current, len(self.current.body) if self.current else 0
+        before, had = self.current, self.current.passed if self.current else 0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError as error:
@@ -125,9 +127,9 @@ class _Requests:
         if self.current is None or self.current is not before:
             self._overhead = 0
             return
-        self._overhead += fed - (len(self.current.body) - had)
+        self._overhead += fed - (self.current.passed - had)
         # Small chunks have some bytes of their own.
-        if self._overhead > HEAD_BYTES_MAX + len(self.current.body):
+        if self._overhead > HEAD_BYTES_MAX + self.current.passed:
             raise _too_long_head()
 
     def on_message_begin(self) -> None:
@@ -172,8 +174,10 @@ class _Requests:
 
     def on_body(self, body: bytes) -> None:
         assert self.current is not None
-        self.current.body += body
-        if len(self.current.body) > self._bytes_max:
+        self.current.passed += len(body)
+        if not self.current.unread:
+            self.current.body += body
+        if self.current.passed > self._bytes_max:
             text = f"a request is beyond the limit of {self._bytes_max} bytes"
             raise WireError(text, refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text))
 
@@ -257,24 +261,33 @@ class HttpClientConnection:
         return []
 
     def _body_bytes_max(self, message: _Message) -> int:
-        """Long bodies are taken from those only who have logged in before: here, or where the cookie was given out."""
-        known = _credentials(message) == self._accepted or self._cookies.find(message.cookie) is not None
-        return self._limits.request_bytes_max if known else min(NEW_BYTES_MAX, self._limits.request_bytes_max)
+        """Long bodies are taken from those only who have logged in before: here, or on another connection."""
+        if self._is_known(*_credentials(message)):
+            return self._limits.request_bytes_max
+        if not message.authorization:
+            # A cookie that is too old, mostly: its client logs in and sends all this again once it has read so.
+            message.unread = True
+            return self._limits.request_bytes_max
+        return min(self._limits.new_bytes_max, self._limits.request_bytes_max)
+
+    def _is_known(self, authorization: str, cookie: str) -> bool:
+        if authorization:
+            return (authorization, cookie) == self._accepted or self._cookies.was_accepted(authorization)
+        return bool(cookie) and self._cookies.find(cookie) is not None
 
     def _take(self, message: _Message) -> list[Event]:
         self._current, self._begun = message, False
         problem = self._refused(message)
         if problem is not None:
             return self._said(*problem)
-        payload = self._payload(message)
         credentials = _credentials(message)
-        if credentials == self._accepted and any(credentials):
-            return [payload]
-        login = self._named(*credentials)
+        if credentials == self._accepted and self._is_known(*credentials):
+            return [self._payload(message)]
+        login = None if message.unread else self._named(*credentials)
         if login is None:
             text = "Authentication Error: user and password are missing, or the cookie is too old."
             return self._said(HTTPStatus.UNAUTHORIZED, text, _CHALLENGE)
-        self._asked, self._login, self._held = credentials, login, payload
+        self._asked, self._login, self._held = credentials, login, self._payload(message)
         return [login]
 
     def _refused(self, message: _Message) -> tuple[HTTPStatus, str, str] | None:
@@ -321,7 +334,8 @@ class HttpClientConnection:
     def accept_login(self) -> bytes:
         """Nothing is sent: the reply itself says it. `receive(b"")` gives the request out."""
         assert self._login is not None
-        if self._login.mechanism == HTTP:
+        if self._login.mechanism == HTTP and self._asked is not None:
+            self._cookies.accept(self._asked[0])
             self._new_cookie = self._cookies.issue(self._login)
         self._accepted, self._login = self._asked, None
         return b""
@@ -334,7 +348,7 @@ class HttpClientConnection:
             return refusal(HTTPStatus.REQUEST_TIMEOUT, message)
         return refusal(HTTPStatus.UNAUTHORIZED, f"Authentication Error: {message}", _CHALLENGE)
 
-    def refuse_connection(self, message: str) -> bytes:
+    def refuse_connection(self, message: str, data: bytes = b"") -> bytes:
         """What the client reads as the answer to its first request."""
         return refusal(HTTPStatus.SERVICE_UNAVAILABLE, message)
 
@@ -428,9 +442,13 @@ class _Response:
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
+        self.begun = 0
         self.ended = False
         self.parser = httptools.HttpResponseParser(self)
         self.keep_alive = True
+
+    def on_message_begin(self) -> None:
+        self.begun += 1
 
     def on_body(self, body: bytes) -> None:
         self.pieces.append(body)
@@ -447,6 +465,8 @@ class _Response:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             raise WireError(f"the upstream server's answer is not HTTP: {error}") from None
+        if self.begun > 1:
+            raise WireError("the upstream server sent bytes behind its reply")
         body, self.pieces = b"".join(self.pieces), []
         return body
 

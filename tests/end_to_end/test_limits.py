@@ -105,12 +105,19 @@ def test_a_client_that_reads_nothing_does_not_hold_its_place(start_gateway: Any)
 
 def _nap(seconds: int) -> str:
     """A statement that says in Spark's JVM that it has begun, and then sleeps."""
-    begun = "java_method('java.lang.System', 'setProperty', 'freshgate.probe', 'begun')"
-    return f"SELECT {begun}, java_method('java.lang.Thread', 'sleep', {seconds}000L), 7"
+    return f"SELECT {_note('begun')}, java_method('java.lang.Thread', 'sleep', {seconds}000L), 7, {_note('ended')}"
+
+
+def _note(said: str) -> str:
+    return f"java_method('java.lang.System', 'setProperty', 'freshgate.probe', '{said}')"
 
 
 def _has_begun(direct: Any) -> bool:
     return rows(direct, "SELECT java_method('java.lang.System', 'getProperty', 'freshgate.probe')") == [("begun",)]
+
+
+def _has_ended(direct: Any) -> bool:
+    return rows(direct, "SELECT java_method('java.lang.System', 'getProperty', 'freshgate.probe')") == [("ended",)]
 
 
 @pytest.fixture
@@ -150,6 +157,19 @@ def test_rows_that_are_read_slowly_are_read_to_their_end(start_gateway: Any) -> 
         while time.monotonic() < page_ends:
             assert client.wait(operation) == ttypes.TOperationState.FINISHED_STATE
         assert texts(client.fetch(operation, rows_max=1)) == [("b",)]
+    assert gateway.stop() == 0
+
+
+def test_a_statement_that_nobody_asks_about_ends_before_the_gateway_does(start_gateway: Any, spark: Any) -> None:
+    """Some clients ask for a status every quarter of a minute only."""
+    gateway: Gateway = start_gateway(**{"limits.drain_seconds": 60})
+    with RawSession(gateway) as client:
+        operation = client.execute(_nap(12), run_async=True)
+        wait_until(lambda: _has_begun(spark), what="the statement to run")
+        gateway.program.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: _has_ended(spark), what="the statement to end")
+        assert client.wait(operation) == ttypes.TOperationState.FINISHED_STATE
+        assert texts(client.fetch(operation, rows_max=1)) == [("none", "null", "begun")]
     assert gateway.stop() == 0
 
 

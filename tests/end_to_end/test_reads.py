@@ -9,8 +9,8 @@ import pytest
 from byte_chain import chain
 from clients import Jdbc, pyhive, rows
 from databases import NAP, Database
-from processes import Engine
-from raw_session import RawSession
+from processes import Engine, wait_until
+from raw_session import RawSession, decoded, texts
 
 from gateway.service.catalog_tables import MATERIALIZED_VIEWS
 from gateway.wire import message
@@ -254,3 +254,19 @@ def test_spark_has_what_a_refresh_leaves_of_the_time_limit(
         ]
         (limit,) = [call.query_timeout_seconds for call in sent if call.statement == sql]
     assert 1 <= limit <= 58
+
+
+def test_a_long_page_of_a_client_that_asks_for_no_status(view: Database) -> None:
+    """Nothing of it is held: the gateway asks how the statement has ended before the page."""
+    view.rows("SELECT n FROM m")  # A fresh view is read without a wait.
+    query = f"SELECT repeat('x', 10000000) FROM {view.name}.m LATERAL VIEW explode(array(1, 2, 3)) AS e"
+    with RawSession(view.gateway) as client:
+        operation = client.execute(query, run_async=True)
+        pages: list[bytes] = []
+
+        def fetched() -> bool:
+            pages.append(client.fetch(operation))
+            return decoded(pages[-1]).status.statusCode == 0
+
+        wait_until(fetched, what="the rows")
+        assert [len(text) for (text,) in texts(pages[-1])] == [10_000_000] * 3

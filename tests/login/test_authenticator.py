@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.errors import LoginDenied
+from gateway.errors import LoginDenied, LoginUnchecked
 from gateway.login.authenticator import Checked, Refused, Unavailable, Unchecked
 from gateway.login.memory import Memory
 from gateway.wire.http_connection import HTTP
@@ -78,10 +78,30 @@ def test_what_no_method_takes_reaches_none(login: Login) -> None:
 @pytest.mark.parametrize("user", ["down", "bug"])
 def test_what_cannot_be_checked_is_refused(user: str, caplog: pytest.LogCaptureFixture) -> None:
     (outcome,) = checks(Book(), plain(user))
-    assert isinstance(outcome, LoginDenied)
+    assert isinstance(outcome, LoginUnchecked)
     assert outcome.sqlstate == "58000"
     assert "burns" not in str(outcome)
     assert ("burns" if user == "down" else "ZeroDivisionError") in caplog.text
+
+
+def test_who_leaves_before_the_answer_is_in_the_log_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    reached = threading.Event()
+    ends = threading.Event()
+
+    def hold() -> None:
+        reached.set()
+        ends.wait(20)
+
+    async def leave() -> None:
+        checking = asyncio.ensure_future(Checked(Book(hold), 0.0, 1).check(plain("ada", "oops"), "10.0.0.1:5"))
+        await asyncio.to_thread(reached.wait, 20)
+        checking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await checking
+        ends.set()
+
+    asyncio.run(leave())
+    assert "login of 'ada' from 10.0.0.1:5: the client left before it was checked" in caplog.text
 
 
 def test_a_name_cannot_write_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -156,7 +176,7 @@ def in_turn(checked: Checked, *logins: Login) -> list[bool]:
             try:
                 await checked.check(login)
                 passed.append(True)
-            except LoginDenied:
+            except (LoginDenied, LoginUnchecked):
                 passed.append(False)
         return passed
 

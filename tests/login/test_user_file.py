@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from processes import environment
 
 from gateway.__main__ import main
-from gateway.errors import LoginDenied
+from gateway.errors import LoginDenied, LoginUnchecked
 from gateway.login import command, user_file
 from gateway.login.authenticator import Checked, Refused, Unavailable
 from gateway.login.memory import Memory
@@ -155,7 +155,7 @@ def test_who_was_let_in_over_http_is_refused_as_soon_as_the_file_says_so(tmp_pat
     def outcome(user: str, password: str = "right") -> str:
         try:
             asyncio.run(checked.check(Login(user, password, HTTP)))
-        except LoginDenied as error:
+        except (LoginDenied, LoginUnchecked) as error:
             return error.sqlstate
         return "in"
 

@@ -156,6 +156,10 @@ class Service:
             raise FreshgateError(self.refuse_with)
         return self.spark_accepts
 
+    @property
+    def logged_in(self) -> bool:
+        return bool(self.user) or "OpenSession" in self.calls
+
     def request(self, payload: bytes) -> Decision:
         self.calls.append(peek(payload).name)
         return self.decide(payload)

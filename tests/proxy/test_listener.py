@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
 from gateway.wire.cookies import Cookies
 from gateway.wire.frame import frame
 from gateway.wire.http_connection import HttpClientConnection
+from gateway.wire.message import peek
+from gateway.wire.reply import exception
 from gateway.wire.sasl import refusal
 from tests.proxy.peers import BOTH, LIMITS, Peer, Service, Spark, echo_of, gateway, login_bytes, until
 from tests.wire import calls
@@ -39,11 +43,62 @@ async def test_without_sasl_half_a_request_is_no_login() -> None:
         assert await peer.closed() == b""
 
 
+async def test_without_sasl_a_request_of_nobody_is_no_login() -> None:
+    """It is answered, and gains no time."""
+    service = partial(Service, decide=lambda payload: Answer(echo_of(payload)))
+    async with gateway(service=service, limits=replace(LIMITS, login_seconds=0.2)) as gate:
+        peer = await gate.client(NOSASL)
+        peer.send(calls.status())
+        assert await peer.message() == echo_of(calls.status())
+        assert await peer.closed() == b""
+
+
+async def test_a_login_without_sasl_that_takes_long_is_waited_for() -> None:
+    answers = asyncio.Event()
+
+    async def slow(payload: bytes) -> Answer:
+        await answers.wait()
+        return Answer(echo_of(payload))
+
+    async with gateway(service=lambda: Service(decide=slow), limits=replace(LIMITS, login_seconds=0.05)) as gate:
+        peer = await gate.client(NOSASL)
+        peer.send(calls.open_session())
+        await (await gate.dial()).closed()  # Its time began after the other one's, and is over.
+        answers.set()
+        assert await peer.message() == echo_of(calls.open_session())
+
+
+async def test_who_has_not_logged_in_may_not_send_much() -> None:
+    service = partial(Service, decide=lambda payload: Answer(echo_of(payload)))
+    long = calls.execute("x" * 20_000)
+    async with gateway(service=service, limits=replace(LIMITS, new_bytes_max=10_000)) as gate:
+        peer = await gate.client(NOSASL)
+        peer.send(long)
+        assert b"beyond the limit of 10000 bytes" in await peer.closed()
+        peer = await gate.client(NOSASL)
+        for sent in (calls.open_session(), long):
+            peer.send(sent)
+            assert await peer.message() == echo_of(sent)
+
+
+async def test_who_leaves_before_the_answer_has_tried_to_log_in() -> None:
+    accepted = asyncio.Event()
+    async with gateway(Spark(before_answer=accepted)) as gate:
+        peer = await gate.dial()
+        peer.writer.write(login_bytes())
+        await until(lambda: gate.spark.logins)
+        peer.cut()
+        await until(lambda: gate.service.login_error is not None)
+        accepted.set()
+        assert "left before its login was answered" in str(gate.service.login_error)
+
+
 async def test_a_client_that_is_logged_in_may_be_silent() -> None:
-    async with gateway(limits=replace(LIMITS, login_seconds=0.05)) as gate:
+    service = partial(Service, decide=lambda payload: Answer(echo_of(payload)))
+    async with gateway(service=service, limits=replace(LIMITS, login_seconds=0.05)) as gate:
         peer = await gate.client()
         bare = await gate.client(NOSASL)
-        bare.send(calls.status())
+        bare.send(calls.open_session())
         await bare.message()
         late = await gate.dial()
         await late.closed()  # Its time began after the others', and is over.
@@ -56,7 +111,12 @@ async def test_connections_are_limited_and_the_next_is_told() -> None:
     async with gateway(limits=replace(LIMITS, connections_max=2)) as gate:
         first, second = await gate.client(), await gate.client()
         third = await gate.dial()
+        third.writer.write(login_bytes())
         assert b"Too many connections" in await third.closed()
+        bare = await gate.client(NOSASL)
+        bare.send(calls.open_session())
+        text = "Too many connections: the gateway serves 2."
+        assert await bare.message() == exception("OpenSession", peek(calls.open_session()).seqid, text)
         first.close()
         await until(lambda: gate.listener.clients == 1)
         fourth = await gate.client()
@@ -112,6 +172,27 @@ async def test_an_address_that_is_taken_is_an_error() -> None:
         with pytest.raises(PortUnavailable, match="in use") as raised:
             await second.start()
         assert raised.value.port is port
+
+
+async def test_a_name_of_several_addresses_is_listened_on_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that this machine does not have is passed over."""
+    of_test_network = "192.0.2.1"  # RFC 5737: nobody has it.
+
+    def getaddrinfo(host: str, port: int, **_: object) -> list[object]:
+        addresses = [of_test_network, "127.0.0.2", "127.0.0.3"] if host == "several" else [of_test_network]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    listener = idle_listener(Port("several", 0, lambda: ClientConnection(BOTH, LIMITS)))
+    await listener.start()
+    try:
+        for address in ("127.0.0.2", "127.0.0.3"):
+            with socket.socket() as client:
+                client.connect((address, listener.ports[0]))
+    finally:
+        await listener.close()
+    with pytest.raises(PortUnavailable, match="assign"):
+        await idle_listener(Port("elsewhere", 0, lambda: ClientConnection(BOTH, LIMITS))).start()
 
 
 def idle_listener(*ports: Port) -> Listener:

@@ -16,6 +16,7 @@ from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.login.memory import Memory
 from gateway.mv.catalog import Catalog
 from gateway.mv.ports import SqlSession
+from gateway.service.audit import Audit, Line
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.handover import Handover
@@ -99,9 +100,15 @@ class Gateway:
     def __init__(self, per_user_max: int = 1) -> None:
         self.spark = Spark()
         self.sessions = Sessions(per_user_max)
+        self.lines: list[Line] = []
         nothing = cast(Any, None)
         self.service = Service(
-            cast(Catalog, nothing), cast(Router, nothing), self.spark, Handover(HTTP), sessions=self.sessions
+            cast(Catalog, nothing),
+            cast(Router, nothing),
+            self.spark,
+            Handover(HTTP),
+            sessions=self.sessions,
+            audit=Audit(self.lines.append),
         )
 
     async def client(self, mechanism: str, user: str = "ada") -> Dispatch:
@@ -143,6 +150,26 @@ async def refused(dispatch: Dispatch) -> bool:
     """The next OpenSession is one too many."""
     decision = await decided(dispatch.request(calls.open_session()))
     return not isinstance(decision, Forward) and message.reply_status(decision.payload).sqlstate == LIMITED
+
+
+def test_who_does_not_get_a_session_is_in_the_audit() -> None:
+    async def check() -> None:
+        gateway = Gateway(1)
+        lines = gateway.lines
+        client, second = await gateway.client(PLAIN), await gateway.client(PLAIN)
+        replied(await forwarded(client), REFUSED)
+        replied(await forwarded(client), opened())
+        assert await refused(second)
+        over_http = await gateway.client(HTTP)
+        assert await refused(over_http)
+        assert [(line["event"], line["user"], line["sqlstate"]) for line in lines] == [
+            ("session", "ada", "HY000"),
+            ("session", "ada", LIMITED),
+            ("session", "ada", LIMITED),
+        ]
+        assert gateway.service.audit.counts.sessions_refused == 3
+
+    run(check)
 
 
 # --- the limit -------------------------------------------------------------------------------------------------

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import shutil
-import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -200,58 +197,6 @@ def test_a_connection_for_each_request_costs_spark_one_for_what_is_forwarded(eng
     finally:
         gateway.stop()
         recorder.close()
-
-
-NGINX = """
-daemon off; pid {directory}/pid; error_log {directory}/error.log;
-events {{}}
-http {{
-    access_log off;
-    client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy; fastcgi_temp_path {directory}/f;
-    uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;
-    server {{
-        listen 127.0.0.1:{port};
-        client_max_body_size 0;
-        location / {{
-            proxy_pass http://127.0.0.1:{upstream};
-            proxy_http_version {version};
-            proxy_set_header Connection "";
-            proxy_buffering {buffering};
-            proxy_read_timeout 1h;
-        }}
-    }}
-}}
-"""
-
-
-@pytest.mark.parametrize(("version", "buffering"), [("1.0", "on"), ("1.1", "off")])
-def test_through_nginx(served: Gateway, tmp_path: Path, version: str, buffering: str) -> None:
-    """Also with nginx' own default towards a server, HTTP 1.0, which knows no chunks."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    conf = tmp_path / "nginx.conf"
-    conf.write_text(
-        NGINX.format(directory=tmp_path, port=port, upstream=served.http_port, version=version, buffering=buffering)
-    )
-    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin:/bin")
-    assert program is not None
-    with open(tmp_path / "output", "w", encoding="utf-8") as output:
-        nginx = subprocess.Popen([program, "-c", str(conf), "-e", str(tmp_path / "error.log")], stderr=output)
-    try:
-        wait_until(lambda: _accepts(port), what="nginx")
-        with Jdbc(f"jdbc:hive2://127.0.0.1:{port}/default;transportMode=http;httpPath=cliservice") as jdbc:
-            names, found = jdbc.query("SELECT id, repeat('x', 3000) AS x FROM range(3000) ORDER BY id")
-            assert [row[0] for row in found] == list(range(3000))
-            assert names == ["id", "x"]
-    finally:
-        nginx.terminate()
-        nginx.wait(20)
-
-
-def _accepts(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_binary_and_http_at_once(served: Gateway) -> None:

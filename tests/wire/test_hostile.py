@@ -6,6 +6,7 @@ of them stays within the limits.
 
 from __future__ import annotations
 
+import contextlib
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
@@ -22,6 +23,7 @@ from gateway.wire import reply as replies
 from gateway.wire import rowset
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, UpstreamConnection
 from gateway.wire.frame import FrameReader, WireError, WireLimits, frame
+from gateway.wire.http_connection import HTTP, HttpUpstreamConnection
 from gateway.wire.message import Head, Place
 from gateway.wire.repeat import Repeat
 from gateway.wire.rowset import Column, row_set
@@ -32,6 +34,8 @@ from tests.wire import calls
 
 BOTH = frozenset({PLAIN, NOSASL})
 LIMITS = WireLimits(request_bytes_max=20_000, reply_bytes_max=20_000, buffer_bytes_max=100_000, login_bytes_max=500)
+UNBOUNDED = WireLimits()
+ADA = Login("ada", "x", HTTP)
 HANDSHAKE = negotiation(START, b"PLAIN") + negotiation(COMPLETE, b"\0ada\0x")
 REQUESTS = [
     *calls.samples(),
@@ -283,6 +287,45 @@ def test_a_wrong_reply_is_passed_collected_or_refused(random: Random, mechanism:
         if ended:
             break
     assert data.startswith(passed)
+
+
+@given(RANDOMS, TIMES, st.booleans())
+def test_a_wrong_reply_over_http_is_passed_collected_or_refused(random: Random, times: int, in_chunks: bool) -> None:
+    """What is given out does not hang on how the bytes are cut; nothing behind the reply is taken for a part of it."""
+    data = mutated(_response(random.choice(REPLIES), random, in_chunks), random, [b"HTTP/1.1 200 OK\r\n\r\n"], times)
+    whole = _read_over_http([bytes((byte,)) for byte in data])
+    found = _read_over_http(list(pieces(data, random)))
+    if whole is None:
+        assert found is None
+    elif found is not None:  # Bytes behind the end are seen only where they come with it.
+        assert found == whole
+
+
+def _response(body: bytes, random: Random, in_chunks: bool) -> bytes:
+    if not in_chunks:
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces(body, random) if piece)
+    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+
+
+def _read_over_http(chunks: list[bytes]) -> tuple[bytes, bool] | None:
+    """What was passed on, and whether the reply has ended; None where it was refused. Collected it is the same."""
+    streaming, collecting = (HttpUpstreamConnection(ADA, UNBOUNDED, "here", "/cliservice") for _ in range(2))
+    streaming.send(calls.fetch())
+    collecting.send(calls.fetch())
+    passed = b""
+    for chunk in chunks:
+        try:
+            piece, ended = streaming.relay(chunk, False)
+        except WireError:
+            with contextlib.suppress(WireError):
+                assert collecting.collect(chunk) is None
+            return None
+        passed += piece
+        assert collecting.collect(chunk) == (passed if ended else None)
+        if ended:
+            return passed, True
+    return passed, False
 
 
 REPLY_READERS: list[Callable[[bytes], Any]] = [

@@ -19,7 +19,6 @@ from gateway.wire.http_connection import (
     COOKIE_LOGIN,
     HEAD_BYTES_MAX,
     HTTP,
-    NEW_BYTES_MAX,
     HttpClientConnection,
     HttpUpstreamConnection,
 )
@@ -264,20 +263,54 @@ def test_what_never_ends_is_not_kept(begun: str) -> None:
 
 
 def test_long_bodies_are_taken_from_those_only_who_have_logged_in() -> None:
-    limits = WireLimits(request_bytes_max=4 * NEW_BYTES_MAX)
-    long = calls.execute("x" * 2 * NEW_BYTES_MAX)
+    limits, cookies = WireLimits(request_bytes_max=4_000_000, new_bytes_max=100_000), Cookies(60)
+    long, login = calls.execute("x" * 200_000), basic("ada", "x:y")
     with pytest.raises(WireError) as problem:
-        opened(limits).receive(post(long, basic("ada", "x:y")))
+        opened(limits, cookies).receive(post(long, login))
     assert problem.value.answer.startswith(b"HTTP/1.1 413")
-    cookies = Cookies(60)
-    cookie = f"Cookie: hive.server2.auth={cookies.issue(ADA)}"
-    assert opened(limits, cookies).receive(post(long, cookie)) == [Login("ada", "x:y", COOKIE_LOGIN)]
-    connection = opened(limits)
-    connection.receive(post(calls.status(), basic("ada", "x:y")))
+    connection = opened(limits, cookies)
+    connection.receive(post(calls.status(), login))
     connection.accept_login()
     connection.receive(b"")
     connection.send(b"reply")
-    assert connection.receive(post(long, basic("ada", "x:y"))) == [long]
+    assert connection.receive(post(long, login)) == [long]
+    # Behind a proxy the next request may come over any connection, and has its password checked there.
+    assert opened(limits, cookies).receive(post(long, login)) == [ADA]
+    with pytest.raises(WireError):
+        opened(limits, cookies).receive(post(long, basic("ada", "another")))
+    cookie = f"Cookie: hive.server2.auth={cookies.issue(ADA)}"
+    assert opened(limits, cookies).receive(post(long, cookie)) == [Login("ada", "x:y", COOKIE_LOGIN)]
+
+
+@given(CUTS)
+def test_a_long_request_whose_cookie_is_too_old_is_asked_to_log_in(cuts: list[int]) -> None:
+    """And its connection goes on, for the same request with a password."""
+    limits = WireLimits(request_bytes_max=40_000, new_bytes_max=1_000)
+    connection = opened(limits)
+    stream = post(calls.execute("x" * 20_000), "Cookie: hive.server2.auth=old")
+    said = [event for piece in pieces_of(stream, cuts) for event in connection.receive(piece)]
+    assert len(said) == 1
+    assert isinstance(said[0], Said)
+    assert said[0].payload.startswith(b"HTTP/1.1 401")
+    assert not connection.closing
+    assert connection.receive(post(calls.status(), basic("ada", "x:y"))) == [ADA]
+
+
+def test_a_cookie_that_is_too_old_is_of_no_use_on_its_own_connection_either() -> None:
+    now = 0.0
+    cookies = Cookies(60, lambda: now)
+    cookie = f"Cookie: hive.server2.auth={cookies.issue(ADA)}"
+    connection = opened(cookies=cookies)
+    assert connection.receive(post(calls.status(), cookie)) == [Login("ada", "x:y", COOKIE_LOGIN)]
+    connection.accept_login()
+    connection.receive(b"")
+    connection.send(b"reply")
+    assert connection.receive(post(calls.status(), cookie)) == [calls.status()]
+    connection.send(b"reply")
+    now = 61.0
+    (said,) = connection.receive(post(calls.status(), cookie))
+    assert isinstance(said, Said)
+    assert said.payload.startswith(b"HTTP/1.1 401")
 
 
 def test_the_answer_to_head_has_no_reply_behind_it() -> None:
@@ -510,7 +543,9 @@ def test_a_reply_in_any_pieces(body: bytes, cuts: list[int]) -> None:
 
 
 def test_wrong_replies_are_errors() -> None:
-    for sent in (response(b"oops", "500 Server Error"), response(b"x") + b"more", b"\0\0\0\1x", response(bytes(6_000))):
+    two = response(b"x") + response(b"y")
+    late = response(b"oops", "500 Server Error") + response(b"x")
+    for sent in (late[:-20], response(b"x") + b"more", b"\0\0\0\1x", response(bytes(6_000)), two, two[:-5], late):
         connection = upstream()
         connection.send(calls.status())
         with pytest.raises(WireError):

@@ -1,0 +1,39 @@
+"""How many files and sockets the process may have open."""
+
+from __future__ import annotations
+
+import logging
+import math
+import resource
+
+log = logging.getLogger(__name__)
+
+OF_A_CLIENT = 3
+"""Its own connection, the one to Spark, and a session's second one."""
+OF_THE_GATEWAY = 200
+"""Ports, the gateway's own sessions, log and audit, with room to spare."""
+
+
+def make_room(connections: int) -> None:
+    """Raises the process's soft limit as far as the system lets it, and warns where that is too little for so many
+    clients: beyond it they would be cut off without a word of `limits.connections`.
+
+    Shells and service managers give a process 1,024 at first, whatever the system allows.
+    """
+    needed = OF_A_CLIENT * connections + OF_THE_GATEWAY
+    soft, hard = (_count(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
+    room = max(soft, min(needed, hard))
+    if room > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(room), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    if room < needed:
+        log.warning(
+            "the system lets the gateway have %d files and sockets open, and limits.connections (%d) clients may need "
+            "%d. Raise its limit (LimitNOFILE= in systemd, ulimit -Hn), or lower limits.connections",
+            room,
+            connections,
+            needed,
+        )
+
+
+def _count(limit: int) -> float:
+    return math.inf if limit == resource.RLIM_INFINITY else limit
