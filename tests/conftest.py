@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from certificates import Certificates, make_certificates
 from jvm import FOR_TESTS, OF_JAVA
 from processes import Engine, Gateway
 
@@ -32,6 +33,11 @@ def gateway(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     running = Gateway(log, upstream=f"{engine.host}:{engine.port}")
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture

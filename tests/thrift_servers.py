@@ -21,6 +21,9 @@ HTTP = {"hive.server2.transport.mode": "http", "hive.server2.authentication": "N
 BINARY = {"hive.server2.transport.mode": "binary"}
 TLS = {"hive.server2.use.SSL": "true", "hive.server2.keystore.password": STORE_PASSWORD}
 
+PROXY = {f"spark.hadoop.hadoop.proxyuser.svc.{what}": "*" for what in ("hosts", "groups")}
+"""`svc` may open sessions for others."""
+
 
 def main(data_dir: Path, key_store: Path) -> None:
     report = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -30,7 +33,7 @@ def main(data_dir: Path, key_store: Path) -> None:
         master="local[*]",
         driver_memory="2g",
         parent=os.getpid(),
-        spark={"spark.ui.enabled": "false", JAVA_OPTIONS: spark_java_options()},
+        spark={"spark.ui.enabled": "false", JAVA_OPTIONS: spark_java_options(), **PROXY},
     )
     data_dir.mkdir(parents=True, exist_ok=True)
     lock = host.lock_data_dir(options)

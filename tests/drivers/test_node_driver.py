@@ -45,7 +45,17 @@ def session(server: Server, *steps: Step, sasl: bool = True) -> list[dict[str, A
         "database": DATABASE,
         "steps": steps,
     }
-    done = subprocess.run(
+    done = run_script(given)
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads(done.stdout)
+    for outcome in outcomes:
+        if "failed" in outcome:
+            outcome["message"] = first_line(outcome["message"])
+    return list(outcomes)
+
+
+def run_script(given: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         ["node", str(SCRIPT)],
         input=json.dumps(given),
         env={**os.environ, "NODE_PATH": str(PACKAGES)},
@@ -54,12 +64,6 @@ def session(server: Server, *steps: Step, sasl: bool = True) -> list[dict[str, A
         timeout=SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    outcomes = json.loads(done.stdout)
-    for outcome in outcomes:
-        if "failed" in outcome:
-            outcome["message"] = first_line(outcome["message"])
-    return list(outcomes)
 
 
 def reads(server: Server) -> list[dict[str, Any]]:

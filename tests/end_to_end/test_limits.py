@@ -104,26 +104,27 @@ def test_a_client_that_reads_nothing_does_not_hold_its_place(start_gateway: Any)
 
 
 def _nap(seconds: int) -> str:
-    """A statement that says in Spark's JVM that it has begun, and then sleeps."""
-    return f"SELECT {_note('begun')}, java_method('java.lang.Thread', 'sleep', {seconds}000L), 7, {_note('ended')}"
+    """A statement that says in Spark's JVM that it has begun, sleeps, and says that it has ended."""
+    sleep = f"java_method('java.lang.Thread', 'sleep', {seconds}000L)"
+    return f"SELECT {_note('begun', 'yes')}, {sleep}, 7, {_note(f'ended.{seconds}', 'yes')}"
 
 
-def _note(said: str) -> str:
-    return f"java_method('java.lang.System', 'setProperty', 'freshgate.probe', '{said}')"
+def _note(name: str, said: str) -> str:
+    return f"java_method('java.lang.System', 'setProperty', 'freshgate.{name}', '{said}')"
+
+
+def _noted(direct: Any, name: str) -> bool:
+    return rows(direct, f"SELECT java_method('java.lang.System', 'getProperty', 'freshgate.{name}')") == [("yes",)]
 
 
 def _has_begun(direct: Any) -> bool:
-    return rows(direct, "SELECT java_method('java.lang.System', 'getProperty', 'freshgate.probe')") == [("begun",)]
-
-
-def _has_ended(direct: Any) -> bool:
-    return rows(direct, "SELECT java_method('java.lang.System', 'getProperty', 'freshgate.probe')") == [("ended",)]
+    return _noted(direct, "begun")
 
 
 @pytest.fixture
 def spark(direct: Any) -> Any:
     """Where no such statement has begun."""
-    rows(direct, "SELECT java_method('java.lang.System', 'setProperty', 'freshgate.probe', 'none')")
+    rows(direct, f"SELECT {_note('begun', 'no')}")
     return direct
 
 
@@ -167,9 +168,9 @@ def test_a_statement_that_nobody_asks_about_ends_before_the_gateway_does(start_g
         operation = client.execute(_nap(12), run_async=True)
         wait_until(lambda: _has_begun(spark), what="the statement to run")
         gateway.program.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: _has_ended(spark), what="the statement to end")
+        wait_until(lambda: _noted(spark, "ended.12"), what="the statement to end")
         assert client.wait(operation) == ttypes.TOperationState.FINISHED_STATE
-        assert texts(client.fetch(operation, rows_max=1)) == [("none", "null", "begun")]
+        assert texts(client.fetch(operation, rows_max=1)) == [("no", "null", "null")]
     assert gateway.stop() == 0
 
 

@@ -1,17 +1,12 @@
-"""Certificates, and a Spark that is reached in every way."""
+"""A Spark that is reached in every way."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from certificates import Certificates, make_certificates
+from certificates import Certificates
 from processes import ThriftServers
-
-
-@pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="session")

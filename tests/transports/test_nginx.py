@@ -13,17 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from argon2 import PasswordHasher
 from certificates import PASSWORD, Certificates
 from clients import Jdbc
+from passwords import PASSWORDS, logins_of
 from processes import Engine, Gateway, wait_until
 from recorder import Recorder
 
-from gateway.login import user_file
-
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "transports.md"
-CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-PASSWORDS = {"ada": "ada's secret", "eve": "eve's secret"}
 AROUND = """
 daemon off; worker_processes 1; user {user}; pid {folder}/pid; error_log {folder}/error.log;
 events {{}}
@@ -51,19 +47,8 @@ location / {{
 def served(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """Ada and Eve may log in."""
     folder = tmp_path_factory.mktemp("nginx")
-    users = folder / "users"
-    lines = "".join(f"{user}:{CHEAP.hash(password)}\n" for user, password in PASSWORDS.items())
-    user_file.write(users, lines)
-    running = Gateway(
-        folder / "gateway.log",
-        upstream=f"{engine.host}:{engine.port}",
-        **{
-            "listen.http_port": 0,
-            "storage.database": "storage_nginx",
-            "authentication": "file",
-            "authentication.users_file": users,
-        },
-    )
+    settings = {"listen.http_port": 0, "storage.database": "storage_nginx", **logins_of(folder / "users")}
+    running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
     yield running
     running.stop()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from certificates import Certificates
 from clients import Jdbc, beeline, pyhive, rows
+from passwords import PASSWORDS, logins_of
 from processes import Gateway, ThriftServers
 
 _numbers = itertools.count(1)
@@ -67,3 +68,30 @@ def test_a_client_over_http(before: Gateway) -> None:
 def test_an_error_is_spark_s(before: Gateway) -> None:
     with pyhive(before.host, before.port) as cursor, pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         rows(cursor, "SELECT * FROM nowhere")
+
+
+@pytest.mark.parametrize("hand_on", ["replay", "proxy_user"])
+@pytest.mark.parametrize("kind", ["nosasl", "http"])
+def test_users_are_handed_on(thrift_servers: ThriftServers, tmp_path: Path, kind: str, hand_on: str) -> None:
+    """Spark runs their statements as theirs, however it is reached."""
+    settings: dict[str, object] = {
+        "listen.http_port": 0,
+        "upstream.transport": kind,
+        "storage.database": f"storage_{next(_numbers)}",
+        "authentication.hand_on": hand_on,
+        "upstream.user": "svc",
+        "upstream.password": "svc's secret",
+        **logins_of(tmp_path / "users"),
+    }
+    before = Gateway(tmp_path / "gateway.log", upstream=f"localhost:{thrift_servers.ports[kind]}", **settings)
+    try:
+        over_http = f"jdbc:hive2://{before.host}:{before.http_port}/default;transportMode=http;httpPath=cliservice"
+        with (
+            pyhive(before.host, before.port, "ada", auth="CUSTOM", password=PASSWORDS["ada"]) as ada,
+            Jdbc(over_http, "eve", PASSWORDS["eve"]) as eve,
+        ):
+            for _ in range(2):
+                assert rows(ada, "SELECT current_user()") == [("ada",)]
+                assert eve.query("SELECT current_user()")[1] == [("eve",)]
+    finally:
+        before.stop()

@@ -1,6 +1,6 @@
 // Takes the steps of one session of hive-driver from standard input as JSON, and prints what came of each as JSON.
 //
-// {"host", "port", "user", "sasl", "database", "steps": [...]}; a step is {"sql"}, {"sql", "maxRows"}, {"sql", "cancel": true}, {"sql", "seconds"} (its time limit), or
+// {"host", "port", "user", "sasl", "database", "steps": [...]}, or with "path" and "password" in the place of "sasl" over HTTP; a step is {"sql"}, {"sql", "maxRows"}, {"sql", "cancel": true}, {"sql", "seconds"} (its time limit), or
 // {"call": "getTables", "request": {...}}. An outcome is {"rows", "fetches"}, or {"failed": class, message, state}.
 'use strict';
 
@@ -13,10 +13,7 @@ async function main() {
     const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));
     const client = new hive.HiveClient(TCLIService, types);
     client.on('error', (error) => { process.stderr.write(`${error}\n`); });
-    const login = given.sasl
-        ? new hive.auth.PlainTcpAuthentication({ username: given.user, password: 'anonymous' })
-        : new hive.auth.NoSaslAuthentication();
-    await client.connect({ host: given.host, port: given.port }, new hive.connections.TcpConnection(), login);
+    await connect(client, given);
     const session = await client.openSession({
         client_protocol: types.TProtocolVersion.HIVE_CLI_SERVICE_PROTOCOL_V10,
         username: given.user,
@@ -29,6 +26,19 @@ async function main() {
     await session.close();
     client.close();
     process.stdout.write(JSON.stringify(outcomes, unusual));
+}
+
+async function connect(client, given) {
+    const { host, port, user } = given;
+    if (given.path) {
+        const login = new hive.auth.PlainHttpAuthentication({ username: user, password: given.password });
+        await client.connect({ host, port, options: { path: given.path } }, new hive.connections.HttpConnection(), login);
+        return;
+    }
+    const login = given.sasl
+        ? new hive.auth.PlainTcpAuthentication({ username: user, password: 'anonymous' })
+        : new hive.auth.NoSaslAuthentication();
+    await client.connect({ host, port }, new hive.connections.TcpConnection(), login);
 }
 
 async function outcome(session, step) {

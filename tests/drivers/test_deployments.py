@@ -1,0 +1,104 @@
+"""Drivers as companies use them: with a login that is checked, over HTTP, TLS and both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jpype
+import pytest
+from certificates import PASSWORD, Certificates
+from contents import lives
+from hive_jdbc import VERSIONS, connected, texts
+from passwords import PASSWORDS, logins_of
+from processes import Engine, Gateway
+from test_node_driver import run_script
+
+WAYS = ("HTTP", "TLS", "HTTPS")
+LIVES = dict(zip(VERSIONS, ("TLS", "HTTP", "HTTPS"), strict=True))
+"""In which way each version takes a view through its life; that takes some seconds each."""
+REFUSED = "cannot log in: the name or the password is wrong|HTTP Response code: 401"
+"""Hive JDBC 2.3 and 3.1 do not show what an HTTP server says beside its status."""
+
+
+@pytest.fixture(scope="module")
+def plain(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("plain")
+    settings = {"listen.http_port": 0, "storage.database": "storage_plain", **logins_of(folder / "users")}
+    running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def secure(engine: Engine, certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("secure")
+    settings = {
+        "listen.http_port": 0,
+        "tls.certificate": certificates.server,
+        "storage.database": "storage_secure",
+        **logins_of(folder / "users"),
+    }
+    running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def url(way: str, plain: Gateway, secure: Gateway, certificates: Certificates) -> str:
+    gate = plain if way == "HTTP" else secure
+    port = gate.port if way == "TLS" else gate.http_port
+    http = "" if way == "TLS" else ";transportMode=http;httpPath=cliservice"
+    trust = f";ssl=true;sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
+    return f"jdbc:hive2://127.0.0.1:{port}/default{http}{'' if way == 'HTTP' else trust}"
+
+
+def test_hive_jdbc(url: str, way: str, version: str) -> None:
+    with (
+        pytest.raises(jpype.JException, match=REFUSED),
+        connected(version, url, "ada", password="wrong"),
+    ):
+        pass
+    with connected(version, url, "ada", password=PASSWORDS["ada"]) as connection:
+        statement = connection.createStatement()
+
+        def run(sql: str) -> list[tuple[str | None, ...]]:
+            return texts(statement.getResultSet()) if statement.execute(sql) else []
+
+        assert run("SELECT current_user()") == [("ada",)]
+        assert [len(row[0] or "") for row in run("SELECT repeat('x', 5000) FROM range(3000)")] == [5000] * 3000
+        if LIVES[version] == way:
+            database = f"deployed_{way}_{version.replace('.', '_')}".lower()
+            run(f"CREATE DATABASE {database}")
+            lives(run, database)
+            run(f"DROP DATABASE {database} CASCADE")
+
+
+def test_node(plain: Gateway) -> None:
+    """Over HTTP; its package offers no TLS that trusts a certificate of one's own without code."""
+    given: dict[str, Any] = {
+        "host": plain.host,
+        "port": plain.http_port,
+        "user": "eve",
+        "password": PASSWORDS["eve"],
+        "path": "/cliservice",
+        "database": "default",
+        "steps": [{"sql": "SELECT current_user() AS name"}, {"sql": "SELECT id FROM range(3000)"}],
+    }
+    who, many = json.loads(run_script(given).stdout)
+    assert who["rows"] == [{"name": "eve"}]
+    assert len(many["rows"]) == 3000
+    refused = run_script({**given, "password": "wrong"})
+    assert refused.stdout == ""
+    assert "401" in refused.stderr

@@ -1,0 +1,18 @@
+"""Users who may log in, and their passwords."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from argon2 import PasswordHasher
+
+from gateway.login import user_file
+
+PASSWORDS = {"ada": "ada's secret", "eve": "eve's secret"}
+CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+
+def logins_of(users: Path) -> dict[str, object]:
+    """The settings of a gateway that lets them in; writes the file of users."""
+    user_file.write(users, "".join(f"{user}:{CHEAP.hash(password)}\n" for user, password in PASSWORDS.items()))
+    return {"authentication": "file", "authentication.users_file": users, "authentication.refusal_delay": 0.05}
