@@ -32,9 +32,11 @@ class Changes:
 def changes(text: str, depth: int = 0) -> Changes:
     """The views and databases that statements anywhere in `text`, its strings included, drop, alter or replace."""
     found = Changes()
+    if not _may_change(text):
+        return found
     pieces = list(lexemes(text))
     for index, piece in enumerate(pieces):
-        if piece.kind == "string" and depth < _DEPTH_MAX and _may_change(piece.text):
+        if piece.kind == "string" and depth < _DEPTH_MAX:
             found |= changes(string_value(piece.text), depth + 1)
         elif piece.kind == "word" and piece.text.upper() in ("DROP", "ALTER", "CREATE"):
             found |= _change(pieces[index : index + _HEAD_PIECES])

@@ -189,6 +189,7 @@ def test_authentication_has_two_spellings(tmp_path: Path) -> None:
         (["tls.certificate=a.pem", "tls.ports=binary", "listen.port=-1", "listen.http_port=1"], "and open is http"),
         (["upstream.tls_ca=/nope.pem"], "upstream.tls is false"),
         (["listen.port=-1"], "nobody could connect"),
+        (["healing.page_bytes=5000", "upstream.address=a:1", "upstream.transport=http"], "healing.page_bytes is set"),
         (["listen.port=28041", "listen.http_port=28041"], "listen.port and listen.http_port are both 28041"),
         (["listen.port=28041", "metrics.port=28041"], "listen.port and metrics.port are both 28041"),
         (

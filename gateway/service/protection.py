@@ -15,7 +15,7 @@ class Protection:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    def check(self, statement: Forwarded, targets: list[TableName], namespace: Namespace, text: str) -> None:
+    def check(self, statement: Forwarded, targets: list[TableName]) -> None:
         """`targets` are the statement's `writes`, those left out that mean something of the session."""
         storage = self._catalog.storage_database
         if statement.alters_database and statement.alters_database[-1].lower() == storage:
@@ -33,12 +33,9 @@ class Protection:
             # A text that could not be parsed may only read the view; Spark itself refuses to write rows to one.
             if statement.exact and not statement.temporary and self._catalog.named(target) is not None:
                 raise _write_to_view(target, statement)
-        if not statement.exact and not self._catalog.idle:
-            self._check_hidden(statement, namespace, text)
 
-    def _check_hidden(self, statement: Forwarded, namespace: Namespace, text: str) -> None:
+    def check_within(self, statement: Forwarded, found: hidden.Changes, namespace: Namespace) -> None:
         """Statements within the statement: to Spark a materialized view is a view that it may drop or replace."""
-        found = hidden.changes(text)
         if not found.told:
             raise NotAllowed(
                 "The statement drops, alters or replaces a view whose name is put together when it runs; it could be a "

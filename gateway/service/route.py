@@ -12,6 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from gateway.errors import FreshgateError, NotAllowed, RefreshFailed, SyntaxRefused
 from gateway.mv.catalog import Catalog
@@ -33,7 +34,7 @@ from gateway.service.protection import Protection
 from gateway.service.session import Session
 from gateway.service.transaction import SETTING, VALUES
 from gateway.service.version_reads import VersionReads
-from sql import catalog_functions, maintenance, rewrite, view_properties
+from sql import catalog_functions, hidden, maintenance, rewrite, view_properties
 from sql.classify import classify, glance
 from sql.grammar import SyntaxProblem
 from sql.names import Namespace, TableName
@@ -53,6 +54,8 @@ from sql.statement import (
 )
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LONG_CHARACTERS = 20_000
 """To understand a longer text takes milliseconds: others' work goes on meanwhile."""
@@ -287,9 +290,12 @@ class Router:
         if not statement.exact:
             shown = redact(text[:200], cut=True)
             log.info("statement not understood (%s), so every name in it counts: %s", statement.reason, shown)
-        targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
+        targets = await _apart(text, lambda: [TableName.resolve(parts, namespace) for parts in statement.writes])
         if not self._is_of_temporary(session, statement, look):
-            self._protection.check(statement, targets, namespace, text)
+            self._protection.check(statement, targets)
+            if not statement.exact and not self._catalog.idle:
+                within = await _apart(text, partial(hidden.changes, text))
+                self._protection.check_within(statement, within, namespace)
         splices = [*versions, *await self._catalog_tables(text, statement, look, changed=changed)]
         route = Route()
         write = self._open_write(statement, look, targets, composed=composed)
@@ -439,7 +445,8 @@ class Router:
         perhaps: set[str] = set()
         names: set[TableName] = set()
         leading = self._catalog.view_words | self._relations.view_words
-        for parts in {reference.parts for reference in statement.reads}:
+        known = leading | session.temporary.keys() | self._global_temporary.keys()
+        for parts in {each.parts for each in statement.reads if each.parts[-1].lower() in known}:
             names |= self._temporary(session, parts)
             if parts[-1].lower() in leading:
                 name = TableName.resolve(parts, namespace)
@@ -451,7 +458,8 @@ class Router:
                 else:
                     (perhaps if _is_temporary(session, parts) else direct).add(view.id)
         for parts in statement.calls:
-            names |= self._temporary(session, parts)
+            if parts[-1].lower() in known:
+                names |= self._temporary(session, parts)
         below = (await self._relations.sources_of(names)).views
         return staleness.Read(frozenset(direct), below, frozenset(perhaps))
 
@@ -575,9 +583,12 @@ class Router:
 
 async def _understood(text: str) -> tuple[Statement, Glance]:
     """Raises SyntaxRefused."""
-    if len(text) <= LONG_CHARACTERS:
-        return _classified(text), glance(text)
-    return await asyncio.to_thread(lambda: (_classified(text), glance(text)))
+    return await _apart(text, lambda: (_classified(text), glance(text)))
+
+
+async def _apart(text: str, work: Callable[[], T]) -> T:
+    """Work on a text, beside the event loop where it is long."""
+    return work() if len(text) <= LONG_CHARACTERS else await asyncio.to_thread(work)
 
 
 def _classified(text: str) -> Statement:

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,8 +21,9 @@ from gateway.service.audit import Audit, Line
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.handover import Handover
-from gateway.service.route import Router
-from gateway.service.session import Sessions
+from gateway.service.operation import End
+from gateway.service.route import Route, Router
+from gateway.service.session import Session, Sessions
 from gateway.wire import message, reply
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import WireError
@@ -97,19 +99,28 @@ class Spark:
 class Gateway:
     """A gateway for `per_user_max` sessions of each user, before such a Spark."""
 
-    def __init__(self, per_user_max: int = 1) -> None:
+    def __init__(self, per_user_max: int = 1, router: object = None) -> None:
         self.spark = Spark()
         self.sessions = Sessions(per_user_max)
         self.lines: list[Line] = []
         nothing = cast(Any, None)
         self.service = Service(
             cast(Catalog, nothing),
-            cast(Router, nothing),
+            cast(Router, router),
             self.spark,
             Handover(HTTP),
             sessions=self.sessions,
             audit=Audit(self.lines.append),
         )
+
+    async def session(self) -> tuple[Dispatch, Session]:
+        """A client's, with the handle that `calls` has."""
+        client = await self.client(PLAIN)
+        answer = ttypes.TOpenSessionResp(ttypes.TStatus(0), 9, calls.session(), {})
+        replied(await forwarded(client), calls.reply("OpenSession", answer))
+        session = self.sessions.find(calls.HANDLE, ["ada"])
+        assert session is not None
+        return client, session
 
     async def client(self, mechanism: str, user: str = "ada") -> Dispatch:
         """The way of a client that is logged in; without SASL its calls say who it is."""
@@ -168,6 +179,43 @@ def test_who_does_not_get_a_session_is_in_the_audit() -> None:
             ("session", "ada", LIMITED),
         ]
         assert gateway.service.audit.counts.sessions_refused == 3
+
+    run(check)
+
+
+def test_a_statement_that_finds_spark_gone_is_in_the_audit() -> None:
+    """The news that its session is lost, and the vain attempt to open it anew."""
+
+    async def check() -> None:
+        gateway = Gateway()
+        client, session = await gateway.session()
+        gateway.sessions.lose(session)
+        gateway.spark.refusal = StatementFailed("it starts", sqlstate="08S01")
+        for _ in range(2):
+            answer = await decided(client.request(calls.execute("SELECT 1")))
+            assert message.reply_status(answer.payload).sqlstate == "08S01"
+        lines = [(line["event"], line["outcome"], line["sqlstate"]) for line in gateway.lines]
+        assert lines == [("statement", "failed", "08S01")] * 2
+
+    run(check)
+
+
+def test_what_is_begun_in_a_session_that_is_closed_meanwhile_is_ended() -> None:
+    """From another connection: nobody else would ever close it."""
+
+    async def check() -> None:
+        ends: list[End] = []
+        route = Route(ends=[ends.append])
+        gateway = Gateway(router=SimpleNamespace(plain=lambda session, text: route))
+        client, session = await gateway.session()
+        begun = await decided(client.request(calls.execute("INSERT INTO t VALUES (1)", run_async=True)))
+        assert isinstance(begun, Forward)
+        gateway.sessions.remove(session)
+        replied(begun, reply.execute_ok(7, calls.HANDLE))
+        assert ends == [End.UNKNOWN]
+        assert gateway.sessions.operations == 0
+        with pytest.raises(UpstreamLost, match="closed"):
+            await session.side()
 
     run(check)
 
