@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 USER_CHARACTERS_MAX = 1024
 PASSWORD_CHARACTERS_MAX = 4096
 """Longer ones are refused unread: hashing megabytes would be work that anybody could make us do."""
+WAITING_MAX = 64
+"""Logins that wait for each thread; further ones are told to come again. A hash takes a twentieth of a second."""
 
 
 class Refused(Exception):
@@ -100,13 +102,15 @@ class Checked:
         self._memory = memory if memory is not None else Memory(0.0)
         self._refusal_delay = refusal_delay
         self._threads = ThreadPoolExecutor(concurrent_checks, thread_name_prefix="login")
+        self._under_way = 0
+        self._under_way_max = (1 + WAITING_MAX) * concurrent_checks
 
     async def check(self, login: Login, peer: str = "") -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             _check_form(login)
-            await loop.run_in_executor(self._threads, self._verify, login)
+            await self._in_thread(login)
             return
         except Refused as refused:
             reason, error = str(refused), _denied(login.user)
@@ -123,6 +127,15 @@ class Checked:
         # Only this client waits: the thread is free again.
         await asyncio.sleep(self._seconds_left(loop.time() - began))
         raise error
+
+    async def _in_thread(self, login: Login) -> None:
+        if self._under_way >= self._under_way_max:
+            raise Unavailable(f"{self._under_way} logins are being checked or wait for it")
+        self._under_way += 1
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._verify, login)
+        finally:
+            self._under_way -= 1
 
     def vouches(self, login: Login) -> bool:
         return True

@@ -351,6 +351,10 @@ class Relay(asyncio.Protocol):
             return
         try:
             action = decision.result()
+        except WireError as error:
+            # Of a connection that the dispatcher has made itself.
+            log.error("a reply of Spark's for client %s cannot be read: %s", self._peer(), error)
+            action = Answer(_told(request, f"Spark's reply cannot be read: {error}."))
         except (Exception, asyncio.CancelledError):
             # Cancelled by someone else than us: the client waits for an answer all the same.
             action = Answer(self._fault(request))
@@ -424,8 +428,7 @@ class Relay(asyncio.Protocol):
         gateway.
         """
         log.exception("a request of client %s failed in the gateway", self._peer())
-        head = peek(request)
-        return exception(head.name, head.seqid, "The gateway failed at this request; its log says why.")
+        return _told(request, "The gateway failed at this request; its log says why.")
 
     # --- Spark's end -------------------------------------------------------------------------------------
 
@@ -475,13 +478,15 @@ class Relay(asyncio.Protocol):
         self._write(self._wire.part(chunk, ended=False))
 
     def _finish_collected(self, on_reply: Callable[[bytes], bytes], reply: bytes) -> None:
+        """Raises WireError where the reply is none to its request; that is still due then."""
         assert self._request is not None
-        request = self._request
-        self._request = self._forward = None
         try:
             reply = on_reply(reply)
+        except WireError:
+            raise
         except Exception:  # as in _decide: logged and answered by _fault
-            reply = self._fault(request)
+            reply = self._fault(self._request)
+        self._request = self._forward = None
         self._answer(reply)
         self._drain()
 
@@ -521,3 +526,9 @@ class Relay(asyncio.Protocol):
     def _peer(self) -> str:
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
         return f"{name[0]}:{name[1]}" if name else "unknown"
+
+
+def _told(request: bytes, text: str) -> bytes:
+    """The answer to a request that has come to nothing."""
+    head = peek(request)
+    return exception(head.name, head.seqid, text)

@@ -277,12 +277,13 @@ class Dispatch:
 
     def _started(self, session: Session, call: ExecuteCall, route: Route, statement: Statement, answer: bytes) -> bytes:
         """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
+        # Read first: where that fails, the statement is still outstanding.
+        handle, status = message.execute_handle(answer), message.reply_status(answer)
         self._outstanding = None
         session.outstanding -= 1
-        handle = message.execute_handle(answer)
         if handle is None:
             route.abandon(ends.refused(call.statement, answer))
-            statement.rejected(message.reply_status(answer))
+            statement.rejected(status)
             return answer
         operation = self._watched(handle, route, call.statement, statement)
         if not call.run_async:
@@ -367,16 +368,17 @@ class Dispatch:
         started = asyncio.ensure_future(side.forward(message.with_handle(payload, session.upstream_handle)))
         try:
             answer = await asyncio.shield(started)
+            handle, status = message.execute_handle(answer), message.reply_status(answer)
         except asyncio.CancelledError:
             self._background.keep(self._stop_started(side, started, route.then))
             raise
-        except BaseException:  # Spark may have begun it: nobody knows how it ends
+        except BaseException as error:  # Spark may have begun it: nobody knows how it ends
             route.then.abandon()
+            if isinstance(error, WireError):
+                raise UpstreamLost(f"Spark's reply to the statement cannot be read: {error}.") from error
             raise
-        handle = message.execute_handle(answer)
         if handle is None:
             route.then.abandon(End.FAILED)
-            status = message.reply_status(answer)
             raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
         return self._watched(handle, route.then, message.statement(payload).statement, statement)
 

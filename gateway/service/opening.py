@@ -15,9 +15,13 @@ from gateway.service.session import CLOSE_SECONDS, Place, Session, Sessions
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
 from gateway.wire.connection import NOSASL
+from gateway.wire.frame import WireError
 from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
 from gateway.wire.message import Handle, Head, OpenCall
 from gateway.wire.sasl import Login
+
+UNWANTED_SECONDS = 20.0
+"""For Spark to open a session whose client has gone; then the connection that it was asked over is closed."""
 
 
 class Opening:
@@ -212,7 +216,9 @@ class Opening:
 
     async def _end_unwanted(self, opening: asyncio.Task[tuple[Session | None, bytes]]) -> None:
         """The client has gone meanwhile and knows no handle. A Spark that speaks HTTP would keep the session."""
-        with contextlib.suppress(FreshgateError):
+        await asyncio.wait([opening], timeout=UNWANTED_SECONDS)
+        opening.cancel()
+        with contextlib.suppress(FreshgateError, WireError, asyncio.CancelledError):
             session, _ = await opening
             if session is not None:
                 await self._sessions.end(session)

@@ -18,6 +18,7 @@ from fuzzing import http_mutation, monitor_attacks, peer
 from fuzzing.actors import GREETINGS, Attacker, Honest, HonestOverBinary, HonestOverHttp
 from fuzzing.binary_attacks import BinaryAttacker
 from fuzzing.http_attacks import HttpAttacker, SlowHttpAttacker
+from fuzzing.misled import MisledOverBinary, MisledOverHttp
 from fuzzing.monitor_attacks import MonitorAttacker, Scraper
 from fuzzing.peer import BinaryPeer, HttpPeer, Peer, query
 from fuzzing.stage import MIB, Stage
@@ -85,6 +86,8 @@ class Cast:
     recorded_http: Sequence[bytes]
     slow: int = 3
     at_monitor: int = 3
+    misled: int = 2
+    """By the small server in Spark's place."""
 
     def actors(self, stage: Stage) -> list[Attacker[Any] | Honest[Any]]:
         seeds = iter(lambda: stage.random.randrange(1 << 30), -1)
@@ -96,6 +99,9 @@ class Cast:
             found.append(HttpAttacker(stage, next(seeds), self.recorded_http))
         for _ in range(self.slow):
             found.append(SlowHttpAttacker(stage, next(seeds), self.recorded_http))
+        for _ in range(self.misled if stage.spark is not None else 0):
+            found.append(MisledOverBinary(stage, next(seeds), self.recorded))
+            found.append(MisledOverHttp(stage, next(seeds), self.recorded_http))
         for _ in range(self.honest):
             found.append(HonestOverBinary(stage, next(seeds)))
             found.append(HonestOverHttp(stage, next(seeds)))

@@ -21,7 +21,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
-from fuzzing.mutation import pieces
+from fuzzing.mutation import mutated, pieces
 from gateway.wire import message, reply
 from gateway.wire.frame import WireError, frame
 from gateway.wire.message import Handle, peek
@@ -36,6 +36,10 @@ SETTING_COLUMNS = (Column("key"), Column("value"))
 NOT_FOUND = "42704"
 GATEWAY = "freshgate"
 """As which user the gateway runs its own statements."""
+MISLED = "misled"
+"""With what the names of users begin whose replies are made wrong now and then."""
+WRONG = 0.2
+"""Share of their replies."""
 READ_BYTES = 1 << 16
 PIECES = 0.1
 """Share of the replies that are sent in several."""
@@ -81,8 +85,11 @@ class Spark:
         self._server: asyncio.Server | None = None
 
     def of_clients(self) -> list[str]:
-        """Open sessions that are not the gateway's own: the user, and what was asked on their connection."""
-        clients = [session for session in self._sessions.values() if session.user != GATEWAY]
+        """Open sessions, the gateway's own and those of misled clients aside: the user, and what was asked on their
+        connection."""
+        clients = [
+            each for each in self._sessions.values() if each.user != GATEWAY and not each.user.startswith(MISLED)
+        ]
         return [f"{session.user!r}: {', '.join(session.told[-20:])}" for session in clients]
 
     @property
@@ -132,8 +139,16 @@ class Spark:
                 continue
             if end != len(piece):
                 raise WireError("the gateway sent more than one request")
-            await self._send(writer, frame(self._reply(bytes(request), line)))
+            await self._send(writer, self._written(self._reply(bytes(request), line), line))
             scanner, request = MessageScanner(1 << 26), bytearray()
+
+    def _written(self, reply: bytes, line: _Line) -> bytes:
+        random = self._random
+        if not line.user.startswith(MISLED) or random.random() > WRONG:
+            return frame(reply)
+        self.counts["wrong replies of Spark"] += 1
+        times = random.randrange(1, 4)
+        return frame(mutated(reply, random, times=times)) if random.random() < 0.7 else mutated(frame(reply), random)
 
     async def _send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         in_pieces = pieces(data, self._random) if self._random.random() < PIECES else [data]

@@ -72,6 +72,7 @@ class Stage:
                 self.report(f"the gateway ended with {code}")
             self._read_log()
         if self.spark is not None:
+            self.counts += self.spark.counts
             await self.spark.stop()
         if self._engine is not None:
             await asyncio.to_thread(self._engine.stop)

@@ -35,6 +35,9 @@ def test_wrong_sessions_beside_honest_ones() -> None:
     assert counts["HTTP connection that came and went"] == 300
     assert counts["idle sessions over binary"] == counts["idle sessions over http"] == 60
     assert counts["scrape"] > 0, run.stdout
+    assert counts["misled session: dialogue"] > 0, run.stdout
+    assert counts["misled HTTP session: dialogue"] > 0, run.stdout
+    assert counts["wrong replies of Spark"] > 0, run.stdout
     for way in ("replay", "wrong head", "all at once", "greet", "half"):
         assert counts[f"wrong request to the monitor: {way}"] > 0, run.stdout
     for way in ("replay", "dialogue", "all at once", "greet", "long statement", "read nothing"):

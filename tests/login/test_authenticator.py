@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.errors import LoginDenied, LoginUnchecked
-from gateway.login.authenticator import Checked, Refused, Unavailable, Unchecked
+from gateway.login.authenticator import WAITING_MAX, Checked, Refused, Unavailable, Unchecked
 from gateway.login.memory import Memory
 from gateway.wire.http_connection import HTTP
 from gateway.wire.sasl import Login
@@ -102,6 +102,23 @@ def test_who_leaves_before_the_answer_is_in_the_log_all_the_same(caplog: pytest.
 
     asyncio.run(leave())
     assert "login of 'ada' from 10.0.0.1:5: the client left before it was checked" in caplog.text
+
+
+def test_more_logins_than_can_be_checked_are_told_to_come_again(caplog: pytest.LogCaptureFixture) -> None:
+    ends = threading.Event()
+
+    async def flood() -> list[BaseException | None]:
+        checked = Checked(Book(lambda: ends.wait(20)), 0.0, 1)
+        waiting = [asyncio.ensure_future(checked.check(plain("ada"))) for _ in range(1 + WAITING_MAX)]
+        await asyncio.sleep(0)
+        late = await asyncio.gather(checked.check(plain("ada")), return_exceptions=True)
+        ends.set()
+        return [*late, *await asyncio.gather(*waiting, return_exceptions=True)]
+
+    late, *others = asyncio.run(flood())
+    assert isinstance(late, LoginUnchecked)
+    assert others == [None] * (1 + WAITING_MAX)
+    assert f"{1 + WAITING_MAX} logins are being checked or wait for it" in caplog.text
 
 
 def test_a_name_cannot_write_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
