@@ -12,7 +12,7 @@ import pytest
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire import reply as replies
 from gateway.wire.connection import NOSASL, PLAIN
-from gateway.wire.frame import frame
+from gateway.wire.frame import WireError, frame
 from gateway.wire.message import operation_state, peek, reply_status, with_seqid
 from gateway.wire.rowset import Column, row_set
 from gateway.wire.sasl import COMPLETE, negotiation, refusal
@@ -506,6 +506,27 @@ async def test_spark_lost_in_the_middle_of_a_collected_reply_gives_an_error() ->
         peer = await gate.client()
         peer.send(calls.status())
         assert message_of(await peer.message()) == "Spark is gone"
+
+
+async def test_a_reply_that_cannot_be_read_is_the_loss_of_spark(caplog: pytest.LogCaptureFixture) -> None:
+    """Over the client's connection; and over one that the service has made itself. Neither is a fault of ours."""
+
+    def unreadable(reply: bytes) -> bytes:
+        raise WireError("a reply without a status")
+
+    async def elsewhere(request: bytes) -> Answer:
+        raise WireError("a reply without a status")
+
+    def decide(request: bytes) -> Decision:
+        return Forward(request, unreadable) if peek(request).name == "GetOperationStatus" else elsewhere(request)
+
+    async with gateway(service=service(decide)) as gate:
+        peer = await gate.client()
+        peer.send(calls.status())
+        assert message_of(await peer.message()) == "Spark is gone"
+        peer.send(calls.fetch())
+        assert message_of(await peer.message()) == "Spark's reply cannot be read: a reply without a status."
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_no_answer_to_a_loss_closes_the_client() -> None:

@@ -17,6 +17,7 @@ from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.login.memory import Memory
 from gateway.mv.catalog import Catalog
 from gateway.mv.ports import SqlSession
+from gateway.service import opening as service_opening
 from gateway.service.audit import Audit, Line
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
@@ -521,6 +522,24 @@ def test_a_session_is_closed_whose_client_has_gone_meanwhile(answer: bytes | Exc
         assert len(gateway.sessions) == 0
         assert not gateway.spark.sides[0].alive
         gateway.spark.answer = None
+        assert not await refused(await gateway.client(HTTP))
+
+    run(check)
+
+
+def test_a_session_that_spark_never_opens_is_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once its client has gone: the connection that it was asked over is closed."""
+    monkeypatch.setattr(service_opening, "UNWANTED_SECONDS", 0.01)
+
+    async def check() -> None:
+        gateway = Gateway()
+        opening = asyncio.ensure_future(decided((await gateway.client(HTTP)).request(calls.open_session())))
+        await until(lambda: gateway.spark.asked)
+        opening.cancel()
+        await asyncio.wait([opening])
+        await gateway.service.background.finish(DEADLINE_SECONDS)
+        assert not gateway.spark.sides[0].alive
+        gateway.spark.answers.set()
         assert not await refused(await gateway.client(HTTP))
 
     run(check)
