@@ -437,11 +437,9 @@ class Dispatch:
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
         if head.name == "FetchResults":
-            return (
-                self._rows(operation, payload)
-                if not operation.on_end
-                else self._rows_of_unseen(session, operation, head, payload)
-            )
+            if operation.on_end:
+                return self._rows_of_unseen(session, operation, head, payload)
+            return self._rows(operation, payload)
         if head.name == "GetResultSetMetadata" and self._service.healing.early_metadata and not operation.ended:
             return self._metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
