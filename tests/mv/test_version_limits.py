@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 import pytest
-from mv.views import view_of
+from views import view_of
 
 from gateway.errors import RefreshFailed
 from gateway.mv.catalog import Catalog
