@@ -289,8 +289,9 @@ def test_probes_when_spark_dies_and_comes_again(tmp_path: Path) -> None:
         def not_ready() -> bool:
             # One that came again within the ten seconds that a look takes at most would have been waited for.
             for child in _children(gateway):
-                if child.name() == "java":
-                    child.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):  # It ends by itself while it is looked at.
+                    if child.name() == "java":
+                        child.kill()
             return seen.get("/readyz")[0] == 503
 
         wait_until(not_ready, what="the gateway not to be ready")
