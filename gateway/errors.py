@@ -66,6 +66,13 @@ class LoginDenied(FreshgateError):
     sqlstate = "28000"
 
 
+class LoginAbandoned(LoginDenied):
+    """Nobody waits for the answer; who leaves before it has tried a password all the same."""
+
+    def __init__(self) -> None:
+        super().__init__("The client left before its login was answered.")
+
+
 class LoginUnchecked(FreshgateError):
     """The login may be right, but nobody can check it at the moment."""
 

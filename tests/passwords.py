@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from argon2 import PasswordHasher
+from processes import Engine, Gateway
 
 from gateway.login import user_file
 
@@ -16,3 +19,14 @@ def logins_of(users: Path) -> dict[str, object]:
     """The settings of a gateway that lets them in; writes the file of users."""
     user_file.write(users, "".join(f"{user}:{CHEAP.hash(password)}\n" for user, password in PASSWORDS.items()))
     return {"authentication": "file", "authentication.users_file": users, "authentication.refusal_delay": 0.05}
+
+
+@contextmanager
+def checking_gateway(engine: Engine, folder: Path, storage: str, **settings: object) -> Iterator[Gateway]:
+    """A gateway that lets them in, over HTTP too."""
+    settings = {"listen.http_port": 0, "storage.database": storage, **logins_of(folder / "users"), **settings}
+    running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
+    try:
+        yield running
+    finally:
+        running.stop()

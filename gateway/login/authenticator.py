@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked
-from gateway.login.memory import Memory
 from gateway.wire.http_connection import HTTP
+from gateway.wire.memory import Memory
 from gateway.wire.sasl import Login
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from gateway.errors import FreshgateError
 from gateway.login.authenticator import Authenticator, Checked, Unavailable, Unchecked, Verifier
 from gateway.login.directory import LdapDirectory
 from gateway.login.ldap import LdapUsers
-from gateway.login.memory import Memory
 from gateway.login.user_file import UserFile
+from gateway.wire.memory import Memory
 
 log = logging.getLogger(__name__)
 

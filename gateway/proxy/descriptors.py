@@ -21,10 +21,10 @@ def make_room(connections: int) -> None:
     Shells and service managers give a process 1,024 at first, whatever the system allows.
     """
     needed = OF_A_CLIENT * connections + OF_THE_GATEWAY
-    soft, hard = (_count(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
-    room = max(soft, min(needed, hard))
-    if room > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (int(room), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = max(_count(soft), min(needed, _count(hard)))
+    if room > _count(soft):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(room), hard))
     if room < needed:
         log.warning(
             "the system lets the gateway have %d files and sockets open, and limits.connections (%d) clients may need "

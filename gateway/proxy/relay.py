@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol, cast
 
-from gateway.errors import FreshgateError, LoginDenied, LoginUnchecked, UpstreamLost
+from gateway.errors import FreshgateError, LoginAbandoned, LoginUnchecked, UpstreamLost
 from gateway.proxy.busy_poll import BusyPoll
 from gateway.proxy.farewell import Farewell
 from gateway.proxy.traffic import Traffic
@@ -257,8 +257,7 @@ class Relay(asyncio.Protocol):
             self._close(self._wire.refuse_login(str(error), fault=fault))
             return
         except asyncio.CancelledError:
-            # Who leaves before he is answered has tried a password all the same.
-            dispatcher.login_ended(LoginDenied("The client left before its login was answered."))
+            dispatcher.login_ended(LoginAbandoned())
             raise
         except Exception:
             # Our own fault; without an answer the client would wait for ever.

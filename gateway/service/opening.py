@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from gateway.errors import FreshgateError, LoginDenied
+from gateway.errors import FreshgateError, LoginAbandoned
 from gateway.login.authenticator import Authenticator
 from gateway.service.audit import Audit
 from gateway.service.background import Background
@@ -112,7 +112,7 @@ class Opening:
             self._audit.login(login.user, self.peer, error)
             return Answer(failure(message.peek(payload), error))
         except asyncio.CancelledError:
-            self._audit.login(login.user, self.peer, LoginDenied("The client left before its login was answered."))
+            self._audit.login(login.user, self.peer, LoginAbandoned())
             raise
         return await decided(self._open_as(login, call, payload))
 

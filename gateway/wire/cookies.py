@@ -6,12 +6,12 @@ refused. Here a cookie is a random key to a login that this gateway remembers: n
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from gateway.wire.memory import Memory
 from gateway.wire.sasl import Login
 
 NAME = "hive.server2.auth"
@@ -32,26 +32,15 @@ class Cookies:
         self._clock = clock
         self._logins: OrderedDict[str, tuple[float, Login]] = OrderedDict()
         self._characters = 0
-        self._key = secrets.token_bytes(32)
-        self._accepted: OrderedDict[bytes, float] = OrderedDict()
+        self._accepted = Memory(ACCEPTED_SECONDS, clock)
 
     def accept(self, authorization: str) -> None:
         """A login by this header was right."""
-        now, mark = self._clock(), self._mark(authorization)
-        self._accepted.pop(mark, None)
-        while self._accepted:
-            oldest, until = next(iter(self._accepted.items()))
-            if until > now and len(self._accepted) < COOKIES_MAX:
-                break
-            del self._accepted[oldest]
-        self._accepted[mark] = now + ACCEPTED_SECONDS
+        self._accepted.keep(_by(authorization), None)
 
     def was_accepted(self, authorization: str) -> bool:
         """Not long ago. The password may have been changed since: this does not replace its check."""
-        return self._accepted.get(self._mark(authorization), 0.0) > self._clock()
-
-    def _mark(self, authorization: str) -> bytes:
-        return hashlib.blake2b(authorization.encode(), key=self._key, digest_size=32).digest()
+        return self._accepted.knows(_by(authorization), None)
 
     def issue(self, login: Login) -> str:
         """A new cookie for a login that was accepted; "" where none are given out."""
@@ -74,6 +63,10 @@ class Cookies:
         """The login that a cookie stands for; None where it is unknown or too old."""
         until, login = self._logins.get(value, (0.0, None))
         return login if until > self._clock() else None
+
+
+def _by(authorization: str) -> Login:
+    return Login(authorization, "", "")
 
 
 def _length(login: Login) -> int:

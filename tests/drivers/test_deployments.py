@@ -11,7 +11,7 @@ import pytest
 from certificates import PASSWORD, Certificates
 from contents import lives
 from hive_jdbc import VERSIONS, connected, texts
-from passwords import PASSWORDS, logins_of
+from passwords import PASSWORDS, checking_gateway
 from processes import Engine, Gateway
 from test_node_driver import run_script
 
@@ -24,25 +24,15 @@ REFUSED = "cannot log in: the name or the password is wrong|HTTP Response code: 
 
 @pytest.fixture(scope="module")
 def plain(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    folder = tmp_path_factory.mktemp("plain")
-    settings = {"listen.http_port": 0, "storage.database": "storage_plain", **logins_of(folder / "users")}
-    running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
-    yield running
-    running.stop()
+    with checking_gateway(engine, tmp_path_factory.mktemp("plain"), "storage_plain") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def secure(engine: Engine, certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    folder = tmp_path_factory.mktemp("secure")
-    settings = {
-        "listen.http_port": 0,
-        "tls.certificate": certificates.server,
-        "storage.database": "storage_secure",
-        **logins_of(folder / "users"),
-    }
-    running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
-    yield running
-    running.stop()
+    folder, tls = tmp_path_factory.mktemp("secure"), {"tls.certificate": certificates.server}
+    with checking_gateway(engine, folder, "storage_secure", **tls) as running:
+        yield running
 
 
 @pytest.fixture(params=WAYS)

@@ -11,8 +11,8 @@ import pytest
 
 from gateway.errors import LoginDenied, LoginUnchecked
 from gateway.login.authenticator import WAITING_MAX, Checked, Refused, Unavailable, Unchecked
-from gateway.login.memory import Memory
 from gateway.wire.http_connection import HTTP
+from gateway.wire.memory import Memory
 from gateway.wire.sasl import Login
 
 
@@ -110,7 +110,7 @@ def test_more_logins_than_can_be_checked_are_told_to_come_again(caplog: pytest.L
     async def flood() -> list[BaseException | None]:
         checked = Checked(Book(lambda: ends.wait(20)), 0.0, 1)
         waiting = [asyncio.ensure_future(checked.check(plain("ada"))) for _ in range(1 + WAITING_MAX)]
-        await asyncio.sleep(0)
+        # Tasks begin in the order in which they were made.
         late = await asyncio.gather(checked.check(plain("ada")), return_exceptions=True)
         ends.set()
         return [*late, *await asyncio.gather(*waiting, return_exceptions=True)]
@@ -251,7 +251,7 @@ def test_without_a_memory_each_is_checked(memory: Memory | None) -> None:
 
 
 def test_the_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.login.memory.LOGINS_MAX", 3)
+    monkeypatch.setattr("gateway.wire.memory.LOGINS_MAX", 3)
     memory = Memory(60.0)
     users = [over_http(user) for user in "abcd"]
     for user in users:

@@ -22,9 +22,9 @@ from gateway.__main__ import main
 from gateway.errors import LoginDenied, LoginUnchecked
 from gateway.login import command, user_file
 from gateway.login.authenticator import Checked, Refused, Unavailable
-from gateway.login.memory import Memory
 from gateway.login.user_file import BadUser, UserFile, Users
 from gateway.wire.http_connection import HTTP
+from gateway.wire.memory import Memory
 from gateway.wire.sasl import Login
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)

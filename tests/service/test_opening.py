@@ -14,7 +14,6 @@ from TCLIService import ttypes
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.login.authenticator import Authenticator, Unchecked
-from gateway.login.memory import Memory
 from gateway.mv.catalog import Catalog
 from gateway.mv.ports import SqlSession
 from gateway.service import opening as service_opening
@@ -29,6 +28,7 @@ from gateway.wire import message, reply
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import WireError
 from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
+from gateway.wire.memory import Memory
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
 from tests.wire import calls

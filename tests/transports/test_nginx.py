@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from certificates import PASSWORD, Certificates
 from clients import Jdbc
-from passwords import PASSWORDS, logins_of
+from passwords import PASSWORDS, checking_gateway
 from processes import Engine, Gateway, wait_until
 from recorder import Recorder
 
@@ -46,11 +46,8 @@ location / {{
 @pytest.fixture(scope="module")
 def served(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """Ada and Eve may log in."""
-    folder = tmp_path_factory.mktemp("nginx")
-    settings = {"listen.http_port": 0, "storage.database": "storage_nginx", **logins_of(folder / "users")}
-    running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
-    yield running
-    running.stop()
+    with checking_gateway(engine, tmp_path_factory.mktemp("nginx"), "storage_nginx") as running:
+        yield running
 
 
 @contextmanager
