@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from mv.views import view_of
 from prometheus_client.parser import text_string_to_metric_families
+from views import view_of
 
 from gateway.errors import NotAllowed
 from gateway.monitoring.lag import LoopLag
