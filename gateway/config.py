@@ -471,6 +471,12 @@ class Staleness:
         "much later. 0: every read looks. A view's property probe_interval goes before this.",
         _at_least(0),
     )
+    look_timeout: float = _setting(
+        300.0,
+        "Seconds that a look may take, of which few run at a time: storage that does not answer must not keep other "
+        "views waiting. What took longer cannot be told to be fresh.",
+        _at_least(1),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,9 @@ log = logging.getLogger(__name__)
 
 METASTORE_SESSIONS = 8
 """Sessions for short metastore statements, apart from those that refreshes occupy for minutes."""
-OBSERVATION_SESSIONS = 4
-"""Looks at base tables at one time: each lists files on all of Spark's cores."""
+OBSERVATION_SESSIONS = 8
+"""Looks at base tables at one time: each lists files on all of Spark's cores, but some may only wait for a storage that
+does not answer."""
 REFRESH_POOL = "freshgate"
 """Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
 RETRY_SECONDS = 1.0
@@ -172,7 +173,7 @@ class Server:
         self._versions = Versions(self._catalog, self._janitor, self._readers, metastore, limits)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
         self._schemas = Schemas(self._catalog, metastore, settings.views.scan_interval)
-        observer = Observer(metastore, self._looks)
+        observer = Observer(metastore, self._looks, settings.staleness.look_timeout)
         self._inspector = Inspector(
             self._catalog, self._relations, observer, self._fence, settings.staleness.probe_interval
         )

@@ -87,7 +87,7 @@ class Source:
 class Followed:
     """The partition column that is followed.
 
-    `expression` means what it says under the session settings (time zone, ANSI) of the definition only. A set operation
+    `expression` means what it says under the session settings (time zone) of the definition only. A set operation
     or a USING may give the view's column another type than it has: where the types differ, values may not match.
     """
 
@@ -121,7 +121,9 @@ def follow(
     _check_unit(value, unit)
     expression = "{}"
     for call in value.calls:
-        expression = f"CAST({expression} AS DATE)" if call == _DATE else f"date_trunc('{call}', {expression})"
+        # A text that is no date is NULL to a definition without ANSI mode; one with it has failed on its own.
+        cast = f"try_cast({expression} AS {'DATE' if call == _DATE else 'TIMESTAMP'})"
+        expression = cast if call == _DATE else f"date_trunc('{call}', {cast})"
     return Followed(value.table, value.column, expression)
 
 

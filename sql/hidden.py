@@ -1,12 +1,14 @@
-"""Changes of views inside texts that run other statements: scripts, EXECUTE IMMEDIATE, and names in odd forms.
+"""What stands inside texts that run other statements: scripts, EXECUTE IMMEDIATE, and names in odd forms.
 
 Such a text cannot be told apart into what it reads and writes, but DROP VIEW, ALTER VIEW, CREATE OR REPLACE VIEW and
 DROP DATABASE begin with words that can be found in it and in its strings. What a text puts together when it runs
-(`'DROP ' || 'VIEW v'`) stays hidden.
+(`'DROP ' || 'VIEW v'`) stays hidden; that it may do so can be told.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container
 from dataclasses import dataclass
 
 from sql.scan import Cursor, Lexeme, identifier, lexemes, string_value
@@ -47,9 +49,44 @@ _HEAD_PIECES = 24
 """More than the longest head, DROP VIEW IF EXISTS IDENTIFIER('…') or a name of four parts, has."""
 
 
+_NUMBERED = re.compile(r"\\[uU0-9]")
+"""A character of a string that is written by its number, so that words may stand in it which nobody sees."""
+
+
 def _may_change(string: str) -> bool:
     folded = string.lower()
-    return any(word in folded for word in ("drop", "alter", "create"))
+    return any(word in folded for word in ("drop", "alter", "create")) or _NUMBERED.search(string) is not None
+
+
+_PLAIN_ARGUMENT = re.compile(
+    r"""\bidentifier\s*\(\s*'[^'\\]*'\s*\)"""
+    r"""|\bimmediate\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*(?=;|using\b|into\b|\Z)""",
+    re.IGNORECASE | re.DOTALL,
+)
+"""IDENTIFIER('t') and EXECUTE IMMEDIATE 'text': what they name stands in the text after all."""
+
+
+def composes(text: str, words: Container[str]) -> bool:
+    """Whether a name, or a whole statement, may be put together when the text runs, so that it does not stand in it.
+    `words` are those of the text, in lower case."""
+    if "${" in text or "directory" in words:
+        return True
+    if "identifier" not in words and "immediate" not in words:
+        return False
+    left = _without_plain(text).lower()
+    return "identifier" in left or "immediate" in left
+
+
+def _without_plain(text: str) -> str:
+    return _PLAIN_ARGUMENT.sub(_inside, text)
+
+
+def _inside(found: re.Match[str]) -> str:
+    """What is still to be looked at: a statement in a string may put names together in its turn, from parameters."""
+    literal = found[1]
+    if literal is None:
+        return " "
+    return found[0] if _NUMBERED.search(literal) else _without_plain(string_value(literal))
 
 
 def _change(pieces: list[Lexeme]) -> Changes:

@@ -130,7 +130,7 @@ def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
         reads=chains,
         writes=tuple(written),
         calls=tuple(dict.fromkeys(chain.parts for chain in chains)),
-        changes_namespace="use" in words or {"set", "catalog"} <= words,
+        changes_namespace="use" in words or {"set", "catalog"} <= words or "defaultcatalog" in words,
         exact=False,
         reason=reason,
     )

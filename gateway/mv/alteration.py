@@ -28,7 +28,7 @@ from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
 from gateway.mv.rights import Rights
 from gateway.mv.tasks import Tasks
-from sql import maintenance, view_properties
+from sql import maintenance
 from sql.following import CannotFollow
 from sql.names import Namespace, TableName
 from sql.statement import (
@@ -114,8 +114,9 @@ class Alteration:
             if (before.properties, before.comment) != (after.properties, after.comment):
                 await self._show_properties(before.properties, after, session)
             properties = {**stored.write_settings(after), **stored.write_job(after)}
-            if after.layout.partitioned and _window(before) != _window(after):
-                # What the old limit kept out was never written: nothing of the version counts as seen.
+            if after.layout.partitioned and after.deciding != before.deciding:
+                # What the old limit kept out was never written, and under other settings rows may lie in other
+                # partitions: nothing of the version counts as seen.
                 after = replace(after, current=replace(after.current, contents=Contents()))
                 properties |= stored.write_version(after.current, after.versions_reserved)
             await self._metastore.run(maintenance.set_properties(after.storage, properties))
@@ -269,13 +270,9 @@ class Alteration:
                     break
 
 
-def _window(view: MaterializedView) -> object:
-    return view_properties.partition_window(view.properties)
-
-
 def _watched(view: MaterializedView) -> tuple[object, str | None]:
     """What decides which changes of what the view reads matter."""
-    return _window(view), view.properties.get("excluded_trigger_tables")
+    return view.deciding if view.layout.partitioned else None, view.properties.get("excluded_trigger_tables")
 
 
 def _check_partitioning(before: MaterializedView, after: MaterializedView) -> None:

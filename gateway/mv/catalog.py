@@ -43,6 +43,8 @@ class Entry:
     """The catalog's properties exist, so that more can be stored with them."""
     writing: int | None = None
     """The version that a refresh is writing now."""
+    perhaps: int | None = None
+    """A version whose switch was sent before the connection broke: Spark may still carry it out."""
     drift: Drift | None = None
     """How the base tables differed from the current version when they were looked at last, or why nobody has looked;
     None where they did not."""
@@ -138,10 +140,16 @@ class Catalog:
         entry = self._entries.get(view_id)
         if entry is None or entry.uncertain:
             return None
-        return Kept(entry.view.current.shown, entry.writing, entry.view.versions_reserved)
+        begun = frozenset(each for each in (entry.writing, entry.perhaps) if each is not None)
+        return Kept(entry.view.current.shown, begun, entry.view.versions_reserved)
 
     def find(self, view_id: str) -> Entry | None:
         return self._entries.get(view_id)
+
+    def stores(self, table: str) -> bool:
+        """Whether a table of the storage database with that name holds a view's rows or its definition."""
+        view_id = table.removesuffix(DEFINITION_SUFFIX)
+        return view_id in self._entries or any(damage.storage.table == view_id for damage in self.damaged.values())
 
     def dependents(self, tables: Iterable[TableName]) -> list[Entry]:
         """The views that read one of `tables` directly or through Spark views (not through other MVs)."""

@@ -76,6 +76,9 @@ async def _of_readable(metastore: Metastore, storage: TableName) -> Finding:
         shown = await naming.settled(metastore, found, storage)
         if shown is None:
             return await _without_view(metastore, stored.read_name(found), storage, found)
+        if not stored.was_published(found):
+            # Spark has refused a DROP, or a gateway was killed in the middle of a CREATE or DROP.
+            await naming.mark_published(metastore, storage)
         name, version = shown
         view = replace(stored.read_view(found, storage, definition, version), name=name)
     except stored.UnreadableProperties as error:

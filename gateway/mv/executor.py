@@ -20,6 +20,7 @@ from gateway.mv.janitor import Janitor
 from gateway.mv.model import (
     NEVER_BUILT,
     Cause,
+    Contents,
     Leftover,
     MaterializedView,
     Task,
@@ -52,6 +53,8 @@ or a view's column with the type it had."""
 
 LATE_ROWS_SECONDS = 30.0
 """How long a cancelled INSERT may still write."""
+LATE_SWITCH_SECONDS = 30.0
+"""How long a switch may still be carried out after the connection that asked for it broke."""
 MakeFresh = Callable[[str, Cause, Report], Awaitable[None]]
 
 
@@ -226,7 +229,7 @@ class Executor:
                 run.begin_work()
                 work = _Work(run, cause, self._start_of(entry, present), session)
                 version = self.expected_version(before)
-                proposal = await self._proposer.propose(present, before, cause, version, session)
+                proposal = await self._proposer.propose(present, before, cause, version, session, entry.ledger.noted)
             # The look has asked, too.
             self._fence.raise_if_lost()
             if proposal.plan is None:
@@ -258,6 +261,10 @@ class Executor:
         """What was noted, or seen, has changed nothing that the view shows."""
         entry = work.entry
         self._log.unchanged(entry, work.run.number)
+        work.run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
+        if entry.view.deciding != proposal.view.deciding:
+            # An ALTER came meanwhile: what it has made of the view stays.
+            return
         current = replace(entry.view.current, contents=proposal.contents(entry.view.current.number))
         # In memory only: after a restart it is found out once more.
         entry.view = replace(entry.view, current=current)
@@ -266,7 +273,6 @@ class Executor:
         else:
             entry.ledger.publish(work.start.contains)
             entry.drift, entry.compared, entry.fresh_at = None, proposal.inspection.began, work.start.at
-        work.run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
     async def first_write(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession, progress: Progress
@@ -348,6 +354,9 @@ class Executor:
                 schemas=schemas_seen(proposal.inspection.looks),
                 view_names=present.view_names,
             )
+            if view.deciding != present.deciding:
+                # What was written is not what the view is to hold by now.
+                version = replace(version, contents=Contents())
             reserved = version.number + VERSIONS_RESERVED
             ending = self._log.written(entry, work.run.number, version.number)
             written = {**stored.write_bases(view), **stored.write_version(version, reserved), **ending.properties}
@@ -404,7 +413,8 @@ class Executor:
         try:
             await session.run(plan_publish(entry.view, shown).sql)
         except (UpstreamLost, asyncio.CancelledError):
-            entry.uncertain = True
+            entry.uncertain, entry.perhaps = True, entry.writing
+            asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, _forget, entry, entry.writing)
             raise
 
     async def _with_present_bases(self, entry: Entry) -> MaterializedView:
@@ -456,6 +466,11 @@ class Executor:
         if version.number == NEVER_BUILT:
             return
         self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), version, since=since)
+
+
+def _forget(entry: Entry, version: int | None) -> None:
+    if entry.perhaps == version:
+        entry.perhaps = None
 
 
 async def _nobody(view_id: str, cause: Cause, report: Report) -> None:

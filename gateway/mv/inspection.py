@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
@@ -47,6 +47,17 @@ class Inspection:
         return sorted(
             table for table, look in self.looks.items() if look.relation and look.relation.provider == ICEBERG
         )
+
+    def renewed(self, changed: Container[str], noted: Container[TableName]) -> list[TableName]:
+        """Tables that Spark must be told to look at anew before a refresh reads them: the `cached` ones, and those of
+        `changed` (`base_key`s) that no `noted` write has changed. Spark does not know of their change, and may have
+        their rows of before in memory, by CACHE TABLE, for every session."""
+        unknown = {
+            table
+            for table, look in self.looks.items()
+            if look.relation and not look.is_view and base_key(table) in changed and table not in noted
+        }
+        return sorted(unknown.union(self.cached))
 
     @property
     def snapshots(self) -> dict[str, Snapshot]:

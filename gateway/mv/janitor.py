@@ -246,11 +246,11 @@ class Janitor:
             await self.compact(retired.view_id)
         async with self._lock_of(retired.view_id):
             found = await self._metastore.properties(leftover.storage)
-            needed = {kept.shown.number, kept.writing, *(version.number for version in waiting)}
+            needed = {kept.shown.number, *kept.begun, *(version.number for version in waiting)}
             gone = {number for number in stored.versions(found) - needed if number < kept.reserved}
             keys = [key for number in gone for key in stored.version_keys(found, number)]
             now = self._kept(retired.view_id)
-            if keys and now and (now.shown.number, now.writing) == (kept.shown.number, kept.writing):
+            if keys and now and (now.shown.number, now.begun) == (kept.shown.number, kept.begun):
                 await self._metastore.run(maintenance.unset_properties(leftover.storage, keys))
 
 

@@ -176,12 +176,13 @@ class Kept:
     """What of a view's storage its readers and its running refresh need."""
 
     shown: Shown
-    writing: int | None
+    begun: frozenset[int]
+    """Versions that are being written, or may still come to be shown."""
     reserved: int
     """Versions from this on were begun by somebody else, or are yet to be begun."""
 
     def needs(self, version: int, key: PartitionKey) -> bool:
-        return version >= self.reserved or version == self.writing or self.shown.shows(version, key)
+        return version >= self.reserved or version in self.begun or self.shown.shows(version, key)
 
 
 class TaskStatus(StrEnum):
@@ -332,6 +333,11 @@ class MaterializedView:
 
     def excludes(self, table: TableName) -> bool:
         return view_properties.is_excluded(self.properties, table)
+
+    @property
+    def deciding(self) -> tuple[object, ...]:
+        """What the properties say of which rows a refresh writes, and into which partitions."""
+        return view_properties.partition_window(self.properties), view_properties.session_settings(self.properties)
 
     @property
     def when_stale(self) -> WhenStale:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
+from gateway.errors import FreshgateError
 from gateway.mv import properties as stored
 from gateway.mv.ports import Metastore
 from sql import maintenance
 from sql.names import TableName
+
+log = logging.getLogger(__name__)
 
 DEFINITION_SUFFIX = "__definition"
 
@@ -23,6 +27,15 @@ async def published(metastore: Metastore, name: TableName, storage: TableName) -
     if found is None or found[0] != storage:
         return None
     return found[1]
+
+
+async def mark_published(metastore: Metastore, storage: TableName) -> None:
+    """Stores that a view shows the storage: should it come to show nothing, that is damage, and no leftover to be
+    dropped. Where it cannot be stored now, the next start does it."""
+    try:
+        await metastore.run(maintenance.set_properties(storage, stored.write_published()))
+    except FreshgateError as error:
+        log.warning("%s is published, but not marked so: %s", storage, error)
 
 
 async def settled(

@@ -81,10 +81,16 @@ class Observer:
     The sessions are for looks alone: they keep the settings that make listings cheap.
     """
 
-    def __init__(self, metastore: Metastore, sessions: Sessions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        metastore: Metastore,
+        sessions: Sessions,
+        look_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._metastore = metastore
         self._clock = clock
-        self._tables = _Tables(sessions)
+        self._tables = _Tables(sessions, look_seconds)
         self._known: dict[TableName, _Known] = {}
         self._running: dict[TableName, asyncio.Task[_Known]] = {}
         self._touches = count(1)
@@ -158,6 +164,8 @@ class Observer:
             observed, remember = Unobserved(str(error)), False
         except (FreshgateError, ValueError) as error:
             observed = Unobserved(str(error))
+        except TimeoutError:
+            observed = Unobserved(f"{table}: a look took longer than staleness.look_timeout allows")
         finally:
             del self._running[table]
         is_view = relation is not None and relation.kind is not RelationKind.TABLE
@@ -187,8 +195,9 @@ class _Places:
 class _Tables:
     """One look at one table, by what it is stored as."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, look_seconds: float) -> None:
         self._sessions = sessions
+        self._look_seconds = look_seconds
         self.last: dict[TableName, Snapshot] = {}
         """Looks with a position, from which the next ones go on."""
         self.places: dict[TableName, _Places] = {}
@@ -422,8 +431,9 @@ class _Tables:
 
     @contextlib.asynccontextmanager
     async def _session(self) -> AsyncIterator[SqlSession]:
-        """A session with the settings for listing, which it keeps."""
-        async with self._sessions.session() as session:
+        """A session with the settings for listing, which it keeps. Raises TimeoutError where it is needed for too long;
+        the wait for one does not count."""
+        async with self._sessions.session() as session, asyncio.timeout(self._look_seconds):
             if session not in self._set_up:
                 for key, value in observation.LISTING_SETTINGS.items():
                     await session.run(observation.set_setting(key, value))

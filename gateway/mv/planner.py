@@ -44,6 +44,8 @@ class RefreshPlan:
     """The partitions that it writes, as far as they are known before."""
     left: frozenset[PartitionKey]
     """Partitions that have left the window of partition_sync_limit."""
+    renewed: tuple[TableName, ...]
+    """Tables that Spark is told to look at anew first."""
     write: tuple[Step, ...]
 
     @property
@@ -80,13 +82,14 @@ def plan_refresh(
     known: frozenset[PartitionKey] = frozenset(),
     left: frozenset[PartitionKey] = frozenset(),
 ) -> RefreshPlan:
-    """`renewed` are tables that each session remembers in any case, so that it must be told. `known` are partitions
+    """`renewed` are tables that Spark may remember as they were, so that it must be told. `known` are partitions
     that the view will have; where all but some are written, or refresh_partition_num cuts the work, all that anybody
     knows of.
     """
     write = []
     if habits.caches_listings:
         write.append(Step(maintenance.refresh_listing(view.definition), "see every file of the base tables"))
+    renewed = tuple(renewed)
     for table in renewed:
         write.append(Step(maintenance.refresh_listing(table), f"see {table} as it is now"))
     if view.clauses.location is not None:
@@ -110,7 +113,7 @@ def plan_refresh(
         count = len(written - batch.keys if batch.all_but else batch.keys)
         write.append(Step(rows, f"write version {version}{part}", inserts=True, partitions=count))
     mode = RefreshMode.COMPLETE if chosen.everything else RefreshMode.PARTIAL
-    return RefreshPlan(view, version, mode, reason, chosen, written, left, tuple(write))
+    return RefreshPlan(view, version, mode, reason, chosen, written, left, renewed, tuple(write))
 
 
 def _written(

@@ -20,6 +20,7 @@ from gateway.mv.snapshot import PartitionValues, Snapshot
 from gateway.mv.surroundings import in_time_zone
 from sql import maintenance, view_properties
 from sql.maintenance import PartitionKey, Selection
+from sql.names import TableName
 
 NAMED_MIN = 200
 """Partitions that a public view names, from which on it is worth to look how long its text becomes."""
@@ -89,10 +90,16 @@ class Proposer:
         self._view_characters_max = view_characters_max
 
     async def propose(
-        self, view: MaterializedView, before: MaterializedView, cause: Cause, version: int, session: SqlSession
+        self,
+        view: MaterializedView,
+        before: MaterializedView,
+        cause: Cause,
+        version: int,
+        session: SqlSession,
+        noted: frozenset[TableName],
     ) -> Proposal:
-        """`view` has what the definition reads today, `before` what it read when it was refreshed last. Raises what
-        Spark raises."""
+        """`view` has what the definition reads today, `before` what it read when it was refreshed last; `noted` are the
+        tables that writes through the gateway have changed. Raises what Spark raises."""
         inspection = await self._inspector.inspect(view, cause.not_before)
         view = replace(view, followed=self._inspector.followed(view, before, inspection))
         found = _found(view, before, cause, drift(view, inspection.observed))
@@ -113,15 +120,15 @@ class Proposer:
             version,
             _why(view, cause, found),
             self._habits,
-            renewed=inspection.cached,
+            renewed=inspection.renewed(found.tables, noted),
             chosen=chosen,
             known=await self._to_come(view, chosen, keys) - left,
             left=left,
         )
-        plan = await self._short_enough(plan, inspection)
+        plan = await self._short_enough(plan)
         return Proposal(view, plan, inspection, keys, single and not plan.chosen.everything)
 
-    async def _short_enough(self, plan: RefreshPlan, inspection: Inspection) -> RefreshPlan:
+    async def _short_enough(self, plan: RefreshPlan) -> RefreshPlan:
         """The plan; or one that recomputes everything, where the metastore would not take a public view that names so
         many replaced partitions."""
         hidden = sum(map(len, plan.view.current.shown.hidden.values()))
@@ -131,7 +138,7 @@ class Proposer:
         if len(plan_publish(plan.view, plan.shown(present)).sql) <= self._view_characters_max:
             return plan
         said = f"{plan.reason}; too many partitions to name them in a view"
-        return plan_refresh(plan.view, plan.version, said, self._habits, renewed=inspection.cached)
+        return plan_refresh(plan.view, plan.version, said, self._habits, renewed=plan.renewed)
 
     @asynccontextmanager
     async def session_for(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
@@ -141,8 +148,8 @@ class Proposer:
 
     def first(self, view: MaterializedView, inspection: Inspection) -> RefreshPlan:
         """The plan of a view that has no rows yet."""
-        renewed = inspection.cached
         number = view.current.number
+        renewed = inspection.renewed(view_bases(view), noted=())
         return plan_refresh(view, number, "first build", self._habits, renewed=renewed)
 
     # --- partitions of the view --------------------------------------------------------------------

@@ -25,7 +25,9 @@ class Protection:
                 self._check_database(target.table)
             return
         for target in targets:
-            if target.database == storage and (statement.exact or target.table != storage):
+            # A script may be in another database by the time it comes to a bare name.
+            inside = target.database == storage or (statement.changes_namespace and self._catalog.stores(target.table))
+            if inside and (statement.exact or target.table != storage):
                 raise NotAllowed(
                     f"{target} holds rows of a materialized view; only a refresh changes it. "
                     f"Change the view's base tables, or use REFRESH or DROP MATERIALIZED VIEW."

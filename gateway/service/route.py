@@ -214,7 +214,11 @@ class Router:
         writes = _may_write(look)
         if writes and not RELATION_WORDS.isdisjoint(look.words):
             return None
-        if not self._catalog.idle and (self._of_interest(session, look, writes) or _composed(look, text)):
+        if not self._catalog.idle and (
+            self._of_interest(session, look, writes)
+            or hidden.composes(text, look.words)
+            or (writes and any(map(_is_path, look.words)))
+        ):
             return None
         route = Route()
         if writes:
@@ -286,7 +290,7 @@ class Router:
         """`versions`: what puts versions in the place of views; `changed`: the text is not the client's any more."""
         if not self._catalog.idle:
             await self._relations.learn(namespace.database, look.words)
-        composed = not statement.exact and _composed(look, text)
+        composed = not statement.exact and hidden.composes(text, look.words)
         if not statement.exact:
             shown = redact(text[:200], cut=True)
             log.info("statement not understood (%s), so every name in it counts: %s", statement.reason, shown)
@@ -518,7 +522,9 @@ class Router:
         tables = set(targets)
         if statement.drops_database:
             tables.update(*(self._catalog.tables_in(target.table) for target in targets))
-        if (composed and targets) or statement.writes_files:
+        # The files of a directory may be those of any table.
+        somewhere = statement.writes_files or any(_is_path(target.table) for target in targets)
+        if (composed and targets) or somewhere:
             tables.update(self._catalog.tables())
         return self._catalog.writes.begin(look.words, tables) if tables else None
 
@@ -616,6 +622,11 @@ def _forwarded(text: str) -> Forwarded:
     return statement
 
 
+def _is_path(name: str) -> bool:
+    """As the table's name in delta.`/lake/sales`."""
+    return "/" in name
+
+
 def _may_write(look: Glance) -> bool:
     if look.keyword in READING:
         return False
@@ -623,24 +634,9 @@ def _may_write(look: Glance) -> bool:
 
 
 def _may_change_namespace(look: Glance) -> bool:
-    return "use" in look.words or (look.keyword == "set" and "catalog" in look.words)
-
-
-_PLAIN_ARGUMENT = re.compile(
-    r"""\bidentifier\s*\(\s*'[^'\\]*'\s*\)|\bimmediate\s+(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*(?=;|using\b|into\b|\Z)""",
-    re.IGNORECASE | re.DOTALL,
-)
-"""IDENTIFIER('t') and EXECUTE IMMEDIATE 'text': what they name stands in the text after all."""
-
-
-def _composed(look: Glance, text: str) -> bool:
-    """A name, or a whole statement, may be put together when the text runs, so that it does not stand in it."""
-    if "${" in text or "directory" in look.words:
+    if look.keyword in {"set", "reset"} and not look.words.isdisjoint({"catalog", "defaultcatalog"}):
         return True
-    if look.words.isdisjoint({"identifier", "immediate"}):
-        return False
-    words = _PLAIN_ARGUMENT.sub(" ", text).lower()
-    return "identifier" in words or "immediate" in words
+    return "use" in look.words
 
 
 def _is_temporary(session: Session, name: Parts) -> bool:

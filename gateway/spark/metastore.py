@@ -28,6 +28,18 @@ COUNTED = re.compile(
     re.IGNORECASE,
 )
 """Properties of Hive tables that change with what was counted, or say nothing of how files are read."""
+_READING_THEIR_FILES = frozenset(
+    {
+        "org.apache.hadoop.mapred.TextInputFormat",
+        "org.apache.hadoop.mapred.SequenceFileInputFormat",
+        "org.apache.hadoop.hive.ql.io.RCFileInputFormat",
+        "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat",
+        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+        "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat",
+    }
+)
+"""Input formats of Hive's that read what lies in the table's directories. Others read files that are named elsewhere
+(SymlinkTextInputFormat), or leave out what was not committed (Hudi's)."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _OF_LENGTH = re.compile(r"(varchar|char)\((\d+)\)")
 
@@ -122,6 +134,9 @@ def _relation(name: TableName, described: dict[str, Any]) -> Relation:
 def _provider(described: dict[str, Any]) -> str:
     provider = str(described.get("provider", "")).lower()
     handler = described.get("table_properties", {}).get("storage_handler")
+    if provider == "hive" and handler is None:
+        input_format = described.get("input_format")
+        handler = None if input_format in _READING_THEIR_FILES else input_format
     return f"{provider} with {handler}" if handler else provider
 
 

@@ -199,6 +199,7 @@ class Lake:
     """One Spark with all providers, a gateway before it, and a cursor on each."""
 
     warehouse: Path
+    gateway: Gateway
     through: Any
     direct: Any
 
@@ -217,7 +218,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         gateway = Gateway(home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0})
         try:
             with pyhive(gateway.host, gateway.port) as through, pyhive(engine.host, engine.port) as direct:
-                yield Lake(home, through, direct)
+                yield Lake(home, gateway, through, direct)
         finally:
             gateway.stop()
     finally:
@@ -294,6 +295,79 @@ class Story:
             assert (number, mode) == before[:2] or mode == "NOT_REFRESH"
         freshness = rows(self.lake.through, f"SHOW MATERIALIZED VIEWS IN {self.view.partition('.')[0]}")[0][2]
         assert freshness == "FRESH"
+
+
+def test_rows_that_spark_keeps_in_memory(lake: Lake) -> None:
+    """CACHE TABLE keeps them for all sessions, and hears nothing of files that another program writes."""
+    rows(lake.through, "CREATE DATABASE c_cached")
+    rows(lake.through, "CREATE TABLE c_cached.t (a INT, d STRING) USING parquet PARTITIONED BY (d)")
+    rows(lake.through, "INSERT INTO c_cached.t VALUES (1, 'x')")
+    query = "SELECT d, sum(a) AS s FROM c_cached.t GROUP BY d"
+    rows(lake.through, f"CREATE MATERIALIZED VIEW c_cached.m AS {query}")
+    rows(lake.direct, "CACHE TABLE c_cached.t")
+    described = rows(lake.direct, "DESCRIBE TABLE EXTENDED c_cached.t")
+    home = Path(next(str(row[1]) for row in described if row[0] == "Location").removeprefix("file:"))
+    (written,) = files_in(home / "d=x")
+    shutil.copy(written, written.with_name("another" + written.suffix))
+    assert rows(lake.through, "SELECT * FROM c_cached.m") == [("x", 2)]
+    shutil.copy(written, written.with_name("a-third" + written.suffix))
+    rows(lake.through, f"CREATE MATERIALIZED VIEW c_cached.later AS {query}")
+    rows(lake.direct, "UNCACHE TABLE c_cached.t")
+    assert rows(lake.direct, query) == [("x", 3)]
+    for view in ("m", "later"):
+        assert rows(lake.through, f"SELECT * FROM c_cached.{view}") == [("x", 3)], view
+
+
+def test_files_that_lie_elsewhere(lake: Lake, tmp_path: Path) -> None:
+    """An input format of Hive's may read other files than those in the table's directory, so that nothing can be told
+    of the table: each read recomputes."""
+    rows(lake.through, "CREATE DATABASE c_links")
+    data, links = tmp_path / "data.txt", tmp_path / "links"
+    data.write_text("1\n")
+    links.mkdir()
+    (links / "link").write_text(f"{data.as_uri()}\n")
+    rows(
+        lake.through,
+        "CREATE TABLE c_links.t (a STRING) STORED AS INPUTFORMAT "
+        "'org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat' OUTPUTFORMAT "
+        f"'org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat' LOCATION '{links}'",
+    )
+    rows(lake.through, "CREATE MATERIALIZED VIEW c_links.m AS SELECT count(*) AS n FROM c_links.t")
+    assert rows(lake.through, "SELECT n FROM c_links.m") == [(1,)]
+    data.write_text("1\n2\n")
+    assert rows(lake.through, "SELECT n FROM c_links.m") == [(2,)]
+    assert rows(lake.through, "SHOW MATERIALIZED VIEWS IN c_links")[0][2] == "UNKNOWN"
+
+
+def test_a_write_that_names_the_directory(lake: Lake) -> None:
+    """Which table's it is nobody asks: each is looked at."""
+    rows(lake.through, "CREATE DATABASE c_path")
+    rows(lake.through, "CREATE TABLE c_path.t (a INT) USING delta")
+    rows(
+        lake.through,
+        f"CREATE MATERIALIZED VIEW c_path.m PROPERTIES ('probe_interval' = '{HOUR}') AS "
+        "SELECT count(*) AS n FROM c_path.t",
+    )
+    assert rows(lake.through, "SELECT n FROM c_path.m") == [(0,)]
+    location = rows(lake.direct, "DESCRIBE DETAIL c_path.t")[0][4]
+    rows(lake.through, f"INSERT INTO delta.`{location}` VALUES (1)")
+    assert rows(lake.through, "SELECT n FROM c_path.m") == [(1,)]
+
+
+def test_a_catalog_that_becomes_the_default(lake: Lake) -> None:
+    """From then on names without a catalog are its own."""
+    rows(lake.through, "CREATE DATABASE c_default")
+    rows(lake.through, f"CREATE TABLE {ICEBERG}.c_default.t (a INT) USING iceberg")
+    rows(
+        lake.through,
+        f"CREATE MATERIALIZED VIEW c_default.m PROPERTIES ('probe_interval' = '{HOUR}') AS "
+        f"SELECT count(*) AS n FROM {ICEBERG}.c_default.t",
+    )
+    with pyhive(lake.gateway.host, lake.gateway.port) as cursor:
+        assert rows(cursor, "SELECT n FROM c_default.m") == [(0,)]
+        rows(cursor, f"SET spark.sql.defaultCatalog={ICEBERG}")
+        rows(cursor, "INSERT INTO c_default.t VALUES (1)")
+        assert rows(cursor, "SELECT n FROM spark_catalog.c_default.m") == [(1,)]
 
 
 @pytest.mark.parametrize("denied", ["table", "partition"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from clients import pyhive, rows
+from clients import pyhive, rows, unclosed
 from databases import Database
-from processes import Engine, Gateway
+from processes import Engine, Gateway, wait_until
 from pyhive.exc import OperationalError
 
 from sql.rewrite import safe_literal
@@ -16,6 +17,8 @@ from sql.rewrite import safe_literal
 SALES = "CREATE TABLE sales (item STRING, price INT, shop INT, day DATE) USING parquet PARTITIONED BY (day)"
 ROWS = "INSERT INTO sales VALUES ('a', 1, 1, DATE'2024-01-01'), ('b', 2, 2, DATE'2024-01-02'), ('c', 3, 1, NULL)"
 DAILY = "SELECT day, count(*) AS n, sum(price) AS total FROM sales GROUP BY day"
+
+PATIENCE = 120.0
 
 
 def last_task(database: Database, view: str) -> tuple[str, list[str], str]:
@@ -257,6 +260,22 @@ def test_odd_partition_values(database: Database) -> None:
         assert (mode, len(partitions)) == ("PARTIAL", 1), value
 
 
+@pytest.mark.parametrize("day", ["to_date(dt)", "date_trunc('MONTH', dt)"])
+def test_texts_that_are_no_dates(database: Database, day: str) -> None:
+    """Without ANSI mode, in which the definition would fail, they are NULL."""
+    query = f"SELECT {day} AS d, count(*) AS n FROM t GROUP BY {day}"
+    database.run(
+        "SET spark.sql.ansi.enabled=false",
+        "CREATE TABLE t (a INT, dt STRING) USING parquet PARTITIONED BY (dt)",
+        "INSERT INTO t VALUES (1, '2024-01-31'), (2, '2024-02-01')",
+        f"CREATE MATERIALIZED VIEW m PARTITION BY (d) AS {query}",
+        "INSERT INTO t VALUES (3, 'unknown'), (4, '2024-01-31')",
+    )
+    check(database, "m", query)
+    mode, partitions, _ = last_task(database, "m")
+    assert (mode, len(partitions)) == ("PARTIAL", 2)
+
+
 def test_the_last_units_only(database: Database) -> None:
     query = "SELECT d, count(*) AS n FROM t GROUP BY d"
     database.run(
@@ -281,6 +300,29 @@ def test_the_last_units_only(database: Database) -> None:
     database.run("ALTER MATERIALIZED VIEW m UNSET ('partition_sync_limit')")
     check(database, "m", query)
     assert last_task(database, "m")[0] == "COMPLETE"
+
+
+def test_a_limit_that_is_lifted_while_a_refresh_writes(database: Database) -> None:
+    """What that refresh kept out does not count as seen."""
+    database.run(
+        "CREATE TABLE t (a INT, d DATE) USING parquet PARTITIONED BY (d)",
+        "CREATE TABLE n USING parquet AS SELECT id FROM range(4000)",
+        "INSERT INTO t VALUES (1, current_date()), (3, date_sub(current_date(), 5))",
+        "CREATE MATERIALIZED VIEW m PARTITION BY (d) PROPERTIES ('partition_sync_limit' = '2') AS "
+        "SELECT t.d, sum(t.a) AS s, max(hash(x.id, y.id, t.a)) AS h FROM t CROSS JOIN n x CROSS JOIN n y GROUP BY t.d",
+        "INSERT INTO t SELECT id, current_date() FROM range(4)",
+    )
+    writing = (
+        f'SELECT NeedRefreshPartitions FROM tasks("type"="mv") WHERE MvDatabaseName = \'{database.name}\' '
+        "AND Status = 'RUNNING' AND NeedRefreshPartitions LIKE '[%'"
+    )
+    with unclosed(database.gateway, database.name) as reader, ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(rows, reader, "SELECT count(*) FROM m")
+        wait_until(lambda: bool(database.rows(writing)), PATIENCE, "a refresh that knows what it writes")
+        database.run("ALTER MATERIALIZED VIEW m UNSET ('partition_sync_limit')")
+        assert not reading.done()
+        assert reading.exception(PATIENCE) is None
+    assert database.rows("SELECT count(*) FROM m") == [(2,)]
 
 
 @pytest.mark.parametrize(("unit", "kind"), [("MONTH", "DATE"), ("YEAR", "TIMESTAMP"), ("YEAR", "STRING")])

@@ -205,10 +205,13 @@ def test_a_spark_view_that_comes_to_read_another_stale_view(database: Database) 
         "SELECT n FROM ${which}",
         "SELECT n FROM IDENTIFIER(lower('M'))",
         "EXECUTE IMMEDIATE concat('SELECT n ', 'FROM m')",
+        "EXECUTE IMMEDIATE 'SELECT n FROM IDENTIFIER(:name)' USING composed AS name",
+        r"EXECUTE IMMEDIATE 'SELECT n FROM \u006d'",
     ],
 )
 def test_a_name_that_is_composed_at_run_time(view: Database, sql: str) -> None:
-    view.run("SET which=m", "INSERT INTO t VALUES (1)")
+    variable = "DECLARE OR REPLACE VARIABLE composed STRING DEFAULT char(109)"
+    view.run("SET which=m", variable, "INSERT INTO t VALUES (1)")
     assert rows(view.cursor, sql)[0] == view.rows("SELECT count(*) FROM t")[0]
 
 

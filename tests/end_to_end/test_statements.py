@@ -690,6 +690,7 @@ def test_only_the_owner_changes_a_view(base: Database, gateway: Gateway) -> None
             assert "tester" in said
         for sql in (
             f"EXECUTE IMMEDIATE 'DROP VIEW {base.name}.m'",
+            f"EXECUTE IMMEDIATE '\\u0044ROP VIEW {base.name}.\\u006d'",
             "BEGIN DROP VIEW m; END",
             f"BEGIN USE {base.name}; ALTER VIEW m RENAME TO stolen; END",
             f"DROP VIEW IDENTIFIER('{base.name}.m')",

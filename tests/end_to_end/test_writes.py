@@ -22,8 +22,10 @@ def view(shared: Database) -> Database:
         "CREATE TABLE source (a INT, p STRING) USING parquet",
         "INSERT INTO source VALUES (5, 'z')",
         "CREATE TABLE bystander (a INT) USING parquet",
-        f"CREATE MATERIALIZED VIEW m AS {QUERY}",
+        # What is noted is seen though nobody looks.
+        f"CREATE MATERIALIZED VIEW m PROPERTIES ('probe_interval' = '100000') AS {QUERY}",
         "SET hidden=t",
+        "DECLARE OR REPLACE VARIABLE composed STRING DEFAULT char(116)",
     )
     return shared
 
@@ -44,6 +46,8 @@ WRITES = [
     "INSERT INTO t TABLE source",
     "INSERT INTO IDENTIFIER('t' || '') VALUES (13, 'g')",
     "INSERT INTO ${{hidden}} VALUES (14, 'h')",
+    "EXECUTE IMMEDIATE \"INSERT INTO IDENTIFIER(:target) VALUES (15, 'i')\" USING composed AS target",
+    r"""EXECUTE IMMEDIATE "INSERT INTO \u0074 VALUES (16, 'j')" """,
     "-- a comment; with a semicolon\nINSERT /* m */ INTO t VALUES (1, 'x')",
 ]
 
@@ -199,6 +203,8 @@ def test_the_storage_cannot_be_written(view: Database) -> None:
         "INSERT INTO freshgate_storage.{} VALUES (1, 2, 1)",
         "DROP TABLE freshgate_storage.{}",
         "TRUNCATE TABLE freshgate_storage.{}",
+        "BEGIN USE freshgate_storage; TRUNCATE TABLE {}; END",
+        "BEGIN USE freshgate_storage; DROP VIEW {}__definition; END",
     ):
         with pytest.raises(Exception, match="42809"):
             view.run(sql.format(storage))

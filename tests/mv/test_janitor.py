@@ -68,7 +68,7 @@ def swept(stored: Stored, shown: Shown) -> Spark:
         pass
 
     async def sweep() -> None:
-        kept = Kept(shown, None, CURRENT + 1)
+        kept = Kept(shown, frozenset(), CURRENT + 1)
         janitor = Janitor(cast(Metastore, spark), lock, lambda _: kept, verify, Readers(), cast(Fence, spark), 0.0)
         janitor.retire("v", Leftover(STORAGE, STORAGE, whole=False))
         await janitor.sweep()

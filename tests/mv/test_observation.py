@@ -31,6 +31,7 @@ ANYTHING = None
 """Any partition may have changed."""
 NOW = float("inf")
 """Asks for a look that begins now."""
+LOOK_SECONDS = 300.0
 
 
 def parts(*values: str | None) -> frozenset[PartitionValues]:
@@ -61,7 +62,7 @@ class Eye:
 
     def another(self) -> Observer:
         """As after a restart of the gateway."""
-        return Observer(SparkMetastore(self.pool), self.pool)
+        return Observer(SparkMetastore(self.pool), self.pool, LOOK_SECONDS)
 
     def run(self, *statements: str) -> None:
         for statement in statements:
@@ -392,12 +393,14 @@ class FakeSpark:
 TABLE = TableName("default", "t")
 
 
-def on_fake(check: Callable[[FakeSpark, Observer], Coroutine[Any, Any, None]]) -> None:
+def on_fake(
+    check: Callable[[FakeSpark, Observer], Coroutine[Any, Any, None]], look_seconds: float = LOOK_SECONDS
+) -> None:
     async def run() -> None:
         fake = FakeSpark()
         metastore: Any = fake
         async with asyncio.timeout(10):
-            await check(fake, Observer(metastore, metastore, lambda: fake.clock))
+            await check(fake, Observer(metastore, metastore, look_seconds, lambda: fake.clock))
 
     asyncio.run(run())
 
@@ -406,6 +409,19 @@ async def state(asked: asyncio.Task[dict[TableName, Look]]) -> str:
     observed = (await asked)[TABLE].observed
     assert isinstance(observed, Snapshot)
     return observed.state
+
+
+def test_a_storage_that_does_not_answer() -> None:
+    """Nothing is told of the table, and the look ends; nobody looks again before that is due."""
+
+    async def check(fake: FakeSpark, observer: Observer) -> None:
+        look = (await observer.observe([TABLE], 0.0))[TABLE]
+        assert isinstance(look.observed, Unobserved)
+        assert "staleness.look_timeout" in look.observed.reason
+        assert fake.listings[0].cancelled()
+        assert not observer.due([TABLE], fake.clock)
+
+    on_fake(check, look_seconds=0.05)
 
 
 def test_askers_share_looks() -> None:

@@ -50,9 +50,9 @@ SOURCES = {
 }
 
 PLAIN = "{}"
-DAY = "date_trunc('DAY', {})"
-MONTH = "date_trunc('MONTH', {})"
-CAST = "CAST({} AS DATE)"
+DAY = "date_trunc('DAY', try_cast({} AS TIMESTAMP))"
+MONTH = "date_trunc('MONTH', try_cast({} AS TIMESTAMP))"
+CAST = "try_cast({} AS DATE)"
 
 
 def outcome(query: str, position: int = 0, unit: str | None = None) -> str:
@@ -83,8 +83,8 @@ ACCEPTED = [
     ("SELECT to_date(d) FROM orders", CAST),
     ("SELECT date(d) x FROM orders", CAST),
     ("SELECT cast(d AS date) FROM orders", CAST),
-    ("SELECT date_trunc('MONTH', to_date(d)) FROM orders", "date_trunc('MONTH', CAST({} AS DATE))"),
-    ("SELECT CAST(date_trunc('MONTH', d) AS DATE) AS m FROM orders", "CAST(date_trunc('MONTH', {}) AS DATE)"),
+    ("SELECT date_trunc('MONTH', to_date(d)) FROM orders", f"date_trunc('MONTH', try_cast({CAST} AS TIMESTAMP))"),
+    ("SELECT CAST(date_trunc('MONTH', d) AS DATE) AS m FROM orders", f"try_cast({MONTH} AS DATE)"),
     ("SELECT DISTINCT d FROM orders", PLAIN),
     ("SELECT ALL d FROM orders", PLAIN),
     ("SELECT d FROM orders WHERE amount > 3 AND d > '2024' ORDER BY amount", PLAIN),
@@ -417,7 +417,11 @@ UNITS = [
     ("SELECT date_trunc('DAY', d) FROM orders", "DAY", f"sales.orders.d {DAY}"),
     ("SELECT date_trunc('DAY', d) FROM orders", "MONTH", f"sales.orders.d {DAY}"),
     ("SELECT date_trunc('DAY', d) FROM orders", "WEEK", f"sales.orders.d {DAY}"),
-    ("SELECT date_trunc('QUARTER', d) FROM orders", "YEAR", "sales.orders.d date_trunc('QUARTER', {})"),
+    (
+        "SELECT date_trunc('QUARTER', d) FROM orders",
+        "YEAR",
+        "sales.orders.d date_trunc('QUARTER', try_cast({} AS TIMESTAMP))",
+    ),
     ("SELECT date_trunc('DAY', d) FROM orders", "HOUR", "no: the partition column's time unit HOUR should be greater"),
     (
         "SELECT date_trunc('MONTH', d) FROM orders",
@@ -437,7 +441,7 @@ UNITS = [
     ("SELECT date_trunc('DAY', ts) FROM daily", None, f"sales.daily.ts {DAY}"),
     ("SELECT date_trunc('MONTH', ts) FROM daily", None, f"sales.daily.ts {MONTH}"),
     ("SELECT to_date(ts) FROM daily", None, f"sales.daily.ts {CAST}"),
-    ("SELECT date_trunc('HOUR', ts) FROM daily", "DAY", "sales.daily.ts date_trunc('HOUR', {})"),
+    ("SELECT date_trunc('HOUR', ts) FROM daily", "DAY", "sales.daily.ts date_trunc('HOUR', try_cast({} AS TIMESTAMP))"),
     ("SELECT ts FROM daily", None, "no: the partition column's time unit should be DAY"),
     ("SELECT ts FROM daily", "HOUR", "no: the partition column's time unit should be DAY"),
     ("SELECT date_trunc('HOUR', ts) FROM daily", None, "no: the partition column's time unit should be DAY"),
@@ -449,7 +453,7 @@ UNITS = [
     (
         "SELECT date_trunc('YEAR', date_trunc('WEEK', ts)) FROM daily",
         None,
-        "sales.daily.ts date_trunc('YEAR', date_trunc('WEEK', {}))",
+        "sales.daily.ts date_trunc('YEAR', try_cast(date_trunc('WEEK', try_cast({} AS TIMESTAMP)) AS TIMESTAMP))",
     ),
     ("SELECT date_trunc('WEEK', date_trunc('YEAR', ts)) FROM weekly", None, "no: the partition column's time unit"),
 ]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql.hidden import Changes, changes
+from sql.classify import glance
+from sql.hidden import Changes, changes, composes
 
 
 def views(*names: str) -> Changes:
@@ -25,6 +26,7 @@ def views(*names: str) -> Changes:
         ("EXECUTE IMMEDIATE \"BEGIN EXECUTE IMMEDIATE 'ALTER VIEW v AS SELECT 1'; END\"", views("v")),
         ("DROP VIEW IDENTIFIER('s.' || 'mv')", Changes(told=False)),
         ("DROP VIEW", Changes(told=False)),
+        (r"EXECUTE IMMEDIATE '\u0044ROP VIEW \166'", views("v")),
         ("EXECUTE IMMEDIATE 'DROP SCHEMA IF EXISTS d CASCADE'", Changes(databases=frozenset({("d",)}))),
         ("BEGIN CREATE OR REPLACE TEMP VIEW v AS SELECT 1; DROP TABLE v; CREATE VIEW w AS SELECT 2; END", Changes()),
         ("SELECT 'drop', replace(alter, 'a', 'b') FROM v", Changes()),
@@ -38,3 +40,28 @@ def test_changes(text: str, expected: Changes) -> None:
 @given(st.text(st.sampled_from("DROP VIEWalter'\"`.;() \n")) | st.text())
 def test_any_text_can_be_looked_at(text: str) -> None:
     changes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT a FROM t", False),
+        ("SELECT a FROM ${t}", True),
+        ("SELECT a FROM IDENTIFIER('t')", False),
+        ("SELECT a FROM IDENTIFIER('t' || '')", True),
+        (r"SELECT a FROM IDENTIFIER('\u0074')", True),
+        ("SELECT a FROM IDENTIFIER(:t)", True),
+        ("EXECUTE IMMEDIATE 'SELECT a FROM t WHERE a = ?' USING 1", False),
+        ("EXECUTE IMMEDIATE 'SELECT ''t'' FROM t'", True),
+        ("EXECUTE IMMEDIATE concat('SELECT a', ' FROM t')", True),
+        ("EXECUTE IMMEDIATE said", True),
+        ("EXECUTE IMMEDIATE 'SELECT a FROM IDENTIFIER(:t)' USING which AS t", True),
+        ("EXECUTE IMMEDIATE \"SELECT a FROM IDENTIFIER('t')\"", False),
+        (r"EXECUTE IMMEDIATE 'SELECT a FROM IDENTIFIER(\'t\')'", False),
+        (r"EXECUTE IMMEDIATE 'SELECT a FROM \u0074'", True),
+        ("EXECUTE IMMEDIATE \"EXECUTE IMMEDIATE 'SELECT a FROM t'\"", False),
+        ("EXECUTE IMMEDIATE \"EXECUTE IMMEDIATE 'SELECT a FROM ' || 't'\"", True),
+    ],
+)
+def test_composes(text: str, expected: bool) -> None:
+    assert composes(text, glance(text).words) is expected
