@@ -496,7 +496,10 @@ class Limits:
     """Bounds that keep one client from starving the others."""
 
     connections: int = _setting(
-        2000, "Client connections at one time; the embedded Spark has as many threads for them.", _at_least(1)
+        2000,
+        "Client connections at one time; the embedded Spark has as many threads for them. And sessions over HTTP at one "
+        "time, which keep a connection to Spark each.",
+        _at_least(1),
     )
     request_bytes: int = _setting(
         16777216, "Longest request of a client: 16 MiB, far above any statement text.", _at_least(4096)

@@ -218,7 +218,11 @@ class Server:
             _handover(settings, self._spark.mechanism),
             statement_bytes_max=settings.limits.statement_bytes,
             show_storage=settings.storage.listed,
-            sessions=Sessions(settings.limits.sessions_per_user, settings.limits.http_session_seconds),
+            sessions=Sessions(
+                settings.limits.sessions_per_user,
+                settings.limits.http_session_seconds,
+                settings.limits.connections,
+            ),
             authenticator=methods.authenticator(settings),
             healing=settings.healing,
             audit=Audit(self._audit_file.write if self._audit_file else None, settings.log.audit_characters),

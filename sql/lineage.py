@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -32,6 +32,11 @@ _QUERIES_MAX = 1_000
 """FROMs in one text, for the same reason: `FROM FROM FROM …` nests without brackets."""
 _OPEN_JOINS_MAX = 8
 """Joins in a row without ON or USING. sqlglot tries each as nested: 18 take a second, each more doubles it."""
+
+_TYPES_DEPTH_MAX = 6
+_TYPES_WITHIN_MAX = 200
+"""Types with arguments within such, DECIMAL(DECIMAL(…)): how deep, and how many. sqlglot tries each as a type and then
+as a function, so that each level doubles the time."""
 
 _FOREIGN = ("${", "\\\n", "{{", "{%", "{#")
 """What Spark reads otherwise than sqlglot: variables are substituted first, a comment goes on after a backslash at
@@ -198,6 +203,7 @@ def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
     tokens = _SPARK.tokenize(" " * start + text[start:])
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
+    _check_types(tokens)
     trees = _SPARK.parser().parse(list(_adapted(tokens)), text)
     if len(trees) != 1 or trees[0] is None:
         raise Doubt("not one statement")
@@ -205,6 +211,13 @@ def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
 
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE, TokenType.STRUCT})
+_OPENING_OF = {
+    TokenType.R_PAREN: TokenType.L_PAREN,
+    TokenType.R_BRACKET: TokenType.L_BRACKET,
+    TokenType.GT: TokenType.LT,
+}
+_OPENING_TYPES = frozenset(_OPENING_OF.values())
+_TYPES = frozenset({*_SPARK.parser_class.TYPE_TOKENS, TokenType.LATERAL})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END})
 _UNCONDITIONAL = frozenset({TokenType.CROSS, TokenType.NATURAL})
 _CONDITIONS = frozenset({TokenType.ON, TokenType.USING})
@@ -256,6 +269,32 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             continue
         previous = kind
         yield token
+
+
+def _check_types(tokens: Iterable[Token]) -> None:
+    """Raises Doubt for types within types that would take long to parse."""
+    opened: list[tuple[TokenType, bool]] = []
+    depth = within = 0
+    after_type = False
+    before = ""
+    for token in tokens:
+        kind, of_type, after_type = token.token_type, after_type, token.token_type in _TYPES
+        if kind is TokenType.L_BRACKET and before == "IF":
+            raise Doubt("no expression of Spark's: IF[")
+        before = token.text.upper()
+        if kind in _OPENING_TYPES and (of_type or kind is not TokenType.LT):
+            opened.append((kind, of_type))
+            depth += of_type
+            within += of_type and depth > 1
+            if depth > _TYPES_DEPTH_MAX or within > _TYPES_WITHIN_MAX:
+                raise Doubt("types nested too deeply")
+        elif opener := _OPENING_OF.get(kind):
+            # A < that was no type's has no >, and ends with the bracket around it.
+            while opened and opened[-1][0] is TokenType.LT is not opener:
+                depth -= opened.pop()[1]
+            if opened and opened[-1][0] is opener:
+                after_type = opener is TokenType.LT
+                depth -= opened.pop()[1]
 
 
 def _begins_query(tokens: Sequence[Token], place: int) -> bool:

@@ -12,6 +12,8 @@ OF_A_CLIENT = 3
 """Its own connection, the one to Spark, and a session's second one."""
 OF_THE_GATEWAY = 200
 """Ports, the gateway's own sessions, log and audit, with room to spare."""
+AT_LEAST = 65_536
+"""Where the system allows it: a burst must not meet a limit that costs nothing."""
 
 
 def make_room(connections: int) -> None:
@@ -22,7 +24,7 @@ def make_room(connections: int) -> None:
     """
     needed = OF_A_CLIENT * connections + OF_THE_GATEWAY
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    room = max(_count(soft), min(needed, _count(hard)))
+    room = max(_count(soft), min(max(needed, AT_LEAST), _count(hard)))
     if room > _count(soft):
         resource.setrlimit(resource.RLIMIT_NOFILE, (int(room), hard))
     if room < needed:

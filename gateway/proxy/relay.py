@@ -406,10 +406,15 @@ class Relay(asyncio.Protocol):
     def _answer(self, reply: bytes) -> None:
         self._streamed = False
         self._write(self._wire.send(reply))
+        self._replied()
         if self._login_timer is not None and self._dispatcher is not None and self._dispatcher.logged_in:
             # Without SASL the login has ended when a session was opened.
             self._stop_login_timer()
             self._wire.accept_login()
+
+    def _replied(self) -> None:
+        if self._dispatcher is not None:
+            self._dispatcher.replied()
 
     def _write(self, data: bytes) -> None:
         """Sends of a reply to the client, and closes where the connection ends with this."""
@@ -459,6 +464,7 @@ class Relay(asyncio.Protocol):
             self._request = self._forward = None
         self._write(self._wire.part(chunk, ended=ended))
         if ended:
+            self._replied()
             self._drain()
 
     def _pass_page(self, upstream: Upstream, page: Page, data: bytes) -> None:

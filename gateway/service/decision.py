@@ -90,6 +90,9 @@ class Dispatcher(Protocol):
     def login_ended(self, error: FreshgateError | None) -> None:
         """A SASL client was accepted, or refused with an error. Called once at most: the client may go before."""
 
+    def replied(self) -> None:
+        """The reply to the last request has gone out whole."""
+
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """The connection to Spark broke.
 

@@ -84,6 +84,8 @@ class Dispatch:
             close_left=service.healing.leaked_sessions,
         )
         self._users = self._opening.users
+        self._session: Session | None = None
+        """The one that the last request was about."""
         self._outstanding: tuple[Session, Route, Statement] | None = None
         """The statement that was forwarded and not answered yet."""
 
@@ -128,10 +130,15 @@ class Dispatch:
             if session is None:
                 text = f"Invalid SessionHandle: it was not opened by {self._opening.login.user}, or is closed."
                 return self._refuse(head, text)
+            self._session = session
             return self._session_request(session, head, payload)
         except WireError as error:
             # A whole message, but not one that its method can have: the client's fault, and no more than this call's.
             return Answer(reply.exception(head.name, head.seqid, f"This is no call of {head.name}: {error}."))
+
+    def replied(self) -> None:
+        if self._session is not None:
+            self._session.touch()
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """Every session of this connection is gone at Spark; the client stays and hears of it. Over HTTP they stay."""
@@ -145,7 +152,7 @@ class Dispatch:
         return failure(head, _lost())
 
     def not_joined(self, outstanding: bytes, error: FreshgateError) -> bytes:
-        self._opening.not_joined()
+        self._opening.not_joined(error)
         self._abandon_outstanding(error)
         return failure(message.peek(outstanding), error)
 
@@ -172,7 +179,8 @@ class Dispatch:
         if session.lost:
             if head.name == "CloseSession":
                 return self._opening.close(session, head, payload)
-            return self._after_loss(session, head, payload)
+            call = message.statement(payload) if head.name == "ExecuteStatement" else None
+            return self._after_loss(session, head, call, payload)
         if head.name == "ExecuteStatement":
             return self._execute(session, head, payload)
         if head.name == "GetInfo" and self._service.healing.get_info:
@@ -192,7 +200,9 @@ class Dispatch:
             return payload
         return message.with_handle(payload, session.upstream_handle)
 
-    async def _after_loss(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
+    async def _after_loss(
+        self, session: Session, head: Head, call: ExecuteCall | None, payload: bytes
+    ) -> Forward | Answer:
         """Spark went away since the last statement. Its temporary views and settings went with it: that must be told
         once before statements run in a new session."""
         try:
@@ -201,8 +211,7 @@ class Dispatch:
                 raise _lost()
             await session.reopen()
         except FreshgateError as error:
-            if head.name == "ExecuteStatement":
-                call = message.statement(payload)
+            if call is not None:
                 self._audit.begin(session, self._opening.peer, call.statement).broke(error)
             return Answer(failure(head, error))
         return await decided(self._session_request(session, head, payload))
@@ -412,6 +421,7 @@ class Dispatch:
         if found is None:
             return self._refuse(head, f"Invalid OperationHandle: it is not {self._opening.login.user}'s, or is closed.")
         session, operation = found
+        self._session = session
         if isinstance(operation, ForwardedOperation):
             return self._forwarded_request(session, operation, operation.handle, head, payload)
         if operation.continued is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from gateway.errors import FreshgateError, LoginAbandoned
+from gateway.errors import FreshgateError, LoginAbandoned, UpstreamLost
 from gateway.login.authenticator import Authenticator
 from gateway.service.audit import Audit
 from gateway.service.background import Background
@@ -123,7 +123,7 @@ class Opening:
             return self._refuse(login, payload, error)
         self.login = login
         payload = self._handover.open_session(login, payload)
-        if login.mechanism in {HTTP, COOKIE_LOGIN}:
+        if self._over_http or self._handover.mechanism == HTTP:
             return self._open_apart(call, payload)
         try:
             place = self._place = self._sessions.reserve(login.user)
@@ -133,6 +133,8 @@ class Opening:
 
     def _refuse(self, login: Login, payload: bytes, error: FreshgateError) -> Answer:
         """To somebody whose login is right, as far as that is known."""
+        if login.mechanism == NOSASL and self._authenticator.required:
+            self._audit.login(login.user, self.peer, None)
         self._audit.session_refused(login.user, self.peer, error)
         return Answer(failure(message.peek(payload), error))
 
@@ -141,19 +143,31 @@ class Opening:
         try:
             session = self._opened(call, payload, answer)
             if session is not None:
-                # Spark has taken the login now, too.
-                self.users.add(session.user)
                 self._sessions.add(session, place)
                 self._place = None
-                self._mine.append(session)
-                self._newest = session
+                self._own(session)
         finally:
             self._free_place()
+        self._told(session, answer)
+        return answer
+
+    def _own(self, session: Session) -> None:
+        """It ends with the client's connection."""
+        # Spark has taken the login now, too.
+        self.users.add(session.user)
+        self._mine.append(session)
+        self._newest = session
+
+    def _told(self, session: Session | None, answer: bytes) -> None:
+        """What comes of an OpenSession is known: without SASL, whether the login was right."""
         if self.login.mechanism == NOSASL:
             self.login_ended(None if session is not None else _refusal(answer))
         elif session is None:
             self._audit.session_refused(self.login.user, self.peer, _refusal(answer))
-        return answer
+
+    @property
+    def _over_http(self) -> bool:
+        return self.login.mechanism in {HTTP, COOKIE_LOGIN}
 
     def _free_place(self) -> None:
         place, self._place = self._place, None
@@ -161,10 +175,11 @@ class Opening:
             place.free()
 
     async def _open_apart(self, call: OpenCall, payload: bytes) -> Answer:
-        """Over HTTP a session is not the connection's: it gets one to Spark of its own, with which it ends there."""
+        """Over HTTP a session is not the connection's: it gets one to Spark of its own, with which it ends there. Where
+        Spark speaks HTTP it would keep one that was asked for by a client who has gone."""
         try:
             # Nothing is reserved before the task runs: one that is cancelled earlier would never give it back.
-            place = self._sessions.reserve(self.login.user)
+            place = self._sessions.reserve(self.login.user, loose=self._over_http)
             try:
                 side = await self._connected()
             except BaseException:  # cancelled too
@@ -178,10 +193,18 @@ class Opening:
                 raise
         except FreshgateError as error:
             self.drop_asked()
-            return self._refuse(self.login, payload, error)
-        if session is None:
-            self._audit.session_refused(self.login.user, self.peer, _refusal(answer))
+            return self._not_opened(payload, error)
+        if session is not None and not self._over_http:
+            self._own(session)
+        self._told(session, answer)
         return Answer(answer)
+
+    def _not_opened(self, payload: bytes, error: FreshgateError) -> Answer:
+        """Spark was not reached, has refused the login, or was not asked."""
+        if self.login.mechanism == NOSASL and not self._authenticator.required:
+            self.login_ended(error)
+            return Answer(failure(message.peek(payload), error))
+        return self._refuse(self.login, payload, error)
 
     async def _connected(self) -> SideConnection:
         """A connection to Spark for one session. Raises UpstreamLost, or StatementFailed where Spark refuses."""
@@ -211,7 +234,7 @@ class Opening:
                 await side.close()
         if session is not None:
             session.anchor(side)
-            self._sessions.add(session, place, loose=True)
+            self._sessions.add(session, place, loose=self._over_http)
         return session, answer
 
     async def _end_unwanted(self, opening: asyncio.Task[tuple[Session | None, bytes]]) -> None:
@@ -278,7 +301,7 @@ class Opening:
     def upstream_lost(self, *, told: bool) -> None:
         """The connection to Spark broke. `told`: the client hears of it now, as the answer to a request."""
         self._joined_as = None
-        self._free_place()
+        self._without_reply(UpstreamLost("Spark closed the connection before it opened the session."))
         if self._handover.mechanism != HTTP:
             for session in self._mine:
                 self._sessions.lose(session)
@@ -289,9 +312,15 @@ class Opening:
             for session in self._mine:
                 session.told_lost = session.lost
 
-    def not_joined(self) -> None:
+    def not_joined(self, error: FreshgateError) -> None:
         """No connection to Spark could be made for a request, so nothing was asked there."""
         self._joined_as = None
+        self._without_reply(error)
+
+    def _without_reply(self, error: FreshgateError) -> None:
+        """No answer comes to an OpenSession that is under way, if there is one. Without SASL it was a login."""
+        if self._place is not None and self.login.mechanism == NOSASL:
+            self.login_ended(error)
         self._free_place()
 
     async def _end_left(self, handle: Handle) -> None:

@@ -192,6 +192,7 @@ class Operation:
         self._fraction = 0.0
         self._began = time.monotonic()
         self._settled = asyncio.Event()
+        self._told = False
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -201,8 +202,8 @@ class Operation:
 
     @property
     def ended(self) -> bool:
-        """It is finished, and so is what continued at Spark."""
-        return self.settled and (self.continued is None or self.continued.ended)
+        """It is finished, as far as its client has seen, and so is what continued at Spark."""
+        return self._told if self.continued is None else self.continued.ended
 
     @property
     def settled(self) -> bool:
@@ -253,11 +254,13 @@ class Operation:
         self.state = OperationState.ERROR
 
     async def settle(self) -> None:
-        """Returns when it is finished or continues at Spark."""
+        """Returns when it is finished or continues at Spark, of which the client is told now."""
         await self._settled.wait()
+        self._told = True
 
     async def cancel(self) -> None:
         """Stops waiting; returns when the work is gone."""
+        self._told = True
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -285,6 +288,7 @@ class Operation:
         Also before the first refresh is known: a client that has once got none no longer waits with the log's lines
         for the bar to end, and mixes both.
         """
+        self._told = self._told or self.settled
         if self.error is not None:
             return reply.operation_status(seqid, self.state, self.error.sqlstate, str(self.error), has_result_set=True)
         progress = self._progress() if bar and not self.settled else None
@@ -306,6 +310,7 @@ class Operation:
         if self.state is not OperationState.FINISHED:
             message = f"Expected state FINISHED, but found {self.state.name}. Fetch when the operation has finished."
             return reply.error("FetchResults", seqid, message, "HY010")
+        self._told = True
         if call.orientation == FETCH_FIRST:
             self._position = 0
         start = self._position

@@ -57,8 +57,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LONG_CHARACTERS = 20_000
-"""To understand a longer text takes milliseconds: others' work goes on meanwhile."""
+LONG_CHARACTERS = 4_000
+"""To understand a longer text may take milliseconds: others' work goes on meanwhile."""
 LATE_COMMIT_SECONDS = 30.0
 """How long a cancelled statement may still commit. Spark has been seen to take two seconds."""
 READING = frozenset(

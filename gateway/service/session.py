@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 DATABASE_KEY = "use:database"
 CLOSE_SECONDS = 10.0
 """For telling Spark that a session is over."""
+ENDED_TOGETHER = 64
+"""Sessions that are closed at one time; one that Spark does not answer for keeps its place for CLOSE_SECONDS."""
 FETCHING_SECONDS = 5.0
 """A client that fetches a result asks for the next page sooner. Whether it has had the last one nobody knows: drivers
 close what they have read to its end, and people leave open what they look at."""
@@ -207,14 +209,16 @@ class Sessions:
     """Every open session and operation, by handle: a handle works from any connection, but only for its user.
 
     `per_user_max`: sessions of one user that are open or being opened, 0 for any number. `loose_seconds`: how long a
-    session may be unused that does not end with a client's connection, 0 for ever.
+    session may be unused that does not end with a client's connection, 0 for ever. `loose_max`: how many such there may
+    be, each with a connection to Spark, 0 for any number.
     """
 
-    def __init__(self, per_user_max: int = 0, loose_seconds: float = 0.0) -> None:
+    def __init__(self, per_user_max: int = 0, loose_seconds: float = 0.0, loose_max: int = 0) -> None:
         self._sessions: dict[bytes, Session] = {}
         self._owners: dict[bytes, Session] = {}
         self._per_user_max = per_user_max
         self._loose_seconds = loose_seconds
+        self._loose_max = loose_max
         self._loose: dict[bytes, Session] = {}
         self._of_user: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
@@ -232,13 +236,17 @@ class Sessions:
         """How many are open, in all sessions."""
         return len(self._owners)
 
-    def reserve(self, user: str) -> Place:
+    def reserve(self, user: str, *, loose: bool = False) -> Place:
         """Room for a session that is about to be opened; whoever asks frees it where none comes of it.
 
-        Raises Stopping, or LimitReached, where the user can open no further session.
+        Raises Stopping, or LimitReached, where the user can open no further session, or nobody one over HTTP.
         """
         if self.stopping:
             raise stopping()
+        if loose and 0 < self._loose_max <= len(self._loose):
+            raise LimitReached(
+                f"{len(self._loose)} sessions are open over HTTP, as many as limits.connections allows. Close some."
+            )
         if 0 < self._per_user_max <= self._of_user[user]:
             raise LimitReached(
                 f"{user} has {self._of_user[user]} open sessions; limits.sessions_per_user allows no more. Close some."
@@ -284,8 +292,14 @@ class Sessions:
         await self.end_all(list(self._loose.values()))
 
     async def end_all(self, sessions: Sequence[Session]) -> None:
-        """Whatever one of them runs into, the others must be ended too."""
-        for outcome in await asyncio.gather(*(self.end(each) for each in sessions), return_exceptions=True):
+        """Whatever one of them runs into, the others must be ended too. Each may need a connection to Spark."""
+        gate = asyncio.Semaphore(ENDED_TOGETHER)
+
+        async def end(session: Session) -> None:
+            async with gate:
+                await self.end(session)
+
+        for outcome in await asyncio.gather(*(end(each) for each in sessions), return_exceptions=True):
             if isinstance(outcome, Exception):
                 log.error("a session could not be ended", exc_info=outcome)
 

@@ -257,10 +257,8 @@ class ClientConnection:
                 payload = data[HEADER_BYTES:]
                 if requests.is_alike(payload):
                     return [payload]
-            events: list[Event] = []
-            for piece, _ in frames.feed(data):
-                events += requests.feed(piece)
-            return events
+            # At once: a client may send a message in frames of one byte.
+            return requests.feed(b"".join(piece for piece, _ in frames.feed(data)))
         except WireError as error:
             answer = requests.answer_to_current(str(error))
             raise WireError(str(error), self.send(answer) if answer else b"") from None
@@ -280,7 +278,7 @@ class RequestReader:
         self._cut = 0
 
     def _new_scanner(self) -> MessageScanner:
-        return MessageScanner(self._bytes_max, self._values_max)
+        return MessageScanner(self._bytes_max, self._values_max, texts_only=True)
 
     def limit(self, bytes_max: int) -> None:
         """How long the requests may be that begin from here on."""

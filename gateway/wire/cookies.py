@@ -21,7 +21,8 @@ CHARACTERS_MAX = 8 * 1024 * 1024
 """Of all names and passwords together: clients choose how long theirs are. The oldest go, too."""
 
 ACCEPTED_SECONDS = 3600.0
-"""How long a login that was right is known by its header, for what nothing but politeness hangs on."""
+"""How long a login that was right is known by its header, beyond the time that its cookie lives, for what nothing but
+politeness hangs on. With the cookie it is sent no more, and then first with what the cookie was refused for."""
 
 
 class Cookies:
@@ -32,7 +33,7 @@ class Cookies:
         self._clock = clock
         self._logins: OrderedDict[str, tuple[float, Login]] = OrderedDict()
         self._characters = 0
-        self._accepted = Memory(ACCEPTED_SECONDS, clock)
+        self._accepted = Memory(seconds + ACCEPTED_SECONDS, clock)
 
     def accept(self, authorization: str) -> None:
         """A login by this header was right."""

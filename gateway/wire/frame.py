@@ -45,8 +45,9 @@ class WireLimits:
     """Time without a request after which a client is closed. 0: none."""
     login_bytes_max: int = 16 * 1024
     """Longest message of the handshake. Before it nobody is authenticated, so it is short."""
-    values_max: int = 200_000
-    """Thrift values in one request: bounds the time that looking at hostile nesting takes."""
+    values_max: int = 5_000
+    """Thrift values in one request: bounds the time that looking at hostile nesting takes, some milliseconds. An
+    OpenSession has two for each setting."""
 
 
 def frame(payload: bytes) -> bytes:

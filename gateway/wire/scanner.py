@@ -31,6 +31,8 @@ DEPTH_MAX: Final = 64
 NAME_BYTES_MAX: Final = 256
 """The longest method name of HiveServer2 has 21 bytes."""
 
+_TEXTS = frozenset({(STRING,), (STRING, STRING)})
+
 _read_i32 = Struct(">i").unpack_from
 
 
@@ -49,16 +51,19 @@ class MessageScanner:
 
     Bounded by the message's bytes, its number of values, and its depth; raises `WireError` beyond, and for
     what is no message. A field that stands twice in one struct is refused too: readers differ in which of the
-    two they believe, so such a message would mean one thing to the gateway and another to Spark.
+    two they believe, so such a message would mean one thing to the gateway and another to Spark. So it is with
+    `texts_only`, for requests: the readers that Thrift generates for Java take the items of a list or map for what
+    their field has, texts in every request of HiveServer2, whatever types the message gives them.
     """
 
-    __slots__ = ("_base", "_bytes_max", "_carry", "_skip", "_stack", "_values", "head")
+    __slots__ = ("_base", "_bytes_max", "_carry", "_skip", "_stack", "_texts_only", "_values", "head")
 
-    def __init__(self, bytes_max: int, values_max: int = 1 << 62) -> None:
+    def __init__(self, bytes_max: int, values_max: int = 1 << 62, *, texts_only: bool = False) -> None:
         self.head = b""
         """Version word, name and sequence id, once they are complete."""
         self._bytes_max = bytes_max
         self._values = values_max
+        self._texts_only = texts_only
         self._base = 0  # Bytes of the message before the buffer that is being walked.
         self._skip = 0
         self._carry = b""
@@ -212,6 +217,8 @@ class MessageScanner:
         position += kinds_bytes + 4
         if not count:
             return position
+        if self._texts_only and kinds not in _TEXTS:
+            raise WireError(f"items of type {max(kinds)} in a request, which has lists and maps of texts only")
         widths = [WIDTHS[each] if each < len(WIDTHS) else -1 for each in kinds]
         if min(widths) < 0:
             raise WireError(f"items of type {min(kinds)}, which does not exist")

@@ -140,6 +140,7 @@ class Service:
     """Spark must accept logins before the client is accepted."""
     address: str = ""
     login_error: FreshgateError | None = None
+    replies: int = 0
 
     def came_from(self, address: str) -> None:
         self.address = address
@@ -167,6 +168,9 @@ class Service:
     def upstream_login(self) -> Login:
         self.calls.append("upstream_login")
         return Login(self.user or "gateway", "x", self.mechanism)
+
+    def replied(self) -> None:
+        self.replies += 1
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         self.calls.append("upstream_lost")

@@ -21,9 +21,9 @@ from gateway.service.audit import Audit, Line
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.handover import Handover
-from gateway.service.operation import End
+from gateway.service.operation import End, Operation, Result
 from gateway.service.route import Route, Router
-from gateway.service.session import Session, Sessions
+from gateway.service.session import FETCHING_SECONDS, Session, Sessions
 from gateway.wire import message, reply
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import WireError
@@ -100,7 +100,7 @@ class Spark:
 class Gateway:
     """A gateway for `per_user_max` sessions of each user, before such a Spark."""
 
-    def __init__(self, per_user_max: int = 1, router: object = None) -> None:
+    def __init__(self, per_user_max: int = 1, router: object = None, mechanism: str = PLAIN) -> None:
         self.spark = Spark()
         self.sessions = Sessions(per_user_max)
         self.lines: list[Line] = []
@@ -109,7 +109,7 @@ class Gateway:
             cast(Catalog, nothing),
             cast(Router, router),
             self.spark,
-            Handover(HTTP),
+            Handover(mechanism),
             sessions=self.sessions,
             audit=Audit(self.lines.append),
         )
@@ -180,6 +180,73 @@ def test_who_does_not_get_a_session_is_in_the_audit() -> None:
             ("session", "ada", LIMITED),
         ]
         assert gateway.service.audit.counts.sessions_refused == 3
+
+    run(check)
+
+
+def test_without_sasl_each_session_is_a_login_in_the_audit() -> None:
+    """Whether Spark refuses it, or is not there; and where the gateway has checked it, a limit comes after it."""
+
+    async def check() -> None:
+        gateway = Gateway()
+        client = await gateway.client(NOSASL)
+        replied(await forwarded(client), REFUSED)
+        await forwarded(client)
+        client.not_joined(calls.open_session(), StatementFailed("wrong password", "28000"))
+        await forwarded(client)
+        client.upstream_lost(calls.open_session())
+        checked = Dispatch(replace(gateway.service, authenticator=Everybody()))
+        checked.login(Login("", "", NOSASL))
+        replied(await forwarded(checked), opened())
+        assert await refused(checked)
+        assert [(line["event"], line.get("sqlstate")) for line in gateway.lines] == [
+            ("login", "HY000"),
+            ("login", "28000"),
+            ("login", "08S01"),
+            ("login", None),
+            ("login", None),
+            ("session", LIMITED),
+        ]
+
+    run(check)
+
+
+def test_a_session_is_busy_while_its_client_may_be_reading() -> None:
+    """From the reply on, however long that took; of the gateway's own statements until it has heard of their end."""
+
+    async def check() -> None:
+        gateway = Gateway(router=SimpleNamespace(plain=lambda session, text: Route()))
+        client, session = await gateway.session()
+        begun = await decided(client.request(calls.execute("SELECT 1", run_async=False)))
+        assert isinstance(begun, Forward)
+        session.used -= 2 * FETCHING_SECONDS
+        replied(begun, reply.execute_ok(7, calls.HANDLE))
+        client.replied()
+        assert session.is_busy()
+        session.used -= 2 * FETCHING_SECONDS
+        assert not session.is_busy()
+        own = Operation(calls.OTHER, 9)
+        gateway.sessions.add_operation(session, own.handle, own)
+        own.start(asyncio.sleep(0, Result(())))
+        await until(lambda: own.settled)
+        session.used -= 2 * FETCHING_SECONDS
+        assert session.is_busy()
+        own.status(7)
+        session.used -= 2 * FETCHING_SECONDS
+        assert not session.is_busy()
+
+    run(check)
+
+
+def test_a_call_that_is_none_is_the_clients_fault_in_a_lost_session_too() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        client, session = await gateway.session()
+        gateway.sessions.lose(session)
+        request = ttypes.TExecuteStatementReq(calls.session(), None)
+        answer = await decided(client.request(calls.call("ExecuteStatement", request)))
+        assert isinstance(answer, Answer)
+        assert b"This is no call of ExecuteStatement" in answer.payload
 
     run(check)
 
@@ -319,6 +386,23 @@ def test_a_place_over_http_is_given_back(answer: bytes | Exception) -> None:
         gateway.spark.answer = None
         assert not await refused(client)
         assert await refused(client)
+
+    run(check)
+
+
+def test_sessions_over_http_are_as_many_as_connections_may_be() -> None:
+    """Each has a connection to Spark that ends with nobody's."""
+
+    async def check() -> None:
+        gateway = Gateway()
+        gateway.sessions = Sessions(loose_max=2)
+        gateway.service = replace(gateway.service, sessions=gateway.sessions)
+        gateway.spark.answers.set()
+        for user in ("ada", "bob"):
+            assert not await refused(await gateway.client(HTTP, user))
+        assert await refused(await gateway.client(HTTP, "eve"))
+        # Those end with their client.
+        await forwarded(await gateway.client(PLAIN, "eve"))
 
     run(check)
 
@@ -504,11 +588,14 @@ def test_a_client_that_goes_while_the_gateway_connects_opens_nothing() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, REFUSED, UpstreamLost("it is gone")], ids=["opened", "refused", "lost"])
-def test_a_session_is_closed_whose_client_has_gone_meanwhile(answer: bytes | Exception | None) -> None:
+@pytest.mark.parametrize("mechanism", [HTTP, PLAIN, NOSASL])
+def test_a_session_is_closed_whose_client_has_gone_meanwhile(mechanism: str, answer: bytes | Exception | None) -> None:
+    """A Spark that speaks HTTP would keep it, however the client has come."""
+
     async def check() -> None:
-        gateway = Gateway()
+        gateway = Gateway(mechanism=HTTP)
         gateway.spark.answer = answer
-        opening = asyncio.ensure_future(decided((await gateway.client(HTTP)).request(calls.open_session())))
+        opening = asyncio.ensure_future(decided((await gateway.client(mechanism)).request(calls.open_session())))
         await until(lambda: gateway.spark.asked)
         opening.cancel()
         await asyncio.wait([opening])
@@ -523,6 +610,23 @@ def test_a_session_is_closed_whose_client_has_gone_meanwhile(answer: bytes | Exc
         assert not gateway.spark.sides[0].alive
         gateway.spark.answer = None
         assert not await refused(await gateway.client(HTTP))
+
+    run(check)
+
+
+@pytest.mark.parametrize("mechanism", [PLAIN, NOSASL])
+def test_sessions_at_a_spark_that_speaks_http_end_with_their_client(mechanism: str) -> None:
+    async def check() -> None:
+        gateway = Gateway(2, mechanism=HTTP)
+        gateway.spark.answers.set()
+        client = await gateway.client(mechanism)
+        for count in (1, 2):
+            assert isinstance(await decided(client.request(calls.open_session())), Answer)
+            assert len(gateway.sessions) == len(gateway.spark.sessions) == count
+        assert client.logged_in
+        await client.client_lost()
+        assert not gateway.spark.sessions
+        assert len(gateway.sessions) == 0
 
     run(check)
 

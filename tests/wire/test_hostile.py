@@ -471,3 +471,26 @@ def test_values_are_bounded_however_they_are_cut(random: Random, values_max: int
         return False
 
     assert end_of(scanner, pieces(statement, random)) == end_of(whole, [statement])
+
+
+LISTS = [
+    (calls.open_session(), b"\x0d\0\x04\x0b\x0b", [b"\x0d\0\x04\x0a\x0a", b"\x0d\0\x04\x0b\x02"]),
+    (calls.execute("SELECT 1"), b"\x0d\0\x03\x0b\x0b", [b"\x0d\0\x03\x0a\x0a", b"\x0d\0\x03\x0c\x0b"]),
+    (
+        calls.call("GetTables", ttypes.TGetTablesReq(calls.session(), None, "d", "t", ["TABLE", "VIEW"])),
+        b"\x0f\0\x05\x0b",
+        [b"\x0f\0\x05\x0a", b"\x0f\0\x05\x02", b"\x0f\0\x05\x0c", b"\x0e\0\x05\x0a"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "begin", "others"), LISTS, ids=["settings", "overlay", "types of tables"])
+@pytest.mark.parametrize("framed", [True, False])
+def test_items_that_are_no_texts_are_refused(request_: bytes, begin: bytes, others: list[bytes], framed: bool) -> None:
+    """Generated readers take them for texts, whatever the message says, and so would see other fields behind them."""
+    assert request_.count(begin) == 1
+    for header in [begin, *others]:
+        payload = request_.replace(begin, header)
+        events, said = a_client([HANDSHAKE + frame(payload) if framed else payload])
+        assert (payload in events) == (header == begin)
+        assert ("lists and maps of texts only" in said) == (header != begin)

@@ -282,6 +282,19 @@ def test_long_bodies_are_taken_from_those_only_who_have_logged_in() -> None:
     assert opened(limits, cookies).receive(post(long, cookie)) == [Login("ada", "x:y", COOKIE_LOGIN)]
 
 
+def test_a_long_request_comes_with_the_password_once_its_cookie_is_too_old() -> None:
+    """The first login is as old as the cookie then."""
+    now = 0.0
+    limits, cookies = WireLimits(request_bytes_max=4_000_000, new_bytes_max=100_000), Cookies(7200, lambda: now)
+    connection = opened(limits, cookies)
+    connection.receive(post(calls.status(), basic("ada", "x:y")))
+    connection.accept_login()
+    connection.receive(b"")
+    connection.send(b"reply")
+    now = 7201.0
+    assert opened(limits, cookies).receive(post(calls.execute("x" * 200_000), basic("ada", "x:y"))) == [ADA]
+
+
 @given(CUTS)
 def test_a_long_request_whose_cookie_is_too_old_is_asked_to_log_in(cuts: list[int]) -> None:
     """And its connection goes on, for the same request with a password."""
