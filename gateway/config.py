@@ -497,8 +497,8 @@ class Limits:
 
     connections: int = _setting(
         2000,
-        "Client connections at one time; the embedded Spark has as many threads for them. And sessions over HTTP at one "
-        "time, which keep a connection to Spark each.",
+        "Client connections at one time; the embedded Spark has as many threads for them. And sessions over HTTP, "
+        "which keep a connection to Spark each.",
         _at_least(1),
     )
     request_bytes: int = _setting(
