@@ -102,7 +102,8 @@ class Proposer:
         tables that writes through the gateway have changed. Raises what Spark raises."""
         inspection = await self._inspector.inspect(view, cause.not_before)
         view = replace(view, followed=self._inspector.followed(view, before, inspection))
-        found = _found(view, before, cause, drift(view, inspection.observed))
+        seen = drift(view, inspection.observed)
+        found = _found(view, before, cause, seen)
         single = bool(cause.partitions) and view.followed is not None and not found.wholly and not found.unobserved
         if found.none and not single:
             return Proposal(view, None, inspection)
@@ -120,7 +121,7 @@ class Proposer:
             version,
             _why(view, cause, found),
             self._habits,
-            renewed=inspection.renewed(found.tables, noted),
+            renewed=inspection.renewed(seen.tables, noted),
             chosen=chosen,
             known=await self._to_come(view, chosen, keys) - left,
             left=left,
