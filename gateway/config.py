@@ -496,10 +496,13 @@ class Limits:
     """Bounds that keep one client from starving the others."""
 
     connections: int = _setting(
+        2000, "Client connections at one time; the embedded Spark has as many threads for them.", _at_least(1)
+    )
+    http_sessions: int = _setting(
         2000,
-        "Client connections at one time; the embedded Spark has as many threads for them. And sessions over HTTP, "
-        "which keep a connection to Spark each.",
-        _at_least(1),
+        "Sessions over HTTP at one time, of all users: each keeps a connection to Spark, and mostly a thread there, "
+        "whether its client comes again or not. 0: any number.",
+        _at_least(0),
     )
     request_bytes: int = _setting(
         16777216, "Longest request of a client: 16 MiB, far above any statement text.", _at_least(4096)

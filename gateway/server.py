@@ -221,7 +221,7 @@ class Server:
             sessions=Sessions(
                 settings.limits.sessions_per_user,
                 settings.limits.http_session_seconds,
-                settings.limits.connections,
+                settings.limits.http_sessions,
             ),
             authenticator=methods.authenticator(settings),
             healing=settings.healing,

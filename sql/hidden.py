@@ -49,7 +49,7 @@ _HEAD_PIECES = 24
 """More than the longest head, DROP VIEW IF EXISTS IDENTIFIER('…') or a name of four parts, has."""
 
 
-_NUMBERED = re.compile(r"\\[uU0-9]")
+_NUMBERED = re.compile(r"(?<!\\)(?:\\\\)*\\(?:[uU]|[0-3][0-7]{2})")
 """A character of a string that is written by its number, so that words may stand in it which nobody sees."""
 
 
@@ -66,6 +66,9 @@ _PLAIN_ARGUMENT = re.compile(
 """IDENTIFIER('t') and EXECUTE IMMEDIATE 'text': what they name stands in the text after all."""
 
 
+_COMPOSING = re.compile(r"\b(?:identifier|immediate)\b", re.IGNORECASE)
+
+
 def composes(text: str, words: Container[str]) -> bool:
     """Whether a name, or a whole statement, may be put together when the text runs, so that it does not stand in it.
     `words` are those of the text, in lower case."""
@@ -73,8 +76,7 @@ def composes(text: str, words: Container[str]) -> bool:
         return True
     if "identifier" not in words and "immediate" not in words:
         return False
-    left = _without_plain(text).lower()
-    return "identifier" in left or "immediate" in left
+    return _COMPOSING.search(_without_plain(text)) is not None
 
 
 def _without_plain(text: str) -> str:

@@ -35,8 +35,8 @@ _OPEN_JOINS_MAX = 8
 
 _TYPES_DEPTH_MAX = 6
 _TYPES_WITHIN_MAX = 200
-"""Types with arguments within such, DECIMAL(DECIMAL(…)): how deep, and how many. sqlglot tries each as a type and then
-as a function, so that each level doubles the time."""
+"""Types with arguments within such, DECIMAL(DECIMAL(…)): how deep, and how many below the second level. sqlglot tries
+each as a type and then as a function, so that each level doubles the time."""
 
 _FOREIGN = ("${", "\\\n", "{{", "{%", "{#")
 """What Spark reads otherwise than sqlglot: variables are substituted first, a comment goes on after a backslash at
@@ -217,6 +217,7 @@ _OPENING_OF = {
     TokenType.GT: TokenType.LT,
 }
 _OPENING_TYPES = frozenset(_OPENING_OF.values())
+_NESTED_TYPES = frozenset(_SPARK.parser_class.NESTED_TYPE_TOKENS)
 _TYPES = frozenset({*_SPARK.parser_class.TYPE_TOKENS, TokenType.LATERAL})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END})
 _UNCONDITIONAL = frozenset({TokenType.CROSS, TokenType.NATURAL})
@@ -275,17 +276,19 @@ def _check_types(tokens: Iterable[Token]) -> None:
     """Raises Doubt for types within types that would take long to parse."""
     opened: list[tuple[TokenType, bool]] = []
     depth = within = 0
-    after_type = False
+    after_type = after_nested = False
     before = ""
     for token in tokens:
         kind, of_type, after_type = token.token_type, after_type, token.token_type in _TYPES
+        of_nested, after_nested = after_nested, kind in _NESTED_TYPES
         if kind is TokenType.L_BRACKET and before == "IF":
             raise Doubt("no expression of Spark's: IF[")
         before = token.text.upper()
-        if kind in _OPENING_TYPES and (of_type or kind is not TokenType.LT):
+        # (After the name of another type, as many columns have one, a < is a comparison.)
+        if kind in _OPENING_TYPES and (of_nested or kind is not TokenType.LT):
             opened.append((kind, of_type))
             depth += of_type
-            within += of_type and depth > 1
+            within += of_type and depth > 2
             if depth > _TYPES_DEPTH_MAX or within > _TYPES_WITHIN_MAX:
                 raise Doubt("types nested too deeply")
         elif opener := _OPENING_OF.get(kind):

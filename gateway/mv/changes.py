@@ -56,11 +56,6 @@ class Ledger:
     def stale(self) -> bool:
         return self.ended > self.contains
 
-    @property
-    def noted(self) -> frozenset[TableName]:
-        """What the writes have changed that the current version may miss, as far as they are remembered."""
-        return frozenset[TableName]().union(*(missed.tables for missed in self.missed))
-
     def begin(self, write: int, *, removes: bool = False) -> None:
         """`removes`: it may take rows away, so that a table may look again as it did before."""
         self.events += 1

@@ -14,6 +14,7 @@ from gateway.mv import catalog as catalog_module
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.concurrency import beside
+from gateway.mv.drift import CHANGED
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import Janitor
@@ -229,7 +230,7 @@ class Executor:
                 run.begin_work()
                 work = _Work(run, cause, self._start_of(entry, present), session)
                 version = self.expected_version(before)
-                proposal = await self._proposer.propose(present, before, cause, version, session, entry.ledger.noted)
+                proposal = await self._proposer.propose(present, before, cause, version, session)
             # The look has asked, too.
             self._fence.raise_if_lost()
             if proposal.plan is None:
@@ -261,7 +262,6 @@ class Executor:
         """What was noted, or seen, has changed nothing that the view shows."""
         entry = work.entry
         self._log.unchanged(entry, work.run.number)
-        work.run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
         if entry.view.deciding != proposal.view.deciding:
             # An ALTER came meanwhile: what it has made of the view stays.
             return
@@ -273,6 +273,7 @@ class Executor:
         else:
             entry.ledger.publish(work.start.contains)
             entry.drift, entry.compared, entry.fresh_at = None, proposal.inspection.began, work.start.at
+        work.run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
     async def first_write(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession, progress: Progress
@@ -354,7 +355,8 @@ class Executor:
                 schemas=schemas_seen(proposal.inspection.looks),
                 view_names=present.view_names,
             )
-            if view.deciding != present.deciding:
+            altered = view.deciding != present.deciding
+            if altered:
                 # What was written is not what the view is to hold by now.
                 version = replace(version, contents=Contents())
             reserved = version.number + VERSIONS_RESERVED
@@ -372,6 +374,8 @@ class Executor:
             else:
                 entry.view = catalog_module.enter(entry, version, work.start.contains, reserved)
                 entry.compared = proposal.inspection.began
+            if altered:
+                entry.drift, entry.compared = CHANGED, None
             self._log.succeed(entry, ending)
             return since
 

@@ -48,16 +48,16 @@ class Inspection:
             table for table, look in self.looks.items() if look.relation and look.relation.provider == ICEBERG
         )
 
-    def renewed(self, changed: Container[str], noted: Container[TableName]) -> list[TableName]:
+    def renewed(self, changed: Container[str]) -> list[TableName]:
         """Tables that Spark must be told to look at anew before a refresh reads them: the `cached` ones, and those of
-        `changed` (`base_key`s) that no `noted` write has changed. Spark does not know of their change, and may have
-        their rows of before in memory, by CACHE TABLE, for every session."""
-        unknown = {
+        `changed` (`base_key`s). Of a change that came past it Spark does not know, and may have the rows of before in
+        memory, by CACHE TABLE, for every session; that each change has come through it nobody can tell."""
+        tables = {
             table
             for table, look in self.looks.items()
-            if look.relation and not look.is_view and base_key(table) in changed and table not in noted
+            if look.relation and not look.is_view and base_key(table) in changed
         }
-        return sorted(unknown.union(self.cached))
+        return sorted(tables.union(self.cached))
 
     @property
     def snapshots(self) -> dict[str, Snapshot]:

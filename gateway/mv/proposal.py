@@ -20,7 +20,6 @@ from gateway.mv.snapshot import PartitionValues, Snapshot
 from gateway.mv.surroundings import in_time_zone
 from sql import maintenance, view_properties
 from sql.maintenance import PartitionKey, Selection
-from sql.names import TableName
 
 NAMED_MIN = 200
 """Partitions that a public view names, from which on it is worth to look how long its text becomes."""
@@ -90,16 +89,10 @@ class Proposer:
         self._view_characters_max = view_characters_max
 
     async def propose(
-        self,
-        view: MaterializedView,
-        before: MaterializedView,
-        cause: Cause,
-        version: int,
-        session: SqlSession,
-        noted: frozenset[TableName],
+        self, view: MaterializedView, before: MaterializedView, cause: Cause, version: int, session: SqlSession
     ) -> Proposal:
-        """`view` has what the definition reads today, `before` what it read when it was refreshed last; `noted` are the
-        tables that writes through the gateway have changed. Raises what Spark raises."""
+        """`view` has what the definition reads today, `before` what it read when it was refreshed last. Raises what
+        Spark raises."""
         inspection = await self._inspector.inspect(view, cause.not_before)
         view = replace(view, followed=self._inspector.followed(view, before, inspection))
         seen = drift(view, inspection.observed)
@@ -121,7 +114,7 @@ class Proposer:
             version,
             _why(view, cause, found),
             self._habits,
-            renewed=inspection.renewed(seen.tables, noted),
+            renewed=inspection.renewed(seen.tables),
             chosen=chosen,
             known=await self._to_come(view, chosen, keys) - left,
             left=left,
@@ -150,7 +143,7 @@ class Proposer:
     def first(self, view: MaterializedView, inspection: Inspection) -> RefreshPlan:
         """The plan of a view that has no rows yet."""
         number = view.current.number
-        renewed = inspection.renewed(view_bases(view), noted=())
+        renewed = inspection.renewed(view_bases(view))
         return plan_refresh(view, number, "first build", self._habits, renewed=renewed)
 
     # --- partitions of the view --------------------------------------------------------------------

@@ -243,9 +243,8 @@ class Commands:
             for base in sorted(view.views)
             if (entry := self._catalog.find(base)) and self._catalog.is_stale(base)
         ]
-        number, noted = self._executor.expected_version(view), self._catalog.entry(view.id).ledger.noted
         async with self._proposer.session_for(view) as session:
-            proposal = await self._proposer.propose(view, view, cause, number, session, noted)
+            proposal = await self._proposer.propose(view, view, cause, self._executor.expected_version(view), session)
             if proposal.plan is None and bases:
                 proposal = await self._after_bases(view, cause, session)
             present = await self._proposer.present(view)
@@ -255,8 +254,8 @@ class Commands:
     async def _after_bases(self, view: MaterializedView, cause: Cause, session: SqlSession) -> Proposal:
         """What a refresh would do once the stale views below are refreshed. What that changes is not known before."""
         whole = replace(cause, complete=True, partitions=())
-        number, noted = self._executor.expected_version(view), self._catalog.entry(view.id).ledger.noted
-        proposal = await self._proposer.propose(view, view, whole, number, session, noted)
+        number = self._executor.expected_version(view)
+        proposal = await self._proposer.propose(view, view, whole, number, session)
         staleness = self._catalog.staleness(view.id)
         reason = staleness.reason if staleness else ""
         if view.followed is None:

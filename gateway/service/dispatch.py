@@ -595,6 +595,6 @@ def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:
 
 def _lost() -> UpstreamLost:
     return UpstreamLost(
-        "Spark went away, and with it this session's temporary views, settings and running statements. "
-        "Run the statement again: a new session is opened for it."
+        "Spark went away, and with it this session's current database, temporary views, settings and running "
+        "statements. Run the statement again: a new session is opened for it."
     )

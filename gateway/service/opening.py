@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from gateway.errors import FreshgateError, LoginAbandoned, UpstreamLost
+from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, Stopping, UpstreamLost
 from gateway.login.authenticator import Authenticator
 from gateway.service.audit import Audit
 from gateway.service.background import Background
@@ -132,11 +132,19 @@ class Opening:
         return Forward(payload, lambda answer: self._replied(call, payload, place, answer))
 
     def _refuse(self, login: Login, payload: bytes, error: FreshgateError) -> Answer:
-        """To somebody whose login is right, as far as that is known."""
-        if login.mechanism == NOSASL and self._authenticator.required:
-            self._audit.login(login.user, self.peer, None)
-        self._audit.session_refused(login.user, self.peer, error)
+        self._without_session(login, error)
         return Answer(failure(message.peek(payload), error))
+
+    def _without_session(self, login: Login, error: FreshgateError) -> None:
+        """No session comes of an OpenSession. Without SASL that was the login, too, and right as far as is known where
+        the gateway has checked it, or a limit stands before it."""
+        if login.mechanism == NOSASL:
+            if not self._authenticator.required and not isinstance(error, LimitReached | Stopping):
+                self._audit.login(login.user, self.peer, error)
+                return
+            if self._authenticator.required:
+                self._audit.login(login.user, self.peer, None)
+        self._audit.session_refused(login.user, self.peer, error)
 
     def _replied(self, call: OpenCall, payload: bytes, place: Place, answer: bytes) -> bytes:
         """Spark has opened a session of this connection, or refused it."""
@@ -146,8 +154,10 @@ class Opening:
                 self._sessions.add(session, place)
                 self._place = None
                 self._own(session)
-        finally:
-            self._free_place()
+        except WireError as error:
+            self._without_reply(UpstreamLost(f"Spark's reply cannot be read: {error}."))
+            raise
+        self._free_place()
         self._told(session, answer)
         return answer
 
@@ -159,11 +169,11 @@ class Opening:
         self._newest = session
 
     def _told(self, session: Session | None, answer: bytes) -> None:
-        """What comes of an OpenSession is known: without SASL, whether the login was right."""
-        if self.login.mechanism == NOSASL:
-            self.login_ended(None if session is not None else _refusal(answer))
-        elif session is None:
-            self._audit.session_refused(self.login.user, self.peer, _refusal(answer))
+        """What comes of an OpenSession is known."""
+        if session is None:
+            self._without_session(self.login, _refusal(answer))
+        elif self.login.mechanism == NOSASL:
+            self.login_ended(None)
 
     @property
     def _over_http(self) -> bool:
@@ -191,20 +201,17 @@ class Opening:
             except asyncio.CancelledError:
                 self._background.keep(self._end_unwanted(opening))
                 raise
+        except asyncio.CancelledError:
+            if self.login.mechanism == NOSASL:
+                self._without_session(self.login, LoginAbandoned())
+            raise
         except FreshgateError as error:
             self.drop_asked()
-            return self._not_opened(payload, error)
+            return self._refuse(self.login, payload, error)
         if session is not None and not self._over_http:
             self._own(session)
         self._told(session, answer)
         return Answer(answer)
-
-    def _not_opened(self, payload: bytes, error: FreshgateError) -> Answer:
-        """Spark was not reached, has refused the login, or was not asked."""
-        if self.login.mechanism == NOSASL and not self._authenticator.required:
-            self.login_ended(error)
-            return Answer(failure(message.peek(payload), error))
-        return self._refuse(self.login, payload, error)
 
     async def _connected(self) -> SideConnection:
         """A connection to Spark for one session. Raises UpstreamLost, or StatementFailed where Spark refuses."""
@@ -320,7 +327,7 @@ class Opening:
     def _without_reply(self, error: FreshgateError) -> None:
         """No answer comes to an OpenSession that is under way, if there is one. Without SASL it was a login."""
         if self._place is not None and self.login.mechanism == NOSASL:
-            self.login_ended(error)
+            self._without_session(self.login, error)
         self._free_place()
 
     async def _end_left(self, handle: Handle) -> None:
@@ -339,7 +346,7 @@ class Opening:
         Where the setting leaves it to Spark, which ends the newest one only, the others stay open and can be used from
         any connection.
         """
-        self._free_place()
+        self._without_reply(LoginAbandoned())
         self.drop_asked()
         mine, self._mine = self._mine, []
         if not self._close_left:

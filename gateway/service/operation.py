@@ -143,7 +143,7 @@ class OperationReport:
         self._lines: list[str] = []
 
     def __call__(self, line: str, /) -> None:
-        """Adds a line to the operation's log, which beeline and DBeaver show while they wait.
+        """Adds a line to the operation's log, which beeline shows while it waits.
 
         The next line on how far a refresh is takes the place of the last one, if the client has not fetched that:
         beeline fetches none while it draws its bar, and would then print all of them.
@@ -307,10 +307,10 @@ class Operation:
         """A page of the rows, or of the log. Before the end rows are an error, as Spark has it."""
         if call.fetch_type == FETCH_LOG:
             return self._fetch_log(seqid, call)
+        self._told = self._told or self.settled
         if self.state is not OperationState.FINISHED:
             message = f"Expected state FINISHED, but found {self.state.name}. Fetch when the operation has finished."
             return reply.error("FetchResults", seqid, message, "HY010")
-        self._told = True
         if call.orientation == FETCH_FIRST:
             self._position = 0
         start = self._position

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import Counter
@@ -30,23 +31,27 @@ FETCHING_SECONDS = 5.0
 close what they have read to its end, and people leave open what they look at."""
 
 
-class Place:
-    """Room for one session, counted among its user's from the request to open it until it is over."""
+_LOOSE = "http"
 
-    def __init__(self, of_user: Counter[str], user: str) -> None:
-        self._of_user = of_user
-        self._user = user
+
+class Place:
+    """Room for one session, counted from the request to open it until it is over: in each counter under the key."""
+
+    def __init__(self, *counted: tuple[Counter[str], str]) -> None:
+        self._counted = counted
         self._taken = True
-        of_user[user] += 1
+        for counter, key in counted:
+            counter[key] += 1
 
     def free(self) -> None:
         """Gives it back, once, however often it is called."""
         if not self._taken:
             return
         self._taken = False
-        self._of_user[self._user] -= 1
-        if not self._of_user[self._user]:
-            del self._of_user[self._user]
+        for counter, key in self._counted:
+            counter[key] -= 1
+            if not counter[key]:
+                del counter[key]
 
 
 class Session:
@@ -221,6 +226,7 @@ class Sessions:
         self._loose_max = loose_max
         self._loose: dict[bytes, Session] = {}
         self._of_user: Counter[str] = Counter()
+        self._of_all: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
         self.stopping = False
         self.ending = False
@@ -243,15 +249,15 @@ class Sessions:
         """
         if self.stopping:
             raise stopping()
-        if loose and 0 < self._loose_max <= len(self._loose):
+        if loose and 0 < self._loose_max <= self._of_all[_LOOSE]:
             raise LimitReached(
-                f"{len(self._loose)} sessions are open over HTTP, as many as limits.connections allows. Close some."
+                f"{self._of_all[_LOOSE]} sessions are open over HTTP; limits.http_sessions allows no more. Close some."
             )
         if 0 < self._per_user_max <= self._of_user[user]:
             raise LimitReached(
                 f"{user} has {self._of_user[user]} open sessions; limits.sessions_per_user allows no more. Close some."
             )
-        return Place(self._of_user, user)
+        return Place((self._of_user, user), *([(self._of_all, _LOOSE)] if loose else []))
 
     def add(self, session: Session, place: Place, *, loose: bool = False) -> None:
         """An open session has the place until it is removed. `loose`: it does not end with a client's connection."""
@@ -271,7 +277,7 @@ class Sessions:
                 log.info(
                     "a session of %s is closed: no request for too long (limits.http_session_seconds)", session.user
                 )
-            # All at once: for one of them Spark may not answer, and they may come faster than it answers one.
+            # Many at once: for one of them Spark may not answer, and they may come faster than it answers one.
             await self.end_all(unused)
 
     def _is_unused(self, session: Session, oldest: float) -> bool:
@@ -289,7 +295,9 @@ class Sessions:
         """Closes the sessions that end with no connection."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await self.end_all(list(self._loose.values()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2 * CLOSE_SECONDS):
+                await self.end_all(list(self._loose.values()))
 
     async def end_all(self, sessions: Sequence[Session]) -> None:
         """Whatever one of them runs into, the others must be ended too. Each may need a connection to Spark."""

@@ -31,6 +31,10 @@ DEPTH_MAX: Final = 64
 NAME_BYTES_MAX: Final = 256
 """The longest method name of HiveServer2 has 21 bytes."""
 
+REQUEST_DEPTH: Final = 2
+"""A request's struct stands in that of its method's arguments."""
+FIELDS_OF_OTHERS: Final = 0x501
+"""From this id on fields are those of Databricks' own servers; HiveServer2's have ids below 10."""
 _TEXTS = frozenset({(STRING,), (STRING, STRING)})
 
 _read_i32 = Struct(">i").unpack_from
@@ -53,7 +57,8 @@ class MessageScanner:
     what is no message. A field that stands twice in one struct is refused too: readers differ in which of the
     two they believe, so such a message would mean one thing to the gateway and another to Spark. So it is with
     `texts_only`, for requests: the readers that Thrift generates for Java take the items of a list or map for what
-    their field has, texts in every request of HiveServer2, whatever types the message gives them.
+    their field has, texts in every request of HiveServer2, whatever types the message gives them. (Fields that they do
+    not know are skipped by those types.)
     """
 
     __slots__ = ("_base", "_bytes_max", "_carry", "_skip", "_stack", "_texts_only", "_values", "head")
@@ -143,9 +148,12 @@ class MessageScanner:
                     stack.pop()
                     position += 1
                     continue
+                of_request = self._texts_only and kind >= MAP and len(stack) == REQUEST_DEPTH
                 following = self._enter(buffer, position + 3, kind)
                 if following < 0:
                     break
+                if of_request:
+                    _check_texts(buffer, position + 1, kind)
                 self._note_field(top, buffer, position + 1, following)
             else:
                 assert isinstance(top, _Items)
@@ -217,8 +225,6 @@ class MessageScanner:
         position += kinds_bytes + 4
         if not count:
             return position
-        if self._texts_only and kinds not in _TEXTS:
-            raise WireError(f"items of type {max(kinds)} in a request, which has lists and maps of texts only")
         widths = [WIDTHS[each] if each < len(WIDTHS) else -1 for each in kinds]
         if min(widths) < 0:
             raise WireError(f"items of type {min(kinds)}, which does not exist")
@@ -237,6 +243,16 @@ class MessageScanner:
         if len(self._stack) >= DEPTH_MAX:
             raise WireError(f"a message nested deeper than {DEPTH_MAX}")
         self._stack.append(level)
+
+
+def _check_texts(buffer: bytes, position: int, kind: int) -> None:
+    """Raises WireError where a list or map of a request, whose field's id stands at `position`, has other items."""
+    field = (buffer[position] << 8) | buffer[position + 1]
+    head = position + 2
+    behind = head + (2 if kind == MAP else 1)
+    kinds = tuple(buffer[head:behind])
+    if field < FIELDS_OF_OTHERS and kinds not in _TEXTS and _read_i32(buffer, behind)[0]:
+        raise WireError(f"items of type {max(kinds)} in a request, which has lists and maps of texts only")
 
 
 def message_end(buffer: bytes, bytes_max: int) -> int | None:

@@ -55,6 +55,8 @@ def test_any_text_can_be_looked_at(text: str) -> None:
         ("EXECUTE IMMEDIATE 'SELECT ''t'' FROM t'", True),
         ("EXECUTE IMMEDIATE concat('SELECT a', ' FROM t')", True),
         ("EXECUTE IMMEDIATE said", True),
+        ("EXECUTE IMMEDIATE 'SELECT customer_identifier, ''immediately'' FROM t'", True),
+        ("EXECUTE IMMEDIATE \"SELECT customer_identifier FROM t WHERE a RLIKE 'x\\\\\\\\1'\"", False),
         ("EXECUTE IMMEDIATE 'SELECT a FROM IDENTIFIER(:t)' USING which AS t", True),
         ("EXECUTE IMMEDIATE \"SELECT a FROM IDENTIFIER('t')\"", False),
         (r"EXECUTE IMMEDIATE 'SELECT a FROM IDENTIFIER(\'t\')'", False),

@@ -171,6 +171,14 @@ def test_types_within_types_are_not_parsed(nested: str) -> None:
     assert ("db", "t") in found.writes
 
 
+def test_comparisons_of_columns_named_like_types_are_parsed() -> None:
+    months = " ".join(
+        f"WHEN date < DATE'2024-{month:02}-01' OR t.year < {month} THEN {month}" for month in range(1, 13)
+    )
+    found = forwarded(f"INSERT INTO r SELECT CASE {months} END, array({', '.join(['struct(a, b)'] * 250)}) FROM t")
+    assert (found.exact, found.writes) == (True, (("r",),))
+
+
 def test_types_that_people_write_are_parsed() -> None:
     types = "STRUCT<a: ARRAY<MAP<STRING, DECIMAL(10, 2)>>, b: ARRAY<STRUCT<c: INT, d: ARRAY<VARCHAR(3)>>>>"
     casts = ", ".join(f"CAST(a{number} AS DECIMAL(38, {number % 10})) > 1 AND b < 2" for number in range(500))

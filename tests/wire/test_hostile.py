@@ -484,6 +484,14 @@ LISTS = [
 ]
 
 
+def test_items_of_fields_that_hiveserver2_does_not_have_may_be_anything() -> None:
+    """Databricks' drivers have such, and Spark skips them as the message says."""
+    asked = calls.open_session()
+    infos = b"\x0f\x05\x01\x08\0\0\0\x02" + bytes(8)
+    request_ = asked[:-2] + infos + asked[-2:]
+    assert a_client([request_]) == ([Login("", "", NOSASL), request_], "")
+
+
 @pytest.mark.parametrize(("request_", "begin", "others"), LISTS, ids=["settings", "overlay", "types of tables"])
 @pytest.mark.parametrize("framed", [True, False])
 def test_items_that_are_no_texts_are_refused(request_: bytes, begin: bytes, others: list[bytes], framed: bool) -> None:
