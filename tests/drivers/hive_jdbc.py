@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import jpype
 from clients import DRIVER, SPARK_HOME, start_jvm
 from contents import USER, first_line
 from jars import jar
+from processes import wait_until
 
 VERSIONS = ("2.3.10", "3.1.3", "4.0.1")
 SPARK_JARS = SPARK_HOME / "jars"
@@ -112,6 +114,21 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
         return everything(call(*arguments))
     except jpype.java.sql.SQLException as error:
         return failure(error)
+
+
+def cancelled(statement: Any, sql: str) -> Any:
+    """What becomes of a query that another thread cancels once it runs."""
+
+    def cancel() -> None:
+        # What this call gives is there when the server has told the operation's handle.
+        wait_until(lambda: statement.getYarnATSGuid() is not None, what="the statement to run")
+        statement.cancel()
+
+    other = threading.Thread(target=cancel)
+    other.start()
+    ended = outcome(statement.executeQuery, sql)
+    other.join()
+    return ended
 
 
 def _or_error(call: Callable[..., Any], *arguments: Any) -> str:

@@ -6,7 +6,6 @@ come to the same, rows or failure, at Spark and through the gateway: DBeaver goe
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,8 +13,7 @@ from typing import Any
 import jpype
 from byte_chain import Chain, assert_same_bytes
 from contents import DATABASE, EVERY_TYPE, PAGED, PAGES, SLEEPS, UNREADABLE, Server, Told, first_line
-from hive_jdbc import connected, failure, outcome, text, texts
-from processes import wait_until
+from hive_jdbc import cancelled, connected, failure, outcome, text, texts
 
 DBEAVERS = "4.0.1"
 FORWARD_ONLY, SCROLLS, READ_ONLY = 1003, 1004, 1007
@@ -161,6 +159,13 @@ def run(connection: Any, sql: str, offset: int = 0, fetch_size: int = 0) -> Any:
         except jpype.java.sql.SQLException as error:
             found = failure(error)
         return found, verdict(statement.getWarnings), verdict(statement.clearWarnings)
+
+
+def write(connection: Any, *statements: str) -> None:
+    """Statements without a result, each of which must succeed."""
+    for sql in statements:
+        found, *_ = run(connection, sql)
+        assert found[1] == [], sql
 
 
 def fetched(result: Any, offset: int) -> tuple[list[Any], Rows]:
@@ -366,16 +371,7 @@ def cancels(server: Server) -> list[Any]:
     with context(server, "SQLEditor <Script.sql>") as connection:
         with connection.createStatement(FORWARD_ONLY, READ_ONLY) as statement:
             statement.setMaxRows(SEGMENT)
-
-            def cancel() -> None:
-                wait_until(lambda: statement.getYarnATSGuid() is not None, what="the statement to run")
-                statement.cancel()
-
-            other = threading.Thread(target=cancel)
-            other.start()
-            ended = outcome(statement.executeQuery, SLEEPS)
-            other.join()
-            seen = [ended, verdict(statement.getWarnings)]
+            seen = [cancelled(statement, SLEEPS), verdict(statement.getWarnings)]
         return [*seen, ping(connection), run(connection, "SELECT 1 AS one")]
 
 
@@ -434,16 +430,15 @@ def test_a_materialized_view_in_dbeaver(through: Server, life_database: str) -> 
         context(through, "Metadata") as meta,
         context(through, "SQLEditor <Script.sql>") as editor,
     ):
-        for sql in (
+        write(
+            editor,
             f"USE {life_database}",
             "CREATE TABLE sales_raw (day STRING, amount INT) USING parquet",
             "CREATE TABLE dailyxtotals (other INT) USING parquet",
             "INSERT INTO sales_raw SELECT CAST(id AS STRING), 1 FROM range(300)",
             "CREATE MATERIALIZED VIEW daily_totals (day COMMENT 'the day', total) COMMENT 'per day' "
             "AS SELECT day, sum(amount) AS total FROM sales_raw GROUP BY day",
-        ):
-            found, *_ = run(editor, sql)
-            assert found[1] == [], sql
+        )
 
         metadata = meta.getMetaData()
         # GenericDataSource.TableTypeCache; GenericMetaModel.isView: a type with VIEW in its name stands below "Views".
@@ -495,20 +490,17 @@ def test_a_materialized_view_in_dbeaver(through: Server, life_database: str) -> 
         assert ping(main) == "True"
 
         # The editor: change it, and read it by its new name. F5 on the schema shows that.
-        for sql in (
+        write(
+            editor,
             "ALTER MATERIALIZED VIEW daily_totals RENAME TO daily_sums",
             "REFRESH MATERIALIZED VIEW daily_sums",
             "CREATE OR REPLACE MATERIALIZED VIEW daily_sums AS "
             "SELECT day, CAST(max(amount) AS BIGINT) AS most FROM sales_raw GROUP BY day",
-        ):
-            found, *_ = run(editor, sql)
-            assert found[1] == [], sql
+        )
         assert run(editor, "SELECT most FROM daily_sums WHERE day = '0'")[0][1] == [("java.lang.Long 41",)]
         listed = named(metadata.getTables(None, life_database, "daily%", None), "TABLE_NAME", "TABLE_TYPE")
         assert listed == [("daily_sums", "MATERIALIZED_VIEW"), ("dailyxtotals", "TABLE")]
 
         # "Delete" in the tree (GenericViewManager) says VIEW; then the base table's.
-        for sql in (f"DROP VIEW {life_database}.daily_sums", f"DROP TABLE {raw}"):
-            found, *_ = run(meta, sql)
-            assert found[1] == [], sql
+        write(meta, f"DROP VIEW {life_database}.daily_sums", f"DROP TABLE {raw}")
         assert named(metadata.getTables(None, life_database, "%", None), "TABLE_NAME") == [("dailyxtotals",)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import jpype
@@ -23,8 +22,7 @@ from contents import (
     Told,
     lives,
 )
-from hive_jdbc import VERSIONS, connected, everything, failure, outcome, texts
-from processes import wait_until
+from hive_jdbc import VERSIONS, cancelled, connected, everything, failure, outcome, texts
 
 INTERVALS = "org.apache.hadoop.hive.common.type.HiveInterval"
 VALUES_BY_CLASS = [
@@ -240,25 +238,16 @@ def test_errors(server: Server, told: Told, version: str) -> None:
     assert "TABLE_OR_VIEW_NOT_FOUND" in failures[0][3]
 
 
-def cancelled(server: Server, version: str) -> tuple[Any, Any]:
+def cancels(server: Server, version: str) -> tuple[Any, Any]:
     """What becomes of a statement that another thread cancels, and of the next one on the same connection."""
     with connected(version, server.url) as connection, connection.createStatement() as statement:
-
-        def cancel() -> None:
-            # What this call gives is there when the server has told the operation's handle.
-            wait_until(lambda: statement.getYarnATSGuid() is not None, what="the statement to run")
-            statement.cancel()
-
-        other = threading.Thread(target=cancel)
-        other.start()
-        ended = outcome(statement.executeQuery, SLEEPS)
-        other.join()
+        ended = cancelled(statement, SLEEPS)
         with connection.createStatement() as following:
             return ended, outcome(following.executeQuery, "SELECT 1 AS one")
 
 
 def test_cancel_from_another_thread(server: Server, told: Told, version: str) -> None:
-    ended, following = told.by(server, cancelled, version)
+    ended, following = told.by(server, cancels, version)
     assert ended[3].startswith("Query was cancelled")
     assert following[1] == [("java.lang.Integer 1",)]
 
