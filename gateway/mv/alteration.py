@@ -262,7 +262,8 @@ class Alteration:
                     if await self._catalog.settle(entry) is not None:
                         leftover = Leftover(entry.view.storage, entry.view.definition, whole=False)
                         self._janitor.retire(entry.view.id, leftover, old)
-                except UpstreamLost as error:
+                except (UpstreamLost, StatementFailed) as error:
+                    # A Spark that is dying answers with errors before it is gone.
                     log.warning("cannot tell yet what became of %s: %s", entry.view.name, error)
                     await asyncio.sleep(SETTLE_PAUSE_SECONDS)
                 except FreshgateError as error:
