@@ -10,6 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from TCLIService import TCLIService
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TMessageType
+from thrift.transport.TTransport import TMemoryBuffer
+
 from gateway.wire import message, reply
 from gateway.wire.frame import frame
 
@@ -20,6 +25,8 @@ STALL_SECONDS = 120.0
 class Fault(Enum):
     ERROR = "an error"
     """Spark refuses the statement, and never sees it."""
+    ERROR_AFTER = "an error after it"
+    """Spark has run it, and answers with an error all the same, as one does that is being stopped."""
     CUT = "the connection cut before it"
     CUT_AFTER = "the connection cut after it"
     """Spark runs it; the gateway never hears of that."""
@@ -118,6 +125,7 @@ class _Link:
         self._proxy, self._client, self._spark = proxy, client, spark
         self._logged_in = threading.Event()
         self._swallow = False
+        self._instead: bytes | None = None
 
     def requests(self) -> None:
         with contextlib.suppress(OSError, EOFError):
@@ -144,6 +152,9 @@ class _Link:
             case Fault.ERROR:
                 answer = reply.error(head.name, head.seqid, "[INJECTED] a fault of this test", "XX000")
                 self._client.sendall(frame(answer))
+            case Fault.ERROR_AFTER:
+                self._instead = reply.error(head.name, head.seqid, "[INJECTED] Spark is being stopped", "XX000")
+                self._spark.sendall(frame(_run_to_its_end(payload)))
             case Fault.CUT_AFTER:
                 self._swallow = True
                 self._spark.sendall(frame(payload))
@@ -164,13 +175,30 @@ class _Link:
                 payload = _exactly(self._spark, int.from_bytes(header, "big"))
                 if self._swallow:
                     break
-                self._client.sendall(header + payload)
+                answer, self._instead = self._instead, None
+                self._client.sendall(header + payload if answer is None else frame(answer))
         self._close()
 
     def _close(self) -> None:
         self._logged_in.set()
         for each in (self._client, self._spark):
             _end(each)
+
+
+def _run_to_its_end(payload: bytes) -> bytes:
+    """The request, for a reply that comes when the statement has ended."""
+    head = message.peek(payload)
+    arguments = TCLIService.ExecuteStatement_args()
+    source = TBinaryProtocol(TMemoryBuffer(payload))
+    source.readMessageBegin()
+    arguments.read(source)
+    arguments.req.runAsync = False
+    buffer = TMemoryBuffer()
+    target = TBinaryProtocol(buffer)
+    target.writeMessageBegin(head.name, TMessageType.CALL, head.seqid)
+    arguments.write(target)
+    target.writeMessageEnd()
+    return bytes(buffer.getvalue())
 
 
 def _exactly(source: socket.socket, count: int) -> bytes:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchView, StatementFailed, UpstreamLost
+from gateway.mv import naming
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.concurrency import unbroken
@@ -233,15 +234,15 @@ class Alteration:
             async with self._readers.held([entry.view.id for entry in entries]):
                 try:
                     await switch()
-                except UpstreamLost:
+                except FreshgateError as error:
+                    if await self._all_unmoved(entries, error):
+                        await self._forget_move(names)
+                        raise
                     # Only the metastore knows how far it came; until it tells, the views count as stale.
                     for entry in entries:
                         entry.uncertain = True
                     self._settling.add(task := asyncio.create_task(self._settle(entries)))
                     task.add_done_callback(self._settling.discard)
-                    raise
-                except FreshgateError:
-                    await self._forget_move(names)
                     raise
                 self._catalog.rename(names)
                 self._relations.forget_sources()
@@ -249,12 +250,18 @@ class Alteration:
                 await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_name(name)))
             await self._forget_move(names)
 
+    async def _all_unmoved(self, entries: Iterable[Entry], error: FreshgateError) -> bool:
+        for view in [entry.view for entry in entries]:
+            if not await naming.unmoved(self._metastore, view, view.current.number, error):
+                return False
+        return True
+
     async def _forget_move(self, names: Mapping[TableName, Entry]) -> None:
         for entry in names.values():
             await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.moving_keys()))
 
     async def _settle(self, entries: list[Entry]) -> None:
-        """After a lost connection: asks the metastore, until it answers, which view shows what."""
+        """Asks the metastore, until it answers, which view shows what."""
         for entry in entries:
             while entry.uncertain and self._catalog.find(entry.view.id) is entry:
                 try:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Container, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from gateway.errors import NoSuchView
+from gateway.errors import FreshgateError, NoSuchView
 from gateway.mv import discovery, naming
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
@@ -561,17 +561,37 @@ class Catalog:
             if self.find(entry.view.id) is not entry:
                 raise NoSuchView(f"The materialized view {entry.view.name} was dropped.")
             if shown is None:
-                self.report_damage(entry, NO_VIEW)
-                raise damaged(self.damaged[entry.view.name])
+                raise await self._unshown(entry, found)
             name, version = shown
             if name != entry.view.name:
-                self.rename({name: entry})
+                self._trade_names(entry, name)
             view = stored.read_view(found, entry.view.storage, entry.view.definition, version)
             self.replace(entry, replace(view, name=name))
             # Which noted writes it contains is not known: a look at the base tables will tell.
             entry.drift, entry.compared = unseen(entry.view) or NOT_LOOKED, None
             entry.uncertain = False
             return before if version != before else None
+
+    def _trade_names(self, entry: Entry, name: TableName) -> None:
+        """The metastore shows the view under this name. Until the one that has had it is settled, too, that has
+        the other name: reads of a name without a view would be forwarded, and nothing refreshed."""
+        moved = {name: entry}
+        other = self._by_name.get(name)
+        if other is not None and other is not entry:
+            other.uncertain = True
+            moved[entry.view.name] = other
+        self.rename(moved)
+
+    async def _unshown(self, entry: Entry, properties: Mapping[str, str]) -> FreshgateError:
+        """Takes out a view that no name shows: it was replaced or dropped, or somebody has damaged it."""
+        finding = await discovery.without_view(
+            self._metastore, stored.read_name(properties), entry.view.storage, properties
+        )
+        if finding.damage is None:
+            self.remove(entry)
+            return NoSuchView(f"The materialized view {entry.view.name} was dropped.")
+        self.report_damage(entry, NO_VIEW)
+        return damaged(finding.damage)
 
 
 def enter(entry: Entry, version: Version, contains: int, reserved: int) -> MaterializedView:

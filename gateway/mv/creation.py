@@ -23,7 +23,6 @@ from gateway.errors import (
     NoSuchView,
     NotAllowed,
     StatementFailed,
-    UpstreamLost,
 )
 from gateway.mv import naming
 from gateway.mv import properties as stored
@@ -219,8 +218,9 @@ class Creation:
             await self._metastore.run(maintenance.unset_properties(view.storage, stored.published_keys()))
             try:
                 await session.run(maintenance.drop_view(view.name))
-            except StatementFailed:
-                await naming.mark_published(self._metastore, view.storage)
+            except StatementFailed as error:
+                if await naming.unmoved(self._metastore, view, view.current.number, error):
+                    await naming.mark_published(self._metastore, view.storage)
                 raise
             self._catalog.remove(entry)
         self._relations.forget_sources()
@@ -517,14 +517,14 @@ class Creation:
                 self._show(entry)
             else:
                 await self._publish_over(self._catalog.entry(old.id), entry, caller)
-        except UpstreamLost:
-            # It may have come to be. Until the metastore tells, the view stays reserved and writes are noted for it.
-            self._settling.add(task := asyncio.create_task(self._settle(entry)))
-            task.add_done_callback(self._settling.discard)
-            raise
-        except BaseException:
-            # Whatever stopped it, also the gateway's own end; but a view that is shown is never taken apart.
-            if not entry.visible:
+        except BaseException as error:  # whatever stopped it, also the gateway's own end
+            if entry.visible:
+                pass  # never taken apart
+            elif isinstance(error, FreshgateError) and not await naming.unmoved(self._metastore, view, None, error):
+                # It may have come to be. Until the metastore tells, the view stays reserved, writes are noted for it.
+                self._settling.add(task := asyncio.create_task(self._settle(entry)))
+                task.add_done_callback(self._settling.discard)
+            else:
                 await self._abandon(view.storage, entry)
             raise
         async with entry.lock:

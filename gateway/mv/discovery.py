@@ -75,7 +75,7 @@ async def _of_readable(metastore: Metastore, storage: TableName) -> Finding:
     try:
         shown = await naming.settled(metastore, found, storage)
         if shown is None:
-            return await _without_view(metastore, stored.read_name(found), storage, found)
+            return await without_view(metastore, stored.read_name(found), storage, found)
         if not stored.was_published(found):
             # Spark has refused a DROP, or a gateway was killed in the middle of a CREATE or DROP.
             await naming.mark_published(metastore, storage)
@@ -91,7 +91,7 @@ async def _of_readable(metastore: Metastore, storage: TableName) -> Finding:
     return Finding(view, found, Leftover(storage, definition, whole=False, versions=_before(view.current, found)))
 
 
-async def _without_view(
+async def without_view(
     metastore: Metastore, name: TableName, storage: TableName, properties: Mapping[str, str]
 ) -> Finding:
     """A storage table that its view does not show: what a broken CREATE, DROP or REPLACE left, or damage."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from gateway.errors import FreshgateError, RefreshFailed, UpstreamLost
 from gateway.mv import catalog as catalog_module
+from gateway.mv import naming
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.concurrency import beside
@@ -416,9 +417,13 @@ class Executor:
         """The commit point."""
         try:
             await session.run(plan_publish(entry.view, shown).sql)
-        except (UpstreamLost, asyncio.CancelledError):
-            entry.uncertain, entry.perhaps = True, entry.writing
-            asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, _forget, entry, entry.writing)
+        except (FreshgateError, asyncio.CancelledError) as error:
+            view, unmoved = entry.view, False
+            if isinstance(error, FreshgateError):
+                unmoved = await naming.unmoved(self._metastore, view, view.current.number, error)
+            if not unmoved:
+                entry.uncertain, entry.perhaps = True, entry.writing
+                asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, _forget, entry, entry.writing)
             raise
 
     async def _with_present_bases(self, entry: Entry) -> MaterializedView:

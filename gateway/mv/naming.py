@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv import properties as stored
+from gateway.mv.model import MaterializedView
 from gateway.mv.ports import Metastore
 from sql import maintenance
 from sql.names import TableName
@@ -27,6 +28,20 @@ async def published(metastore: Metastore, name: TableName, storage: TableName) -
     if found is None or found[0] != storage:
         return None
     return found[1]
+
+
+async def unmoved(metastore: Metastore, view: MaterializedView, version: int | None, error: FreshgateError) -> bool:
+    """Whether the public view surely shows this version, as before the statement that ended with `error`. None: it was
+    not to show the storage before.
+
+    A Spark that is being stopped answers with an error what it has done, and from a lost one nobody knows.
+    """
+    if isinstance(error, UpstreamLost):
+        return False
+    try:
+        return await published(metastore, view.name, view.storage) == version
+    except FreshgateError:
+        return False
 
 
 async def mark_published(metastore: Metastore, storage: TableName) -> None:

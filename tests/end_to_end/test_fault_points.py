@@ -94,6 +94,13 @@ ACTS = (
         lambda v: {v: 1, f"{v}_s": 2},
         lambda v: {v: 2, f"{v}_s": 1},
     ),
+    Act(
+        "take",
+        (CREATE, "CREATE MATERIALIZED VIEW {v}_s AS SELECT a, a AS b FROM {v}_t UNION ALL SELECT 5, 5 FROM {v}_t"),
+        "ALTER MATERIALIZED VIEW {v} REPLACE WITH MATERIALIZED VIEW {v}_s PROPERTIES ('swap' = 'false')",
+        lambda v: {v: 1, f"{v}_s": 2},
+        lambda v: {v: 2, f"{v}_s": None},
+    ),
     Act("comment", (CREATE,), "ALTER MATERIALIZED VIEW {v} COMMENT 'c'", _one_row, _one_row, says=True),
     Act(
         "set",
@@ -128,6 +135,11 @@ def subject_of(text: str) -> str | None:
     """The view whose name, storage or base table stands in a statement: v and a number."""
     found = re.search(r"\b(?:f\d+__)?(v\d+)(?:_t|_r|_s)?(?:__\w+)?\b", text)
     return found[1] if found else None
+
+
+def switched_by(text: str) -> str | None:
+    """As `subject_of`, of statements about public views alone."""
+    return subject_of(text) if re.match(r"(CREATE|ALTER|DROP) VIEW\b", text) else None
 
 
 Saying = tuple[str, ...]
@@ -247,8 +259,8 @@ class World:
     def check(self, points: Iterable[Point], *, settling: bool = False) -> None:
         """Each view is as before or as after, for readers of the gateway and of Spark; reads lead to what is right.
 
-        `settling`: Spark was killed. A name that moves does so in several calls, and what was cut off between them the
-        gateway ends once Spark answers again.
+        `settling`: Spark was killed, or said nothing true. A name that moves does so in several calls, and what was cut
+        off between them the gateway ends once Spark answers again.
         """
         with self.connected(direct=True) as direct, self.connected() as cursor:
             for point in points:
@@ -354,6 +366,21 @@ def test_a_statement_fails_or_its_connection_breaks(world: World, counted: dict[
         points = world.points(act, chosen(counted, act, turn))
         world.try_all(points, fault)
         world.check(points)
+
+
+@pytest.mark.parametrize("name", ["create", "refresh", "replace", "rename", "swap", "take", "drop"])
+def test_spark_answers_what_it_has_done_with_an_error(world: World, name: str) -> None:
+    """In each statement about the public view; as a Spark does that is being stopped."""
+    (act,) = (each for each in ACTS if each.name == name)
+    world.proxy.subject_of = switched_by
+    try:
+        count = world.statements(act)
+        points = world.points(act, range(1, count + 1))
+        world.try_all(points, Fault.ERROR_AFTER)
+    finally:
+        world.proxy.subject_of = subject_of
+    assert len(world.proxy.hit) == len(points) >= 1
+    world.check(points, settling=True)
 
 
 @pytest.mark.usefixtures("counted")
