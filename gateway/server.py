@@ -169,6 +169,7 @@ class Server:
             self._fence,
             kept_for.retention,
         )
+        catalog.on_leftover = self._janitor.retire
         limits = Limits(kept_for.max_count, kept_for.max_bytes, kept_for.wait)
         self._versions = Versions(self._catalog, self._janitor, self._readers, metastore, limits)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)

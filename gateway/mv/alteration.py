@@ -273,6 +273,9 @@ class Alteration:
                     # A Spark that is dying answers with errors before it is gone.
                     log.warning("cannot tell yet what became of %s: %s", entry.view.name, error)
                     await asyncio.sleep(SETTLE_PAUSE_SECONDS)
+                except NoSuchView as error:
+                    # The one whose place the other has taken; or it is damaged, which the log has.
+                    log.info("%s", error)
                 except FreshgateError as error:
                     log.error("%s", error)
                     break

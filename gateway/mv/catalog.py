@@ -54,7 +54,7 @@ class Entry:
     fresh_at: int | None = None
     """When they were looked at last and did not differ, in milliseconds since the epoch."""
     uncertain: bool = False
-    """The connection broke while a version was published: only the metastore knows which one is current."""
+    """Nobody heard what became of a statement that changes the public view: only the metastore knows what it shows."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held over changes of the stored properties: the metastore replaces a table's properties as a whole, so of two
     concurrent changes one would be lost."""
@@ -91,6 +91,8 @@ class Catalog:
         """Told which tables no view reads any more."""
         self.on_stale: Callable[[Iterable[str], str], None] = lambda *_: None
         """Told the ids of views that miss a change now, and what has changed."""
+        self.on_leftover: Callable[[str, Leftover], None] = lambda *_: None
+        """Told what is to be dropped of a view, by its id, that turned out to be there no more."""
         self._read: frozenset[TableName] = frozenset()
         self.building: set[str] = set()
         """Storage tables of views that CREATE is making."""
@@ -570,6 +572,8 @@ class Catalog:
             # Which noted writes it contains is not known: a look at the base tables will tell.
             entry.drift, entry.compared = unseen(entry.view) or NOT_LOOKED, None
             entry.uncertain = False
+            if entry.perhaps == version:
+                entry.perhaps = None
             return before if version != before else None
 
     def _trade_names(self, entry: Entry, name: TableName) -> None:
@@ -589,6 +593,8 @@ class Catalog:
         )
         if finding.damage is None:
             self.remove(entry)
+            if finding.leftover is not None:
+                self.on_leftover(entry.view.id, finding.leftover)
             return NoSuchView(f"The materialized view {entry.view.name} was dropped.")
         self.report_damage(entry, NO_VIEW)
         return damaged(finding.damage)

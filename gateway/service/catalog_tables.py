@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -81,7 +81,11 @@ class CatalogTables:
     async def _mv_infos(self, database: str) -> Table:
         views = [view for view in self._catalog.views() if view.name.database == database]
         states = await self._schemas.states(views)
-        return Table(MV_INFOS, [self._mv_info(view, *states[view.id]) for view in views])
+        return Table(MV_INFOS, [self._mv_info(view, *states[view.id]) for view in self._present(views)])
+
+    def _present(self, views: Iterable[MaterializedView]) -> list[MaterializedView]:
+        """Those that were not dropped while Spark was asked about them."""
+        return [view for view in views if self._catalog.find(view.id) is not None]
 
     def _mv_info(self, view: MaterializedView, state: State, detail: str) -> tuple[Value, ...]:
         last = self._catalog.entry(view.id).history.last
@@ -142,7 +146,7 @@ class CatalogTables:
         views = self._catalog.views()
         states = await self._schemas.states(views)
         measures = await self._measures.of(views) if measured else {}
-        rows = [self._everything(view, states[view.id], measures.get(view.id)) for view in views]
+        rows = [self._everything(view, states[view.id], measures.get(view.id)) for view in self._present(views)]
         return Table(MATERIALIZED_VIEWS, [*rows, *map(_damaged, self._catalog.damaged.values())])
 
     def _everything(

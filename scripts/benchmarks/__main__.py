@@ -37,6 +37,7 @@ MEASURES: Mapping[str, Measure] = {
     "jobs": jobs.many_jobs,
     "drivers": transports.drivers,
     "transports": transports.transports,
+    "relay": transports.relay,
 }
 """In this order: the first needs an empty catalog, and the later ones make views."""
 CLASSIFICATION = "classification"

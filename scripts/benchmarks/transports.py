@@ -16,6 +16,7 @@ from processes import Gateway, ThriftServers
 
 from benchmarks.fetch import PAGE_ROWS, ROW, loop
 from benchmarks.figures import Figure, in_turn
+from benchmarks.haproxy import haproxy
 from benchmarks.stand import Stand
 
 LIMIT = 1.05
@@ -25,6 +26,8 @@ MANY = 3
 WIDE_PAIRS = 25
 """Java clears away 100 MB of garbage in every few of them, on either side."""
 WIDE_ROWS = 100
+Server = tuple[str, int]
+"""Host and port."""
 WIDE = f"SELECT id, repeat('x', 1000000) AS wide FROM range({WIDE_ROWS})"
 
 
@@ -42,7 +45,8 @@ def drivers(stand: Stand) -> Iterator[Figure]:
     """The versions of Hive's driver, and PyHive, over the plain binary transport."""
     for version in VERSIONS:
         yield from _measured(stand, f"JDBC {version}", version, stand.engine.url, stand.gateway.url)
-    yield from _pyhive(stand)
+    engine, gateway = stand.engine, stand.gateway
+    yield from _pyhive(stand, "PyHive", (engine.host, engine.port), (gateway.host, gateway.port))
 
 
 def transports(stand: Stand) -> Iterator[Figure]:
@@ -58,6 +62,22 @@ def transports(stand: Stand) -> Iterator[Figure]:
             yield from _measured(stand, way.name, VERSIONS[0], way.direct, way.through)
     finally:
         servers.stop()
+
+
+def relay(stand: Stand) -> Iterator[Figure]:
+    """What any program in between costs here: one that only passes bytes on, against a direct connection; and the
+    gateway against that one.
+    """
+    directory = stand.directory / "relay"
+    directory.mkdir()
+    version = VERSIONS[1]
+    with haproxy(directory, stand.engine.port) as port:
+        bare = f"jdbc:hive2://127.0.0.1:{port}/default"
+        yield from _measured(stand, f"JDBC {version}, HAProxy", version, stand.engine.url, bare, None)
+        yield from _measured(stand, f"JDBC {version}, instead of HAProxy", version, bare, stand.gateway.url, None)
+        direct, through = (stand.engine.host, stand.engine.port), (stand.gateway.host, stand.gateway.port)
+        yield from _pyhive(stand, "PyHive, HAProxy", direct, ("127.0.0.1", port), None)
+        yield from _pyhive(stand, "PyHive, instead of HAProxy", ("127.0.0.1", port), through, None)
 
 
 def _ways(directory: Path, certificates: Certificates, servers: ThriftServers) -> Iterator[Way]:
@@ -86,7 +106,9 @@ def _ways(directory: Path, certificates: Certificates, servers: ThriftServers) -
             gateway.stop()
 
 
-def _measured(stand: Stand, name: str, version: str, direct: str, through: str) -> Iterator[Figure]:
+def _measured(
+    stand: Stand, name: str, version: str, direct: str, through: str, limit: float | None = LIMIT
+) -> Iterator[Figure]:
     def connect(url: str) -> Callable[[], object]:
         def once() -> None:
             with connected(version, url):
@@ -95,20 +117,20 @@ def _measured(stand: Stand, name: str, version: str, direct: str, through: str) 
         return once
 
     turns = in_turn(connect(direct), connect(through), stand.runs(CONNECTS), warm_up=2)
-    yield turns.ratio("transport", f"connect, {name}", LIMIT)
+    yield turns.ratio("transport", f"connect, {name}", limit)
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(connected(version, url)) for url in (direct, through)]
         short = [_query(connection, "SELECT 1", 1, 1) for connection in connections]
         turns = in_turn(*short, stand.runs(SHORT), warm_up=10)
-        yield turns.ratio("transport", f"SELECT 1, {name}", LIMIT)
+        yield turns.ratio("transport", f"SELECT 1, {name}", limit)
         many = [
             _query(connection, f"SELECT {ROW} FROM range({stand.rows})", stand.rows, PAGE_ROWS)
             for connection in connections
         ]
-        yield in_turn(*many, stand.runs(MANY)).ratio("transport", f"{stand.rows:,} rows, {name}", LIMIT, "s")
+        yield in_turn(*many, stand.runs(MANY)).ratio("transport", f"{stand.rows:,} rows, {name}", limit, "s")
         wide = [_query(connection, WIDE, WIDE_ROWS, 20) for connection in connections]
         turns = in_turn(*wide, stand.runs(WIDE_PAIRS), warm_up=3)
-        yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, {name}", LIMIT, "s")
+        yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, {name}", limit, "s")
 
 
 def _query(connection: Any, sql: str, expected: int, page: int) -> Callable[[], object]:
@@ -125,24 +147,24 @@ def _query(connection: Any, sql: str, expected: int, page: int) -> Callable[[], 
     return once
 
 
-def _pyhive(stand: Stand) -> Iterator[Figure]:
-    def connect(server: Any) -> Callable[[], object]:
+def _pyhive(stand: Stand, name: str, direct: Server, through: Server, limit: float | None = LIMIT) -> Iterator[Figure]:
+    def connect(server: Server) -> Callable[[], object]:
         def once() -> None:
-            with pyhive(server.host, server.port):
+            with pyhive(*server):
                 pass
 
         return once
 
-    sides = (stand.engine, stand.gateway)
-    direct, through = (connect(side) for side in sides)
-    yield in_turn(direct, through, stand.runs(CONNECTS), warm_up=2).ratio("transport", "connect, PyHive", LIMIT)
+    sides = (direct, through)
+    turns = in_turn(*map(connect, sides), stand.runs(CONNECTS), warm_up=2)
+    yield turns.ratio("transport", f"connect, {name}", limit)
     with contextlib.ExitStack() as stack:
-        cursors = [stack.enter_context(pyhive(side.host, side.port)) for side in sides]
+        cursors = [stack.enter_context(pyhive(*side)) for side in sides]
         for cursor in cursors:
             cursor.arraysize = 20
         wide = [_wide(cursor) for cursor in cursors]
         turns = in_turn(*wide, stand.runs(WIDE_PAIRS), warm_up=3)
-        yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, PyHive", LIMIT, "s")
+        yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, {name}", limit, "s")
 
 
 def _wide(cursor: Any) -> Callable[[], object]:

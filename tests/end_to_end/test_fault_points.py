@@ -138,8 +138,8 @@ def subject_of(text: str) -> str | None:
 
 
 def switched_by(text: str) -> str | None:
-    """As `subject_of`, of statements about public views alone."""
-    return subject_of(text) if re.match(r"(CREATE|ALTER|DROP) VIEW\b", text) else None
+    """As `subject_of`, of the statements alone that make public views, drop them, or change what they show."""
+    return subject_of(text) if re.match(r"(CREATE|DROP) VIEW|ALTER VIEW \S+ (AS|RENAME)", text) else None
 
 
 Saying = tuple[str, ...]
@@ -370,7 +370,7 @@ def test_a_statement_fails_or_its_connection_breaks(world: World, counted: dict[
 
 @pytest.mark.parametrize("name", ["create", "refresh", "replace", "rename", "swap", "take", "drop"])
 def test_spark_answers_what_it_has_done_with_an_error(world: World, name: str) -> None:
-    """In each statement about the public view; as a Spark does that is being stopped."""
+    """In each statement that changes what names show; as a Spark does that is being stopped."""
     (act,) = (each for each in ACTS if each.name == name)
     world.proxy.subject_of = switched_by
     try:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from views import view_of
 
 from gateway.mv import properties
+from gateway.mv.catalog import Catalog
 from gateway.mv.model import (
     PARTITIONS_NAMED_MAX,
     Cause,
+    MaterializedView,
     RefreshMode,
+    State,
     Task,
     TaskStatus,
     TriggerMode,
     Version,
 )
 from gateway.service import catalog_tables
+from sql.names import TableName
 
 PAGE = (Path(__file__).parents[2] / "docs" / "statements.md").read_text(encoding="utf-8")
 
@@ -40,6 +48,31 @@ def test_all_columns_are_documented_in_their_order(relation: str, columns: tuple
     (line,) = re.findall(rf"^\| `{re.escape(relation)}` \| (.*) \|$", listed, re.MULTILINE)
     # What stands in brackets tells of values.
     assert re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", line)) == [name for name, _ in columns]
+
+
+@pytest.mark.parametrize("relation", ["mv_infos", "freshgate.materialized_views"])
+def test_a_view_that_is_dropped_while_spark_is_asked_about_it_is_left_out(relation: str) -> None:
+    nobody = cast(Any, None)
+    catalog = Catalog(nobody, "s", 1, cast(Any, SimpleNamespace(lost=False)))
+    kept = view_of(Version.whole(1, 0, 0, {}))
+    gone = replace(kept, id="gone", name=TableName("d", "gone"))
+    entries = [catalog.reserve(view) for view in (kept, gone)]
+    for entry in entries:
+        catalog.show(entry)
+
+    class Schemas:
+        async def states(self, views: Iterable[MaterializedView]) -> dict[str, tuple[State, str]]:
+            catalog.remove(entries[1])
+            return {view.id: (State.NORMAL, "") for view in views}
+
+    async def listed() -> catalog_tables.Table:
+        jobs = cast(Any, SimpleNamespace(next_run=lambda _: None))
+        tables = catalog_tables.CatalogTables(catalog, cast(Any, Schemas()), nobody, jobs, nobody)
+        if relation == "mv_infos":
+            return await tables.function(relation, {"database": "d"})
+        return await tables.materialized_views(measured=False)
+
+    assert [row[1] for row in asyncio.run(listed()).rows] == ["v"]
 
 
 def test_a_task_names_no_more_partitions_than_the_catalog_should_keep() -> None:
