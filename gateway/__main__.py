@@ -23,7 +23,7 @@ from gateway.errors import FreshgateError
 from gateway.login import command as user_command
 from gateway.login.user_file import BadUser
 from gateway.monitoring import logs
-from gateway.proxy import descriptors
+from gateway.proxy import descriptors, heap
 from gateway.proxy.listener import PortUnavailable
 from gateway.server import Server
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine
@@ -220,6 +220,7 @@ async def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     descriptors.make_room(settings.limits.connections)
+    heap.keep_freed()
     engine = _engine(settings)
     server = Server(settings, engine)
     await server.bind()

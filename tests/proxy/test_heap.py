@@ -1,0 +1,43 @@
+"""What pieces of rows cost the process in memory that it gives back and takes again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from processes import ROOT, environment
+
+PIECES = """
+import resource, sys
+from gateway.proxy import heap
+
+if sys.argv[1] == "keep":
+    heap.keep_freed()
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def pieces(count):
+    parts = [b"x" * 64_000] * 3
+    for _ in range(count):
+        joined = b"".join(parts)
+        assert len(b"".join((b"2ee00", joined, b"end"))) > len(joined)
+
+pieces(20)
+before = faults()
+pieces(200)
+print(faults() - before)
+"""
+
+
+def faults(mode: str) -> int:
+    """Page faults of 200 pieces, each copied twice."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PIECES, mode], capture_output=True, text=True, check=True, env=environment(), cwd=ROOT
+    )
+    return int(ran.stdout)
+
+
+def test_pieces_take_the_same_memory_again() -> None:
+    kept, given_back = faults("keep"), faults("as it is")
+    assert kept < 50, f"{given_back} without"
