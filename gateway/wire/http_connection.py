@@ -20,7 +20,6 @@ from gateway.wire.connection import Event, RequestReader, Said
 from gateway.wire.cookies import NAME as COOKIE
 from gateway.wire.cookies import Cookies
 from gateway.wire.frame import UPSTREAM_FRAME_BYTES_MAX, WireError, WireLimits, frame
-from gateway.wire.message import Handle
 from gateway.wire.sasl import Login, LoginRefused
 
 HTTP = "HTTP"
@@ -506,7 +505,7 @@ class HttpUpstreamConnection:
 
     def login(self) -> bytes:
         """HTTP has no login of its own: a call that does nothing shows whether the names are accepted."""
-        return self.send(request.close_session(Handle(bytes(16), bytes(16))))
+        return self.send(request.unknown())
 
     def receive_login(self, data: bytes) -> bool:
         """True when Spark has accepted. Raises `LoginRefused`, or `WireError`."""

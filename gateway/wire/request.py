@@ -12,6 +12,15 @@ from thrift.transport.TTransport import TMemoryBuffer
 from gateway.wire.message import Handle
 
 
+def unknown() -> bytes:
+    """A call that no server knows: its processor says so and does nothing. Spark answers one about a handle that does
+    not exist with a stack trace, which takes it milliseconds."""
+    protocol = TBinaryProtocol(TMemoryBuffer())
+    protocol.writeMessageBegin("Nothing", TMessageType.CALL, 0)
+    protocol.writeFieldStop()
+    return bytes(protocol.trans.getvalue())
+
+
 def close_session(session: Handle) -> bytes:
     identifier = ttypes.THandleIdentifier(session.guid, session.secret)
     return _request("CloseSession", ttypes.TCloseSessionReq(ttypes.TSessionHandle(identifier)))
