@@ -83,7 +83,7 @@ class Alteration:
         name = TableName.resolve(statement.name, caller.namespace)
         async with self._catalog.name_locks(name, *_other_name(statement.change, name, caller.namespace)):
             await self._fence.check()
-            view = self._catalog.named(name)
+            view = await self._catalog.certain(name)
             if view is None:
                 error = await self._creation.no_such_view(name)
                 if statement.if_exists and error.sqlstate == NoSuchView.sqlstate:
@@ -156,7 +156,7 @@ class Alteration:
         await unbroken(self._move({target: entry}, rename, [entry]))
 
     async def _replace_with(self, entry: Entry, other_name: TableName, swap: bool, caller: Caller) -> None:
-        other_view = self._catalog.named(other_name)
+        other_view = await self._catalog.certain(other_name)
         if other_view is None:
             raise await self._creation.no_such_view(other_name)
         if other_view.id == entry.view.id:

@@ -91,6 +91,8 @@ class Catalog:
         """Told which tables no view reads any more."""
         self.on_stale: Callable[[Iterable[str], str], None] = lambda *_: None
         """Told the ids of views that miss a change now, and what has changed."""
+        self.on_move: Callable[[], None] = lambda: None
+        """Told that names have come to mean other views, or none."""
         self.on_leftover: Callable[[str, Leftover], None] = lambda *_: None
         """Told what is to be dropped of a view, by its id, that turned out to be there no more."""
         self._read: frozenset[TableName] = frozenset()
@@ -351,6 +353,7 @@ class Catalog:
         replaced = self._by_name.get(entry.view.name)
         entry.visible = True
         self._by_name[entry.view.name] = entry
+        self.damaged.pop(entry.view.name, None)
         if replaced is not None:
             del self._entries[replaced.view.id]
         self._index()
@@ -362,6 +365,7 @@ class Catalog:
         if self._by_name.get(entry.view.name) is entry:
             del self._by_name[entry.view.name]
         self._index()
+        self.on_move()
 
     def report_damage(self, entry: Entry, problem: str) -> None:
         """Takes out a view of which a part is missing; not one that was dropped or replaced meanwhile."""
@@ -439,6 +443,7 @@ class Catalog:
             self._by_name[name] = entry
         self._touch_above(moved.values(), before | moved.keys())
         self._index()
+        self.on_move()
 
     def _touch_above(self, moved: Iterable[Entry], names: Set[TableName]) -> None:
         """Notes that names mean something else with the views that read them, or that read one of the moved views."""
@@ -564,6 +569,9 @@ class Catalog:
                 raise NoSuchView(f"The materialized view {entry.view.name} was dropped.")
             if shown is None:
                 raise await self._unshown(entry, found)
+            if not stored.was_published(found):
+                # A DROP was cut off before the view was dropped.
+                await naming.mark_published(self._metastore, entry.view.storage)
             name, version = shown
             if name != entry.view.name:
                 self._trade_names(entry, name)
@@ -575,6 +583,15 @@ class Catalog:
             if entry.perhaps == version:
                 entry.perhaps = None
             return before if version != before else None
+
+    async def certain(self, name: TableName) -> MaterializedView | None:
+        """The view that a name means, for who changes it. Where nobody knows it, the metastore is asked first.
+
+        Raises what `settle` raises.
+        """
+        while (entry := self._by_name.get(name)) is not None and entry.uncertain:
+            await self.settle(entry)
+        return entry.view if entry else None
 
     def _trade_names(self, entry: Entry, name: TableName) -> None:
         """The metastore shows the view under this name. Until the one that has had it is settled, too, that has

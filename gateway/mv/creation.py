@@ -152,9 +152,13 @@ class Creation:
                 await self._fill(entry, caller, report)
             except StatementFailed as error:
                 raise _not_built(name, definition_of(storage), error) from error
-        except BaseException:
+        except BaseException as error:
             # A cancelled CREATE, too, leaves nothing behind.
             await self._abandon(storage, entry)
+            if not isinstance(error, StatementFailed):
+                # Spark may go on for a moment with what it was doing then.
+                leftover = Leftover(storage, definition_of(storage))
+                self._janitor.retire(storage.table, leftover, later_seconds=LATE_VIEW_SECONDS)
             raise
         await unbroken(self._publish(entry, caller))
 
@@ -187,7 +191,7 @@ class Creation:
         name = TableName.resolve(statement.name, caller.namespace)
         async with self._catalog.name_lock(name):
             await self._fence.check()
-            view = self._catalog.named(name)
+            view = await self._catalog.certain(name)
             if view is None and name in self._catalog.damaged:
                 await self._drop_damaged(name, caller)
                 return

@@ -418,12 +418,13 @@ class Executor:
         try:
             await session.run(plan_publish(entry.view, shown).sql)
         except (FreshgateError, asyncio.CancelledError) as error:
-            view, unmoved = entry.view, False
-            if isinstance(error, FreshgateError):
-                unmoved = await naming.unmoved(self._metastore, view, view.current.number, error)
-            if not unmoved:
-                entry.uncertain, entry.perhaps = True, entry.writing
-                asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, _forget, entry, entry.writing)
+            view = entry.view
+            entry.uncertain, entry.perhaps = True, entry.writing
+            asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, _forget, entry, entry.writing)
+            if isinstance(error, FreshgateError) and await naming.unmoved(
+                self._metastore, view, view.current.number, error
+            ):
+                entry.uncertain, entry.perhaps = False, None
             raise
 
     async def _with_present_bases(self, entry: Entry) -> MaterializedView:

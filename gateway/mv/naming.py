@@ -34,9 +34,10 @@ async def unmoved(metastore: Metastore, view: MaterializedView, version: int | N
     """Whether the public view surely shows this version, as before the statement that ended with `error`. None: it was
     not to show the storage before.
 
-    A Spark that is being stopped answers with an error what it has done, and from a lost one nobody knows.
+    A Spark that is being stopped answers with an error what it has done. From a lost one nobody knows, and what was
+    ended before its end may go on.
     """
-    if isinstance(error, UpstreamLost):
+    if isinstance(error, UpstreamLost) or error.sqlstate == "HY008":
         return False
     try:
         return await published(metastore, view.name, view.storage) == version
