@@ -259,8 +259,8 @@ class World:
     def check(self, points: Iterable[Point], *, settling: bool = False) -> None:
         """Each view is as before or as after, for readers of the gateway and of Spark; reads lead to what is right.
 
-        `settling`: Spark was killed, its connection broke, or it said nothing true. A name that moves does so in several
-        calls, and what was cut off between them the gateway ends once Spark answers again.
+        `settling`: Spark was killed, its connection broke, or it said nothing true. A name that moves does so in
+        several calls, and what was cut off between them the gateway ends once Spark answers again.
         """
         with self.connected(direct=True) as direct, self.connected() as cursor:
             for point in points:
@@ -365,7 +365,8 @@ def test_a_statement_fails_or_its_connection_breaks(world: World, counted: dict[
     for turn, fault in enumerate((Fault.ERROR, Fault.CUT, Fault.CUT_AFTER)):
         points = world.points(act, chosen(counted, act, turn))
         world.try_all(points, fault)
-        # Refused, it is taken back before the client hears of it; broken off, the gateway has yet to ask what became of it.
+        # Refused, it is taken back before the client hears of it; broken off, the gateway has yet to ask what became of
+        # it.
         world.check(points, settling=fault is not Fault.ERROR)
 
 
