@@ -478,6 +478,11 @@ def explain_definition(definition: TableName) -> str:
     return f"EXPLAIN EXTENDED SELECT * FROM {definition.quoted}"
 
 
+def describe_rows(definition: TableName) -> str:
+    """Fails as a query of the definition does, where something that it reads is not there; reads nothing."""
+    return f"DESCRIBE QUERY SELECT * FROM {definition.quoted}"
+
+
 def drop_versions(storage: TableName, versions: Iterable[int]) -> str:
     """All partitions of at least one version."""
     listed = ", ".join(f"PARTITION ({VERSION_COLUMN} = {version})" for version in versions)

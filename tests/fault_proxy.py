@@ -46,6 +46,8 @@ class FaultProxy:
     subject_of: Callable[[str], str | None]
     faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
     """What happens to a subject's n-th statement, from 1."""
+    statuses: list[int] = field(default_factory=list)
+    """What Spark itself said where the client was told ERROR_AFTER."""
     counts: Counter[str] = field(default_factory=Counter)
     stalled: set[str] = field(default_factory=set)
     """Subjects of which a statement waits."""
@@ -176,6 +178,8 @@ class _Link:
                 if self._swallow:
                     break
                 answer, self._instead = self._instead, None
+                if answer is not None:
+                    self._proxy.statuses.append(_status(payload))
                 self._client.sendall(header + payload if answer is None else frame(answer))
         self._close()
 
@@ -199,6 +203,15 @@ def _run_to_its_end(payload: bytes) -> bytes:
     arguments.write(target)
     target.writeMessageEnd()
     return bytes(buffer.getvalue())
+
+
+def _status(payload: bytes) -> int:
+    """The status code in the reply to a statement."""
+    result = TCLIService.ExecuteStatement_result()
+    source = TBinaryProtocol(TMemoryBuffer(payload))
+    source.readMessageBegin()
+    result.read(source)
+    return int(result.success.status.statusCode)
 
 
 def _exactly(source: socket.socket, count: int) -> bytes:

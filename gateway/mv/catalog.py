@@ -124,6 +124,9 @@ class Catalog:
         entry = self._by_name.get(name)
         return entry.view if entry else None
 
+    def entry_named(self, name: TableName) -> Entry | None:
+        return self._by_name.get(name)
+
     def entry(self, view_id: str) -> Entry:
         """Raises NoSuchView for one that was dropped."""
         try:
@@ -562,11 +565,11 @@ class Catalog:
         async with entry.lock:
             if not entry.uncertain:
                 return None
+            self._check_there(entry)
             before = entry.view.current.number
             found = await self._metastore.properties(entry.view.storage)
             shown = await naming.settled(self._metastore, found, entry.view.storage)
-            if self.find(entry.view.id) is not entry:
-                raise NoSuchView(f"The materialized view {entry.view.name} was dropped.")
+            self._check_there(entry)
             if shown is None:
                 raise await self._unshown(entry, found)
             if not stored.was_published(found):
@@ -584,13 +587,21 @@ class Catalog:
                 entry.perhaps = None
             return before if version != before else None
 
+    def _check_there(self, entry: Entry) -> None:
+        if self.find(entry.view.id) is not entry:
+            raise NoSuchView(f"The materialized view {entry.view.name} was dropped.")
+
     async def certain(self, name: TableName) -> MaterializedView | None:
         """The view that a name means, for who changes it. Where nobody knows it, the metastore is asked first.
 
-        Raises what `settle` raises.
+        Raises what the metastore raises.
         """
         while (entry := self._by_name.get(name)) is not None and entry.uncertain:
-            await self.settle(entry)
+            try:
+                await self.settle(entry)
+            except NoSuchView:
+                # Taken out: the name means nothing now, or something damaged.
+                continue
         return entry.view if entry else None
 
     def _trade_names(self, entry: Entry, name: TableName) -> None:

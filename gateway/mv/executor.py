@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from gateway.errors import FreshgateError, RefreshFailed, UpstreamLost
+from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, UpstreamLost
 from gateway.mv import catalog as catalog_module
 from gateway.mv import naming
 from gateway.mv import properties as stored
@@ -342,6 +342,12 @@ class Executor:
             if self._catalog.find(present.id) is not entry:
                 raise stopped(present)
             await self._fence.check()
+            if entry.uncertain:
+                raise RefreshFailed(
+                    f"Nobody knows what {present.name} shows: a statement that changes it broke off while it was "
+                    f"refreshed. Refresh it again.",
+                    sqlstate="40001",
+                )
             if entry.view.current.number != present.current.number:
                 raise RefreshFailed(
                     f"The materialized view {present.name} was emptied while it was refreshed. Refresh it again.",
@@ -399,19 +405,42 @@ class Executor:
             # Our own words say it all.
             return error
         kept = f"version {view.current.number} stays published" if view.built else "it has no rows yet"
-        entry = self._catalog.find(view.id)
-        if error.sqlstate in GONE and entry is not None and (damage := await self._catalog.find_damage(entry)):
-            return BaseTableMissing(damage, sqlstate="58030")
         said = f"The refresh of materialized view {view.name} failed; {kept}. "
         cause = in_words_of(view.name, view.definition, str(error))
-        if error.sqlstate not in GONE:
-            advice = f"Mend the cause and run REFRESH MATERIALIZED VIEW {view.name}, or read again."
-            return RefreshFailed(said + advice, sqlstate=error.sqlstate, cause=cause)
+        if error.sqlstate in GONE:
+            try:
+                if missing := await self._missing(view, said, cause, error):
+                    return missing
+            except StatementFailed as failed:
+                log.warning("cannot tell what of %s is not there: %s", view.name, failed)
+        advice = f"Mend the cause and run REFRESH MATERIALIZED VIEW {view.name}, or read again."
+        return RefreshFailed(said + advice, sqlstate=error.sqlstate, cause=cause)
+
+    async def _missing(
+        self, view: MaterializedView, said: str, cause: str, error: FreshgateError
+    ) -> BaseTableMissing | None:
+        """None where all is there: a metastore that is out of order for a moment says of what it has that it has none.
+
+        Raises what the metastore raises.
+        """
+        entry = self._catalog.find(view.id)
+        if entry is not None and (damage := await self._catalog.find_damage(entry)):
+            return BaseTableMissing(damage, sqlstate="58030")
         self._schemas.forget(view.tables)
         changes = await self._schemas.changes(view)
+        if not changes and not await self._is_refused(view):
+            return None
         said += f"What it reads has changed: {changes}. " if changes else ""
         advice = "Bring that back, or replace the view with CREATE OR REPLACE MATERIALIZED VIEW."
         return BaseTableMissing(said + advice, sqlstate=error.sqlstate, cause=cause)
+
+    async def _is_refused(self, view: MaterializedView) -> bool:
+        """Whether Spark says now, too, that something which the definition reads is not there."""
+        try:
+            await self._metastore.run(maintenance.describe_rows(view.definition))
+        except StatementFailed as error:
+            return error.sqlstate in GONE
+        return False
 
     async def _switch(self, entry: Entry, shown: Shown, session: SqlSession) -> None:
         """The commit point."""

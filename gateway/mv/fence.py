@@ -115,7 +115,8 @@ class Fence:
         try:
             rows = (await self._metastore.run(maintenance.describe_database(self._database))).rows
         except StatementFailed as error:
-            if error.sqlstate in NO_SUCH_DATABASE:
+            # A metastore that is out of order for a moment says so, too; of a list it does not.
+            if error.sqlstate in NO_SUCH_DATABASE and self._database not in await self._metastore.databases():
                 return None
             raise
         return maintenance.read_database_properties(rows, (GATEWAY, WHERE, RELEASED))

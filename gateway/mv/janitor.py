@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
+from gateway.mv import naming
 from gateway.mv import properties as stored
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.model import Kept, Leftover, Version
@@ -218,6 +219,9 @@ class Janitor:
         """Drops what nobody needs, or the whole storage. Dropping twice is harmless."""
         leftover = retired.leftover
         if leftover.whole:
+            if await self._is_shown(leftover.storage):
+                log.warning("%s is kept: a view shows it", leftover.storage)
+                return
             await self._metastore.run(maintenance.drop_view(leftover.definition))
             await self._metastore.run(maintenance.drop_table(leftover.storage))
             return
@@ -252,6 +256,23 @@ class Janitor:
             now = self._kept(retired.view_id)
             if keys and now and (now.shown.number, now.begun) == (kept.shown.number, kept.begun):
                 await self._metastore.run(maintenance.unset_properties(leftover.storage, keys))
+
+    async def _is_shown(self, storage: TableName) -> bool:
+        """Whether people read it under a name: one that came to be late, or was never dropped. A survey finds it."""
+        if await self._metastore.relation(storage) is None:
+            return False
+        found = await self._metastore.properties(storage)
+        if not stored.is_ours(found):
+            return False
+        try:
+            move = stored.read_move(found)
+            names = [stored.read_name(found), *([move[0]] if move else ())]
+        except (stored.UnreadableProperties, ValueError):
+            return False
+        for name in names:
+            if await naming.published(self._metastore, name, storage) is not None:
+                return True
+        return False
 
 
 def _drops(storage: TableName, unneeded: list[tuple[int, PartitionKey]], needed: set[int]) -> Iterator[str]:

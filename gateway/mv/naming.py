@@ -15,6 +15,8 @@ from sql.names import TableName
 log = logging.getLogger(__name__)
 
 DEFINITION_SUFFIX = "__definition"
+UNTOLD = frozenset({"HY008", "08007"})
+"""SQLSTATEs that do not tell what became of a statement: it was cancelled, or its operation is known no more."""
 
 
 def definition_of(storage: TableName) -> TableName:
@@ -37,7 +39,7 @@ async def unmoved(metastore: Metastore, view: MaterializedView, version: int | N
     A Spark that is being stopped answers with an error what it has done. From a lost one nobody knows, and what was
     ended before its end may go on.
     """
-    if isinstance(error, UpstreamLost) or error.sqlstate == "HY008":
+    if isinstance(error, UpstreamLost) or error.sqlstate in UNTOLD:
         return False
     try:
         return await published(metastore, view.name, view.storage) == version

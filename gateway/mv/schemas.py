@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -13,6 +14,8 @@ from gateway.mv.model import MaterializedView, Schema, State
 from gateway.mv.observation import Look
 from gateway.mv.ports import Metastore, RelationKind
 from sql.names import TableName
+
+log = logging.getLogger(__name__)
 
 
 class Schemas:
@@ -36,22 +39,26 @@ class Schemas:
         for table in tables:
             self._known.pop(table, None)
 
-    async def of(self, tables: Iterable[TableName]) -> dict[TableName, Schema]:
-        """The schemas of those tables that exist and can be described."""
-        names = list(tables)
-        found = await asyncio.gather(*map(self._schema, names))
-        return {name: schema for name, schema in zip(names, found, strict=True) if schema is not None}
+    async def of(self, tables: Iterable[TableName]) -> dict[TableName, Schema | None]:
+        """The tables' schemas, None for one that does not exist. What cannot be described is left out."""
+        found: dict[TableName, Schema | None] = {}
+
+        async def ask(table: TableName) -> None:
+            try:
+                found[table] = await self._schema(table)
+            except StatementFailed as error:
+                # A table of another catalog may never tell; that it changes is then not noticed here.
+                log.info("%s cannot be described: %s", table, error)
+
+        await asyncio.gather(*map(ask, tables))
+        return found
 
     async def _schema(self, table: TableName) -> Schema | None:
         asked_at = self._clock()
         known = self._known.get(table)
         if known is not None and known[0] > asked_at - self._interval:
             return known[1]
-        try:
-            relation = await self._metastore.relation(table)
-        except StatementFailed:
-            # A table of another catalog may not tell; that it changes is then not noticed here.
-            relation = None
+        relation = await self._metastore.relation(table)
         schema = None
         if relation is not None:
             schema = Schema(relation.created, relation.columns, relation.kind is not RelationKind.TABLE)
@@ -68,7 +75,9 @@ class Schemas:
         """Whether a base table has columns that the last refresh did not see: `SELECT *` means more of them today."""
         today = await self.of(view.schemas)
         return any(
-            len(today[table].columns) > len(schema.columns) for table, schema in view.schemas.items() if table in today
+            len(found.columns) > len(schema.columns)
+            for table, schema in view.schemas.items()
+            if (found := today.get(table)) is not None
         )
 
     async def changes(self, view: MaterializedView) -> str:
@@ -78,17 +87,18 @@ class Schemas:
         except FreshgateError:
             return ""
 
-    def _state(self, view: MaterializedView, today: Mapping[TableName, Schema]) -> tuple[State, str]:
+    def _state(self, view: MaterializedView, today: Mapping[TableName, Schema | None]) -> tuple[State, str]:
         if not view.built:
             return State.INIT, ""
         changes = self._changes(view, today)
         return (State.SCHEMA_CHANGE, changes) if changes else (State.NORMAL, "")
 
-    def _changes(self, view: MaterializedView, today: Mapping[TableName, Schema]) -> str:
+    def _changes(self, view: MaterializedView, today: Mapping[TableName, Schema | None]) -> str:
         changes = [
             change
             for table, schema in sorted(view.schemas.items(), key=lambda item: item[0])
-            for change in differences(table, schema, today.get(table))
+            if table in today
+            for change in differences(table, schema, today[table])
         ]
         for base in sorted(view.views):
             known, entry = view.base_name(base), self._catalog.find(base)

@@ -17,7 +17,7 @@ from gateway.errors import StatementFailed
 from gateway.mv.ports import Relation, RelationKind, Rows, Sessions, SqlSession
 from gateway.mv.snapshot import fingerprint
 from sql import observation
-from sql.names import Namespace, TableName, quote
+from sql.names import SESSION_CATALOG, Namespace, TableName, quote
 
 NOT_FOUND = frozenset({"42P01", "42704"})
 """SQLSTATEs of TABLE_OR_VIEW_NOT_FOUND and SCHEMA_NOT_FOUND."""
@@ -40,6 +40,8 @@ _READING_THEIR_FILES = frozenset(
 )
 """Input formats of Hive's that read what lies in the table's directories. Others read files that are named elsewhere
 (SymlinkTextInputFormat), or leave out what was not committed (Hudi's)."""
+_PLAIN = re.compile(r"\w+", re.ASCII)
+"""A name that Hive's metastore takes."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _OF_LENGTH = re.compile(r"(varchar|char)\((\d+)\)")
 
@@ -55,35 +57,55 @@ class SparkMetastore:
             return await session.run(sql)
 
     async def relation(self, name: TableName) -> Relation | None:
-        try:
-            async with self._sessions.session() as session:
-                try:
-                    answer = await session.run(f"DESCRIBE TABLE EXTENDED {name.quoted} AS JSON")
-                except StatementFailed as error:
-                    if error.sqlstate != NOT_SUPPORTED:
-                        raise
-                    return await _plainly(session, name)
-        except StatementFailed as error:
-            if error.sqlstate in NOT_FOUND:
-                return None
-            raise
+        for last in (False, True):
+            try:
+                return await self._describe(name)
+            except StatementFailed as error:
+                if error.sqlstate not in NOT_FOUND:
+                    raise
+                if not await self._lists(name):
+                    return None
+                if last:
+                    raise
+        return None
+
+    async def _describe(self, name: TableName) -> Relation:
+        async with self._sessions.session() as session:
+            try:
+                answer = await session.run(f"DESCRIBE TABLE EXTENDED {name.quoted} AS JSON")
+            except StatementFailed as error:
+                if error.sqlstate != NOT_SUPPORTED:
+                    raise
+                return await _plainly(session, name)
         return _relation(name, json.loads(answer.rows[0][0]))
+
+    async def _lists(self, name: TableName) -> bool:
+        """Whether a table or view that was not found is there nevertheless.
+
+        Where its own database does not answer for a moment, Hive's metastore says of a namespace that there is none
+        (ObjectStore.getDatabase), and Spark then says of its tables that they are not found. Lists fail in earnest.
+        """
+        if name.catalog != SESSION_CATALOG or not _PLAIN.fullmatch(name.table):
+            return False
+        listed = await self._names(f"SHOW TABLES IN {quote(name.database)} LIKE '{name.table}'", name.database)
+        return name.table in listed
 
     async def databases(self) -> frozenset[str]:
         return frozenset(row[0].lower() for row in (await self.run("SHOW DATABASES")).rows)
 
     async def tables(self, database: str) -> frozenset[str]:
-        return await self._names(f"SHOW TABLES IN {quote(database)}")
+        return await self._names(f"SHOW TABLES IN {quote(database)}", database)
 
     async def views(self, database: str) -> frozenset[str]:
-        return await self._names(f"SHOW VIEWS IN {quote(database)}")
+        return await self._names(f"SHOW VIEWS IN {quote(database)}", database)
 
-    async def _names(self, sql: str) -> frozenset[str]:
+    async def _names(self, sql: str, database: str) -> frozenset[str]:
         """The names in an answer of (namespace, name, isTemporary)."""
         try:
             answer = await self.run(sql)
         except StatementFailed as error:
-            if error.sqlstate in NOT_FOUND:
+            # That there is none is believed where the list of them says so, too (`_lists`).
+            if error.sqlstate in NOT_FOUND and database not in await self.databases():
                 return frozenset()
             raise
         return frozenset(row[1].lower() for row in answer.rows if row[2] not in (True, "true"))

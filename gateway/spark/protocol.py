@@ -77,6 +77,9 @@ def failure(message: str | None, sqlstate: str | None = None) -> StatementFailed
     if found:
         return StatementFailed(_shortened(found.group(0)), sqlstate or found.group("sqlstate"))
     text = _STACK.split(text.strip(), maxsplit=1)[0].strip()
+    if text.startswith("Invalid OperationHandle"):
+        # It was closed under who waits for it: what became of the statement is not known.
+        sqlstate = "08007"
     while True:
         bare = _JAVA_CLASS.sub("", text.removeprefix("Error running query: "))
         if bare == text:

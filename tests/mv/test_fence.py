@@ -40,6 +40,9 @@ class Database:
         shown = ", ".join(f"({name},{value})" for name, value in sorted(self.properties.items()))
         return Answer([("Namespace Name", "s"), ("Properties", f"({shown})" if shown else "")])
 
+    async def databases(self) -> frozenset[str]:
+        return frozenset({"default", *(["s"] if self.properties is not None else [])})
+
 
 def fence(database: Database, here: str = "here", clock: Callable[[], float] = time.monotonic) -> Fence:
     return Fence(database, "s", here, clock=clock)  # type: ignore[arg-type]  # it is asked nothing else
