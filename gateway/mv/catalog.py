@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Container, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from gateway.errors import FreshgateError, NoSuchView
+from gateway.errors import FreshgateError, NoSuchView, RefreshFailed, StatementFailed
 from gateway.mv import discovery, naming
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
@@ -123,9 +123,6 @@ class Catalog:
     def named(self, name: TableName) -> MaterializedView | None:
         entry = self._by_name.get(name)
         return entry.view if entry else None
-
-    def entry_named(self, name: TableName) -> Entry | None:
-        return self._by_name.get(name)
 
     def entry(self, view_id: str) -> Entry:
         """Raises NoSuchView for one that was dropped."""
@@ -406,7 +403,7 @@ class Catalog:
         return None
 
     def forget_damage(self, name: TableName) -> None:
-        del self.damaged[name]
+        self.damaged.pop(name, None)
         self._index()
 
     async def verify(self, entry: Entry) -> None:
@@ -565,11 +562,11 @@ class Catalog:
         async with entry.lock:
             if not entry.uncertain:
                 return None
-            self._check_there(entry)
+            self.entry(entry.view.id)
             before = entry.view.current.number
-            found = await self._metastore.properties(entry.view.storage)
+            found = await self._stored(entry)
             shown = await naming.settled(self._metastore, found, entry.view.storage)
-            self._check_there(entry)
+            self.entry(entry.view.id)
             if shown is None:
                 raise await self._unshown(entry, found)
             if not stored.was_published(found):
@@ -587,9 +584,14 @@ class Catalog:
                 entry.perhaps = None
             return before if version != before else None
 
-    def _check_there(self, entry: Entry) -> None:
-        if self.find(entry.view.id) is not entry:
-            raise NoSuchView(f"The materialized view {entry.view.name} was dropped.")
+    async def _stored(self, entry: Entry) -> Mapping[str, str]:
+        """The view's properties. Raises NoSuchView where its storage is gone."""
+        try:
+            return await self._metastore.properties(entry.view.storage)
+        except StatementFailed:
+            await self.find_damage(entry)
+            self.entry(entry.view.id)
+            raise
 
     async def certain(self, name: TableName) -> MaterializedView | None:
         """The view that a name means, for who changes it. Where nobody knows it, the metastore is asked first.
@@ -600,8 +602,9 @@ class Catalog:
             try:
                 await self.settle(entry)
             except NoSuchView:
+                if self._by_name.get(name) is entry:
+                    raise
                 # Taken out: the name means nothing now, or something damaged.
-                continue
         return entry.view if entry else None
 
     def _trade_names(self, entry: Entry, name: TableName) -> None:
@@ -615,10 +618,17 @@ class Catalog:
         self.rename(moved)
 
     async def _unshown(self, entry: Entry, properties: Mapping[str, str]) -> FreshgateError:
-        """Takes out a view that no name shows: it was replaced or dropped, or somebody has damaged it."""
-        finding = await discovery.without_view(
-            self._metastore, stored.read_name(properties), entry.view.storage, properties
-        )
+        """Takes out a view that no name shows: it was replaced or dropped, or somebody has damaged it. One whose
+        successor is not visible yet stays until that is: under the name there would be no view meanwhile."""
+        name = stored.read_name(properties)
+        successor = self._entries.get(await naming.shown_as(self._metastore, name) or "")
+        if successor is not None and not successor.visible:
+            return RefreshFailed(
+                f"The materialized view {name} is being replaced, by a statement whose connection broke. Try again in "
+                f"some seconds.",
+                sqlstate="40001",
+            )
+        finding = await discovery.without_view(self._metastore, name, entry.view.storage, properties)
         if finding.damage is None:
             self.remove(entry)
             if finding.leftover is not None:

@@ -414,7 +414,9 @@ class Executor:
             except StatementFailed as failed:
                 log.warning("cannot tell what of %s is not there: %s", view.name, failed)
         advice = f"Mend the cause and run REFRESH MATERIALIZED VIEW {view.name}, or read again."
-        return RefreshFailed(said + advice, sqlstate=error.sqlstate, cause=cause)
+        # What is not there now may be there when it is tried again.
+        sqlstate = RefreshFailed.sqlstate if error.sqlstate in GONE else error.sqlstate
+        return RefreshFailed(said + advice, sqlstate=sqlstate, cause=cause)
 
     async def _missing(
         self, view: MaterializedView, said: str, cause: str, error: FreshgateError
@@ -471,7 +473,9 @@ class Executor:
                     f"view that was replaced. Change that view.",
                     sqlstate="42P19",
                 )
-        both = replace(view, tables=view.tables | sources.tables, views=view.views | sources.views)
+        # An ALTER may have ended meanwhile.
+        now = entry.view
+        both = replace(now, tables=now.tables | sources.tables, views=now.views | sources.views)
         self._catalog.replace(entry, both)
         names = self._catalog.names_of(sources.views)
         return replace(view, tables=sources.tables, views=sources.views, view_names=names)

@@ -208,12 +208,18 @@ class Janitor:
                 return
             except FreshgateError as error:
                 log.warning("could not drop %s, will try again: %s", together[0].leftover.storage, error)
-                for each in together:
-                    each.not_before = self._clock() + RETRY_SECONDS
+                self._put_off(together)
+            except Exception:  # one that breaks must not end all later drops
+                log.exception("could not drop %s, will try again", together[0].leftover.storage)
+                self._put_off(together)
             else:
                 self._retired = [each for each in self._retired if each not in together]
             async with self._dropped:
                 self._dropped.notify_all()
+
+    def _put_off(self, together: list[Retired]) -> None:
+        for each in together:
+            each.not_before = self._clock() + RETRY_SECONDS
 
     async def _drop(self, retired: Retired) -> None:
         """Drops what nobody needs, or the whole storage. Dropping twice is harmless."""

@@ -32,6 +32,18 @@ async def published(metastore: Metastore, name: TableName, storage: TableName) -
     return found[1]
 
 
+async def shown_as(metastore: Metastore, name: TableName) -> str | None:
+    """The id of the view that the public view of a name shows; None where it shows none."""
+    relation = await metastore.relation(name)
+    found = maintenance.read_published(relation.view_text) if relation else None
+    return found[0].table if found else None
+
+
+def is_untold(error: FreshgateError) -> bool:
+    """Whether Spark may have carried out, or may still carry out, the statement that ended so."""
+    return isinstance(error, UpstreamLost) or error.sqlstate in UNTOLD
+
+
 async def unmoved(metastore: Metastore, view: MaterializedView, version: int | None, error: FreshgateError) -> bool:
     """Whether the public view surely shows this version, as before the statement that ended with `error`. None: it was
     not to show the storage before.
@@ -39,7 +51,7 @@ async def unmoved(metastore: Metastore, view: MaterializedView, version: int | N
     A Spark that is being stopped answers with an error what it has done. From a lost one nobody knows, and what was
     ended before its end may go on.
     """
-    if isinstance(error, UpstreamLost) or error.sqlstate in UNTOLD:
+    if is_untold(error):
         return False
     try:
         return await published(metastore, view.name, view.storage) == version

@@ -60,6 +60,9 @@ class Relations:
         self._names: frozenset[str] = frozenset()
         self._names_at = float("-inf")
         self._forgotten = 0
+        """Grows whenever a listing that is under way may miss something."""
+        self._moved = 0
+        """Grows whenever a name that is being looked up may come to mean something else."""
         self.view_words: frozenset[str] = frozenset()
         """Names of the Spark views in the databases that are known, without their databases."""
 
@@ -88,17 +91,18 @@ class Relations:
                 await self._shared(name, partial(self._list_views, name))
 
     def forget(self, database: str) -> None:
-        """A view of the database may have changed, or the database itself."""
+        """A view of the database may have changed, or the database itself. Its names are kept for statements that have
+        asked for them already, and listed anew for later ones."""
         self._forgotten += 1
-        self._databases.pop(database, None)
+        if (known := self._databases.get(database)) is not None:
+            known.listed_at = float("-inf")
         self._listings.clear()
         self._names_at = float("-inf")
         self.forget_sources()
-        self._reindex()
 
     def forget_sources(self) -> None:
         """What a name stands for has changed: a materialized view was created or dropped, or a Spark view was."""
-        self._forgotten += 1
+        self._moved += 1
         for known in self._databases.values():
             known.sources.clear()
 
@@ -128,9 +132,9 @@ class Relations:
             return Sources(frozenset({name}))
         known = database.sources.get(name.table)
         if known is None:
-            asked_after = self._forgotten
+            asked_after = self._moved
             known = await self._read_view(name, above | {name})
-            if asked_after == self._forgotten:
+            if asked_after == self._moved:
                 database.sources[name.table] = known
         return known
 
@@ -161,13 +165,20 @@ class Relations:
         names = await self._metastore.databases()
         if asked_after == self._forgotten:
             self._names, self._names_at = names, asked_at
+        else:
+            # Good enough for those who have waited for it; the next one asks again.
+            self._names |= names
 
     async def _list_views(self, database: str) -> None:
         asked_at, asked_after = self._clock(), self._forgotten
         views = await self._metastore.views(database)
         if asked_after == self._forgotten:
             self._databases[database] = _Database(views, asked_at)
-            self._reindex()
+        else:
+            # As with the databases' names. One that began later may have ended before.
+            known = self._databases.setdefault(database, _Database(frozenset(), float("-inf")))
+            known.views |= views
+        self._reindex()
 
     def _reindex(self) -> None:
         self.view_words = frozenset(view for database in self._databases.values() for view in database.views)
