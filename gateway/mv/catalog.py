@@ -94,7 +94,7 @@ class Catalog:
         self.on_move: Callable[[], None] = lambda: None
         """Told that names have come to mean other views, or none."""
         self.on_leftover: Callable[[str, Leftover], None] = lambda *_: None
-        """Told what is to be dropped of a view, by its id, that turned out to be there no more."""
+        """Told what is to be dropped of a view, by its id, that nobody knew and that was settled."""
         self._read: frozenset[TableName] = frozenset()
         self.building: set[str] = set()
         """Storage tables of views that CREATE is making."""
@@ -582,6 +582,8 @@ class Catalog:
             entry.uncertain = False
             if entry.perhaps == version:
                 entry.perhaps = None
+            # While nobody knew what is current nothing of it could be dropped.
+            self.on_leftover(view.id, Leftover(view.storage, view.definition, whole=False))
             return before if version != before else None
 
     async def _stored(self, entry: Entry) -> Mapping[str, str]:

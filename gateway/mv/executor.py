@@ -451,7 +451,7 @@ class Executor:
         except (FreshgateError, asyncio.CancelledError) as error:
             view = entry.view
             entry.uncertain, entry.perhaps = True, entry.writing
-            asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, _forget, entry, entry.writing)
+            asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, self._give_up, entry, entry.writing)
             if isinstance(error, FreshgateError) and await naming.unmoved(
                 self._metastore, view, view.current.number, error
             ):
@@ -494,9 +494,15 @@ class Executor:
     def _discard(self, entry: Entry) -> None:
         """The rows that a failed refresh may have written are nobody's: the janitor drops them.
 
-        Unless they may have been published: then they are strays if they were not, once that is known.
+        Unless they may have been published: once that is known, and the switch cannot come any more, they are.
         """
         if not entry.uncertain:
+            self._strays(entry.view)
+
+    def _give_up(self, entry: Entry, version: int | None) -> None:
+        """Spark does not carry out a switch to the version any more."""
+        if version is not None and entry.perhaps == version:
+            entry.perhaps = None
             self._strays(entry.view)
 
     def _strays(self, view: MaterializedView) -> None:
@@ -509,11 +515,6 @@ class Executor:
         if version.number == NEVER_BUILT:
             return
         self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), version, since=since)
-
-
-def _forget(entry: Entry, version: int | None) -> None:
-    if entry.perhaps == version:
-        entry.perhaps = None
 
 
 async def _nobody(view_id: str, cause: Cause, report: Report) -> None:

@@ -202,6 +202,8 @@ class Spark:
             return reply.execute_ok(seqid, self._begin(session, COLUMNS, rows))
         if found := SETTING.fullmatch(sql.strip()):
             return reply.execute_ok(seqid, self._begin(session, SETTING_COLUMNS, [[found[1], "0"]]))
+        if sql == "SHOW DATABASES":
+            return reply.execute_ok(seqid, self._begin(session, COLUMNS[:1], [["default"]]))
         if sql.startswith("USE "):
             return reply.execute_ok(seqid, self._begin(session, COLUMNS[:1], []))
         return reply.error("ExecuteStatement", seqid, f"Not known here: {sql[:100]}", NOT_FOUND)
