@@ -162,14 +162,15 @@ class Engine:
 
 
 class ThriftServers:
-    """One Spark with a Thrift server for each way in; `ports` are by `sasl`, `nosasl`, `http`, `https` and `tls`."""
+    """One Spark with a Thrift server for each way in; `ports` are by `sasl`, `nosasl`, `http`, `https`, `tls`, and
+    `forgetful`: with SASL, ending sessions that idle for a second; `http_strict`: asking a directory for passwords."""
 
     host = "127.0.0.1"
 
-    def __init__(self, directory: Path, key_store: Path) -> None:
+    def __init__(self, directory: Path, key_store: Path, ldap_url: str, user_pattern: str) -> None:
         errors = directory / "servers.stderr"
         script = ROOT / "tests" / "thrift_servers.py"
-        command = [sys.executable, str(script), str(directory / "data"), str(key_store)]
+        command = [sys.executable, str(script), str(directory / "data"), str(key_store), ldap_url, user_pattern]
         self.program = Program(command, subprocess.PIPE, errors)
         line = self.program.line()
         assert line.startswith("{"), errors.read_text(encoding="utf-8")[-3000:]

@@ -1,7 +1,7 @@
 """A program: one Spark with a Thrift server for each way in which servers are reached.
 
-Its arguments are a data directory and a key store (PKCS 12, password "secret"). Prints one JSON line, the ports by
-their names, and ends with its standard input.
+Its arguments are a data directory, a key store (PKCS 12, password "secret"), and the URL of a directory and the pattern
+of its users' names. Prints one JSON line, the ports by their names, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from gateway.spark import host
 STORE_PASSWORD = "secret"
 HTTP = {"hive.server2.transport.mode": "http", "hive.server2.authentication": "NONE"}
 BINARY = {"hive.server2.transport.mode": "binary"}
+NO_TLS = {"hive.server2.use.SSL": "false"}
+FORGETFUL = {"hive.server2.idle.session.timeout": "1s", "hive.server2.session.check.interval": "3s"}
 TLS = {"hive.server2.use.SSL": "true", "hive.server2.keystore.password": STORE_PASSWORD}
 
 PROXY = {f"spark.hadoop.hadoop.proxyuser.svc.{what}": "*" for what in ("hosts", "groups")}
 """`svc` may open sessions for others."""
 
 
-def main(data_dir: Path, key_store: Path) -> None:
+def main(data_dir: Path, key_store: Path, ldap_url: str, user_pattern: str) -> None:
     report = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     options = host.Options(
@@ -41,6 +43,9 @@ def main(data_dir: Path, key_store: Path) -> None:
     os.chdir(data_dir)
     port, context = host.start_server(options, lock, [])
     jvm = context._jvm
+    # Spark reads these from no other place than Java's properties or a hive-site.xml.
+    for name, value in {"url": ldap_url, "userDNPattern": user_pattern}.items():
+        jvm.java.lang.System.setProperty(f"hive.server2.authentication.ldap.{name}", value)
     session = jvm.org.apache.spark.sql.SparkSession.active()
     server_class = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
     # Spark makes each server's settings of those that it was started with: the further ones get theirs by hand.
@@ -48,10 +53,12 @@ def main(data_dir: Path, key_store: Path) -> None:
     ports = {"sasl": port}
     tls = {**TLS, "hive.server2.keystore.path": str(key_store)}
     kinds = {
-        "nosasl": {**BINARY, "hive.server2.authentication": "NOSASL", "hive.server2.use.SSL": "false"},
-        "http": {**HTTP, "hive.server2.use.SSL": "false"},
+        "nosasl": {**BINARY, "hive.server2.authentication": "NOSASL", **NO_TLS},
+        "http": {**HTTP, **NO_TLS},
+        "http_strict": {**HTTP, "hive.server2.authentication": "LDAP", **NO_TLS},
         "https": {**HTTP, **tls},
         "tls": {**BINARY, "hive.server2.authentication": "NONE", **tls},
+        "forgetful": {**BINARY, "hive.server2.authentication": "NONE", **NO_TLS, **FORGETFUL},
     }
     for name, settings in kinds.items():
         ports[name] = free_port()
@@ -69,4 +76,4 @@ def main(data_dir: Path, key_store: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

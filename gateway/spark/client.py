@@ -24,6 +24,7 @@ from gateway.spark import protocol
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireError, WireLimits
+from gateway.wire.http_connection import HTTP
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login, LoginRefused
 from gateway.wire.scanner import message_end
@@ -40,6 +41,9 @@ POLL_SECONDS_MAX = 0.5
 # Spark holds a status call for up to 5 seconds; other servers may answer at once, so we pause in growing steps.
 HELD_SECONDS = 0.05
 POLL_SECONDS = 0.01
+
+ENDED_SESSION = "Invalid SessionHandle"
+"""Begins the text of HiveServer2's error about a session that it does not have, or no longer."""
 
 Decode = Callable[[bytes], Any]
 """Makes something of a reply's message. Raises EOFError where the message is not complete."""
@@ -73,7 +77,11 @@ class Connection:
         writer: asyncio.StreamWriter,
         wire: UpstreamEnd,
         reopen: Callable[[], Awaitable[Connection]],
+        *,
+        ends_sessions: bool,
     ) -> None:
+        self.ends_sessions = ends_sessions
+        """The server closes the session that was opened last on it when it breaks; not so over HTTP."""
         self._reader = reader
         self._writer = writer
         self._wire = wire
@@ -105,7 +113,8 @@ class Connection:
                 f"Cannot connect to Spark at {endpoint}: {_reason(error)}. "
                 "It may be starting; try again in some seconds."
             ) from error
-        return cls(reader, writer, wire, lambda: cls.open(endpoint, user, password))
+        ends_sessions = endpoint.mechanism != HTTP
+        return cls(reader, writer, wire, lambda: cls.open(endpoint, user, password), ends_sessions=ends_sessions)
 
     @property
     def alive(self) -> bool:
@@ -191,7 +200,7 @@ class Connection:
         self._break()
 
     async def close(self) -> None:
-        """Closes the connection. The server then closes the last session opened on it."""
+        """Closes the connection, and with it the last session opened on it where it `ends_sessions`."""
         self._break()
         for task in tuple(self._calls):
             task.cancel()
@@ -237,7 +246,7 @@ class Session:
         return result
 
     def spoil(self) -> None:
-        """Breaks the connection, with which the server ends the session; a pool never lends it again."""
+        """Breaks the connection; a pool never lends the session again, and sees to it that the server ends it."""
         self.connection.give_up()
 
     async def execute(self, sql: str) -> Handle:
@@ -332,6 +341,36 @@ class EndpointSource(Protocol):
         """Where Spark listens now, and how it is talked to. Raises UpstreamLost."""
 
 
+class PooledSession(Session):
+    """A session of a pool. One that the server has ended since its last loan, as it does where they idle, is opened
+    anew at the first statement of the next: asking before would cost each loan a call."""
+
+    def __init__(self, session: Session, opened: Callable[[], Awaitable[Session]]) -> None:
+        super().__init__(session.connection, session.handle)
+        self._opened = opened
+        self._untouched = True
+
+    def lend(self) -> Self:
+        self._untouched = True
+        return self
+
+    async def execute(self, sql: str) -> Handle:
+        untouched, self._untouched = self._untouched, False
+        try:
+            return await super().execute(sql)
+        except StatementFailed as error:
+            if not str(error).startswith(ENDED_SESSION):
+                raise
+            if not untouched:
+                # What its borrower has set there is gone, too.
+                self.spoil()
+                raise
+        await self.connection.close()
+        session = await self._opened()
+        self.connection, self.handle = session.connection, session.handle
+        return await super().execute(sql)
+
+
 class SessionPool:
     """Lends the gateway's own sessions, at most `size` at a time, each with a connection of its own.
 
@@ -352,7 +391,8 @@ class SessionPool:
         self._configuration = dict(configuration or {})
         self._password = password
         self._places = asyncio.Semaphore(size)
-        self._idle: list[Session] = []
+        self._idle: list[PooledSession] = []
+        self._endings: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @contextlib.asynccontextmanager
@@ -364,24 +404,35 @@ class SessionPool:
                 yield session
             finally:
                 if self._closed or not session.connection.alive:
-                    await session.connection.close()
+                    await self._discard(session)
                 else:
                     self._idle.append(session)
 
-    async def _take(self) -> Session:
+    async def _take(self) -> PooledSession:
         while self._idle:
             session = self._idle.pop()
             if session.connection.alive:
-                return session
-            await session.connection.close()
+                return session.lend()
+            await self._discard(session)
         if self._closed:
             raise UpstreamLost("The gateway is stopping.")
+        return PooledSession(await self._open(), self._open)
+
+    async def _open(self) -> Session:
         connection = await Connection.open(await self._spark.endpoint(), self._user, self._password)
         try:
             return await connection.open_session(self._configuration, user=self._user)
         except BaseException:
             await connection.close()
             raise
+
+    async def _discard(self, session: Session) -> None:
+        await session.connection.close()
+        if not session.connection.ends_sessions:
+            # Nobody waits for it: the server may be away.
+            ending = asyncio.create_task(_end(session))
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
 
     async def close(self) -> None:
         """Closes all idle sessions; those that are lent are closed when they come back."""
@@ -390,6 +441,18 @@ class SessionPool:
             session = self._idle.pop()
             await session.close()
             await session.connection.close()
+        await asyncio.gather(*self._endings)
+
+
+async def _end(session: Session) -> None:
+    """Closes a session whose connection is gone."""
+    with contextlib.suppress(StatementFailed, UpstreamLost, TimeoutError):
+        async with asyncio.timeout(END_SECONDS):
+            connection = await session.connection.sibling()
+            try:
+                await connection.session(session.handle).close()
+            finally:
+                await connection.close()
 
 
 def job_group(handle: Handle) -> str:
