@@ -68,14 +68,19 @@ class Authenticator(Protocol):
         """Spark has been asked, and takes it."""
         ...
 
+    async def refused(self, login: Login, peer: str, reason: str) -> None:
+        """Spark has been asked, and does not take it. Returns when the client may hear of it."""
+        ...
+
 
 class Unchecked:
     """Lets everybody through: Spark decides. What it has accepted over HTTP is accepted by `memory` again."""
 
     required = False
 
-    def __init__(self, memory: Memory | None = None) -> None:
+    def __init__(self, memory: Memory | None = None, refusal_delay: float = 0.0) -> None:
         self._memory = memory if memory is not None else Memory(0.0)
+        self._refusal_delay = refusal_delay
 
     async def check(self, login: Login, peer: str = "") -> None:
         return
@@ -85,6 +90,9 @@ class Unchecked:
 
     def accepted(self, login: Login) -> None:
         self._memory.keep(login, None)
+
+    async def refused(self, login: Login, peer: str, reason: str) -> None:
+        await _refuse(login, peer, reason, self._refusal_delay)
 
 
 class Checked:
@@ -123,9 +131,7 @@ class Checked:
         except asyncio.CancelledError:
             log.warning("login of %s from %s: the client left before it was checked", _shown(login.user), peer)
             raise
-        log.warning("login of %s from %s refused: %s", _shown(login.user), peer or "unknown", reason)
-        # Only this client waits: the thread is free again.
-        await asyncio.sleep(self._seconds_left(loop.time() - began))
+        await _refuse(login, peer, reason, self._seconds_left(loop.time() - began))
         raise error
 
     async def _in_thread(self, login: Login) -> None:
@@ -143,6 +149,9 @@ class Checked:
     def accepted(self, login: Login) -> None:
         return
 
+    async def refused(self, login: Login, peer: str, reason: str) -> None:
+        await _refuse(login, peer, reason, self._refusal_delay)
+
     def _verify(self, login: Login) -> None:
         if login.mechanism != HTTP:
             self._verifier.verify(login.user, login.password)
@@ -156,6 +165,12 @@ class Checked:
     def _seconds_left(self, passed: float) -> float:
         """Until a whole number of delays has passed: how long a check took would tell how far it came."""
         return self._refusal_delay - passed % self._refusal_delay if self._refusal_delay else 0.0
+
+
+async def _refuse(login: Login, peer: str, reason: str, delay: float) -> None:
+    """Tells the log at once and the client later. Only he waits: nothing of ours is held meanwhile."""
+    log.warning("login of %s from %s refused: %s", _shown(login.user), peer or "unknown", reason)
+    await asyncio.sleep(delay)
 
 
 def _check_form(login: Login) -> None:

@@ -30,7 +30,7 @@ def authenticator(settings: Settings) -> Authenticator:
                 settings.listen.host,
                 "passwords only as far as Spark does" if settings.upstream.address else "no passwords",
             )
-        return Unchecked(memory)
+        return Unchecked(memory, chosen.refusal_delay)
     verifier = _users_file(Path(chosen.users_file)) if chosen.method == "file" else _ldap(settings.ldap)
     return Checked(verifier, chosen.refusal_delay, chosen.concurrent_checks, memory)
 

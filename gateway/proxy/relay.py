@@ -19,7 +19,7 @@ from gateway.errors import FreshgateError, LoginAbandoned, LoginUnchecked, Upstr
 from gateway.proxy.busy_poll import BusyPoll
 from gateway.proxy.farewell import Farewell
 from gateway.proxy.traffic import Traffic
-from gateway.proxy.upstream import Upstream, set_socket_options
+from gateway.proxy.upstream import Upstream, UpstreamRefused, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login
 from gateway.wire.connection import NOSASL, ClientEnd, Said
 from gateway.wire.frame import WireError, WireLimits
@@ -248,8 +248,7 @@ class Relay(asyncio.Protocol):
         try:
             if before is not None and (done := before.client_lost()) is not None:
                 await done
-            if await dispatcher.admit():
-                await self._join(dispatcher)
+            await self._admit(dispatcher)
         except FreshgateError as error:
             dispatcher.login_ended(error)
             log.info("login of client %s refused: %s", self._peer(), error)
@@ -273,6 +272,15 @@ class Relay(asyncio.Protocol):
                 self._traffic.to_clients += len(words)
                 self._transport.write(words)
             self.data_received(b"")
+
+    async def _admit(self, dispatcher: Dispatcher) -> None:
+        if not await dispatcher.admit():
+            return
+        try:
+            await self._join(dispatcher)
+        except UpstreamRefused as error:
+            await dispatcher.refused_by_spark(error)
+            raise
 
     async def _join(self, dispatcher: Dispatcher) -> Upstream:
         upstream = await self._connect_upstream(dispatcher.upstream_login())

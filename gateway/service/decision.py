@@ -87,6 +87,10 @@ class Dispatcher(Protocol):
     def upstream_login(self) -> Login:
         """With what to log in to Spark; asked for each connection to it."""
 
+    async def refused_by_spark(self, error: FreshgateError) -> None:
+        """Spark, asked for a connection before the client is accepted, does not take its login. Returns when the client
+        may hear of it."""
+
     def login_ended(self, error: FreshgateError | None) -> None:
         """A SASL client was accepted, or refused with an error. Called once at most: the client may go before."""
 

@@ -104,6 +104,9 @@ class Dispatch:
     def logged_in(self) -> bool:
         return bool(self._users)
 
+    async def refused_by_spark(self, error: FreshgateError) -> None:
+        await self._opening.refused_by_spark(error)
+
     def login_ended(self, error: FreshgateError | None) -> None:
         self._opening.login_ended(error)
 

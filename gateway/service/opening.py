@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, Stopping, UpstreamLost
+from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, StatementFailed, Stopping, UpstreamLost
 from gateway.login.authenticator import Authenticator
 from gateway.service.audit import Audit
 from gateway.service.background import Background
@@ -77,11 +77,19 @@ class Opening:
         if mechanism != COOKIE_LOGIN:  # Its password was checked when the cookie was given out.
             await self._authenticator.check(self.login, self.peer)
         if mechanism == HTTP and not self._authenticator.vouches(self.login):
-            self._asked = await self._upstream.connect(self._handover.login(self.login))
+            try:
+                self._asked = await self._upstream.connect(self._handover.login(self.login))
+            except StatementFailed as error:
+                await self.refused_by_spark(error)
+                raise
             self._authenticator.accepted(self.login)
         self.users.add(self.login.user)
         # Over HTTP a connection may bring one request only, and that none for Spark.
         return mechanism not in {HTTP, COOKIE_LOGIN}
+
+    async def refused_by_spark(self, error: FreshgateError) -> None:
+        """Returns when the client may hear of it: guessing takes time where Spark checks passwords, too."""
+        await self._authenticator.refused(self.login, self.peer, str(error))
 
     def login_ended(self, error: FreshgateError | None) -> None:
         if self.login.mechanism != COOKIE_LOGIN or error is not None:

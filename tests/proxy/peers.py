@@ -145,6 +145,9 @@ class Service:
     def came_from(self, address: str) -> None:
         self.address = address
 
+    async def refused_by_spark(self, error: FreshgateError) -> None:
+        self.calls.append("refused by Spark")
+
     def login_ended(self, error: FreshgateError | None) -> None:
         self.login_error = error
 

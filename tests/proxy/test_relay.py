@@ -54,7 +54,7 @@ async def test_a_refused_login_gets_sparks_text_and_nothing_else_runs() -> None:
         peer.writer.write(login_bytes() + frame(calls.execute("drop table t")))
         assert await peer.closed() == refusal("who is ada?")
         await until(lambda: gate.has("client_lost"))
-        assert gate.service.calls == ["login", "upstream_login", "client_lost"]
+        assert gate.service.calls == ["login", "upstream_login", "refused by Spark", "client_lost"]
 
 
 async def test_who_is_not_admitted_never_reaches_spark() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from certificates import Certificates
 from clients import Jdbc, beeline, pyhive, rows
 from passwords import PASSWORDS, logins_of
 from processes import Gateway, ThriftServers
+from slapd import PASSWORDS as IN_DIRECTORY
 
 _numbers = itertools.count(1)
 
@@ -93,5 +95,39 @@ def test_users_are_handed_on(thrift_servers: ThriftServers, tmp_path: Path, kind
             for _ in range(2):
                 assert rows(ada, "SELECT current_user()") == [("ada",)]
                 assert eve.query("SELECT current_user()")[1] == [("eve",)]
+    finally:
+        before.stop()
+
+
+def test_passwords_that_spark_checks_over_http(thrift_servers: ThriftServers, tmp_path: Path) -> None:
+    """The gateway checks none: what Spark refuses is refused, in each way in, and not at once."""
+    delay = 1.5
+    settings: dict[str, object] = {
+        "listen.http_port": 0,
+        "upstream.transport": "http",
+        "upstream.user": "svc",
+        "upstream.password": IN_DIRECTORY["svc"],
+        "authentication.refusal_delay": delay,
+        "storage.database": f"storage_{next(_numbers)}",
+    }
+    before = Gateway(tmp_path / "gateway.log", upstream=f"localhost:{thrift_servers.ports['http_strict']}", **settings)
+    over_http = f"jdbc:hive2://{before.host}:{before.http_port}/default;transportMode=http;httpPath=cliservice"
+    try:
+        with (
+            pyhive(before.host, before.port, "ada", auth="LDAP", password=IN_DIRECTORY["ada"]) as ada,
+            Jdbc(over_http, "eve", IN_DIRECTORY["eve"]) as eve,
+        ):
+            assert rows(ada, "SELECT current_user()") == [("ada",)]
+            assert eve.query("SELECT current_user()")[1] == [("eve",)]
+        began = time.monotonic()
+        with pytest.raises(Exception, match=r"refused|Error validating"), Jdbc(before.url, "ada", "wrong"):
+            pass
+        with pytest.raises(Exception, match="401"), Jdbc(over_http, "ada", "wrong"):
+            pass
+        assert time.monotonic() - began >= 2 * delay
+        log = before.log.read_text(encoding="utf-8")
+        # Hive JDBC tries twice over HTTP.
+        assert log.count("WARNING gateway.login.authenticator: login of 'ada' from 127.0.0.1") >= 2
+        assert "wrong" not in log
     finally:
         before.stop()
