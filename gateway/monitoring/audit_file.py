@@ -9,7 +9,8 @@ import queue
 import sys
 import threading
 
-from gateway.service.audit import ERROR_CHARACTERS_MAX, Line
+from gateway.monitoring.unread import names
+from gateway.service.audit import ERROR_CHARACTERS_MAX, Line, Unread
 from sql.redaction import redact
 
 log = logging.getLogger(__name__)
@@ -34,14 +35,14 @@ class AuditFile:
         """The last line was written in part."""
         self._telling = threading.Lock()
         self._told = False
-        self._waiting: queue.Queue[Line | None] = queue.Queue(WAITING_MAX)
+        self._waiting: queue.Queue[tuple[Line, Unread | None] | None] = queue.Queue(WAITING_MAX)
         self._thread = threading.Thread(target=self._work, name="audit", daemon=True)
         self._thread.start()
 
-    def write(self, line: Line) -> None:
+    def write(self, line: Line, unread: Unread | None = None, /) -> None:
         """Never blocks, and never fails."""
         try:
-            self._waiting.put_nowait(line)
+            self._waiting.put_nowait((line, unread))
         except queue.Full:
             self._lose(f"{WAITING_MAX} of them wait for it")
 
@@ -54,9 +55,10 @@ class AuditFile:
         self._thread.join(CLOSE_SECONDS)
 
     def _work(self) -> None:
-        while (line := self._waiting.get()) is not None:
+        while (waited := self._waiting.get()) is not None:
+            line, unread = waited
             try:
-                self._append(encoded(line))
+                self._append(encoded(line if unread is None else _completed(line, unread)))
             except Exception as error:  # whatever it is, the next line may be written
                 self._lose(repr(error))
             else:
@@ -98,6 +100,13 @@ def encoded(line: Line) -> bytes:
             whole = len(value) == line.get("characters") if key == "text" else len(value) < ERROR_CHARACTERS_MAX
             told[key] = redact(value, cut=not whole)
     return (json.dumps(told, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+
+
+def _completed(line: Line, unread: Unread) -> Line:
+    found = {key: value for key, value in names(unread).items() if value}
+    # The last keys stay the last: the text may be long.
+    last = {key: line[key] for key in ("characters", "text") if key in line}
+    return {key: value for key, value in line.items() if key not in last} | found | last
 
 
 def _open(path: str) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import count
+from typing import Protocol
 
 from gateway.errors import FreshgateError
 from gateway.mv.progress import Progress, Report
@@ -18,17 +19,28 @@ from gateway.service.session import Session
 from gateway.tally import LONG_SECONDS, Histogram
 from gateway.wire import message, reply
 from gateway.wire.message import Handle, ReplyStatus
-from sql.names import TableName
+from sql.names import Namespace, TableName
 
 NAMES_MAX = 100
 """Tables in one list of a line: a text may name thousands."""
 ERROR_CHARACTERS_MAX = 1_000
+UNREAD_CHARACTERS_MAX = 20_000
+"""A longer text is not read for the audit alone."""
 METHODS = (*reply.METHODS, "GetQueryId", *reply.STATUS_ONLY)
 """All of HiveServer2's."""
 OTHER = "other"
 
 Line = dict[str, object]
 """One line of the audit, as JSON's types. Texts are as the client sent them: who writes it takes passwords out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A statement that the gateway had no need to read. Whoever writes its line can: there is time for it then."""
+
+    text: str
+    namespace: Namespace | None
+    """In which it ran; None where that is not known."""
 
 
 class TakenFor(StrEnum):
@@ -97,6 +109,7 @@ class Statement:
         "_cancelled",
         "_error",
         "_mentions",
+        "_namespace",
         "_number",
         "_operation",
         "_peer",
@@ -116,6 +129,7 @@ class Statement:
         self._session = session
         self._peer = peer
         self._text = text
+        self._namespace = session.namespace
         self._at = time.time()
         self._began = time.monotonic()
         self._taken_for: TakenFor | None = None
@@ -255,11 +269,23 @@ class Statement:
         }
         return _filled(line)
 
+    def unread(self) -> Unread | None:
+        """What its line does not say yet."""
+        if self._mentions is not NOTHING or len(self._text) > UNREAD_CHARACTERS_MAX:
+            return None
+        return Unread(self._text, self._namespace)
+
+
+class Write(Protocol):
+    """Keeps a line; must not block. Of an unread statement it adds the names."""
+
+    def __call__(self, line: Line, unread: Unread | None = None, /) -> None: ...
+
 
 class Audit:
-    """All statements, logins and sessions. `write` gets the lines, where somebody keeps them; it must not block."""
+    """All statements, logins and sessions. `write` gets the lines, where somebody keeps them."""
 
-    def __init__(self, write: Callable[[Line], None] | None = None, characters: int = 0) -> None:
+    def __init__(self, write: Write | None = None, characters: int = 0) -> None:
         self.counts = Counts()
         self._write = write
         self._characters = characters
@@ -273,7 +299,7 @@ class Audit:
         counts.statements[kind] = counts.statements.get(kind, 0) + 1
         counts.statement_seconds.add(seconds)
         if self._write is not None:
-            self._write(statement.line(outcome, seconds, self._characters))
+            self._write(statement.line(outcome, seconds, self._characters), statement.unread())
 
     def login(self, user: str, peer: str, error: FreshgateError | None) -> None:
         """Somebody has logged in, or was refused with an error."""
@@ -341,7 +367,12 @@ def _whose(origin: Origin, peer: str) -> Line:
 
 
 def _names(tables: Iterable[TableName]) -> list[str]:
-    names = sorted(map(str, tables))
+    return listed(map(str, tables))
+
+
+def listed(tables: Iterable[str]) -> list[str]:
+    """One list of a line."""
+    names = sorted(tables)
     return names if len(names) <= NAMES_MAX else [*names[:NAMES_MAX], f"and {len(names) - NAMES_MAX} more"]
 
 

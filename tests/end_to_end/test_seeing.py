@@ -164,6 +164,18 @@ def test_metrics_move_with_traffic(seen: Seen) -> None:
     assert not {"views", "reads", "writes", "refreshed"} & line.keys()
 
 
+def test_tables_that_are_no_view_s_business_are_named(seen: Seen) -> None:
+    with pyhive("127.0.0.1", seen.gateway.port) as cursor:
+        rows(cursor, "CREATE DATABASE elsewhere")
+        rows(cursor, "CREATE TABLE elsewhere.plain AS SELECT 1 AS a")
+        rows(cursor, "SELECT * FROM elsewhere.plain -- plain")
+        line = seen.line_of("-- plain")
+        assert (line["taken_for"], line["reads"]) == ("forwarded", ["elsewhere.plain"])
+        rows(cursor, "INSERT INTO elsewhere.plain VALUES (2)")
+        assert seen.line_of("INSERT INTO elsewhere")["writes"] == ["elsewhere.plain"]
+        rows(cursor, "DROP DATABASE elsewhere CASCADE")
+
+
 def test_refused_and_failed_statements(seen: Seen) -> None:
     with table(seen, "guarded") as cursor:
         refused = seen.metric("statements_total", taken_for="refused")
@@ -226,6 +238,7 @@ def test_own_commands_are_audited(seen: Seen) -> None:
         rows(cursor, "REFRESH MATERIALIZED VIEW owned_mv COMPLETE")
         line = seen.line_of("REFRESH MATERIALIZED VIEW owned_mv")
         assert (line["taken_for"], line["outcome"], line["refreshed"]) == ("command", "succeeded", ["seeing.owned_mv"])
+        assert line["views"] == ["seeing.owned_mv"]
 
 
 def test_passwords_are_nowhere(seen: Seen) -> None:
@@ -249,13 +262,13 @@ def test_passwords_are_nowhere(seen: Seen) -> None:
 
 
 def test_log_lines_are_json_with_ids(seen: Seen) -> None:
-    with table(seen, "logged") as cursor:
+    with table(seen, "logged") as cursor, Jdbc(seen.gateway.url, user="alice") as jdbc:
         rows(cursor, "INSERT INTO logged VALUES (3)")
-        rows(cursor, "SELECT * FROM logged_mv -- logged")
+        jdbc.query("SELECT * FROM seeing.logged_mv -- logged")
         line = seen.line_of("-- logged")
     log = [json.loads(each) for each in seen.gateway.log.read_text(encoding="utf-8").splitlines()]
     about = [each for each in log if each.get("statement") == line["statement"]]
-    assert any("Refreshing" in each["message"] for each in about)
+    assert [each["operation"] for each in about if "Refreshing" in each["message"]] == [line["operation"]]
     assert all((each["session"], each["user"]) == (line["session"], "alice") for each in about)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from kept_lines import KeptLines
 from prometheus_client.parser import text_string_to_metric_families
 from views import view_of
 
@@ -22,7 +23,7 @@ from gateway.mv.drift import NOT_LOOKED
 from gateway.mv.model import NEVER_BUILT, Version
 from gateway.mv.tasks import RefreshTally
 from gateway.proxy.traffic import Traffic
-from gateway.service.audit import METHODS, Audit, Line, Mentions, Outcome
+from gateway.service.audit import METHODS, Audit, Mentions, Outcome
 from gateway.service.operation import End
 from gateway.service.session import Session, Sessions
 from gateway.wire.message import Handle, OpenCall
@@ -187,8 +188,8 @@ def test_every_count_is_shown() -> None:
 
 
 def test_a_statement_ends_once() -> None:
-    lines: list[Line] = []
-    audit = Audit(lines.append, 5)
+    lines = KeptLines()
+    audit = Audit(lines.keep, 5)
     statement = audit.begin(session_of("alice"), "1.2.3.4:5", "SELECT 12345")
     statement.understood(
         Mentions(frozenset({TableName("d", "v")}), frozenset({TableName("d", f"t{i}") for i in range(200)}))
@@ -216,8 +217,8 @@ def test_a_statement_ends_once() -> None:
     ],
 )
 def test_a_statement_that_never_came_to_spark(error: BaseException, outcome: Outcome) -> None:
-    lines: list[Line] = []
-    statement = Audit(lines.append, 5).begin(session_of("alice"), "p", "SELECT 1")
+    lines = KeptLines()
+    statement = Audit(lines.keep, 5).begin(session_of("alice"), "p", "SELECT 1")
     statement.broke(error)
     (line,) = lines
     assert line["outcome"] == outcome
@@ -226,9 +227,9 @@ def test_a_statement_that_never_came_to_spark(error: BaseException, outcome: Out
 
 def test_how_a_session_ended() -> None:
     """A stop that cuts clients off is none of their doing."""
-    lines: list[dict[str, Any]] = []
+    lines = KeptLines()
     sessions = Sessions()
-    sessions.on_end = Audit(lines.append).closed
+    sessions.on_end = Audit(lines.keep).closed
 
     def opened(user: str, number: int) -> Session:
         session = session_of(user)

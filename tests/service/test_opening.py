@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kept_lines import KeptLines
 from TCLIService import ttypes
 
 from gateway.errors import StatementFailed, UpstreamLost
@@ -17,7 +18,7 @@ from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.mv.catalog import Catalog
 from gateway.mv.ports import SqlSession
 from gateway.service import opening as service_opening
-from gateway.service.audit import Audit, Line
+from gateway.service.audit import Audit
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.handover import Handover
@@ -103,7 +104,7 @@ class Gateway:
     def __init__(self, per_user_max: int = 1, router: object = None, mechanism: str = PLAIN) -> None:
         self.spark = Spark()
         self.sessions = Sessions(per_user_max)
-        self.lines: list[Line] = []
+        self.lines = KeptLines()
         nothing = cast(Any, None)
         self.service = Service(
             cast(Catalog, nothing),
@@ -111,7 +112,7 @@ class Gateway:
             self.spark,
             Handover(mechanism),
             sessions=self.sessions,
-            audit=Audit(self.lines.append),
+            audit=Audit(self.lines.keep),
         )
 
     async def session(self) -> tuple[Dispatch, Session]:
@@ -441,6 +442,9 @@ class Everybody:
         return True
 
     def accepted(self, login: Login) -> None:
+        raise AssertionError("Spark was asked")
+
+    async def refused(self, login: Login, peer: str, reason: str) -> None:
         raise AssertionError("Spark was asked")
 
 

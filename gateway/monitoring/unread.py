@@ -1,0 +1,57 @@
+"""The names in a statement that went its way without being read."""
+
+from __future__ import annotations
+
+from gateway.service.audit import Line, Unread, listed
+from sql.classify import classify
+from sql.grammar import SyntaxProblem
+from sql.names import TableName
+from sql.statement import (
+    BeginTransaction,
+    Command,
+    CreateMaterializedView,
+    EndTransaction,
+    Explain,
+    Forwarded,
+    Parts,
+    ShowMaterializedViews,
+)
+
+
+def names(unread: Unread) -> Line:
+    """The lists `views` (of a command of the gateway's own), `reads` and `writes` of its line; nothing of a text that
+    is not understood. Names are whole as far as it is known in which database the statement ran."""
+    try:
+        statement = classify(unread.text)
+        if isinstance(statement, Forwarded):
+            return _forwarded(unread, statement)
+        return _command(unread, statement)
+    except (SyntaxProblem, RecursionError):
+        return {}
+
+
+def _forwarded(unread: Unread, statement: Forwarded) -> Line:
+    if not statement.exact:
+        return {}
+    reads = [reference.parts for reference in statement.reads]
+    writes = () if statement.drops_database else statement.writes
+    return {"reads": _listed(unread, reads), "writes": _listed(unread, writes)}
+
+
+def _command(unread: Unread, command: Command) -> Line:
+    if isinstance(command, ShowMaterializedViews | BeginTransaction | EndTransaction):
+        return {}
+    of = command.statement if isinstance(command, Explain) else command
+    line: Line = {"views": _listed(unread, [of.name])}
+    if isinstance(of, CreateMaterializedView):
+        definition = classify(of.query)
+        if isinstance(definition, Forwarded):
+            line |= _forwarded(unread, definition)
+    return line
+
+
+def _listed(unread: Unread, mentioned: tuple[Parts, ...] | list[Parts]) -> list[str]:
+    namespace = unread.namespace
+    if namespace is None:
+        return listed({".".join(parts).lower() for parts in mentioned})
+    return listed({str(TableName.resolve(parts, namespace)) for parts in mentioned})

@@ -1,0 +1,12 @@
+"""The lines of an audit, kept in memory."""
+
+from __future__ import annotations
+
+from gateway.service.audit import Line, Unread
+
+
+class KeptLines(list[Line]):
+    """`keep` is a `Write`."""
+
+    def keep(self, line: Line, unread: Unread | None = None, /) -> None:
+        self.append(line)
