@@ -219,7 +219,8 @@ async def serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    descriptors.make_room(settings.limits.connections)
+    http_sessions = settings.limits.http_sessions if settings.listen.http_port != OFF else 0
+    descriptors.make_room(settings.limits.connections, http_sessions)
     heap.keep_freed()
     engine = _engine(settings)
     server = Server(settings, engine)
