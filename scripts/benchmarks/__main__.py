@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import classification, contention, fetch, jobs, latency, partitions, transports, views
+from benchmarks import classification, contention, fetch, haproxy, jobs, latency, partitions, transports, views
 from benchmarks.figures import Figure, table
 from benchmarks.stand import Stand
 
@@ -48,7 +48,7 @@ def main() -> int:
     options = _parser().parse_args()
     # Without this a SIGTERM would leave Spark and the gateway running.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    wanted = options.only or [*MEASURES, CLASSIFICATION]
+    wanted = options.only or _all()
     figures: list[Figure] = []
     try:
         for figure in _measured(options, wanted):
@@ -57,6 +57,15 @@ def main() -> int:
         # A measure that fails must not take those with it that took an hour before.
         _publish(options, figures)
     return 0
+
+
+def _all() -> list[str]:
+    """Every measure that this machine can take."""
+    names = [*MEASURES, CLASSIFICATION]
+    if haproxy.found() is None:
+        print("bench: without HAProxy the measure 'relay' is left out", file=sys.stderr)
+        names.remove("relay")
+    return names
 
 
 def _publish(options: argparse.Namespace, figures: list[Figure]) -> None:

@@ -25,10 +25,15 @@ listen spark
 """
 
 
+def found() -> str | None:
+    """The program, where it is installed."""
+    return shutil.which("haproxy", path="/usr/local/sbin:/usr/sbin:/usr/bin")
+
+
 @contextlib.contextmanager
 def haproxy(directory: Path, upstream: int) -> Iterator[int]:
     """Its port on 127.0.0.1; `upstream` is the one that it passes connections on to."""
-    program = shutil.which("haproxy", path="/usr/local/sbin:/usr/sbin:/usr/bin")
+    program = found()
     if program is None:
         raise SystemExit("bench: the measure 'relay' needs HAProxy; run apt-get install haproxy.")
     port = free_port()
@@ -39,7 +44,7 @@ def haproxy(directory: Path, upstream: int) -> Iterator[int]:
         wait_until(lambda: _accepts(port), what="HAProxy")
         yield port
     finally:
-        running.stop(signal.SIGINT)
+        running.stop(signal.SIGTERM)  # who starts a bench in the background has it ignore SIGINT
 
 
 def _accepts(port: int) -> bool:
