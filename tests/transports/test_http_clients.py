@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 from argon2 import PasswordHasher
 from clients import Jdbc, impyla, pyhive, rows
 from processes import Engine, Gateway, wait_until
@@ -103,6 +104,24 @@ def test_impyla_over_http(served: Gateway) -> None:
     with impyla(served.http_port, use_http_transport=True, http_path="cliservice") as cursor:
         cursor.execute("SELECT current_user(), 1 + 1")
         assert cursor.fetchall() == [("ada", 2)]
+
+
+def test_pyhive_over_http(served: Gateway) -> None:
+    options = {"scheme": "http", "auth": "BASIC", "password": "x"}
+    with pyhive("127.0.0.1", served.http_port, "ada", **options) as cursor:
+        cursor.execute("SELECT current_user(), id, repeat('x', 100) FROM range(3000)")
+        found = cursor.fetchall()
+        assert {row[0] for row in found} == {"ada"}
+        assert sorted(row[1] for row in found) == list(range(3000))
+
+
+@pytest.mark.filterwarnings("ignore:The dbapi.. classmethod on dialect classes:sqlalchemy.exc.SADeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Dialect hive.rest will not make use of SQL compilation:sqlalchemy.exc.SAWarning")
+def test_sqlalchemy_over_http(served: Gateway) -> None:
+    engine = sqlalchemy.create_engine(f"hive+http://ada:x@127.0.0.1:{served.http_port}/default")
+    with engine.connect() as connection:
+        assert connection.execute(sqlalchemy.text("SELECT current_user(), 1")).all() == [("ada", 1)]
+    engine.dispose()
 
 
 def test_a_session_lives_longer_than_its_connections(served: Gateway) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import jpype
 import pytest
 from certificates import PASSWORD, Certificates
-from clients import Jdbc, impyla
+from clients import Jdbc, impyla, pyhive, rows
 from processes import Engine, Gateway, environment, wait_until
 
 
@@ -40,6 +40,19 @@ def read(gateway: Gateway, certificates: Certificates) -> list[tuple[Any, ...]]:
 
 def test_impyla(served: Gateway, certificates: Certificates) -> None:
     assert read(served, certificates) == [("ada", 1)]
+
+
+def test_pyhive(served: Gateway, certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It speaks TLS over HTTP alone, and looks at no certificate unless it is told to."""
+    options = {"scheme": "https", "auth": "BASIC", "password": "x"}
+    with pyhive("localhost", served.http_port, "ada", **options) as cursor:
+        assert rows(cursor, "SELECT current_user()") == [("ada",)]
+    checking = {**options, "ssl_cert": "required", "check_hostname": "true"}
+    with pytest.raises(ssl.SSLCertVerificationError), pyhive("localhost", served.http_port, "ada", **checking):
+        pass
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
+    with pyhive("localhost", served.http_port, "ada", **checking) as cursor:
+        assert rows(cursor, "SELECT current_user()") == [("ada",)]
 
 
 @pytest.mark.parametrize("kind", ["binary", "http"])
