@@ -163,14 +163,15 @@ class Engine:
 
 class ThriftServers:
     """One Spark with a Thrift server for each way in; `ports` are by `sasl`, `nosasl`, `http`, `https`, `tls`, and
-    `forgetful`: with SASL, ending sessions that idle for a second; `http_strict`: asking a directory for passwords."""
+    `forgetful`: with SASL, ending sessions that idle for a second; `http_strict`: asking for passwords at `ldap`, where
+    that is given: a directory's URL, and the pattern of its users' names."""
 
     host = "127.0.0.1"
 
-    def __init__(self, directory: Path, key_store: Path, ldap_url: str, user_pattern: str) -> None:
+    def __init__(self, directory: Path, key_store: Path, ldap: tuple[str, str] | None = None) -> None:
         errors = directory / "servers.stderr"
         script = ROOT / "tests" / "thrift_servers.py"
-        command = [sys.executable, str(script), str(directory / "data"), str(key_store), ldap_url, user_pattern]
+        command = [sys.executable, str(script), str(directory / "data"), str(key_store), *(ldap or ())]
         self.program = Program(command, subprocess.PIPE, errors)
         line = self.program.line()
         assert line.startswith("{"), errors.read_text(encoding="utf-8")[-3000:]

@@ -1,7 +1,8 @@
 """A program: one Spark with a Thrift server for each way in which servers are reached.
 
-Its arguments are a data directory, a key store (PKCS 12, password "secret"), and the URL of a directory and the pattern
-of its users' names. Prints one JSON line, the ports by their names, and ends with its standard input.
+Its arguments are a data directory and a key store (PKCS 12, password "secret"); for a server that checks passwords, too,
+the URL of a directory and the pattern of its users' names. Prints one JSON line, the ports by their names, and ends with
+its standard input.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PROXY = {f"spark.hadoop.hadoop.proxyuser.svc.{what}": "*" for what in ("hosts", 
 """`svc` may open sessions for others."""
 
 
-def main(data_dir: Path, key_store: Path, ldap_url: str, user_pattern: str) -> None:
+def main(data_dir: Path, key_store: Path, *ldap: str) -> None:
     report = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     options = host.Options(
@@ -44,7 +45,7 @@ def main(data_dir: Path, key_store: Path, ldap_url: str, user_pattern: str) -> N
     port, context = host.start_server(options, lock, [])
     jvm = context._jvm
     # Spark reads these from no other place than Java's properties or a hive-site.xml.
-    for name, value in {"url": ldap_url, "userDNPattern": user_pattern}.items():
+    for name, value in zip(("url", "userDNPattern"), ldap, strict=False):
         jvm.java.lang.System.setProperty(f"hive.server2.authentication.ldap.{name}", value)
     session = jvm.org.apache.spark.sql.SparkSession.active()
     server_class = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
@@ -55,11 +56,12 @@ def main(data_dir: Path, key_store: Path, ldap_url: str, user_pattern: str) -> N
     kinds = {
         "nosasl": {**BINARY, "hive.server2.authentication": "NOSASL", **NO_TLS},
         "http": {**HTTP, **NO_TLS},
-        "http_strict": {**HTTP, "hive.server2.authentication": "LDAP", **NO_TLS},
         "https": {**HTTP, **tls},
         "tls": {**BINARY, "hive.server2.authentication": "NONE", **tls},
         "forgetful": {**BINARY, "hive.server2.authentication": "NONE", **NO_TLS, **FORGETFUL},
     }
+    if ldap:
+        kinds["http_strict"] = {**HTTP, "hive.server2.authentication": "LDAP", **NO_TLS}
     for name, settings in kinds.items():
         ports[name] = free_port()
         for key in ("hive.server2.thrift.port", "hive.server2.thrift.http.port"):

@@ -22,6 +22,6 @@ def thrift_servers(
     certificates: Certificates, slapd: Slapd, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ThriftServers]:
     directory = tmp_path_factory.mktemp("thrift_servers")
-    running = ThriftServers(directory, certificates.key_store, slapd.url, f"uid=%s,{PEOPLE}")
+    running = ThriftServers(directory, certificates.key_store, (slapd.url, f"uid=%s,{PEOPLE}"))
     yield running
     running.stop()
