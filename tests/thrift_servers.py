@@ -1,8 +1,8 @@
 """A program: one Spark with a Thrift server for each way in which servers are reached.
 
-Its arguments are a data directory and a key store (PKCS 12, password "secret"); for a server that checks passwords, too,
-the URL of a directory and the pattern of its users' names. Prints one JSON line, the ports by their names, and ends with
-its standard input.
+Its arguments are a data directory and a key store (PKCS 12, password "secret"), and for a server that checks passwords
+the URL of a directory and the pattern of its users' names. Prints one JSON line, the ports by their names, and ends
+with its standard input.
 """
 
 from __future__ import annotations
