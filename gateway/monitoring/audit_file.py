@@ -99,6 +99,10 @@ def encoded(line: Line) -> bytes:
         if isinstance(value := told.get(key), str):
             whole = len(value) == line.get("characters") if key == "text" else len(value) < ERROR_CHARACTERS_MAX
             told[key] = redact(value, cut=not whole)
+    for key in ("views", "reads", "writes"):
+        if isinstance(found := told.get(key), list):
+            # A table may be a path: SELECT * FROM csv.`s3a://KEY:SECRET@bucket/file`.
+            told[key] = [redact(name) for name in found]
     return (json.dumps(told, ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 

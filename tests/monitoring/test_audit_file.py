@@ -117,5 +117,7 @@ def test_no_password_in_a_line() -> None:
     line = encoded({"text": text, "error": f"bad: {text}", "characters": len(text)}).decode()
     assert "hunter2" not in line
     assert "bob" in line
+    (name,) = json.loads(encoded({"reads": ["csv.s3a://bob:hunter2@bucket/file"]}))["reads"]
+    assert name == "csv.s3a://bob:***@bucket/file"
     cut = encoded({"text": text[: text.index("er2@")], "characters": len(text)}).decode()
     assert "hunt" not in cut
