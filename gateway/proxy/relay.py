@@ -411,14 +411,25 @@ class Relay(asyncio.Protocol):
         self._answer(reply)
         self._drain()
 
-    def _answer(self, reply: bytes) -> None:
+    def _answer(self, reply: bytes, on_reply: Callable[[bytes], object] | None = None) -> None:
         self._streamed = False
         self._write(self._wire.send(reply))
+        if on_reply is not None:
+            self._note(on_reply, reply)
         self._replied()
         if self._login_timer is not None and self._dispatcher is not None and self._dispatcher.logged_in:
             # Without SASL the login has ended when a session was opened.
             self._stop_login_timer()
             self._wire.accept_login()
+
+    def _note(self, on_reply: Callable[[bytes], object], reply: bytes) -> None:
+        """Raises WireError where the reply is none to its request."""
+        try:
+            on_reply(reply)
+        except WireError:
+            raise
+        except Exception:  # as in _fault; the client has its answer
+            log.exception("what Spark answered to client %s could not be noted", self._peer())
 
     def _replied(self) -> None:
         if self._dispatcher is not None:
@@ -451,13 +462,13 @@ class Relay(asyncio.Protocol):
         try:
             if forward is None:
                 self._pass_late(upstream, data)
-            elif forward.on_reply is None:
-                if forward.page is not None and upstream.wire.framed:
-                    self._pass_page(upstream, forward.page, data)
-                else:
-                    self._pass(upstream, data)
-            elif (reply := upstream.wire.collect(data)) is not None:
-                self._finish_collected(forward.on_reply, reply)
+            elif forward.on_reply is not None or forward.mend is not None:
+                if (reply := upstream.wire.collect(data)) is not None:
+                    self._finish_collected(forward, reply)
+            elif forward.page is not None and upstream.wire.framed:
+                self._pass_page(upstream, forward.page, data)
+            else:
+                self._pass(upstream, data)
         except WireError as error:
             log.error("connection to Spark of client %s closed: %s", self._peer(), error)
             upstream.close()
@@ -490,17 +501,18 @@ class Relay(asyncio.Protocol):
         chunk, _ = upstream.wire.relay(data, self._wire.framed)
         self._write(self._wire.part(chunk, ended=False))
 
-    def _finish_collected(self, on_reply: Callable[[bytes], bytes], reply: bytes) -> None:
-        """Raises WireError where the reply is none to its request; that is still due then."""
+    def _finish_collected(self, forward: Forward, reply: bytes) -> None:
+        """Raises WireError where the reply is none to its request: that is still due if it could not be mended."""
         assert self._request is not None
-        try:
-            reply = on_reply(reply)
-        except WireError:
-            raise
-        except Exception:  # as in _decide: logged and answered by _fault
-            reply = self._fault(self._request)
+        if forward.mend is not None:
+            try:
+                reply = forward.mend(reply)
+            except WireError:
+                raise
+            except Exception:  # as in _decide: logged and answered by _fault
+                reply = self._fault(self._request)
         self._request = self._forward = None
-        self._answer(reply)
+        self._answer(reply, forward.on_reply)
         self._drain()
 
     def upstream_gone(self) -> None:
@@ -514,12 +526,11 @@ class Relay(asyncio.Protocol):
             reply = self._dispatcher.upstream_lost(request)
         except Exception:  # as in _decide: logged and answered by _fault
             reply = self._fault(request) if request is not None else None
-        if not waiting:
-            return
-        if reply is None or self._streamed:
-            self._close()
-            return
-        self._answer(reply)
+        if waiting:
+            if reply is None or self._streamed:
+                self._close()
+                return
+            self._answer(reply)
         self._drain()
 
     # --- small things ------------------------------------------------------------------------------------

@@ -19,13 +19,16 @@ __all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login", "decided", "f
 class Forward:
     """Send `payload` to Spark.
 
-    Its reply is streamed to the client as it comes; with `on_reply` it is collected whole first (bounded by
-    `WireLimits.reply_bytes_max`), and what `on_reply` makes of it goes to the client. `on_reply` must not
-    block. With `page`, before a Spark that sends frames, a reply that is too long is replaced by a shorter one.
+    Its reply is streamed to the client as it comes. With `on_reply` or `mend` it is collected whole first (bounded by
+    `WireLimits.reply_bytes_max`). `on_reply` hears of it when it has just gone to the client, who does not wait for
+    what is noted of it; nothing else is looked at before. What `mend` makes of it goes to the client in its place.
+    Neither may block. With `page`, before a Spark that sends frames, a reply that is too long is replaced by a shorter
+    one.
     """
 
     payload: bytes
-    on_reply: Callable[[bytes], bytes] | None = None
+    on_reply: Callable[[bytes], object] | None = None
+    mend: Callable[[bytes], bytes] | None = None
     page: Page | None = None
 
 

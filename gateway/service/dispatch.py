@@ -224,13 +224,12 @@ class Dispatch:
         payload = healing.metadata_call(self._service.healing, head.name, payload, session.namespace)
         listing = listing_of(head.name, payload, self._service.catalog, self._service.show_storage)
 
-        def on_reply(answer: bytes) -> bytes:
+        def on_reply(answer: bytes) -> None:
             handle = message.execute_handle(answer)
             if handle is not None:
                 operation = ForwardedOperation(handle) if listing is None else ListedOperation(handle, listing)
                 operation.ended = True
                 self._sessions.add_operation(session, handle, operation)
-            return answer
 
         return Forward(payload if listing is None else listing.request(payload), on_reply)
 
@@ -287,7 +286,7 @@ class Dispatch:
             self._at_spark(session, payload), lambda answer: self._started(session, call, route, statement, answer)
         )
 
-    def _started(self, session: Session, call: ExecuteCall, route: Route, statement: Statement, answer: bytes) -> bytes:
+    def _started(self, session: Session, call: ExecuteCall, route: Route, statement: Statement, answer: bytes) -> None:
         """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
         # Read first: where that fails, the statement is still outstanding.
         handle, status = message.execute_handle(answer), message.reply_status(answer)
@@ -296,13 +295,12 @@ class Dispatch:
         if handle is None:
             route.abandon(ends.refused(call.statement, answer))
             statement.rejected(status)
-            return answer
+            return
         operation = self._watched(handle, route, call.statement, statement)
         if not call.run_async:
             operation.end(End.SUCCEEDED)
         if not self._sessions.add_operation(session, handle, operation):
             operation.close()  # With its session, which was closed from another connection meanwhile.
-        return answer
 
     async def _after_refresh(
         self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Waiting, statement: Statement
@@ -444,7 +442,7 @@ class Dispatch:
                 return Answer(answer, lambda: operation.is_open() and session.touch())
             return Forward(payload, lambda answer: ends.status_seen(operation, answer))
         if head.name == "CloseOperation":
-            return Forward(payload, lambda answer: self._closed(session, operation, known_as, answer))
+            return Forward(payload, lambda _: self._closed(session, operation, known_as))
         if head.name == "CancelOperation" and operation.statement is not None:
             operation.statement.cancel()
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
@@ -462,7 +460,7 @@ class Dispatch:
         if not (operation.may_lack_columns or page_bytes) or message.fetch_call(payload).fetch_type == FETCH_LOG:
             return Forward(payload)
         if operation.may_lack_columns:
-            return Forward(payload, healing.with_column)
+            return Forward(payload, mend=healing.with_column)
         page = Page(payload, page_bytes, operation.fit)
         return Forward(page.request, page=page)
 
@@ -499,10 +497,9 @@ class Dispatch:
         session.told_lost = True
         return Answer(failure(head, _lost()))
 
-    def _closed(self, session: Session, operation: ForwardedOperation, known_as: Handle, answer: bytes) -> bytes:
+    def _closed(self, session: Session, operation: ForwardedOperation, known_as: Handle) -> None:
         operation.close()
         self._sessions.remove_operation(session, known_as)
-        return answer
 
     def _continued_request(
         self, session: Session, operation: Operation, continued: ForwardedOperation, head: Head, payload: bytes
@@ -522,7 +519,7 @@ class Dispatch:
         try:
             side = await session.side()
             while not operation.ended:
-                if message.operation_state(ends.status_seen(operation, await side.forward(status))) is None:
+                if ends.status_seen(operation, await side.forward(status)) is None:
                     break  # Spark does not know it any more, and says so again when it is asked for the metadata.
         except FreshgateError as error:
             return Answer(failure(head, error))

@@ -12,15 +12,15 @@ _ENDS = {2: End.SUCCEEDED, 5: End.FAILED}
 """FINISHED and ERROR; a cancelled or timed-out statement may still commit."""
 
 
-def status_seen(operation: ForwardedOperation, answer: bytes) -> bytes:
-    """Takes note of a GetOperationStatus reply, and returns it."""
+def status_seen(operation: ForwardedOperation, answer: bytes) -> int | None:
+    """Takes note of a GetOperationStatus reply. Returns the state in it; None in an error."""
     state = message.operation_state(answer)
     if state in TERMINAL_STATES:
         operation.final_status = answer
         if operation.statement is not None:
             operation.statement.seen(state, answer)
         operation.end(_end(operation, state, answer))
-    return answer
+    return state
 
 
 def refused(statement: str, answer: bytes) -> End:

@@ -154,7 +154,7 @@ class Opening:
                 self._audit.login(login.user, self.peer, None)
         self._audit.session_refused(login.user, self.peer, error)
 
-    def _replied(self, call: OpenCall, payload: bytes, place: Place, answer: bytes) -> bytes:
+    def _replied(self, call: OpenCall, payload: bytes, place: Place, answer: bytes) -> None:
         """Spark has opened a session of this connection, or refused it."""
         try:
             session = self._opened(call, payload, answer)
@@ -167,7 +167,6 @@ class Opening:
             raise
         self._free_place()
         self._told(session, answer)
-        return answer
 
     def _own(self, session: Session) -> None:
         """It ends with the client's connection."""
@@ -279,17 +278,15 @@ class Opening:
         """`payload`: the request as it goes to Spark."""
         if session.lost:
             return self._close_lost(session, head)
-        return self._close_loose(session, head) if session.anchored else self._close_at_spark(session, payload)
+        if session.anchored:
+            return self._close_loose(session, head)
+        at_spark = Forward(payload, lambda _: self._forget(session))
+        return self._close_at_spark(session, at_spark) if session.has_own else at_spark
 
-    async def _close_at_spark(self, session: Session, payload: bytes) -> Forward:
+    async def _close_at_spark(self, session: Session, at_spark: Forward) -> Forward:
         await session.cancel_own()
-
-        def on_reply(answer: bytes) -> bytes:
-            self._forget(session)
-            return answer
-
         await session.drop_side()
-        return Forward(payload, on_reply)
+        return at_spark
 
     async def _close_loose(self, session: Session, head: Head) -> Answer:
         session.closed = True

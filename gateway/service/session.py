@@ -187,6 +187,11 @@ class Session:
             self.namespace = self._first_namespace
             self.lost = self.told_lost = False
 
+    @property
+    def has_own(self) -> bool:
+        """Something of the gateway's own belongs to it: an operation, or a second connection to Spark."""
+        return self._side is not None or any(isinstance(each, Operation) for each in self.operations.values())
+
     async def drop_side(self) -> None:
         side, self._side = self._side, None
         if side is not None:

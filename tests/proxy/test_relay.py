@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -217,14 +218,37 @@ async def test_pipelined_requests_keep_their_order(client_mechanism: str, spark_
             assert (peek(reply).seqid, reply) == (n, echo_of(request))
 
 
-async def test_a_collected_reply_is_changed() -> None:
+async def test_a_reply_is_mended() -> None:
     def decide(request: bytes) -> Decision:
-        return Forward(request, lambda reply: with_seqid(reply, 99))
+        return Forward(request, mend=lambda reply: with_seqid(reply, 99))
 
     async with gateway(service=service(decide)) as gate:
         peer = await gate.client()
         peer.send(calls.status())
         assert peek(await peer.message()).seqid == 99
+
+
+async def test_a_reply_is_noted_when_it_has_gone_to_the_client() -> None:
+    """And before anything else that the client asks for."""
+    seen: list[str] = []
+
+    async with gateway() as gate:
+        peer = await gate.client()
+        client = peer.writer.get_extra_info("socket")
+
+        def on_reply(reply: bytes) -> None:
+            seen.append(f"noted, {len(select.select([client], [], [], 0)[0])} there")
+
+        def decide(request: bytes) -> Decision:
+            seen.append(peek(request).name)
+            return Forward(request, on_reply)
+
+        gate.service.decide = decide
+        for request in (calls.status(), calls.fetch()):
+            peer.send(request)
+        for request in (calls.status(), calls.fetch()):
+            assert await peer.message() == echo_of(request)
+        assert seen == ["GetOperationStatus", "noted, 1 there", "FetchResults", "noted, 1 there"]
 
 
 async def test_a_reply_over_several_frames_passes() -> None:
@@ -520,7 +544,12 @@ async def test_a_reply_that_cannot_be_read_is_the_loss_of_spark(caplog: pytest.L
         raise WireError("a reply without a status")
 
     def decide(request: bytes) -> Decision:
-        return Forward(request, unreadable) if peek(request).name == "GetOperationStatus" else elsewhere(request)
+        match peek(request).name:
+            case "GetOperationStatus":
+                return Forward(request, mend=unreadable)
+            case "ExecuteStatement":
+                return Forward(request, unreadable)
+        return elsewhere(request)
 
     async with gateway(service=service(decide)) as gate:
         peer = await gate.client()
@@ -528,6 +557,12 @@ async def test_a_reply_that_cannot_be_read_is_the_loss_of_spark(caplog: pytest.L
         assert message_of(await peer.message()) == "Spark is gone"
         peer.send(calls.fetch())
         assert message_of(await peer.message()) == "Spark's reply cannot be read: a reply without a status."
+        # What was read after it had gone to the client cannot be taken back; what he has asked since is answered.
+        peer.send(calls.execute("select 1"))
+        peer.send(calls.fetch())
+        assert await peer.message() == echo_of(calls.execute("select 1"))
+        assert message_of(await peer.message()) == "Spark's reply cannot be read: a reply without a status."
+        assert gate.service.calls.count("upstream_lost") == 2
     assert not [record for record in caplog.records if record.exc_info]
 
 
@@ -580,7 +615,7 @@ async def test_a_reply_too_long_to_collect_is_an_error_not_a_flood() -> None:
 # --- our own faults and other people's -------------------------------------------------------------------
 
 
-async def test_a_fault_of_the_service_is_an_exception_for_one_request() -> None:
+async def test_a_fault_of_the_service_is_an_exception_for_one_request(caplog: pytest.LogCaptureFixture) -> None:
     async def fail_later(request: bytes) -> Answer:
         raise RuntimeError("a fault made for this test")
 
@@ -599,6 +634,8 @@ async def test_a_fault_of_the_service_is_an_exception_for_one_request() -> None:
             case "GetTables":
                 return cancelled(request)
             case "OpenSession":
+                return Forward(request, mend=fail_in_reply)
+            case "ExecuteStatement":
                 return Forward(request, fail_in_reply)
         return Forward(request)
 
@@ -609,8 +646,10 @@ async def test_a_fault_of_the_service_is_an_exception_for_one_request() -> None:
             reply = await peer.message()
             assert peek(reply)[:2] == (peek(request).name, 3)
             assert "its log says why" in (message_of(reply) or "")
-        peer.send(calls.status())
-        assert await peer.message() == echo_of(calls.status())
+        for request in (calls.execute("select 1"), calls.status()):
+            peer.send(request)
+            assert await peer.message() == echo_of(request)
+    assert "could not be noted" in caplog.text
 
 
 @pytest.mark.parametrize(
