@@ -22,6 +22,7 @@ from gateway.wire.message import peek
 from gateway.wire.reply import exception
 from gateway.wire.sasl import COMPLETE, START, Login, PlainClient, PlainServer, negotiation, refusal
 from gateway.wire.scanner import CALL, MessageScanner
+from gateway.wire.shapes import Shapes
 
 PLAIN = "PLAIN"
 NOSASL = "NOSASL"
@@ -39,7 +40,7 @@ Event = Login | bytes | Said
 
 _STRICT_MESSAGE = 0x80
 _TLS_HANDSHAKE = 0x16
-_SHAPE_BYTES_MAX = 512
+_AGAIN_BYTES_MAX = 512
 """Longest request that is remembered to recognize the next one by. A status call has about 110 bytes."""
 
 
@@ -201,7 +202,7 @@ class ClientConnection:
 
     def on_wire(self, request: bytes, reply: bytes) -> tuple[bytes, bytes] | None:
         """Both as `send` would write them, while nothing of a further request has come."""
-        if self._held or self.partial or len(request) > _SHAPE_BYTES_MAX:
+        if self._held or self.partial or len(request) > _AGAIN_BYTES_MAX:
             return None
         return self.send(request), self.send(reply)
 
@@ -254,9 +255,7 @@ class ClientConnection:
             if frames is None:
                 return requests.feed(data)
             if len(data) - HEADER_BYTES == int.from_bytes(data[:HEADER_BYTES], "big") and frames.at_border:
-                payload = data[HEADER_BYTES:]
-                if requests.is_alike(payload):
-                    return [payload]
+                return requests.feed(data[HEADER_BYTES:])
             # At once: a client may send a message in frames of one byte.
             return requests.feed(b"".join(piece for piece, _ in frames.feed(data)))
         except WireError as error:
@@ -267,15 +266,14 @@ class ClientConnection:
 class RequestReader:
     """Requests out of a stream of payload bytes, wherever the pieces are cut."""
 
-    __slots__ = ("_bytes_max", "_cut", "_last", "_parts", "_scanner", "_values_max")
+    __slots__ = ("_bytes_max", "_parts", "_scanner", "_shapes", "_values_max")
 
     def __init__(self, limits: WireLimits) -> None:
         self._bytes_max = limits.request_bytes_max
         self._values_max = limits.values_max
         self._scanner = self._new_scanner()
         self._parts = bytearray()
-        self._last = b""
-        self._cut = 0
+        self._shapes = Shapes()
 
     def _new_scanner(self) -> MessageScanner:
         return MessageScanner(self._bytes_max, self._values_max, texts_only=True)
@@ -290,22 +288,8 @@ class RequestReader:
     def at_border(self) -> bool:
         return not self._parts
 
-    def is_alike(self, payload: bytes) -> bool:
-        """The payload is the last request again, but for its sequence id, and so one whole request as that
-        was.
-
-        A client that asks for an operation's status once per row sends such requests by the hundred thousand.
-        """
-        last, cut = self._last, self._cut
-        return (
-            len(payload) == len(last) > 0
-            and payload[:cut] == last[:cut]
-            and payload[cut + 4 :] == last[cut + 4 :]
-            and not self._parts
-        )
-
     def feed(self, data: bytes) -> list[Event]:
-        if self.is_alike(data):
+        if not self._parts and len(data) <= self._bytes_max and self._shapes.know(data):
             return [data]
         events: list[Event] = []
         start = 0
@@ -331,9 +315,7 @@ class RequestReader:
         if request[3] != CALL:
             raise WireError("a client sends calls, not replies")
         self._scanner = self._new_scanner()
-        if len(request) <= _SHAPE_BYTES_MAX:
-            self._last = request
-            self._cut = 8 + int.from_bytes(request[4:8], "big")
+        self._shapes.learn(request)
 
 
 class UpstreamConnection:
@@ -351,6 +333,7 @@ class UpstreamConnection:
         self._client = PlainClient(login, limits.login_bytes_max) if self.framed else None
         self._frames = FrameReader(UPSTREAM_FRAME_BYTES_MAX)
         self._scanner = MessageScanner(UPSTREAM_FRAME_BYTES_MAX)
+        self._shapes = Shapes()
         self._parts = bytearray()
 
     def login(self) -> bytes:
@@ -395,6 +378,8 @@ class UpstreamConnection:
         the reply.
         """
         pieces = [piece for piece, _ in self._frames.feed(data)] if self.framed else [data]
+        if len(pieces) == 1 and not self._parts and self._shapes.know(pieces[0]):
+            return pieces[0]
         ended = False
         for piece in pieces:
             if ended:
@@ -406,7 +391,11 @@ class UpstreamConnection:
             self._parts += piece
             if len(self._parts) > self._limits.reply_bytes_max:
                 raise WireError(f"a reply is beyond the limit of {self._limits.reply_bytes_max} bytes")
-        return bytes(self._parts) if ended else None
+        if not ended:
+            return None
+        reply = bytes(self._parts)
+        self._shapes.learn(reply)
+        return reply
 
 
 def _stranger(data: bytes) -> WireError:

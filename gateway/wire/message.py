@@ -65,10 +65,17 @@ METADATA_METHODS = (
 
 STATUS_ERROR = 3
 
-_TO_GUID = b"\x0c\x00\x01\x0c\x00\x01\x0c\x00\x01\x0b\x00\x01\x00\x00\x00\x10"
-_TO_SECRET = b"\x0b\x00\x02\x00\x00\x00\x10"
+TO_GUID = b"\x0c\x00\x01\x0c\x00\x01\x0c\x00\x01\x0b\x00\x01\x00\x00\x00\x10"
+"""From the first byte of a request's body to the guid of the handle that it begins with."""
+TO_SECRET = b"\x0b\x00\x02\x00\x00\x00\x10"
+"""From behind a guid to its secret."""
+TO_STATEMENT = b"\x00\x00\x0b\x00\x02"
+"""From behind a session's secret to the length of a statement's text."""
+TO_NEW_GUID = (
+    b"\x0c\x00\x00\x0c\x00\x01\x08\x00\x01\x00\x00\x00\x00\x00\x0c\x00\x02\x0c\x00\x01\x0b\x00\x01\x00\x00\x00\x10"
+)
+"""From the first byte of the body of a reply that has begun an operation to its guid."""
 _TEXT_MAP = bytes((STRING, STRING))
-_TO_STATEMENT = b"\x00\x00\x0b\x00\x02"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +161,7 @@ def with_seqid(payload: bytes, seqid: int) -> bytes:
 def request_handle(payload: bytes) -> Handle | None:
     """The handle that a request begins with, of a session or of an operation; None where it has none."""
     base = 12 + int.from_bytes(payload[4:8], "big")
-    if payload[base : base + 16] == _TO_GUID and payload[base + 32 : base + 39] == _TO_SECRET:
+    if payload[base : base + 16] == TO_GUID and payload[base + 32 : base + 39] == TO_SECRET:
         return Handle(payload[base + 16 : base + 32], payload[base + 39 : base + 55])
     places = _handle_places(payload)
     return Handle(*(_bytes(payload, place) for place in places)) if places else None
@@ -177,7 +184,7 @@ def statement(payload: bytes) -> ExecuteCall:
     Bytes that are not UTF-8 are read as Java reads them, as U+FFFD, so that the text is the one Spark would
     see.
     """
-    fields = _request_fields(payload)
+    fields = _statement_fields(payload)
     session = request_handle(payload)
     place = _of_kind(fields, 2, STRING)
     if session is None or place is None:
@@ -191,23 +198,24 @@ def statement(payload: bytes) -> ExecuteCall:
     )
 
 
-def with_statement(payload: bytes, text: str) -> bytes:
-    """The ExecuteStatement request with another text; every other byte as it was."""
-    encoded = text.encode("utf-8", "replace")
+def _statement_fields(payload: bytes) -> dict[int, Place]:
+    """The fields of an ExecuteStatement request, but for the session, where they stand in the usual order."""
     base = 12 + int.from_bytes(payload[4:8], "big")
     if (
-        payload[base : base + 16] == _TO_GUID
-        and payload[base + 32 : base + 39] == _TO_SECRET
-        and payload[base + 55 : base + 60] == _TO_STATEMENT
+        payload.startswith(TO_GUID, base)
+        and payload.startswith(TO_SECRET, base + 32)
+        and payload.startswith(TO_STATEMENT, base + 55)
     ):
-        start = base + 60
-        end = start + 4 + int.from_bytes(payload[start : start + 4], "big")
-    else:
-        place = _of_kind(_request_fields(payload), 2, STRING)
-        if place is None:
-            raise WireError("ExecuteStatement without a statement")
-        start, end = place.start, place.end
-    return payload[:start] + len(encoded).to_bytes(4, "big") + encoded + payload[end:]
+        return _fields(payload, base + 57)
+    return _request_fields(payload)
+
+
+def with_statement(payload: bytes, text: str) -> bytes:
+    """The ExecuteStatement request with another text; every other byte as it was."""
+    place = _of_kind(_statement_fields(payload), 2, STRING)
+    if place is None:
+        raise WireError("ExecuteStatement without a statement")
+    return payload[: place.start] + _encoded(text) + payload[place.end :]
 
 
 def with_query_timeout(payload: bytes, seconds: int) -> bytes:
@@ -221,11 +229,11 @@ def with_handle(payload: bytes, handle: Handle) -> bytes:
     base = 12 + int.from_bytes(payload[4:8], "big")
     if (
         len(handle.guid) == len(handle.secret) == 16
-        and payload[base : base + 16] == _TO_GUID
-        and payload[base + 32 : base + 39] == _TO_SECRET
+        and payload[base : base + 16] == TO_GUID
+        and payload[base + 32 : base + 39] == TO_SECRET
     ):
         secret = base + 39
-        return payload[: base + 16] + handle.guid + _TO_SECRET + handle.secret + payload[secret + 16 :]
+        return payload[: base + 16] + handle.guid + TO_SECRET + handle.secret + payload[secret + 16 :]
     places = _handle_places(payload)
     if places is None:
         raise WireError(f"{peek(payload).name} without a handle")
@@ -417,6 +425,9 @@ def operation_error(reply: bytes) -> str | None:
 
 def execute_handle(reply: bytes) -> Handle | None:
     """The operation that ExecuteStatement, or a metadata call, has begun; None where it failed."""
+    guid = 12 + int.from_bytes(reply[4:8], "big") + len(TO_NEW_GUID)
+    if reply.startswith(TO_NEW_GUID, guid - len(TO_NEW_GUID)) and reply.startswith(TO_SECRET, guid + 16):
+        return Handle(reply[guid : guid + 16], reply[guid + 23 : guid + 39])
     return _reply_handle(reply, (0, 2, 1)) if peek(reply).kind != EXCEPTION else None
 
 
