@@ -495,11 +495,12 @@ class Relay(asyncio.Protocol):
             self._pass(upstream, passed)
 
     def _pass_late(self, upstream: Upstream, data: bytes) -> None:
-        """More frames behind a streamed reply belong to it: a message may be spread over several."""
-        if not self._streamed or not upstream.wire.framed:
+        rest = upstream.wire.late(data, self._wire.framed)
+        if not rest:
+            return
+        if not self._streamed:
             raise WireError("Spark sent bytes that answer no request")
-        chunk, _ = upstream.wire.relay(data, self._wire.framed)
-        self._write(self._wire.part(chunk, ended=False))
+        self._write(self._wire.part(rest, ended=False))
 
     def _finish_collected(self, forward: Forward, reply: bytes) -> None:
         """Raises WireError where the reply is none to its request: that is still due if it could not be mended."""

@@ -142,6 +142,11 @@ class UpstreamEnd(Protocol):
         """The whole reply when it is there. Raises `WireError`, also beyond `reply_bytes_max`."""
         ...
 
+    def late(self, data: bytes, to_frames: bool) -> bytes:
+        """What comes when no reply is due: bytes that belong to the last one all the same, if it was streamed, as they
+        go to the client. Raises `WireError`."""
+        ...
+
 
 class ClientConnection:
     """A `ClientEnd` of the binary transport. The first byte tells SASL (1) from NOSASL (0x80)."""
@@ -396,6 +401,12 @@ class UpstreamConnection:
         reply = bytes(self._parts)
         self._shapes.learn(reply)
         return reply
+
+    def late(self, data: bytes, to_frames: bool) -> bytes:
+        """More frames: a message may be spread over several."""
+        if not self.framed:
+            raise WireError("Spark sent bytes that answer no request")
+        return self.relay(data, to_frames)[0]
 
 
 def _stranger(data: bytes) -> WireError:

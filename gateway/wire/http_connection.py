@@ -21,6 +21,8 @@ from gateway.wire.cookies import NAME as COOKIE
 from gateway.wire.cookies import Cookies
 from gateway.wire.frame import UPSTREAM_FRAME_BYTES_MAX, WireError, WireLimits, frame
 from gateway.wire.sasl import Login, LoginRefused
+from gateway.wire.scanner import message_end
+from gateway.wire.shapes import Shapes
 
 HTTP = "HTTP"
 """The mechanism of a login by user and password over HTTP."""
@@ -31,6 +33,9 @@ HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers. Kerberos tickets of large companies, which pass by here, reach 48 KiB."""
 _ALONE_BYTES_MAX = 4096
 """A longer request is not remembered to recognize the next one by. A status call with its head has about 500 bytes."""
+
+_SHORT_BYTES_MAX = 2048
+"""A reply up to here may be sent on before its body has ended. To look for the end of a longer one takes longer."""
 
 VERSIONS = ("1.0", "1.1")
 KEPT_HEADERS = frozenset({"authorization", "cookie", "expect", "transfer-encoding"})
@@ -436,42 +441,65 @@ def _piece(data: bytes, chunked: bool) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-class _Response:
-    """What httptools calls while Spark's answer is read."""
+class _Responses:
+    """What httptools calls while Spark's answers are read, one after the other."""
 
     def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-        self.begun = 0
-        self.ended = False
-        self.parser = httptools.HttpResponseParser(self)
         self.keep_alive = True
+        """The connection can be used again behind the answer that is being read."""
+        self._body: list[bytes] = []
+        self._parser = httptools.HttpResponseParser(self)
+        self._asked = self._begun = self._ended = self._given = 0
+        self._excess = False
 
-    def on_message_begin(self) -> None:
-        self.begun += 1
+    def expect(self) -> None:
+        """A request goes out: its answer comes behind what is left of the one before."""
+        self._asked += 1
 
-    def on_body(self, body: bytes) -> None:
-        self.pieces.append(body)
+    def give(self) -> None:
+        """The reply in the answer was given out, so nothing may come of it but the answer's end."""
+        self._given = self._asked
 
-    def on_message_complete(self) -> None:
-        self.ended = True
-        self.keep_alive = self.parser.should_keep_alive()
-
-    def feed(self, data: bytes) -> bytes:
-        """The body's bytes in `data`. Raises WireError."""
-        if self.ended:
-            raise WireError("the upstream server sent bytes behind its reply")
-        try:
-            self.parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            raise WireError(f"the upstream server's answer is not HTTP: {error}") from None
-        if self.begun > 1:
-            raise WireError("the upstream server sent bytes behind its reply")
-        body, self.pieces = b"".join(self.pieces), []
-        return body
+    @property
+    def ended(self) -> bool:
+        """The answer to the last request has come to its end."""
+        return self._ended == self._asked
 
     @property
     def status(self) -> int:
-        return int(self.parser.get_status_code())
+        """Of the answer to the last request; 0 before it has begun."""
+        return int(self._parser.get_status_code()) if self._begun == self._asked else 0
+
+    def on_message_begin(self) -> None:
+        self._begun += 1
+
+    def on_headers_complete(self) -> None:
+        self.keep_alive = self._parser.should_keep_alive()
+
+    def on_body(self, body: bytes) -> None:
+        self._excess = self._excess or self._begun <= self._given
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        self._ended += 1
+        self.keep_alive = self._parser.should_keep_alive()
+
+    def feed(self, data: bytes) -> bytes:
+        """What of the last request's reply is in `data`. Raises WireError."""
+        if self.ended:
+            raise _behind()
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            raise WireError(f"the upstream server's answer is not HTTP: {error}") from None
+        if self._begun > self._asked or self._excess:
+            raise _behind()
+        body, self._body = b"".join(self._body), []
+        return body
+
+
+def _behind() -> WireError:
+    return WireError("the upstream server sent bytes behind its reply")
 
 
 class HttpUpstreamConnection:
@@ -495,13 +523,15 @@ class HttpUpstreamConnection:
         ]
         self._head = "\r\n".join(lines).encode("latin-1")
         self._limits = limits
-        self._response = _Response()
+        self._responses = _Responses()
+        self._shapes = Shapes()
         self._parts = bytearray()
+        self._passed = False  # Something of the reply was given out.
 
     @property
     def usable(self) -> bool:
         """False when the server ends the connection behind its reply."""
-        return self._response.keep_alive
+        return self._responses.keep_alive
 
     def login(self) -> bytes:
         """HTTP has no login of its own: a call that does nothing shows whether the names are accepted."""
@@ -509,40 +539,64 @@ class HttpUpstreamConnection:
 
     def receive_login(self, data: bytes) -> bool:
         """True when Spark has accepted. Raises `LoginRefused`, or `WireError`."""
-        self._parts += self._response.feed(data)
+        self._parts += self._responses.feed(data)
         if len(self._parts) > self._limits.reply_bytes_max:
             raise WireError("the upstream server's answer to the login is too long")
-        if not self._response.ended:
+        if not self._responses.ended:
             return False
-        if self._response.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        if self._responses.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             text = bytes(self._parts[:200]).decode("utf-8", "replace").strip()
             raise LoginRefused(text or "The server refused user and password.")
         self._check()
         return True
 
     def _check(self) -> None:
-        if self._response.status != HTTPStatus.OK:
-            raise WireError(f"the upstream server answered with HTTP status {self._response.status}")
+        if self._responses.status != HTTPStatus.OK:
+            raise WireError(f"the upstream server answered with HTTP status {self._responses.status}")
 
     def send(self, payload: bytes) -> bytes:
         """One request as it goes to Spark; its reply is read from here on."""
-        self._response = _Response()
+        self._responses.expect()
         self._parts = bytearray()
+        self._passed = False
         return self._head + str(len(payload)).encode("ascii") + b"\r\n\r\n" + payload
 
     def relay(self, data: bytes, to_frames: bool) -> tuple[bytes, bool]:
         """Reply bytes as they go to the client, and whether the reply ends with them. Raises `WireError`."""
-        body = self._response.feed(data)
-        if body or self._response.ended:
+        body = self._responses.feed(data)
+        if body or self._responses.ended:
             self._check()
-        return (frame(body) if to_frames and body else body), self._response.ended
+        ended = self._responses.ended or (not self._passed and self._is_whole(body))
+        self._passed = self._passed or bool(body)
+        return (frame(body) if to_frames and body else body), ended
 
     def collect(self, data: bytes) -> bytes | None:
         """The whole reply when it is there. Raises `WireError`, also beyond `reply_bytes_max`."""
-        self._parts += self._response.feed(data)
+        self._parts += self._responses.feed(data)
         if len(self._parts) > min(self._limits.reply_bytes_max, UPSTREAM_FRAME_BYTES_MAX):
             raise WireError(f"a reply is beyond the limit of {self._limits.reply_bytes_max} bytes")
-        if not self._response.ended:
+        reply = bytes(self._parts)
+        if not self._responses.ended and not self._is_whole(reply):
             return None
         self._check()
-        return bytes(self._parts)
+        return reply
+
+    def late(self, data: bytes, to_frames: bool) -> bytes:
+        """Of a reply that was given out whole the end of its body comes late, and nothing else."""
+        return self._responses.feed(data)
+
+    def _is_whole(self, reply: bytes) -> bool:
+        """Whether this is all of a reply though its body has not ended: a web server sends the end of a body in chunks
+        by itself, a tenth of a millisecond later."""
+        responses = self._responses
+        if not reply or len(reply) > _SHORT_BYTES_MAX or responses.status != HTTPStatus.OK or not responses.keep_alive:
+            return False
+        if not self._shapes.know(reply):
+            try:
+                if message_end(reply, _SHORT_BYTES_MAX) != len(reply):
+                    return False
+            except WireError:
+                return False  # Whatever it is, it ends with its body.
+            self._shapes.learn(reply)
+        responses.give()
+        return True

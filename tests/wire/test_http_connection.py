@@ -24,6 +24,7 @@ from gateway.wire.http_connection import (
 )
 from gateway.wire.message import with_seqid
 from gateway.wire.repeat import Repeat
+from gateway.wire.reply import execute_ok
 from gateway.wire.sasl import Login, LoginRefused
 from scripts.fuzzing import http_mutation
 from scripts.fuzzing.mutation import mutated, pieces
@@ -553,6 +554,70 @@ def test_a_reply_in_any_pieces(body: bytes, cuts: list[int]) -> None:
     collected = [connection.collect(piece) for piece in pieces_of(stream, cuts)]
     assert collected[-1] == body
     assert collected[:-1] == [None] * (len(collected) - 1)
+
+
+def chunked(body: bytes) -> tuple[bytes, bytes]:
+    """An answer as Spark's web server sends it: the end of its body comes by itself."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + b"%x\r\n%b\r\n" % (len(body), body), b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("how", ["relay", "collect"])
+@pytest.mark.parametrize("later", [0, 1, 4, 5])
+def test_a_whole_reply_does_not_wait_for_the_end_of_its_body(how: str, later: int) -> None:
+    """`later`: how much of that end comes behind the next request only."""
+    connection = upstream()
+    for _ in range(3):
+        reply = execute_ok(7, calls.HANDLE)
+        first, end = chunked(reply)
+        connection.send(calls.execute("select 1"))
+        if how == "relay":
+            assert connection.relay(first, False) == (reply, True)
+        else:
+            assert connection.collect(first) == reply
+        if now := end[: 5 - later]:
+            assert connection.late(now, False) == b""
+        connection.send(calls.status())
+        rest = end[5 - later :] + response(b"another")
+        assert connection.collect(rest) == b"another"
+        assert connection.usable
+
+
+def test_what_is_no_whole_message_waits_for_the_end_of_its_body() -> None:
+    for body in (b"no message", execute_ok(7, calls.OTHER)[:-1], execute_ok(7, calls.OTHER) * 2):
+        connection = upstream()
+        connection.send(calls.execute("select 1"))
+        first, end = chunked(body)
+        assert connection.collect(first) is None
+        assert connection.collect(end) == body
+
+
+def test_only_the_end_of_the_body_comes_behind_a_whole_reply() -> None:
+    reply = execute_ok(7, calls.OTHER)
+    first, end = chunked(reply)
+    for more in (b"1\r\nx\r\n" + end, end + b"x", b"x", end + response(b"x")):
+        connection = upstream()
+        connection.send(calls.execute("select 1"))
+        assert connection.relay(first, False) == (reply, True)
+        with pytest.raises(WireError):
+            connection.late(more, False)
+        connection = upstream()
+        connection.send(calls.execute("select 1"))
+        assert connection.relay(first, False) == (reply, True)
+        connection.send(calls.status())
+        if more != end + response(b"x"):
+            with pytest.raises(WireError):
+                connection.collect(more + response(b"y"))
+
+
+def test_a_server_that_closes_is_waited_for() -> None:
+    connection = upstream()
+    connection.send(calls.execute("select 1"))
+    reply = execute_ok(7, calls.OTHER)
+    first, end = chunked(reply)
+    assert connection.collect(first.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n")) is None
+    assert connection.collect(end) == reply
+    assert not connection.usable
 
 
 def test_wrong_replies_are_errors() -> None:

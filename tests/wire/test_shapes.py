@@ -1,0 +1,83 @@
+"""Messages that are known by their shape are those that a scanner would let through."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.wire import reply as replies
+from gateway.wire.frame import WireError
+from gateway.wire.message import TO_GUID, TO_NEW_GUID, TO_SECRET, TO_STATEMENT, Handle, with_handle, with_seqid
+from gateway.wire.scanner import MessageScanner
+from gateway.wire.shapes import Shapes
+from scripts.fuzzing.mutation import mutated
+from tests.wire import calls
+
+HANDLES = st.builds(Handle, st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
+REPLIES = [
+    replies.execute_ok(1, calls.HANDLE),
+    replies.closed("CloseOperation", 1),
+    replies.error("ExecuteStatement", 1, "no", "42601"),
+]
+PIECES = [TO_GUID, TO_SECRET, TO_STATEMENT, TO_NEW_GUID, bytes(4), b"\0\0\0\1x", b"\x0b\0\2", b"\x0c\0\1"]
+
+
+def is_whole(message: bytes) -> bool:
+    try:
+        return MessageScanner(1 << 20, texts_only=True).feed(message) == len(message)
+    except WireError:
+        return False
+
+
+@given(HANDLES, st.integers(-(1 << 31), (1 << 31) - 1), st.text(max_size=3_000))
+def test_the_same_call_about_something_else_is_known(handle: Handle, seqid: int, text: str) -> None:
+    known = Shapes()
+    learned = [calls.status(), calls.fetch(), calls.execute("select 1"), REPLIES[0], REPLIES[1]]
+    for message in learned:
+        assert not known.know(message)
+        known.learn(message)
+    for message in (*learned[:2], calls.execute(text)):
+        assert known.know(with_seqid(with_handle(message, handle), seqid))
+    assert known.know(replies.execute_ok(seqid, handle))
+    assert not known.know(calls.execute(text, run_async=False))
+    assert not known.know(calls.execute(text, queryTimeout=5))
+    assert not known.know(calls.status() + b"\0")
+
+
+@given(st.integers(0, 1 << 32).map(Random), st.integers(1, 4))
+def test_what_is_known_is_whole(random: Random, times: int) -> None:
+    """Also where a text holds what looks like a handle, and bytes are put anywhere."""
+    known = Shapes()
+    texts = ["".join(random.choice(PIECES).decode("latin-1") for _ in range(3)) for _ in range(4)]
+    samples = [*calls.samples(), *REPLIES, *map(calls.execute, texts)]
+    found = 0
+    for _ in range(200):
+        message = random.choice(samples)
+        if random.random() < 0.8:
+            message = mutated(message, random, [*samples, *PIECES], times)
+        if known.know(message):
+            found += 1
+            assert is_whole(message)
+        elif is_whole(message):
+            known.learn(message)
+            samples.append(message)
+    assert found
+
+
+def test_shapes_that_come_once_do_not_keep_others_out() -> None:
+    known = Shapes()
+    for number in range(100):
+        known.learn(replies.error("CloseOperation", 1, f"operation {number} is closed", "HY000"))
+    known.learn(REPLIES[0])
+    assert known.know(replies.execute_ok(2, calls.OTHER))
+    assert len(known._known) <= 32
+
+
+@pytest.mark.parametrize("message", [b"", b"\x80\1", bytes(8), b"\xff" * 8, b"\xff" * 300, TO_GUID * 4])
+def test_what_is_no_message_is_not_known(message: bytes) -> None:
+    known = Shapes()
+    known.learn(calls.status())
+    assert not known.know(message)
