@@ -232,6 +232,7 @@ async def serve(settings: Settings) -> None:
             if not await _unless(stopped, engine.start()):
                 return
             if await _unless(stopped, server.start()):
+                heap.settle()
                 for address in server.addresses:
                     print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)
                 await stopped

@@ -1,4 +1,4 @@
-"""What pieces of rows cost the process in memory that it gives back and takes again."""
+"""What pieces of rows cost the process in memory that it gives back and takes again, and what is not walked again."""
 
 from __future__ import annotations
 
@@ -41,3 +41,23 @@ def faults(mode: str) -> int:
 def test_pieces_take_the_same_memory_again() -> None:
     kept, given_back = faults("keep"), faults("as it is")
     assert kept < 50, f"{given_back} without"
+
+
+SETTLED = """
+import gc
+import gateway.server
+from gateway.proxy import heap
+
+heap.settle()
+later = [[] for _ in range(100)]
+print(len(gc.get_objects()), gc.get_freeze_count())
+"""
+
+
+def test_what_is_there_at_the_start_is_not_walked_again() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", SETTLED], capture_output=True, text=True, check=True, env=environment(), cwd=ROOT
+    )
+    walked, frozen = map(int, ran.stdout.split())
+    assert 100 <= walked < 1_000
+    assert frozen > 50_000
