@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.wire.message import TO_GUID, TO_NEW_GUID, TO_SECRET, TO_STATEMENT
+from gateway.wire.scanner import CALL
 
 _IDENTIFIER_BYTES: Final = 39
 """From a guid's first byte to the one behind the secret."""
@@ -52,6 +53,8 @@ def shape(message: bytes) -> bytes | None:
         guid, layout = body + len(TO_GUID), b"\1"
     elif message.startswith(TO_NEW_GUID, body):
         guid, layout = body + len(TO_NEW_GUID), b"\2"
+    elif message[3:4] == bytes((CALL,)):
+        return None  # OpenSession, which comes once.
     else:
         return _shape(message, name_end, b"\0", body)
     rest = guid + _IDENTIFIER_BYTES

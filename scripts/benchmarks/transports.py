@@ -26,6 +26,8 @@ MANY = 3
 WIDE_PAIRS = 25
 """Java clears away 100 MB of garbage in every few of them, on either side."""
 WIDE_ROWS = 100
+HERE = "jdbc:hive2://127.0.0.1"
+HTTP = ";transportMode=http;httpPath=cliservice"
 Server = tuple[str, int]
 """Host and port."""
 WIDE = f"SELECT id, repeat('x', 1000000) AS wide FROM range({WIDE_ROWS})"
@@ -58,10 +60,21 @@ def transports(stand: Stand) -> Iterator[Figure]:
     certificates = make_certificates(directory)
     servers = ThriftServers(directory, certificates.key_store)
     try:
+        yield _of_spark(stand, servers)
         for way in _ways(directory, certificates, servers):
             yield from _measured(stand, way.name, VERSIONS[0], way.direct, way.through)
     finally:
         servers.stop()
+
+
+def _of_spark(stand: Stand, servers: ThriftServers) -> Figure:
+    """Spark's own two ways, without a gateway: one that comes by HTTP and goes on by SASL meets both."""
+    by_http, by_sasl = (
+        _connect(VERSIONS[0], f"{HERE}:{servers.ports[mechanism]}/default{tail}")
+        for mechanism, tail in (("http", HTTP), ("sasl", ""))
+    )
+    turns = in_turn(by_http, by_sasl, stand.runs(CONNECTS), warm_up=2)
+    return turns.ratio("transport", f"connect, JDBC {VERSIONS[0]}, SASL instead of HTTP, both directly", None)
 
 
 def relay(stand: Stand) -> Iterator[Figure]:
@@ -82,8 +95,6 @@ def relay(stand: Stand) -> Iterator[Figure]:
 
 def _ways(directory: Path, certificates: Certificates, servers: ThriftServers) -> Iterator[Way]:
     trust = f";ssl=true;sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
-    http = ";transportMode=http;httpPath=cliservice"
-    here = "jdbc:hive2://127.0.0.1"
     for secure, mechanism in ((False, "sasl"), (True, "sasl"), (False, "http")):
         settings: dict[str, object] = {
             "listen.http_port": 0,
@@ -97,11 +108,11 @@ def _ways(directory: Path, certificates: Certificates, servers: ThriftServers) -
         try:
             if secure:
                 tail = f"/default{trust}"
-                yield Way("TLS", f"{here}:{servers.ports['tls']}{tail}", f"{here}:{gateway.port}{tail}")
-            tail = f"/default{http}{trust if secure else ''}"
+                yield Way("TLS", f"{HERE}:{servers.ports['tls']}{tail}", f"{HERE}:{gateway.port}{tail}")
+            tail = f"/default{HTTP}{trust if secure else ''}"
             direct = servers.ports["https" if secure else "http"]
             name = f"{'HTTPS' if secure else 'HTTP'}, on by {mechanism.upper()}"
-            yield Way(name, f"{here}:{direct}{tail}", f"{here}:{gateway.http_port}{tail}")
+            yield Way(name, f"{HERE}:{direct}{tail}", f"{HERE}:{gateway.http_port}{tail}")
         finally:
             gateway.stop()
 
@@ -109,14 +120,7 @@ def _ways(directory: Path, certificates: Certificates, servers: ThriftServers) -
 def _measured(
     stand: Stand, name: str, version: str, direct: str, through: str, limit: float | None = LIMIT
 ) -> Iterator[Figure]:
-    def connect(url: str) -> Callable[[], object]:
-        def once() -> None:
-            with connected(version, url):
-                pass
-
-        return once
-
-    turns = in_turn(connect(direct), connect(through), stand.runs(CONNECTS), warm_up=2)
+    turns = in_turn(_connect(version, direct), _connect(version, through), stand.runs(CONNECTS), warm_up=2)
     yield turns.ratio("transport", f"connect, {name}", limit)
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(connected(version, url)) for url in (direct, through)]
@@ -131,6 +135,14 @@ def _measured(
         wide = [_query(connection, WIDE, WIDE_ROWS, 20) for connection in connections]
         turns = in_turn(*wide, stand.runs(WIDE_PAIRS), warm_up=3)
         yield turns.ratio("transport", f"{WIDE_ROWS} rows of 1 MB, {name}", limit, "s")
+
+
+def _connect(version: str, url: str) -> Callable[[], object]:
+    def once() -> None:
+        with connected(version, url):
+            pass
+
+    return once
 
 
 def _query(connection: Any, sql: str, expected: int, page: int) -> Callable[[], object]:

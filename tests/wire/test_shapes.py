@@ -67,6 +67,12 @@ def test_what_is_known_is_whole(random: Random, times: int) -> None:
     assert found
 
 
+def test_what_comes_once_is_not_remembered() -> None:
+    known = Shapes()
+    known.learn(calls.open_session())
+    assert not known._known
+
+
 def test_shapes_that_come_once_do_not_keep_others_out() -> None:
     known = Shapes()
     for number in range(100):
