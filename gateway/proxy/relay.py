@@ -423,13 +423,16 @@ class Relay(asyncio.Protocol):
             self._wire.accept_login()
 
     def _note(self, on_reply: Callable[[bytes], object], reply: bytes) -> None:
-        """Raises WireError where the reply is none to its request."""
+        """Raises WireError where the reply is none to its request, or what it says could not be noted."""
         try:
             on_reply(reply)
         except WireError:
             raise
-        except Exception:  # as in _fault; the client has its answer
+        except Exception as error:
+            # Our own fault; the client has its answer. What stands at Spark is given up with the connection, since
+            # nobody knows what is known of it.
             log.exception("what Spark answered to client %s could not be noted", self._peer())
+            raise WireError("a reply could not be noted") from error
 
     def _replied(self) -> None:
         if self._dispatcher is not None:
@@ -495,12 +498,10 @@ class Relay(asyncio.Protocol):
             self._pass(upstream, passed)
 
     def _pass_late(self, upstream: Upstream, data: bytes) -> None:
-        rest = upstream.wire.late(data, self._wire.framed)
-        if not rest:
-            return
-        if not self._streamed:
+        if upstream.wire.framed and not self._streamed:
             raise WireError("Spark sent bytes that answer no request")
-        self._write(self._wire.part(rest, ended=False))
+        if rest := upstream.wire.late(data, self._wire.framed):
+            self._write(self._wire.part(rest, ended=False))
 
     def _finish_collected(self, forward: Forward, reply: bytes) -> None:
         """Raises WireError where the reply is none to its request: that is still due if it could not be mended."""

@@ -118,7 +118,8 @@ async def connect(endpoint: Endpoint, login: Login, limits: WireLimits, traffic:
     loop = asyncio.get_running_loop()
     usable = False
     try:
-        protocol = Upstream(endpoint.connection(login, limits), traffic if traffic is not None else Traffic())
+        wire = endpoint.connection(login, limits, early=True)
+        protocol = Upstream(wire, traffic if traffic is not None else Traffic())
     except LoginRefused as error:
         raise UpstreamRefused(str(error)) from error
     try:

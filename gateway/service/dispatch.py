@@ -288,19 +288,19 @@ class Dispatch:
 
     def _started(self, session: Session, call: ExecuteCall, route: Route, statement: Statement, answer: bytes) -> None:
         """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
-        # Read first: where that fails, the statement is still outstanding.
         handle, status = message.execute_handle(answer), message.reply_status(answer)
-        self._outstanding = None
-        session.outstanding -= 1
         if handle is None:
             route.abandon(ends.refused(call.statement, answer))
             statement.rejected(status)
-            return
-        operation = self._watched(handle, route, call.statement, statement)
-        if not call.run_async:
-            operation.end(End.SUCCEEDED)
-        if not self._sessions.add_operation(session, handle, operation):
-            operation.close()  # With its session, which was closed from another connection meanwhile.
+        else:
+            operation = self._watched(handle, route, call.statement, statement)
+            if not call.run_async:
+                operation.end(End.SUCCEEDED)
+            if not self._sessions.add_operation(session, handle, operation):
+                operation.close()  # With its session, which was closed from another connection meanwhile.
+        # Last: where any of it fails, the statement is still outstanding.
+        self._outstanding = None
+        session.outstanding -= 1
 
     async def _after_refresh(
         self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Waiting, statement: Statement

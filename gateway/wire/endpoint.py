@@ -24,8 +24,11 @@ class Endpoint:
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    def connection(self, login: Login, limits: WireLimits) -> UpstreamEnd:
-        """The client's end of a new connection, as who `login` names. Raises `LoginRefused` for names it cannot say."""
+    def connection(self, login: Login, limits: WireLimits, *, early: bool = False) -> UpstreamEnd:
+        """The client's end of a new connection, as who `login` names. Raises `LoginRefused` for names it cannot say.
+
+        `early` is `HttpUpstreamConnection`'s.
+        """
         if self.mechanism == HTTP:
-            return HttpUpstreamConnection(login, limits, str(self), self.path)
+            return HttpUpstreamConnection(login, limits, str(self), self.path, early=early)
         return UpstreamConnection(Login(login.user, login.password, self.mechanism), limits)

@@ -446,7 +446,9 @@ class _Responses:
 
     def __init__(self) -> None:
         self.keep_alive = True
-        """The connection can be used again behind the answer that is being read."""
+        """The connection can be used again behind the last answer that has ended."""
+        self.stays = True
+        """It can be used behind the answer that is being read, as its head has it."""
         self._body: list[bytes] = []
         self._parser = httptools.HttpResponseParser(self)
         self._asked = self._begun = self._ended = self._given = 0
@@ -474,7 +476,7 @@ class _Responses:
         self._begun += 1
 
     def on_headers_complete(self) -> None:
-        self.keep_alive = self._parser.should_keep_alive()
+        self.stays = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
         self._excess = self._excess or self._begun <= self._given
@@ -503,11 +505,15 @@ def _behind() -> WireError:
 
 
 class HttpUpstreamConnection:
-    """The client's end towards a Thrift server in HTTP mode; a `wire.connection.UpstreamEnd`."""
+    """The client's end towards a Thrift server in HTTP mode; a `wire.connection.UpstreamEnd`.
+
+    `early`: a short reply is given out when it is whole; the end of its body goes to `late`, or to whoever reads the
+    next reply. Who uses it must hear of the connection's end though that is there unread.
+    """
 
     framed = False
 
-    def __init__(self, login: Login, limits: WireLimits, host: str, path: str) -> None:
+    def __init__(self, login: Login, limits: WireLimits, host: str, path: str, *, early: bool = False) -> None:
         if ":" in login.user:
             raise LoginRefused("A user name cannot contain a colon where Spark speaks HTTP.")
         names = base64.b64encode(f"{login.user}:{login.password}".encode()).decode("ascii")
@@ -523,6 +529,7 @@ class HttpUpstreamConnection:
         ]
         self._head = "\r\n".join(lines).encode("latin-1")
         self._limits = limits
+        self._early = early
         self._responses = _Responses()
         self._shapes = Shapes()
         self._parts = bytearray()
@@ -575,22 +582,24 @@ class HttpUpstreamConnection:
         self._parts += self._responses.feed(data)
         if len(self._parts) > min(self._limits.reply_bytes_max, UPSTREAM_FRAME_BYTES_MAX):
             raise WireError(f"a reply is beyond the limit of {self._limits.reply_bytes_max} bytes")
-        reply = bytes(self._parts)
-        if not self._responses.ended and not self._is_whole(reply):
+        if not self._responses.ended and not self._is_whole(self._parts):
             return None
         self._check()
-        return reply
+        return bytes(self._parts)
 
     def late(self, data: bytes, to_frames: bool) -> bytes:
         """Of a reply that was given out whole the end of its body comes late, and nothing else."""
         return self._responses.feed(data)
 
-    def _is_whole(self, reply: bytes) -> bool:
+    def _is_whole(self, body: bytes | bytearray) -> bool:
         """Whether this is all of a reply though its body has not ended: a web server sends the end of a body in chunks
-        by itself, a tenth of a millisecond later."""
+        by itself, a tenth of a millisecond later. (The next request may go out before that has come.)"""
         responses = self._responses
-        if not reply or len(reply) > _SHORT_BYTES_MAX or responses.status != HTTPStatus.OK or not responses.keep_alive:
+        if not self._early or not 0 < len(body) <= _SHORT_BYTES_MAX:
             return False
+        if responses.status != HTTPStatus.OK or not responses.stays:
+            return False
+        reply = bytes(body)
         if not self._shapes.know(reply):
             try:
                 if message_end(reply, _SHORT_BYTES_MAX) != len(reply):

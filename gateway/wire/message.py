@@ -7,7 +7,7 @@ headers around them differ, the fields are searched for, so an unusual order or 
 and survive a splice.
 
 All functions take whole messages and raise `WireError` for bytes that are none. Only messages that a
-`MessageScanner` has let through come here: it refuses fields that stand twice.
+`MessageScanner` has let through come here, or one of their shape: it refuses fields that stand twice.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from gateway.wire.scanner import (
     I64,
     LIST,
     MAP,
+    REPLY,
     SET,
     STOP,
     STRING,
@@ -426,7 +427,11 @@ def operation_error(reply: bytes) -> str | None:
 def execute_handle(reply: bytes) -> Handle | None:
     """The operation that ExecuteStatement, or a metadata call, has begun; None where it failed."""
     guid = 12 + int.from_bytes(reply[4:8], "big") + len(TO_NEW_GUID)
-    if reply.startswith(TO_NEW_GUID, guid - len(TO_NEW_GUID)) and reply.startswith(TO_SECRET, guid + 16):
+    if (
+        reply[3:4] == bytes((REPLY,))
+        and reply.startswith(TO_NEW_GUID, guid - len(TO_NEW_GUID))
+        and reply.startswith(TO_SECRET, guid + 16)
+    ):
         return Handle(reply[guid : guid + 16], reply[guid + 23 : guid + 39])
     return _reply_handle(reply, (0, 2, 1)) if peek(reply).kind != EXCEPTION else None
 

@@ -26,18 +26,18 @@ class Shapes:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: set[bytes] = set()
+        self._known: set[bytes] | None = None  # Most connections of a thousand idle.
 
     def know(self, message: bytes) -> bool:
         """Whether these bytes are exactly one message, for one of their shape was."""
-        return bool(self._known) and shape(message) in self._known
+        return self._known is not None and shape(message) in self._known
 
     def learn(self, message: bytes) -> None:
         """One message that was walked from its first to its last byte."""
         if (found := shape(message)) is None:
             return
-        if len(self._known) >= _SHAPES_MAX:
-            self._known.clear()  # Of what comes again the next one is walked, and known from then on.
+        if self._known is None or len(self._known) >= _SHAPES_MAX:
+            self._known = set()  # Of what comes again the next one is walked, and known from then on.
         self._known.add(found)
 
 
@@ -60,7 +60,7 @@ def shape(message: bytes) -> bytes | None:
     rest = guid + _IDENTIFIER_BYTES
     if not message.startswith(TO_SECRET, guid + 16):
         return None
-    if message.startswith(TO_STATEMENT, rest):
+    if layout == b"\1" and message.startswith(TO_STATEMENT, rest):
         text = rest + len(TO_STATEMENT) + 4
         rest, layout = text + int.from_bytes(message[text - 4 : text], "big"), b"\3"
     return _shape(message, name_end, layout, rest)

@@ -14,8 +14,11 @@ from processes import Engine
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.spark import client
 from gateway.spark.client import Connection, Rows, Session, SessionPool
+from gateway.wire import reply as replies
+from gateway.wire import request
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import frame
+from gateway.wire.http_connection import HTTP
 from gateway.wire.message import Handle
 from gateway.wire.sasl import COMPLETE, negotiation
 
@@ -281,6 +284,38 @@ def test_garbage_from_the_server() -> None:
 
     for answer in (b"", b"HTTP/1.1 400 no\r\n\r\n", b"\xff\xff\xff\xff", frame(b"\x80\x01\x00\x02"), frame(b"junk")):
         asyncio.run(check(answer))
+
+
+def test_an_idle_connection_over_http_that_the_server_closes_is_not_alive() -> None:
+    """Though the server sends the end of its last reply's body by itself."""
+
+    async def check() -> None:
+        close = asyncio.Event()
+        reply = replies.unknown_method("CloseSession", 1)
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for _ in range(2):  # the login's call, and ours
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+                writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(reply) + reply)
+                await writer.drain()
+                await asyncio.sleep(0)
+                writer.write(b"\r\n0\r\n\r\n")
+            await close.wait()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        connection = await Connection.open(Endpoint("127.0.0.1", server.sockets[0].getsockname()[1], HTTP), "ada")
+        assert await connection.forward(request.close_session(Handle(b"g" * 16, b"s" * 16))) == reply
+        assert connection.alive
+        close.set()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while connection.alive:  # noqa: ASYNC110 (nothing tells of it)
+                await asyncio.sleep(0)
+        await connection.close()
+        server.close()
+
+    asyncio.run(check())
 
 
 def test_pool_lends_bounded_and_reopens(engine: Engine) -> None:

@@ -327,7 +327,7 @@ def _collect(connection: HttpUpstreamConnection, chunk: bytes) -> tuple[bytes, b
 def _given_out(
     chunks: list[bytes], read: Callable[[HttpUpstreamConnection, bytes], tuple[bytes, bool]]
 ) -> tuple[bytes, bool] | None:
-    connection = HttpUpstreamConnection(ADA, UNBOUNDED, "here", "/cliservice")
+    connection = HttpUpstreamConnection(ADA, UNBOUNDED, "here", "/cliservice", early=True)
     connection.send(calls.fetch())
     given, ended = b"", False
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import collections
 import contextlib
+import tracemalloc
 from random import Random
 
 import pytest
@@ -520,8 +521,8 @@ def served_or_stopped(connection: HttpClientConnection, pieces: list[bytes]) -> 
 # --- towards Spark -----------------------------------------------------------------------------------------
 
 
-def upstream(login: Login = ADA) -> HttpUpstreamConnection:
-    return HttpUpstreamConnection(login, LIMITS, "spark:10001", "/cliservice")
+def upstream(login: Login = ADA, *, early: bool = True) -> HttpUpstreamConnection:
+    return HttpUpstreamConnection(login, LIMITS, "spark:10001", "/cliservice", early=early)
 
 
 def response(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
@@ -590,6 +591,33 @@ def test_what_is_no_whole_message_waits_for_the_end_of_its_body() -> None:
         first, end = chunked(body)
         assert connection.collect(first) is None
         assert connection.collect(end) == body
+
+
+def test_who_may_miss_the_end_of_the_connection_waits_for_the_end_of_the_body() -> None:
+    first, end = chunked(execute_ok(7, calls.HANDLE))
+    for read in (lambda one, data: one.collect(data), lambda one, data: one.relay(data, False)[1] or None):
+        connection = upstream(early=False)
+        connection.send(calls.execute("select 1"))
+        assert read(connection, first) is None
+        assert read(connection, end)
+
+
+def test_a_long_reply_is_copied_once() -> None:
+    """While it is read, others wait: to put it together anew for each piece took seconds for 32 MB."""
+    connection = HttpUpstreamConnection(ADA, WireLimits(), "spark:10001", "/cliservice", early=True)
+    connection.send(calls.fetch())
+    piece = b"x" * 65_536
+    assert connection.collect(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(piece) * 200)) is None
+    for _ in range(150):
+        assert connection.collect(piece) is None
+    peaks = []
+    for _ in range(49):
+        tracemalloc.start()
+        assert connection.collect(piece) is None
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert min(peaks) < 1_000_000  # Some grow the buffer.
+    assert len(connection.collect(piece) or b"") == len(piece) * 200
 
 
 def test_only_the_end_of_the_body_comes_behind_a_whole_reply() -> None:
