@@ -124,9 +124,9 @@ class Spark:
         address = await self._engine.address()
         return Endpoint(address.host, address.port, self.mechanism, self._path, self._tls)
 
-    async def connect(self, login: Login) -> Connection:
+    async def connect(self, login: Login, *, ask: bool = False) -> Connection:
         with _counted(self._traffic):
-            return await Connection.open(await self.endpoint(), login.user, login.password)
+            return await Connection.open(await self.endpoint(), login.user, login.password, ask=ask)
 
 
 @contextlib.contextmanager

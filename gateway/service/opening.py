@@ -78,7 +78,7 @@ class Opening:
             await self._authenticator.check(self.login, self.peer)
         if mechanism == HTTP and not self._authenticator.vouches(self.login):
             try:
-                self._asked = await self._upstream.connect(self._handover.login(self.login))
+                self._asked = await self._upstream.connect(self._handover.login(self.login), ask=True)
             except StatementFailed as error:
                 await self.refused_by_spark(error)
                 raise

@@ -22,7 +22,8 @@ class SideConnection(Protocol):
         ...
 
     async def forward(self, payload: bytes) -> bytes:
-        """Sends one request message, returns the reply message. Raises UpstreamLost."""
+        """Sends one request message, returns the reply message. Raises UpstreamLost, or StatementFailed for a login
+        over HTTP that Spark refuses."""
         ...
 
     def session(self, handle: Handle) -> SqlSession:
@@ -35,6 +36,10 @@ class SideConnection(Protocol):
 class Upstream(Protocol):
     """Where Spark is."""
 
-    async def connect(self, login: Login) -> SideConnection:
-        """Logs in as the client did. Raises UpstreamLost, or StatementFailed where Spark refuses."""
+    async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
+        """Logs in as the client did. Raises UpstreamLost, or StatementFailed where Spark refuses.
+
+        Over HTTP each call carries the login, and it is the first call that is refused, unless Spark is to be asked at
+        once.
+        """
         ...

@@ -24,7 +24,7 @@ from gateway.spark import protocol
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireError, WireLimits
-from gateway.wire.http_connection import HTTP
+from gateway.wire.http_connection import HTTP, CallRefused
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login, LoginRefused
 from gateway.wire.scanner import message_end
@@ -93,8 +93,12 @@ class Connection:
         self._calls: set[asyncio.Task[bytes]] = set()
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, user: str, password: str = "") -> Self:
-        """Connects and logs in. Raises UpstreamLost where no server answers, StatementFailed where it refuses."""
+    async def open(cls, endpoint: Endpoint, user: str, password: str = "", *, ask: bool = False) -> Self:
+        """Connects and logs in. Raises UpstreamLost where no server answers, StatementFailed where it refuses.
+
+        Over HTTP each call carries user and password, so what is refused is the first call; `ask`: a call that does
+        nothing is made at once, to know.
+        """
         try:
             # Hive's PLAIN refuses an empty password even where it checks none.
             wire = endpoint.connection(Login(user, password or "anonymous", endpoint.mechanism), LIMITS)
@@ -102,7 +106,8 @@ class Connection:
                 reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=endpoint.tls)
                 _keep_alive(writer)
                 try:
-                    await _log_in(reader, writer, wire)
+                    if ask or endpoint.mechanism != HTTP:
+                        await _log_in(reader, writer, wire)
                 except BaseException:
                     writer.close()
                     raise
@@ -157,7 +162,8 @@ class Connection:
         return protocol.decode(name, await self.forward(protocol.encode(name, request, next(self._seqids))))
 
     async def forward(self, payload: bytes) -> bytes:
-        """Sends one request message and returns the reply message, both as they are. Raises UpstreamLost."""
+        """Sends one request message and returns the reply message, both as they are. Raises UpstreamLost, or
+        StatementFailed for a login over HTTP that Spark refuses."""
         task = asyncio.ensure_future(self._exchange(payload))
         self._calls.add(task)
         task.add_done_callback(self._forget)
@@ -176,6 +182,9 @@ class Connection:
                 self._writer.write(self._wire.send(payload))
                 await self._writer.drain()
                 return await self._reply()
+            except CallRefused as error:
+                self._break()
+                raise StatementFailed(f"Spark refused the login: {error}", "28000") from error
             except (OSError, EOFError, WireError) as error:
                 self._break()
                 raise UpstreamLost("Spark closed the connection before it answered. Try again.") from error

@@ -504,6 +504,10 @@ def _behind() -> WireError:
     return WireError("the upstream server sent bytes behind its reply")
 
 
+class CallRefused(WireError):
+    """The server does not take the login that a call carries; the text is the server's."""
+
+
 class HttpUpstreamConnection:
     """The client's end towards a Thrift server in HTTP mode; a `wire.connection.UpstreamEnd`.
 
@@ -551,13 +555,16 @@ class HttpUpstreamConnection:
             raise WireError("the upstream server's answer to the login is too long")
         if not self._responses.ended:
             return False
-        if self._responses.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            text = bytes(self._parts[:200]).decode("utf-8", "replace").strip()
-            raise LoginRefused(text or "The server refused user and password.")
-        self._check()
+        try:
+            self._check()
+        except CallRefused as error:
+            raise LoginRefused(str(error)) from None
         return True
 
     def _check(self) -> None:
+        if self._responses.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            text = bytes(self._parts[:200]).decode("utf-8", "replace").strip()
+            raise CallRefused(text or "The server refused user and password.")
         if self._responses.status != HTTPStatus.OK:
             raise WireError(f"the upstream server answered with HTTP status {self._responses.status}")
 

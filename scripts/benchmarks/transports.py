@@ -60,9 +60,9 @@ def transports(stand: Stand) -> Iterator[Figure]:
     certificates = make_certificates(directory)
     servers = ThriftServers(directory, certificates.key_store)
     try:
-        yield _of_spark(stand, servers)
         for way in _ways(directory, certificates, servers):
             yield from _measured(stand, way.name, VERSIONS[0], way.direct, way.through)
+        yield _of_spark(stand, servers)
     finally:
         servers.stop()
 

@@ -89,7 +89,7 @@ class Spark:
         self.connecting = 0
         self.refusal: StatementFailed | None = None
 
-    async def connect(self, login: Login) -> Side:
+    async def connect(self, login: Login, *, ask: bool = False) -> Side:
         self.connecting += 1
         if self.refusal is not None:
             raise self.refusal

@@ -40,7 +40,7 @@ class Side:
 
 
 class NoSpark:
-    async def connect(self, login: Login) -> Any:
+    async def connect(self, login: Login, *, ask: bool = False) -> Any:
         raise AssertionError("nobody asks for it")
 
 

@@ -295,8 +295,7 @@ def test_an_idle_connection_over_http_that_the_server_closes_is_not_alive() -> N
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             for _ in range(2):  # the login's call, and ours
-                head = await reader.readuntil(b"\r\n\r\n")
-                await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+                await http_request(reader)
                 writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(reply) + reply)
                 await writer.drain()
                 await asyncio.sleep(0)
@@ -305,7 +304,9 @@ def test_an_idle_connection_over_http_that_the_server_closes_is_not_alive() -> N
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        connection = await Connection.open(Endpoint("127.0.0.1", server.sockets[0].getsockname()[1], HTTP), "ada")
+        connection = await Connection.open(
+            Endpoint("127.0.0.1", server.sockets[0].getsockname()[1], HTTP), "ada", ask=True
+        )
         assert await connection.forward(request.close_session(Handle(b"g" * 16, b"s" * 16))) == reply
         assert connection.alive
         close.set()
@@ -314,6 +315,39 @@ def test_an_idle_connection_over_http_that_the_server_closes_is_not_alive() -> N
                 await asyncio.sleep(0)
         await connection.close()
         server.close()
+
+    asyncio.run(check())
+
+
+async def http_request(reader: asyncio.StreamReader) -> bytes:
+    """The body of the next one."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    return await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+
+
+def test_over_http_a_call_is_refused_if_nobody_asked_before() -> None:
+    async def check() -> None:
+        seen: list[bytes] = []
+
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            seen.append(await http_request(reader))
+            writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno")
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        endpoint = Endpoint("127.0.0.1", server.sockets[0].getsockname()[1], HTTP)
+        with pytest.raises(StatementFailed, match="refused the login of ada: no") as asked:
+            await Connection.open(endpoint, "ada", ask=True)
+        connection = await Connection.open(endpoint, "ada")
+        with pytest.raises(StatementFailed, match="refused the login: no") as refused:
+            await connection.open_session()
+        assert asked.value.sqlstate == refused.value.sqlstate == "28000"
+        assert not connection.alive
+        await connection.close()
+        assert [b"OpenSession" in body for body in seen] == [False, True]
+        server.close()
+        await server.wait_closed()
 
     asyncio.run(check())
 
