@@ -15,6 +15,7 @@ import ssl
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, Self
 
 from TCLIService import ttypes
@@ -78,8 +79,11 @@ class Connection:
         wire: UpstreamEnd,
         reopen: Callable[[], Awaitable[Connection]],
         *,
+        login: str,
         ends_sessions: bool,
     ) -> None:
+        self._login = login
+        """Whose, and where, for an error about it."""
         self.ends_sessions = ends_sessions
         """The server closes the session that was opened last on it when it breaks; not so over HTTP."""
         self._reader = reader
@@ -99,6 +103,7 @@ class Connection:
         Over HTTP each call carries user and password, so what is refused is the first call; `ask`: a call that does
         nothing is made at once, to know.
         """
+        login = f"of {user} at {endpoint}"
         try:
             # Hive's PLAIN refuses an empty password even where it checks none.
             wire = endpoint.connection(Login(user, password or "anonymous", endpoint.mechanism), LIMITS)
@@ -112,14 +117,15 @@ class Connection:
                     writer.close()
                     raise
         except LoginRefused as error:
-            raise StatementFailed(f"Spark at {endpoint} refused the login of {user}: {error}", "28000") from error
+            raise _refused(login, error) from error
         except (OSError, WireError, EOFError) as error:
             raise UpstreamLost(
                 f"Cannot connect to Spark at {endpoint}: {_reason(error)}. "
                 "It may be starting; try again in some seconds."
             ) from error
         ends_sessions = endpoint.mechanism != HTTP
-        return cls(reader, writer, wire, lambda: cls.open(endpoint, user, password), ends_sessions=ends_sessions)
+        reopen = partial(cls.open, endpoint, user, password)
+        return cls(reader, writer, wire, reopen, login=login, ends_sessions=ends_sessions)
 
     @property
     def alive(self) -> bool:
@@ -184,7 +190,7 @@ class Connection:
                 return await self._reply()
             except CallRefused as error:
                 self._break()
-                raise StatementFailed(f"Spark refused the login: {error}", "28000") from error
+                raise _refused(self._login, error) from error
             except (OSError, EOFError, WireError) as error:
                 self._break()
                 raise UpstreamLost("Spark closed the connection before it answered. Try again.") from error
@@ -470,6 +476,10 @@ def job_group(handle: Handle) -> str:
     A server that is not Spark's may have ids of another length, and then no such groups.
     """
     return str(uuid.UUID(bytes=handle.guid)) if len(handle.guid) == 16 else handle.guid.hex()
+
+
+def _refused(login: str, error: Exception) -> StatementFailed:
+    return StatementFailed(f"Spark refused the login {login}: {error}", "28000")
 
 
 def _whole(payload: bytes) -> bytes:
