@@ -451,6 +451,7 @@ class _Responses:
         """It can be used behind the answer that is being read, as its head has it."""
         self._body: list[bytes] = []
         self._parser = httptools.HttpResponseParser(self)
+        # How many requests went out, how many answers have begun and ended, and for how many the reply was given out.
         self._asked = self._begun = self._ended = self._given = 0
         self._excess = False
 
