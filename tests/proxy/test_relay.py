@@ -576,21 +576,24 @@ async def test_no_answer_to_a_loss_closes_the_client() -> None:
         assert await peer.closed() == b""
 
 
-async def test_spark_that_speaks_unasked_is_cut_off() -> None:
+@MECHANISMS
+@pytest.mark.parametrize("unasked", [frame(b"unasked"), bytes((0, 0, 0, 9))], ids=["a frame", "the head of one"])
+async def test_spark_that_speaks_unasked_is_cut_off(client_mechanism: str, unasked: bytes) -> None:
     async def script(peer: Peer) -> None:
         peer.send(echo_of(await peer.message()))
         await peer.message()
         await peer.closed()
 
     def decide(request: bytes) -> Decision:
-        return Forward(request) if peek(request).name == "OpenSession" else Answer(echo_of(request))
+        known = peek(request).name == "OpenSession"
+        return Forward(request, mend=bytes) if known else Answer(echo_of(request))
 
     async with gateway(Spark(script=script), service(decide)) as gate:
-        peer = await gate.client()
+        peer = await gate.client(client_mechanism)
         for request in (calls.open_session(), calls.status()):
             peer.send(request)
             assert await peer.message() == echo_of(request)
-        gate.spark.peers[0].send(b"unasked")
+        gate.spark.peers[0].writer.write(unasked)
         await until(lambda: gate.has("upstream_lost"))
         peer.send(calls.status())
         assert await peer.message() == echo_of(calls.status())
