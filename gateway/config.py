@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from types import MappingProxyType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -109,6 +110,15 @@ def _time_zone(value: Any) -> str | None:
     return None
 
 
+def _networks(value: Any) -> str | None:
+    try:
+        for each in value:
+            ip_network(each, strict=False)
+    except ValueError:
+        return "must be addresses and networks, such as 127.0.0.1 and 10.0.0.0/8"
+    return None
+
+
 def _url_or_empty(value: Any) -> str | None:
     if value:
         parts = urlsplit(value)
@@ -174,6 +184,12 @@ class Listen:
         "How long a cookie stands for user and password over HTTP, so that they are sent and checked once. A user who "
         "is removed is served so much longer at most, and authentication.remember_seconds more. 0: no cookies.",
         _at_least(0),
+    )
+    trusted_proxies: tuple[str, ...] = _setting(
+        (),
+        "Addresses and networks of the web proxies in front of that transport. Log and audit then name the client's "
+        "address as they tell it (X-Forwarded-For), and not theirs. Empty: nobody is believed.",
+        _networks,
     )
     transports: tuple[str, ...] = _setting(
         TRANSPORTS,

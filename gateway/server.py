@@ -50,6 +50,7 @@ from gateway.proxy import upstream
 from gateway.proxy.listener import Listener, Port
 from gateway.proxy.tls import Certificate, client_context
 from gateway.proxy.traffic import Traffic
+from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.audit import Audit
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
@@ -355,7 +356,8 @@ class Server:
             cookies = Cookies(listen.http_cookie_seconds)
             secure = own is not None
             wire = partial(HttpClientConnection, wire_limits, cookies, listen.http_path, secure=secure)
-            ports.append(Port(listen.host, listen.http_port, wire, own, tied=False))
+            proxies = TrustedProxies(listen.trusted_proxies)
+            ports.append(Port(listen.host, listen.http_port, wire, own, tied=False, proxies=proxies))
 
         async def connect(login: Login) -> upstream.Upstream:
             with _counted(self._traffic):

@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from gateway.proxy.farewell import Farewell
 from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.tls import Certificate
 from gateway.proxy.traffic import Traffic
+from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.decision import Dispatcher
 from gateway.wire.connection import ClientEnd
 from gateway.wire.frame import WireLimits
@@ -37,7 +38,8 @@ STARTING = "The gateway is starting. Try again in some seconds."
 class Port:
     """Where clients connect. `open_wire` makes the server's end of a connection; `certificate` is None without TLS.
 
-    `tied`: what a client does ends with its connection. Elsewhere clients come back for it with new ones.
+    `tied`: what a client does ends with its connection. Elsewhere clients come back for it with new ones. `proxies`:
+    who is believed about where a client is.
     """
 
     host: str
@@ -45,6 +47,7 @@ class Port:
     open_wire: Callable[[], ClientEnd]
     certificate: Certificate | None = None
     tied: bool = True
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
 
 class PortUnavailable(OSError):
@@ -181,7 +184,15 @@ class Listener:
     def _accept(self, port: Port) -> asyncio.Protocol:
         if not self._serving:
             return Farewell(port.open_wire(), STARTING, self._traffic)
-        return Relay(self._open_client, self._connect_upstream, port.open_wire(), self._limits, self, self._traffic)
+        return Relay(
+            self._open_client,
+            self._connect_upstream,
+            port.open_wire(),
+            self._limits,
+            self,
+            self._traffic,
+            port.proxies,
+        )
 
     def begin(self, relay: Relay) -> str | None:
         """A client is there, its TLS handshake done; returns why it cannot be served, if that is so."""

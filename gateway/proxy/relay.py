@@ -9,6 +9,7 @@ either direction.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -19,6 +20,7 @@ from gateway.errors import FreshgateError, LoginAbandoned, LoginUnchecked, Upstr
 from gateway.proxy.busy_poll import BusyPoll
 from gateway.proxy.farewell import Farewell
 from gateway.proxy.traffic import Traffic
+from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.proxy.upstream import Upstream, UpstreamRefused, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login
 from gateway.wire.connection import NOSASL, ClientEnd, Said
@@ -34,6 +36,8 @@ ConnectUpstream = Callable[[Login], Awaitable[Upstream]]
 
 _QUEUE_LENGTH_MAX = 64
 """Requests a client may send ahead before it is not read any more. No known client sends even one."""
+_SETTLE_SECONDS = 10.0
+"""For Spark to answer what the client was answered at once, when that is gone; Spark takes some milliseconds."""
 
 
 class Clients(Protocol):
@@ -59,12 +63,15 @@ class Relay(asyncio.Protocol):
         limits: WireLimits,
         clients: Clients,
         traffic: Traffic,
+        proxies: TrustedProxies,
     ) -> None:
         self._open_client = open_client
         self._connect_upstream = connect_upstream
         self._limits = limits
         self._clients = clients
         self._traffic = traffic
+        self._proxies = proxies
+        self._forwarded_for = ""  # As it was when the dispatcher was told where the client is.
         self._loop = asyncio.get_running_loop()
         self._wire = wire
         self._transport: asyncio.Transport | None = None
@@ -74,7 +81,8 @@ class Relay(asyncio.Protocol):
         self._upstream: Upstream | None = None
         self._task: asyncio.Future[Any] | None = None  # A login, a decision or a new connection in work.
         self._request: bytes | None = None  # The client's request whose reply is due from Spark, and
-        self._forward: Forward | None = None  # what was sent to Spark for it.
+        self._forward: Forward | None = None  # what was sent to Spark for it, also if the client has its answer.
+        self._settled: asyncio.Future[None] | None = None  # Somebody waits for Spark's answer in the client's stead.
         self._streamed = False  # Bytes of the reply, or of the last one, went to the client as they came.
         self._queue: deque[bytes] = deque()
         self._queue_bytes = 0
@@ -217,6 +225,7 @@ class Relay(asyncio.Protocol):
                 await asyncio.wait([self._task])
             if self._upstream is not None:
                 self._upstream.resume()  # Spark may be stuck writing a reply that nobody reads any more.
+            await self._settle()
             if self._dispatcher is not None and (done := self._dispatcher.client_lost()) is not None:
                 await done
         except Exception:
@@ -228,16 +237,27 @@ class Relay(asyncio.Protocol):
                 self._upstream = None
             self._clients.end(self)
 
+    @property
+    def _is_settling(self) -> bool:
+        """Spark still owes the reply to what the client was answered at once."""
+        return self._forward is not None and self._request is None
+
+    async def _settle(self) -> None:
+        """Spark writes a warning with a stack into its log for each reply that it cannot get rid of."""
+        if not self._is_settling:
+            return
+        self._settled = self._loop.create_future()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_SECONDS):
+                await self._settled
+        self._forward = None
+
     # --- login -------------------------------------------------------------------------------------------
 
     def _login(self, login: Login) -> None:
         before = self._dispatcher
-        if self._upstream is not None:
-            # Over HTTP, another user's request: it must not reach Spark as the one before.
-            self._upstream.close()
-            self._upstream = None
         dispatcher = self._dispatcher = self._open_client()
-        dispatcher.came_from(self._peer())
+        self._tell_origin(dispatcher)
         dispatcher.login(login)
         if login.mechanism != NOSASL:
             self._stop_login_timer()
@@ -246,8 +266,7 @@ class Relay(asyncio.Protocol):
     async def _accept(self, dispatcher: Dispatcher, before: Dispatcher | None) -> None:
         """The client is accepted when the dispatcher has admitted it, and Spark too where the dispatcher wants that."""
         try:
-            if before is not None and (done := before.client_lost()) is not None:
-                await done
+            await self._leave(before)
             await self._admit(dispatcher)
         except FreshgateError as error:
             dispatcher.login_ended(error)
@@ -272,6 +291,15 @@ class Relay(asyncio.Protocol):
                 self._traffic.to_clients += len(words)
                 self._transport.write(words)
             self.data_received(b"")
+
+    async def _leave(self, before: Dispatcher | None) -> None:
+        """Over HTTP, another user's request: it must not reach Spark as the one before."""
+        await self._settle()
+        if self._upstream is not None:
+            self._upstream.close()
+            self._upstream = None
+        if before is not None and (done := before.client_lost()) is not None:
+            await done
 
     async def _admit(self, dispatcher: Dispatcher) -> None:
         if not await dispatcher.admit():
@@ -341,6 +369,8 @@ class Relay(asyncio.Protocol):
 
     def _decide(self, request: bytes) -> None:
         assert self._dispatcher is not None
+        if self._wire.forwarded_for != self._forwarded_for:
+            self._tell_origin(self._dispatcher)  # A proxy sends what several clients ask over one connection.
         try:
             decision = self._dispatcher.request(request)
         except Exception:  # our own fault must end this request, not the connection of a client that waits
@@ -380,10 +410,13 @@ class Relay(asyncio.Protocol):
         if self._upstream is not None and not self._upstream.wire.usable:
             self._upstream.close()
             self._upstream = None
-        if self._upstream is not None:
-            self._upstream.send(action.payload)
-        else:
+        if self._upstream is None:
             self._task = self._loop.create_task(self._join_and_send(action))
+            return
+        self._upstream.send(action.payload)
+        if action.at_once is not None:
+            self._request = None
+            self._answer(action.at_once)
 
     async def _join_and_send(self, forward: Forward) -> None:
         assert self._dispatcher is not None
@@ -460,12 +493,12 @@ class Relay(asyncio.Protocol):
 
     def upstream_data(self, data: bytes) -> None:
         upstream, forward = self._upstream, self._forward
-        if upstream is None or self._is_closing():
+        if upstream is None or (self._is_closing() and not self._is_settling):
             return
         try:
             if forward is None:
                 self._pass_late(upstream, data)
-            elif forward.on_reply is not None or forward.mend is not None:
+            elif forward.on_reply is not None or forward.mend is not None or forward.at_once is not None:
                 if (reply := upstream.wire.collect(data)) is not None:
                     self._finish_collected(forward, reply)
             elif forward.page is not None and upstream.wire.framed:
@@ -505,6 +538,9 @@ class Relay(asyncio.Protocol):
 
     def _finish_collected(self, forward: Forward, reply: bytes) -> None:
         """Raises WireError where the reply is none to its request: that is still due if it could not be mended."""
+        if self._is_settling:
+            self._finish_settled(forward, reply)
+            return
         assert self._request is not None
         if forward.mend is not None:
             try:
@@ -517,12 +553,23 @@ class Relay(asyncio.Protocol):
         self._answer(reply, forward.on_reply)
         self._drain()
 
+    def _finish_settled(self, forward: Forward, reply: bytes) -> None:
+        """Spark has said what the client has heard already."""
+        self._forward = None
+        if self._settled is not None and not self._settled.done():
+            self._settled.set_result(None)
+        if forward.on_reply is not None:
+            self._note(forward.on_reply, reply)
+        self._drain()
+
     def upstream_gone(self) -> None:
         """Spark's end is lost: an error for the client if one can still be given, else the client is closed."""
         self._upstream = None
+        if self._settled is not None and not self._settled.done():
+            self._settled.set_result(None)
         if self._is_closing() or self._dispatcher is None:
             return
-        request, waiting = self._request, self._forward is not None
+        request, waiting = self._request, self._request is not None
         self._request = self._forward = None
         try:
             reply = self._dispatcher.upstream_lost(request)
@@ -549,9 +596,15 @@ class Relay(asyncio.Protocol):
             self._transport.write(last_words)
         self._transport.close()
 
+    def _tell_origin(self, dispatcher: Dispatcher) -> None:
+        self._forwarded_for = self._wire.forwarded_for
+        dispatcher.came_from(self._peer())
+
     def _peer(self) -> str:
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
-        return f"{name[0]}:{name[1]}" if name else "unknown"
+        if not name:
+            return "unknown"
+        return self._proxies.origin(name[0], self._wire.forwarded_for) or f"{name[0]}:{name[1]}"
 
 
 def _told(request: bytes, text: str) -> bytes:

@@ -23,13 +23,15 @@ class Forward:
     `WireLimits.reply_bytes_max`). `on_reply` hears of it when it has just gone to the client, who does not wait for
     what is noted of it; nothing else is looked at before. What `mend` makes of it goes to the client in its place.
     Neither may block. With `page`, before a Spark that sends frames, a reply that is too long is replaced by a shorter
-    one.
+    one. `at_once` is the reply where it is known what Spark will say: the client does not wait for Spark, where it is
+    connected. Its next request does, and so does the end of the connection to Spark when it goes.
     """
 
     payload: bytes
     on_reply: Callable[[bytes], object] | None = None
     mend: Callable[[bytes], bytes] | None = None
     page: Page | None = None
+    at_once: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Dispatcher(Protocol):
     """One client's work. The proxy calls it on the event loop and never twice at a time."""
 
     def came_from(self, address: str) -> None:
-        """The client's address, for logs. Called first."""
+        """The client's address, for logs. Called first, and again where another one's request comes the same way."""
 
     def login(self, login: Login) -> None:
         """The client has said who it is. Without SASL the user is "" here; the name comes in OpenSession.

@@ -442,7 +442,7 @@ class Dispatch:
                 return Answer(answer, lambda: operation.is_open() and session.touch())
             return Forward(payload, lambda answer: ends.status_seen(operation, answer))
         if head.name == "CloseOperation":
-            return Forward(payload, lambda _: self._closed(session, operation, known_as))
+            return self._close_forwarded(session, operation, known_as, head, payload)
         if head.name == "CancelOperation" and operation.statement is not None:
             operation.statement.cancel()
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
@@ -496,6 +496,15 @@ class Dispatch:
             return Answer(reply.closed(head.name, head.seqid))
         session.told_lost = True
         return Answer(failure(head, _lost()))
+
+    def _close_forwarded(
+        self, session: Session, operation: ForwardedOperation, known_as: Handle, head: Head, payload: bytes
+    ) -> Forward:
+        """What has ended is only forgotten by being closed, which cannot fail: the client need not wait for it."""
+        if not operation.ended:
+            return Forward(payload, lambda _: self._closed(session, operation, known_as))
+        self._closed(session, operation, known_as)
+        return Forward(payload, at_once=reply.closed(head.name, head.seqid))
 
     def _closed(self, session: Session, operation: ForwardedOperation, known_as: Handle) -> None:
         operation.close()

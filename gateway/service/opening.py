@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 
 from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, StatementFailed, Stopping, UpstreamLost
 from gateway.login.authenticator import Authenticator
@@ -19,6 +20,8 @@ from gateway.wire.frame import WireError
 from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
 from gateway.wire.message import Handle, Head, OpenCall
 from gateway.wire.sasl import Login
+
+log = logging.getLogger(__name__)
 
 UNWANTED_SECONDS = 20.0
 """For Spark to open a session whose client has gone; then the connection that it was asked over is closed."""
@@ -58,6 +61,8 @@ class Opening:
         """Sessions that were opened on this connection."""
         self._newest: Session | None = None
         """The one that Spark closes with the connection: opened last, and none was closed since."""
+        self._left: Session | None = None
+        """Its client has closed it, and Spark has not said yet that it has."""
         self._joined_as: str | None = None
         """Whose name and password the connection to Spark was made with; None while there is none."""
         self._asked: SideConnection | None = None
@@ -278,10 +283,30 @@ class Opening:
         """`payload`: the request as it goes to Spark."""
         if session.lost:
             return self._close_lost(session, head)
+        if session.is_empty:
+            return self._close_empty(session, head, payload)
         if session.anchored:
             return self._close_loose(session, head)
         at_spark = Forward(payload, lambda _: self._forget(session))
         return self._close_at_spark(session, at_spark) if session.has_own else at_spark
+
+    def _close_empty(self, session: Session, head: Head, payload: bytes) -> Decision:
+        """Nothing runs in it and no rows are left: its client need not wait for Spark, which takes milliseconds."""
+        self._forget(session)
+        closed = reply.closed(head.name, head.seqid)
+        if session.anchored:
+            self._background.keep(self._sessions.end(session))
+            return Answer(closed)
+        self._left = session
+        at_spark = Forward(payload, self._closed, at_once=closed)
+        return self._close_at_spark(session, at_spark) if session.has_own else at_spark
+
+    def _closed(self, answer: bytes) -> None:
+        """Spark has answered to a CloseSession whose client has heard so already."""
+        self._left = None
+        status = message.reply_status(answer)
+        if status.code == message.STATUS_ERROR:
+            log.info("Spark has not closed a session of %s: %s", self.login.user, status.message)
 
     async def _close_at_spark(self, session: Session, at_spark: Forward) -> Forward:
         await session.cancel_own()
@@ -313,6 +338,7 @@ class Opening:
     def upstream_lost(self, *, told: bool) -> None:
         """The connection to Spark broke. `told`: the client hears of it now, as the answer to a request."""
         self._joined_as = None
+        self._end_closed()
         self._without_reply(UpstreamLost("Spark closed the connection before it opened the session."))
         if self._handover.mechanism != HTTP:
             for session in self._mine:
@@ -335,6 +361,12 @@ class Opening:
             self._without_session(self.login, error)
         self._free_place()
 
+    def _end_closed(self) -> None:
+        """Nobody knows whether Spark has heard of the session's end."""
+        left, self._left = self._left, None
+        if left is not None and self._close_left:
+            self._background.keep(self._end_left(left.upstream_handle))
+
     async def _end_left(self, handle: Handle) -> None:
         """Where only the connection broke, and not Spark, it has closed the newest session and kept the others."""
         with contextlib.suppress(FreshgateError, TimeoutError):
@@ -353,6 +385,7 @@ class Opening:
         """
         self._without_reply(LoginAbandoned())
         self.drop_asked()
+        self._end_closed()
         mine, self._mine = self._mine, []
         if not self._close_left:
             mine = [session for session in mine if session is self._newest or session.anchored]

@@ -117,8 +117,11 @@ class Session:
 
     async def side(self) -> SideConnection:
         """The session's second connection to Spark, opened when first needed and again when it broke."""
+        return await self._connected(to_end=False)
+
+    async def _connected(self, *, to_end: bool) -> SideConnection:
         async with self._side_lock:
-            if self.over:
+            if self.over and not to_end:
                 raise UpstreamLost("The session is closed.")
             if self._side is None or not self._side.alive:
                 if self.adrift and not self.lost:
@@ -147,7 +150,7 @@ class Session:
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 if not self.lost:
-                    side = await self.side()
+                    side = await self._connected(to_end=True)
                     await side.forward(request.close_session(self.upstream_handle))
         except (FreshgateError, TimeoutError) as error:
             log.info("a session of %s could not be closed at Spark: %s", self.user, error)
@@ -186,6 +189,11 @@ class Session:
             self.anchored, self._drifted = True, False
             self.namespace = self._first_namespace
             self.lost = self.told_lost = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing of its client's is open in it."""
+        return not self.operations and not self.outstanding
 
     @property
     def has_own(self) -> bool:

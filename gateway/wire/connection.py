@@ -54,6 +54,9 @@ class ClientEnd(Protocol):
     `WireError.answer` is what to send before closing it.
     """
 
+    forwarded_for: str
+    """What web proxies have written about where the last request comes from; empty where they did not."""
+
     @property
     def framed(self) -> bool:
         """What is sent goes in SASL's frames, so frames of Spark's pass as they are."""
@@ -151,6 +154,7 @@ class UpstreamEnd(Protocol):
 class ClientConnection:
     """A `ClientEnd` of the binary transport. The first byte tells SASL (1) from NOSASL (0x80)."""
 
+    forwarded_for = ""
     pending = False
     closing = False
 

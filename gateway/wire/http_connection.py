@@ -38,7 +38,10 @@ _SHORT_BYTES_MAX = 2048
 """A reply up to here may be sent on before its body has ended. To look for the end of a longer one takes longer."""
 
 VERSIONS = ("1.0", "1.1")
-KEPT_HEADERS = frozenset({"authorization", "cookie", "expect", "transfer-encoding"})
+FORWARDED_FOR = "x-forwarded-for"
+KEPT_HEADERS = frozenset({"authorization", "cookie", "expect", "transfer-encoding", FORWARDED_FOR})
+_JOINED = {"cookie": "; ", FORWARDED_FOR: ", "}
+"""Headers that may come several times, and what stands between their values when they are made one."""
 REQUESTS_AHEAD_MAX = 64
 """Requests that may be sent before the replies to those before have come. No known client sends even one."""
 
@@ -159,7 +162,7 @@ class _Requests:
         if key == "authorization" and key in headers:
             raise _bad("A request can carry one Authorization header only.")
         if key in KEPT_HEADERS:
-            headers[key] = f"{headers[key]}; {text}" if key == "cookie" and key in headers else text
+            headers[key] = f"{headers[key]}{_JOINED[key]}{text}" if key in _JOINED and key in headers else text
 
     def on_headers_complete(self) -> None:
         message = self.current
@@ -228,6 +231,7 @@ class HttpClientConnection:
         self._new_cookie = ""
         self._begun = False  # The reply's head was sent.
         self.closing = False
+        self.forwarded_for = ""
 
     @property
     def pending(self) -> bool:
@@ -281,6 +285,7 @@ class HttpClientConnection:
 
     def _take(self, message: _Message) -> list[Event]:
         self._current, self._begun = message, False
+        self.forwarded_for = message.headers.get(FORWARDED_FOR, "")
         problem = self._refused(message)
         if problem is not None:
             return self._said(*problem)

@@ -12,6 +12,7 @@ from message_stream import MessageStream
 from gateway.errors import FreshgateError
 from gateway.proxy.listener import Listener, Port
 from gateway.proxy.traffic import Traffic
+from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.proxy.upstream import Upstream, connect
 from gateway.service.decision import Answer, Decision, Forward, Login
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection, ClientEnd
@@ -243,6 +244,7 @@ async def gateway(
     limits: WireLimits = LIMITS,
     transports: frozenset[str] = BOTH,
     http: bool = False,
+    proxies: TrustedProxies | None = None,
 ) -> AsyncIterator[Gateway]:
     spark = spark or Spark()
     server = await asyncio.start_server(spark.serve, "127.0.0.1", 0)
@@ -264,7 +266,8 @@ async def gateway(
         return ClientConnection(transports, limits)
 
     traffic = Traffic()
-    listener = Listener([Port("127.0.0.1", 0, open_wire)], limits, open_client, connect_upstream, traffic)
+    port = Port("127.0.0.1", 0, open_wire, proxies=proxies or TrustedProxies())
+    listener = Listener([port], limits, open_client, connect_upstream, traffic)
     await listener.start()
     gate = Gateway(listener, spark, services, limits, traffic)
     try:

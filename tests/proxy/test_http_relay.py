@@ -10,6 +10,8 @@ from dataclasses import replace
 import pytest
 from message_stream import http_reply
 
+from gateway.proxy import relay
+from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire.frame import frame
 from gateway.wire.message import reply_status
@@ -58,6 +60,64 @@ async def test_each_user_has_a_connection_to_spark_of_his_own() -> None:
             assert await reply(peer) == (200, echo_of(calls.status()))
         assert [login.user for login in gate.spark.logins] == ["ada", "eve", "ada"]
         await until(lambda: gate.spark.connected() == 1)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_another_users_request_waits_for_what_was_answered_at_once(
+    answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And for no Spark that does not say it."""
+    monkeypatch.setattr(relay, "_SETTLE_SECONDS", 30.0 if answers else 0.01)
+    say, asked = asyncio.Event(), asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.message()
+            if request == calls.close():
+                asked.set()
+                await say.wait()
+            peer.send(echo_of(request))
+
+    def decide(request: bytes) -> Decision:
+        return Forward(request, at_once=b"closed" if request == calls.close() else None)
+
+    async with gateway(Spark(script=script), lambda: Service(decide=decide), http=True) as gate:
+        peer = await gate.dial()
+        for request in (calls.status(), calls.close()):
+            peer.writer.write(post(request, "ada"))
+            assert await reply(peer) == (200, b"closed" if request == calls.close() else echo_of(request))
+        await asked.wait()
+        peer.writer.write(post(calls.status(), "eve"))
+        if answers:
+            await until(lambda: len(gate.services) == 2)
+            assert [login.user for login in gate.spark.logins] == ["ada"]
+            say.set()
+        assert await reply(peer) == (200, echo_of(calls.status()))
+        assert [login.user for login in gate.spark.logins] == ["ada", "eve"]
+        say.set()
+
+
+ORIGINS = ["203.0.113.9", "203.0.113.9", "203.0.113.7", ""]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_where_a_client_is_follows_what_a_trusted_proxy_says(trusted: bool) -> None:
+    """It sends the requests of several clients over one connection, which may all be one user's."""
+    told: list[str] = []
+
+    def decide(payload: bytes) -> Decision:
+        told.append(gate.service.address)
+        return Answer(b"own")
+
+    proxies = TrustedProxies(["127.0.0.1"] if trusted else [])
+    async with gateway(service=lambda: Service(decide=decide), http=True, proxies=proxies) as gate:
+        peer = await gate.dial()
+        itself = "{}:{}".format(*peer.writer.get_extra_info("sockname"))
+        for origin in ORIGINS:
+            peer.writer.write(post(calls.status(), "ada", *([f"X-Forwarded-For: {origin}"] if origin else [])))
+            assert await reply(peer) == (200, b"own")
+        assert told == [(trusted and origin) or itself for origin in ORIGINS]
+        assert len(gate.services) == 1, "that is no new login"
 
 
 def late() -> Service:

@@ -17,7 +17,7 @@ from gateway.wire.frame import WireError, frame
 from gateway.wire.message import operation_state, peek, reply_status, with_seqid
 from gateway.wire.rowset import Column, row_set
 from gateway.wire.sasl import COMPLETE, negotiation, refusal
-from tests.proxy.peers import LIMITS, Peer, Service, Spark, echo_of, gateway, login_bytes, until
+from tests.proxy.peers import LIMITS, Peer, Service, Spark, echo, echo_of, gateway, login_bytes, until
 from tests.wire import calls
 
 MECHANISMS = pytest.mark.parametrize("client_mechanism", [PLAIN, NOSASL])
@@ -249,6 +249,107 @@ async def test_a_reply_is_noted_when_it_has_gone_to_the_client() -> None:
         for request in (calls.status(), calls.fetch()):
             assert await peer.message() == echo_of(request)
         assert seen == ["GetOperationStatus", "noted, 1 there", "FetchResults", "noted, 1 there"]
+
+
+def known(request: bytes) -> Forward:
+    """A call of which it is known what Spark will say."""
+    return Forward(request, at_once=replies.closed(peek(request).name, peek(request).seqid))
+
+
+CLOSED = replies.closed("CloseOperation", peek(calls.close()).seqid)
+
+
+@MECHANISMS
+async def test_a_known_reply_goes_out_at_once_and_the_next_request_waits_for_spark(client_mechanism: str) -> None:
+    say, asked = asyncio.Event(), list[str]()
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.message()
+            asked.append(peek(request).name)
+            if peek(request).name == "CloseOperation":
+                await say.wait()
+            peer.send(echo_of(request))
+
+    async with gateway(Spark(script=script)) as gate:
+        peer = await gate.client(client_mechanism)
+        peer.send(calls.status())
+        await peer.message()
+        gate.service.decide = known
+        peer.send(calls.close())
+        assert await peer.message() == CLOSED
+        gate.service.decide = Forward
+        peer.send(calls.fetch())
+        await until(lambda: asked[1:] == ["CloseOperation"])
+        assert "FetchResults" not in gate.service.calls
+        say.set()
+        assert await peer.message() == echo_of(calls.fetch())
+        assert asked[1:] == ["CloseOperation", "FetchResults"]
+
+
+async def test_a_known_reply_is_not_known_before_there_is_a_connection() -> None:
+    """A client without SASL is connected by its first request; who cannot be is told so."""
+    async with gateway(service=service(known)) as gate:
+        peer = await gate.client(NOSASL)
+        peer.send(calls.close())
+        assert await peer.message() == echo_of(calls.close())
+
+
+async def test_spark_is_left_when_it_has_answered_what_was_answered_at_once() -> None:
+    """Even if the client goes at once, as clients do behind a CloseSession."""
+    say, left = asyncio.Event(), asyncio.Event()
+    noted: list[bytes] = []
+
+    async def script(peer: Peer) -> None:
+        request = await peer.message()
+        await say.wait()
+        peer.send(echo_of(request))
+        assert not await peer.closed()
+        left.set()
+
+    def decide(request: bytes) -> Decision:
+        return replace(known(request), on_reply=noted.append)
+
+    async with gateway(Spark(script=script), service(decide)) as gate:
+        peer = await gate.client()
+        peer.send(calls.close())
+        assert await peer.message() == CLOSED
+        peer.writer.write_eof()
+        assert not await peer.closed(), "the gateway has closed its end"
+        assert gate.spark.connected() == 1
+        assert not gate.has("client_lost"), "what it has left is known when Spark has answered"
+        say.set()
+        await left.wait()
+        await until(lambda: gate.listener.clients == 0)
+        assert noted == [echo_of(calls.close())]
+        assert gate.has("client_lost")
+
+
+@pytest.mark.parametrize("goes", [False, True])
+async def test_spark_is_lost_behind_a_reply_that_went_out_at_once(goes: bool) -> None:
+    """The client hears nothing of it, and is not waited for."""
+    lose = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.message()
+        await lose.wait()
+        peer.cut()
+
+    async with gateway(Spark(script=script), service(known)) as gate:
+        peer = await gate.client()
+        peer.send(calls.close())
+        assert await peer.message() == CLOSED
+        gate.service.decide = Forward
+        gate.spark.script = echo
+        if goes:
+            peer.close()
+        else:
+            peer.send(calls.fetch())
+        lose.set()
+        if goes:
+            await until(lambda: gate.listener.clients == 0)
+        else:
+            assert await peer.message() == echo_of(calls.fetch())
 
 
 async def test_a_reply_over_several_frames_passes() -> None:

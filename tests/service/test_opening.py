@@ -22,7 +22,7 @@ from gateway.service.audit import Audit
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.handover import Handover
-from gateway.service.operation import End, Operation, Result
+from gateway.service.operation import End, ForwardedOperation, Operation, Result
 from gateway.service.route import Route, Router
 from gateway.service.session import FETCHING_SECONDS, Session, Sessions
 from gateway.wire import message, reply
@@ -420,9 +420,87 @@ def test_a_closed_session_gives_its_place_back_once() -> None:
         close = calls.call("CloseSession", ttypes.TCloseSessionReq(calls.session(found[0])))
         for _ in range(2):
             await decided(client.request(close))
+        await gateway.service.background.finish(DEADLINE_SECONDS)
         assert not gateway.spark.sessions
         assert not await refused(client)
         assert await refused(client)
+
+    run(check)
+
+
+CLOSE = calls.call("CloseSession", ttypes.TCloseSessionReq(calls.session()))
+
+
+def test_a_session_without_operations_is_over_before_spark_says_so() -> None:
+    """Its client has the answer at once, and may open another one in its place."""
+
+    async def check() -> None:
+        gateway = Gateway(per_user_max=1)
+        client, session = await gateway.session()
+        closing = await decided(client.request(CLOSE))
+        assert isinstance(closing, Forward)
+        assert (closing.payload, closing.at_once) == (CLOSE, reply.closed("CloseSession", 7))
+        assert session.over
+        await forwarded(client)
+
+    run(check)
+
+
+@pytest.mark.parametrize("outcome", ["closed", "refused", "connection lost", "client gone"])
+def test_a_closed_session_is_closed_again_where_nobody_knows_whether_spark_has_heard(outcome: str) -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        client, _ = await gateway.session()
+        closing = await decided(client.request(CLOSE))
+        assert isinstance(closing, Forward)
+        if outcome == "closed":
+            replied(closing, reply.closed("CloseSession", 7))
+        elif outcome == "refused":
+            replied(closing, reply.error("CloseSession", 7, "I know no such session", "HY000"))
+        elif outcome == "connection lost":
+            assert client.upstream_lost(None) is None
+        await client.client_lost()
+        await gateway.service.background.finish(DEADLINE_SECONDS)
+        assert gateway.spark.asked == ["CloseSession"] * (outcome in {"connection lost", "client gone"})
+
+    run(check)
+
+
+def test_a_session_with_an_operation_is_over_when_spark_has_closed_it() -> None:
+    """What runs in it must have ended when the client hears so."""
+
+    async def check() -> None:
+        gateway = Gateway()
+        client, session = await gateway.session()
+        gateway.sessions.add_operation(session, calls.HANDLE, ForwardedOperation(calls.HANDLE))
+        closing = await decided(client.request(CLOSE))
+        assert isinstance(closing, Forward)
+        assert closing.at_once is None
+        assert not session.over
+        replied(closing, reply.closed("CloseSession", 7))
+        assert session.over
+
+    run(check)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_operation_that_has_ended_is_closed_before_spark_says_so(ended: bool) -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        client, session = await gateway.session()
+        operation = ForwardedOperation(calls.HANDLE)
+        gateway.sessions.add_operation(session, calls.HANDLE, operation)
+        if ended:
+            operation.end(End.SUCCEEDED)
+        closing = await decided(client.request(calls.close()))
+        assert isinstance(closing, Forward)
+        assert closing.at_once == (reply.closed("CloseOperation", 7) if ended else None)
+        assert operation.closed is ended
+        assert bool(session.operations) is not ended
+        if not ended:
+            replied(closing, reply.closed("CloseOperation", 7))
+        assert operation.closed
+        assert not session.operations
 
     run(check)
 

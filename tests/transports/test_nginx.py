@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import re
 import shutil
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from certificates import PASSWORD, Certificates
 from clients import Jdbc
+from http_caller import Caller
 from passwords import PASSWORDS, checking_gateway
 from processes import Engine, Gateway, wait_until
 from recorder import Recorder
@@ -135,6 +137,22 @@ def test_two_users_through_nginx_as_documented(served: Gateway, certificates: Ce
         assert sent.count(b"hive.server2.auth=") == sent.count(b"POST /cliservice") - 2 > 50
     finally:
         recorder.close()
+
+
+def test_the_audit_names_the_client_and_not_nginx(engine: Engine, tmp_path: Path) -> None:
+    """As documented, where the gateway is told whom to believe."""
+    audit = tmp_path / "audit"
+    settings = {"listen.trusted_proxies": "127.0.0.1", "log.audit": str(audit)}
+    with checking_gateway(engine, tmp_path, "storage_nginx_audit", **settings) as gateway:
+        upstream, location = documented(gateway.http_port)
+        with nginx(tmp_path, location, upstream) as port:
+            for address in ("127.0.0.2", "127.0.0.3"):
+                caller = Caller(port, "ada", password=PASSWORDS["ada"], source=address)
+                assert caller.select(caller.open_session(), "SELECT current_user()") == ["ada"]
+                caller.close()
+    lines = [json.loads(line) for line in audit.read_text(encoding="utf-8").splitlines()]
+    clients = [line["client"] for line in lines if line["event"] == "statement"]
+    assert clients == ["127.0.0.2", "127.0.0.3"]
 
 
 def _count(client: Jdbc) -> int:

@@ -74,6 +74,10 @@ def status(seqid: int = 7, handle: Handle = HANDLE) -> bytes:
     return call("GetOperationStatus", ttypes.TGetOperationStatusReq(operation(handle), True), seqid)
 
 
+def close(seqid: int = 7, handle: Handle = HANDLE) -> bytes:
+    return call("CloseOperation", ttypes.TCloseOperationReq(operation(handle)), seqid)
+
+
 def open_session(seqid: int = 7) -> bytes:
     request = ttypes.TOpenSessionReq(9, "ada", "secret", {"use:database": "sales", "ключ": "значение"})
     return call("OpenSession", request, seqid)

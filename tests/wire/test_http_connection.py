@@ -64,6 +64,18 @@ def logged_in(body: bytes = calls.status(), **options: bool) -> HttpClientConnec
     return connection
 
 
+def test_what_proxies_say_is_that_of_the_request_given_out() -> None:
+    """Also where others were sent ahead, and where each proxy writes a header of its own."""
+    headers = [["X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 10.0.0.1"], ["x-forwarded-for: 192.0.2.2"], []]
+    connection = opened()
+    connection.receive(b"".join(post(calls.status(), basic("ada", "x:y"), *each) for each in headers))
+    connection.accept_login()
+    for said in ("192.0.2.1, 10.0.0.1", "192.0.2.2", ""):
+        connection.receive(b"")
+        assert connection.forwarded_for == said
+        connection.send(execute_ok(7, calls.HANDLE))
+
+
 def served(connection: HttpClientConnection, pieces: list[bytes]) -> list[Event]:
     """All events, each request answered when it comes."""
     found: list[Event] = []
