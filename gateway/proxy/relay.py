@@ -36,7 +36,7 @@ ConnectUpstream = Callable[[Login], Awaitable[Upstream]]
 
 _QUEUE_LENGTH_MAX = 64
 """Requests a client may send ahead before it is not read any more. No known client sends even one."""
-_SETTLE_SECONDS = 10.0
+_SETTLE_SECONDS = 3.0
 """For Spark to answer what the client was answered at once, when that is gone; Spark takes some milliseconds."""
 
 
@@ -124,7 +124,8 @@ class Relay(asyncio.Protocol):
             except WireError as error:
                 log.info("client %s closed: %s", self._peer(), error)
                 # In the place of another request's reply, or in the middle of it, it would be taken for that.
-                self._close(error.answer if self._is_free() and not self._queue else b"")
+                due = self._request is not None or self._task is not None or not self._writable or self._queue
+                self._close(b"" if due else error.answer)
                 return
             for event in events:
                 if isinstance(event, bytes):
@@ -252,6 +253,11 @@ class Relay(asyncio.Protocol):
                 await self._settled
         self._forward = None
 
+    def _has_settled(self) -> None:
+        self._forward = None
+        if self._settled is not None and not self._settled.done():
+            self._settled.set_result(None)
+
     # --- login -------------------------------------------------------------------------------------------
 
     def _login(self, login: Login) -> None:
@@ -294,12 +300,14 @@ class Relay(asyncio.Protocol):
 
     async def _leave(self, before: Dispatcher | None) -> None:
         """Over HTTP, another user's request: it must not reach Spark as the one before."""
-        await self._settle()
-        if self._upstream is not None:
-            self._upstream.close()
-            self._upstream = None
-        if before is not None and (done := before.client_lost()) is not None:
-            await done
+        try:
+            await self._settle()
+        finally:
+            if self._upstream is not None:
+                self._upstream.close()
+                self._upstream = None
+            if before is not None and (done := before.client_lost()) is not None:
+                await done
 
     async def _admit(self, dispatcher: Dispatcher) -> None:
         if not await dispatcher.admit():
@@ -364,6 +372,8 @@ class Relay(asyncio.Protocol):
             self._queue_bytes -= len(request)
             self._decide(request)
         self._read_or_pause()
+        if self._wire.closing and self._is_free():
+            self._close()
         if self._wire.pending and self._is_free() and not self._is_closing():
             self.data_received(b"")
 
@@ -417,6 +427,8 @@ class Relay(asyncio.Protocol):
         if action.at_once is not None:
             self._request = None
             self._answer(action.at_once)
+            if action.on_sent is not None:
+                action.on_sent()
 
     async def _join_and_send(self, forward: Forward) -> None:
         assert self._dispatcher is not None
@@ -555,9 +567,7 @@ class Relay(asyncio.Protocol):
 
     def _finish_settled(self, forward: Forward, reply: bytes) -> None:
         """Spark has said what the client has heard already."""
-        self._forward = None
-        if self._settled is not None and not self._settled.done():
-            self._settled.set_result(None)
+        self._has_settled()
         if forward.on_reply is not None:
             self._note(forward.on_reply, reply)
         self._drain()
@@ -565,8 +575,8 @@ class Relay(asyncio.Protocol):
     def upstream_gone(self) -> None:
         """Spark's end is lost: an error for the client if one can still be given, else the client is closed."""
         self._upstream = None
-        if self._settled is not None and not self._settled.done():
-            self._settled.set_result(None)
+        if self._is_settling:
+            self._has_settled()
         if self._is_closing() or self._dispatcher is None:
             return
         request, waiting = self._request, self._request is not None
@@ -597,14 +607,17 @@ class Relay(asyncio.Protocol):
         self._transport.close()
 
     def _tell_origin(self, dispatcher: Dispatcher) -> None:
+        """Where the client is that the last request came from; elsewhere the log names whose the connection is."""
         self._forwarded_for = self._wire.forwarded_for
-        dispatcher.came_from(self._peer())
+        name = self._address()
+        dispatcher.came_from((name and self._proxies.origin(name[0], self._forwarded_for)) or self._peer())
 
     def _peer(self) -> str:
-        name = self._transport.get_extra_info("peername") if self._transport is not None else None
-        if not name:
-            return "unknown"
-        return self._proxies.origin(name[0], self._wire.forwarded_for) or f"{name[0]}:{name[1]}"
+        name = self._address()
+        return f"{name[0]}:{name[1]}" if name else "unknown"
+
+    def _address(self) -> Any:
+        return self._transport.get_extra_info("peername") if self._transport is not None else None
 
 
 def _told(request: bytes, text: str) -> bytes:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+_PROXIES_MAX = 20
+"""In a row, each behind the other."""
+
 
 class TrustedProxies:
     """The proxies whose X-Forwarded-For is believed: addresses, or networks such as 10.0.0.0/8."""
@@ -21,10 +24,10 @@ class TrustedProxies:
         if not self._networks or not forwarded_for:
             return None
         known, found = _address(peer), None
-        for entry in reversed(forwarded_for.split(",")):
+        for entry in reversed(forwarded_for.rsplit(",", _PROXIES_MAX)):
             if known is None or not self._trusts(known):
                 break
-            known = _address(_without_port(entry.strip()))
+            known = _address(_without_port(entry.strip())) if "%" not in entry else None  # A scope may be any text.
             if known is not None:
                 found = str(known)
         return found

@@ -24,7 +24,8 @@ class Forward:
     what is noted of it; nothing else is looked at before. What `mend` makes of it goes to the client in its place.
     Neither may block. With `page`, before a Spark that sends frames, a reply that is too long is replaced by a shorter
     one. `at_once` is the reply where it is known what Spark will say: the client does not wait for Spark, where it is
-    connected. Its next request does, and so does the end of the connection to Spark when it goes.
+    connected. Its next request does, and so does the end of the connection to Spark when it goes. `on_sent` hears when
+    both have what is theirs; where the client had to wait, `on_reply` alone is called.
     """
 
     payload: bytes
@@ -32,6 +33,7 @@ class Forward:
     mend: Callable[[bytes], bytes] | None = None
     page: Page | None = None
     at_once: bytes | None = None
+    on_sent: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -501,14 +501,14 @@ class Dispatch:
         self, session: Session, operation: ForwardedOperation, known_as: Handle, head: Head, payload: bytes
     ) -> Forward:
         """What has ended is only forgotten by being closed, which cannot fail: the client need not wait for it."""
-        if not operation.ended:
-            return Forward(payload, lambda _: self._closed(session, operation, known_as))
-        self._closed(session, operation, known_as)
-        return Forward(payload, at_once=reply.closed(head.name, head.seqid))
 
-    def _closed(self, session: Session, operation: ForwardedOperation, known_as: Handle) -> None:
-        operation.close()
-        self._sessions.remove_operation(session, known_as)
+        def closed(_: bytes = b"") -> None:
+            operation.close()
+            self._sessions.remove_operation(session, known_as)
+
+        if not operation.ended:
+            return Forward(payload, closed)
+        return Forward(payload, closed, at_once=reply.closed(head.name, head.seqid), on_sent=closed)
 
     def _continued_request(
         self, session: Session, operation: Operation, continued: ForwardedOperation, head: Head, payload: bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 
 from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, StatementFailed, Stopping, UpstreamLost
 from gateway.login.authenticator import Authenticator
@@ -292,19 +293,26 @@ class Opening:
 
     def _close_empty(self, session: Session, head: Head, payload: bytes) -> Decision:
         """Nothing runs in it and no rows are left: its client need not wait for Spark, which takes milliseconds."""
-        self._forget(session)
         closed = reply.closed(head.name, head.seqid)
         if session.anchored:
-            self._background.keep(self._sessions.end(session))
+            if not self._sessions.may_end_later:
+                return self._close_loose(session, head)
+            self._forget(session)
+            self._background.keep(self._sessions.end_later(session))
             return Answer(closed)
-        self._left = session
-        at_spark = Forward(payload, self._closed, at_once=closed)
+
+        def on_sent() -> None:
+            self._forget(session)
+            self._left = session
+
+        at_spark = Forward(payload, partial(self._closed, session), at_once=closed, on_sent=on_sent)
         return self._close_at_spark(session, at_spark) if session.has_own else at_spark
 
-    def _closed(self, answer: bytes) -> None:
+    def _closed(self, session: Session, answer: bytes) -> None:
         """Spark has answered to a CloseSession whose client has heard so already."""
-        self._left = None
         status = message.reply_status(answer)
+        self._forget(session)
+        self._left = None
         if status.code == message.STATUS_ERROR:
             log.info("Spark has not closed a session of %s: %s", self.login.user, status.message)
 
@@ -386,7 +394,7 @@ class Opening:
         self._without_reply(LoginAbandoned())
         self.drop_asked()
         self._end_closed()
-        mine, self._mine = self._mine, []
+        mine, self._mine = [session for session in self._mine if not session.over], []
         if not self._close_left:
             mine = [session for session in mine if session is self._newest or session.anchored]
         await self._sessions.end_all(mine)

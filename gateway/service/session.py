@@ -146,7 +146,7 @@ class Session:
         return self.tied and self.anchored and gone
 
     async def end(self) -> None:
-        """Ends it at Spark, with all that runs in it; a Spark that is gone has done so."""
+        """Ends it at Spark, with all that runs in it and though it is over here; a Spark that is gone has done so."""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 if not self.lost:
@@ -241,6 +241,7 @@ class Sessions:
         self._of_user: Counter[str] = Counter()
         self._of_all: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
+        self._ending_later = 0
         self.stopping = False
         self.ending = False
         """What ends from here on does so because the gateway does."""
@@ -295,6 +296,21 @@ class Sessions:
 
     def _is_unused(self, session: Session, oldest: float) -> bool:
         return session.used < oldest and not session.outstanding and not session.runs_own()
+
+    @property
+    def may_end_later(self) -> bool:
+        """Few enough are being ended whose clients do not wait for it: those have no place any more that would limit
+        them."""
+        return self._ending_later < ENDED_TOGETHER
+
+    async def end_later(self, session: Session) -> None:
+        """Closes one that was removed already."""
+        self._ending_later += 1
+        try:
+            await session.end()
+            await session.drop_side()
+        finally:
+            self._ending_later -= 1
 
     async def end(self, session: Session) -> None:
         """Closes a session of which no client speaks any more."""

@@ -15,7 +15,7 @@ from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire.frame import frame
 from gateway.wire.message import reply_status
-from tests.proxy.peers import Peer, Service, Spark, echo_of, gateway, until
+from tests.proxy.peers import Peer, Script, Service, Spark, echo_of, gateway, until
 from tests.wire import calls
 
 
@@ -95,6 +95,57 @@ async def test_another_users_request_waits_for_what_was_answered_at_once(
         assert await reply(peer) == (200, echo_of(calls.status()))
         assert [login.user for login in gate.spark.logins] == ["ada", "eve"]
         say.set()
+
+
+def closing(answered: asyncio.Event) -> Script:
+    """A Spark that answers to a CloseOperation when it is let."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.message()
+            if request == calls.close():
+                await answered.wait()
+            peer.send(echo_of(request))
+
+    return script
+
+
+def known() -> Service:
+    """Answers CloseOperation at once."""
+    return Service(decide=lambda request: Forward(request, at_once=b"closed" if request == calls.close() else None))
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [(b"GET /x HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n", 404), (b"no HTTP at all\r\n\r\n", 400)],
+)
+async def test_a_connection_ends_that_is_to_end_behind_what_was_answered_at_once(request_: bytes, status: int) -> None:
+    answered = asyncio.Event()
+    async with gateway(Spark(script=closing(answered)), known, http=True) as gate:
+        peer = await gate.dial()
+        for request in (calls.status(), calls.close()):
+            peer.writer.write(post(request))
+            assert (await reply(peer))[0] == 200
+        peer.writer.write(request_)
+        assert (await reply(peer))[0] == status
+        answered.set()
+        assert await peer.closed() == b""
+        await until(lambda: gate.listener.clients == 0)
+
+
+async def test_a_client_goes_while_another_users_login_waits() -> None:
+    """What the first one has left is ended; the harness asks for it."""
+    answered = asyncio.Event()
+    async with gateway(Spark(script=closing(answered)), known, http=True) as gate:
+        peer = await gate.dial()
+        for request in (calls.status(), calls.close()):
+            peer.writer.write(post(request, "ada"))
+            assert (await reply(peer))[0] == 200
+        peer.writer.write(post(calls.status(), "eve"))
+        await until(lambda: len(gate.services) == 2)
+        peer.cut()
+        await until(lambda: gate.listener.clients == 0)
+        answered.set()
 
 
 ORIGINS = ["203.0.113.9", "203.0.113.9", "203.0.113.7", ""]

@@ -25,6 +25,8 @@ TRUSTED = ("127.0.0.1", "10.0.0.0/8", "2001:db8:1::/48")
         ("2001:db8:1::5", "203.0.113.9", "203.0.113.9"),
         ("::ffff:127.0.0.1", "203.0.113.9", "203.0.113.9"),
         ("127.0.0.1", "203.0.113.9, unknown, 10.1.2.3", "10.1.2.3"),
+        ("127.0.0.1", "fe80::1%anything at all", None),
+        ("127.0.0.1", "203.0.113.9, fe80::1%eth0, 10.1.2.3", "10.1.2.3"),
         ("127.0.0.1", "unknown", None),
         ("127.0.0.1", "", None),
         ("127.0.0.1", ",,", None),
@@ -38,6 +40,10 @@ def test_the_last_one_that_is_no_trusted_proxy(peer: str, header: str, origin: s
 
 def test_nobody_is_believed_by_default() -> None:
     assert TrustedProxies().origin("127.0.0.1", "203.0.113.9") is None
+
+
+def test_a_header_without_end_is_not_read_to_its_beginning() -> None:
+    assert TrustedProxies(TRUSTED).origin("127.0.0.1", "203.0.113.9" + ",10.1.2.3" * 7000) == "10.1.2.3"
 
 
 @given(

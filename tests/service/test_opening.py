@@ -18,6 +18,7 @@ from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.mv.catalog import Catalog
 from gateway.mv.ports import SqlSession
 from gateway.service import opening as service_opening
+from gateway.service import session as service_session
 from gateway.service.audit import Audit
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
@@ -58,6 +59,7 @@ class Side:
         if name == "CloseSession":
             handle = message.session_handle(payload)
             assert handle is not None
+            await self._spark.closes.wait()
             self._spark.sessions.discard(handle.guid)
             return reply.closed(name, 1)
         await self._spark.answers.wait()
@@ -80,6 +82,8 @@ class Spark:
 
     def __init__(self) -> None:
         self.answers = asyncio.Event()
+        self.closes = asyncio.Event()
+        self.closes.set()
         self.connects = asyncio.Event()
         self.connects.set()
         self.answer: bytes | Exception | None = None
@@ -431,14 +435,77 @@ def test_a_closed_session_gives_its_place_back_once() -> None:
 CLOSE = calls.call("CloseSession", ttypes.TCloseSessionReq(calls.session()))
 
 
+async def closed_at_once(client: Dispatch) -> Forward:
+    """A CloseSession on its way, which the client knows to be answered."""
+    closing = await decided(client.request(CLOSE))
+    assert isinstance(closing, Forward)
+    assert closing.on_sent is not None
+    closing.on_sent()
+    return closing
+
+
+def test_a_session_is_still_there_where_spark_could_not_be_told() -> None:
+    """Its client hears so, and may close it again."""
+
+    async def check() -> None:
+        gateway = Gateway()
+        client, session = await gateway.session()
+        assert isinstance(await decided(client.request(CLOSE)), Forward)
+        client.not_joined(CLOSE, UpstreamLost("Spark is not there"))
+        assert not session.over
+        replied(await closed_at_once(client), reply.closed("CloseSession", 7))
+        assert session.over
+
+    run(check)
+
+
+def test_a_session_that_another_connection_has_closed_is_not_closed_again() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        client, session = await gateway.session()
+        other = await gateway.client(HTTP)
+        replied(await closed_at_once(other), reply.closed("CloseSession", 7))
+        await client.client_lost()
+        assert session.over
+        assert gateway.spark.asked == []
+
+    run(check)
+
+
+def test_few_sessions_end_later_than_their_clients_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else open and closed in turn they would be without limit at a Spark that is slow to close them."""
+    monkeypatch.setattr(service_session, "ENDED_TOGETHER", 2)
+
+    async def check() -> None:
+        gateway = Gateway(per_user_max=1)
+        gateway.spark.answers.set()
+        gateway.spark.closes.clear()
+        client = await gateway.client(HTTP)
+        for later in (True, True, False):
+            assert isinstance(await decided(client.request(calls.open_session())), Answer)
+            (session,) = gateway.sessions._sessions.values()
+            close = calls.call("CloseSession", ttypes.TCloseSessionReq(calls.session(session.handle)))
+            closing = asyncio.ensure_future(decided(client.request(close)))
+            if later:
+                await closing
+            else:
+                await until(lambda: len(gateway.spark.asked) == 6)
+                assert await refused(client)
+                gateway.spark.closes.set()
+                await closing
+        await gateway.service.background.finish(DEADLINE_SECONDS)
+        assert not gateway.spark.sessions
+
+    run(check)
+
+
 def test_a_session_without_operations_is_over_before_spark_says_so() -> None:
     """Its client has the answer at once, and may open another one in its place."""
 
     async def check() -> None:
         gateway = Gateway(per_user_max=1)
         client, session = await gateway.session()
-        closing = await decided(client.request(CLOSE))
-        assert isinstance(closing, Forward)
+        closing = await closed_at_once(client)
         assert (closing.payload, closing.at_once) == (CLOSE, reply.closed("CloseSession", 7))
         assert session.over
         await forwarded(client)
@@ -451,8 +518,7 @@ def test_a_closed_session_is_closed_again_where_nobody_knows_whether_spark_has_h
     async def check() -> None:
         gateway = Gateway()
         client, _ = await gateway.session()
-        closing = await decided(client.request(CLOSE))
-        assert isinstance(closing, Forward)
+        closing = await closed_at_once(client)
         if outcome == "closed":
             replied(closing, reply.closed("CloseSession", 7))
         elif outcome == "refused":
@@ -495,9 +561,11 @@ def test_an_operation_that_has_ended_is_closed_before_spark_says_so(ended: bool)
         closing = await decided(client.request(calls.close()))
         assert isinstance(closing, Forward)
         assert closing.at_once == (reply.closed("CloseOperation", 7) if ended else None)
-        assert operation.closed is ended
-        assert bool(session.operations) is not ended
-        if not ended:
+        assert not operation.closed, "Spark may not be there to hear of it"
+        if ended:
+            assert closing.on_sent is not None
+            closing.on_sent()
+        else:
             replied(closing, reply.closed("CloseOperation", 7))
         assert operation.closed
         assert not session.operations
