@@ -579,13 +579,13 @@ class Relay(asyncio.Protocol):
             self._has_settled()
         if self._is_closing() or self._dispatcher is None:
             return
-        request, waiting = self._request, self._request is not None
+        request = self._request
         self._request = self._forward = None
         try:
             reply = self._dispatcher.upstream_lost(request)
         except Exception:  # as in _decide: logged and answered by _fault
             reply = self._fault(request) if request is not None else None
-        if waiting:
+        if request is not None:
             if reply is None or self._streamed:
                 self._close()
                 return

@@ -62,41 +62,6 @@ async def test_each_user_has_a_connection_to_spark_of_his_own() -> None:
         await until(lambda: gate.spark.connected() == 1)
 
 
-@pytest.mark.parametrize("answers", [True, False])
-async def test_another_users_request_waits_for_what_was_answered_at_once(
-    answers: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And for no Spark that does not say it."""
-    monkeypatch.setattr(relay, "_SETTLE_SECONDS", 30.0 if answers else 0.01)
-    say, asked = asyncio.Event(), asyncio.Event()
-
-    async def script(peer: Peer) -> None:
-        while True:
-            request = await peer.message()
-            if request == calls.close():
-                asked.set()
-                await say.wait()
-            peer.send(echo_of(request))
-
-    def decide(request: bytes) -> Decision:
-        return Forward(request, at_once=b"closed" if request == calls.close() else None)
-
-    async with gateway(Spark(script=script), lambda: Service(decide=decide), http=True) as gate:
-        peer = await gate.dial()
-        for request in (calls.status(), calls.close()):
-            peer.writer.write(post(request, "ada"))
-            assert await reply(peer) == (200, b"closed" if request == calls.close() else echo_of(request))
-        await asked.wait()
-        peer.writer.write(post(calls.status(), "eve"))
-        if answers:
-            await until(lambda: len(gate.services) == 2)
-            assert [login.user for login in gate.spark.logins] == ["ada"]
-            say.set()
-        assert await reply(peer) == (200, echo_of(calls.status()))
-        assert [login.user for login in gate.spark.logins] == ["ada", "eve"]
-        say.set()
-
-
 def closing(answered: asyncio.Event) -> Script:
     """A Spark that answers to a CloseOperation when it is let."""
 
@@ -113,6 +78,28 @@ def closing(answered: asyncio.Event) -> Script:
 def known() -> Service:
     """Answers CloseOperation at once."""
     return Service(decide=lambda request: Forward(request, at_once=b"closed" if request == calls.close() else None))
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_another_users_request_waits_for_what_was_answered_at_once(
+    answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And for no Spark that does not say it."""
+    monkeypatch.setattr(relay, "_SETTLE_SECONDS", 30.0 if answers else 0.01)
+    answered = asyncio.Event()
+    async with gateway(Spark(script=closing(answered)), known, http=True) as gate:
+        peer = await gate.dial()
+        for request in (calls.status(), calls.close()):
+            peer.writer.write(post(request, "ada"))
+            assert await reply(peer) == (200, b"closed" if request == calls.close() else echo_of(request))
+        peer.writer.write(post(calls.status(), "eve"))
+        if answers:
+            await until(lambda: len(gate.services) == 2)
+            assert [login.user for login in gate.spark.logins] == ["ada"]
+            answered.set()
+        assert await reply(peer) == (200, echo_of(calls.status()))
+        assert [login.user for login in gate.spark.logins] == ["ada", "eve"]
+        answered.set()
 
 
 @pytest.mark.parametrize(
