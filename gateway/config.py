@@ -320,6 +320,11 @@ class Upstream:
         _filled,
     )
     password: str = _setting("", "Password of that user. Keep the file that holds it private.")
+    read_ahead: bool = _setting(
+        True,
+        "Whether Spark, if it speaks sasl, makes the next page of rows while the client works on the last one; the "
+        "gateway keeps up to limits.buffer_bytes of it. Never with spark.sql.thriftServer.incrementalCollect.",
+    )
     ui: str = _setting(
         "",
         "URL of that server's Spark UI, for example http://spark.example:4040: who waits for a refresh is told there "

@@ -228,6 +228,7 @@ class Server:
             ),
             authenticator=methods.authenticator(settings),
             healing=settings.healing,
+            reads_ahead=lambda: settings.upstream.read_ahead and self._habits.collects_whole,
             audit=Audit(self._audit_file.write if self._audit_file else None, settings.log.audit_characters),
         )
 

@@ -174,12 +174,14 @@ class _Gateway(Collector):
         yield _gauge("operations", "Operations that are not closed", sources.sessions.operations)
 
     def _statements(self) -> Iterator[Metric]:
-        counts, repeated = self._sources.counts, self._sources.traffic.repeated
+        counts, traffic = self._sources.counts, self._sources.traffic
         requests = CounterMetricFamily("freshgate_requests", "Requests of clients, by method", labels=["method"])
         for method, number in counts.requests.items():
-            requests.add_metric([method], number + (repeated if method == "GetOperationStatus" else 0))
+            requests.add_metric([method], number + (traffic.repeated if method == "GetOperationStatus" else 0))
         yield requests
-        yield _counter("repeated_answers", "Status requests that the last answer answered again", repeated)
+        yield _counter("repeated_answers", "Status requests that the last answer answered again", traffic.repeated)
+        yield _counter("pages_ahead", "Pages of rows that Spark was asked for before the client", traffic.pages_ahead)
+        yield _counter("pages_ahead_taken", "Those of them that the client asked for", traffic.pages_ahead_taken)
         statements = CounterMetricFamily(
             "freshgate_statements",
             "Statements that have ended, by what they were taken for and their outcome",

@@ -1,4 +1,4 @@
-"""How the Spark that answers is set up, as far as the texts of refreshes depend on it."""
+"""How the Spark that answers is set up, as far as the gateway has to know."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gateway.mv.ports import Sessions
 log = logging.getLogger(__name__)
 
 LISTING_CACHES = ("spark.sql.filesourceTableRelationCacheSize", "spark.sql.hive.filesourcePartitionFileCacheSize")
+INCREMENTAL_COLLECT = "spark.sql.thriftServer.incrementalCollect"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
 SPARKS_OWN = "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
 
@@ -23,6 +24,8 @@ class Habits:
         self.stages_writes = True
         """A job can have a directory of its own for what it has not committed (`maintenance.insert_version`). Protocols
         made for object stores keep jobs apart by themselves, and refuse that."""
+        self.collects_whole = False
+        """A statement's rows are in memory when it has ended, so that Spark can be told to go back in them."""
 
     async def ask(self, sessions: Sessions) -> None:
         """Raises UpstreamLost."""
@@ -30,10 +33,12 @@ class Habits:
             async with sessions.session() as session:
                 sizes = [(await session.run(f"SET {name}")).rows[0][1] for name in LISTING_CACHES]
                 protocol = (await session.run(f"SET {COMMIT_PROTOCOL}")).rows[0][1]
+                in_parts = (await session.run(f"SET {INCREMENTAL_COLLECT}")).rows[0][1]
         except UpstreamLost:
             raise
         except FreshgateError as error:
-            log.warning("cannot ask how Spark lists and commits files: %s", error)
+            log.warning("cannot ask how Spark is set up: %s", error)
             return
         self.caches_listings = any(str(size) != "0" for size in sizes)
         self.stages_writes = protocol == SPARKS_OWN
+        self.collects_whole = in_parts == "false"

@@ -19,14 +19,14 @@ from typing import Any, Protocol, cast
 from gateway.errors import FreshgateError, LoginAbandoned, LoginUnchecked, UpstreamLost
 from gateway.proxy.busy_poll import BusyPoll
 from gateway.proxy.farewell import Farewell
+from gateway.proxy.read_ahead import ReadAhead
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.proxy.upstream import Upstream, UpstreamRefused, set_socket_options
-from gateway.service.decision import Answer, Dispatcher, Forward, Login
+from gateway.service.decision import Answer, Dispatcher, Forward, Login, Page
 from gateway.wire.connection import NOSASL, ClientEnd, Said
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.message import peek
-from gateway.wire.page import Page
 from gateway.wire.repeat import Repeat
 from gateway.wire.reply import exception
 
@@ -38,6 +38,9 @@ _QUEUE_LENGTH_MAX = 64
 """Requests a client may send ahead before it is not read any more. No known client sends even one."""
 _SETTLE_SECONDS = 3.0
 """For Spark to answer what the client was answered at once, when that is gone; Spark takes some milliseconds."""
+_AHEAD_SECONDS = 10.0
+"""For which a page is kept for a client that asks for nothing. Somebody looks at the rows he has; Spark and the gateway
+have better use for their memory."""
 
 
 class Clients(Protocol):
@@ -82,6 +85,7 @@ class Relay(asyncio.Protocol):
         self._task: asyncio.Future[Any] | None = None  # A login, a decision or a new connection in work.
         self._request: bytes | None = None  # The client's request whose reply is due from Spark, and
         self._forward: Forward | None = None  # what was sent to Spark for it, also if the client has its answer.
+        self._ahead = ReadAhead(limits.buffer_bytes_max, traffic, self._read_spark_or_pause)
         self._settled: asyncio.Future[None] | None = None  # Somebody waits for Spark's answer in the client's stead.
         self._streamed = False  # Bytes of the reply, or of the last one, went to the client as they came.
         self._queue: deque[bytes] = deque()
@@ -162,13 +166,11 @@ class Relay(asyncio.Protocol):
         self._writable = False
         self._repeat = None
         self._read_or_pause()
-        if self._upstream is not None:
-            self._upstream.pause()
+        self._read_spark_or_pause()
 
     def resume_writing(self) -> None:
         self._writable = True
-        if self._upstream is not None:
-            self._upstream.resume()
+        self._read_spark_or_pause()
         self._drain()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -204,6 +206,8 @@ class Relay(asyncio.Protocol):
         if not self._wire.partial or not self._reading or self._is_closing():
             self._completed = now
         self._unsent = unsent
+        if now - self._heard > _AHEAD_SECONDS:
+            self._ahead.drop()
         if now - min(self._took, self._completed) > self._limits.stall_seconds:
             log.warning("client %s closed: it took or sent nothing for too long (limits.stall_seconds)", self._peer())
             self.abort()
@@ -224,8 +228,7 @@ class Relay(asyncio.Protocol):
             if self._task is not None:
                 self._task.cancel()
                 await asyncio.wait([self._task])
-            if self._upstream is not None:
-                self._upstream.resume()  # Spark may be stuck writing a reply that nobody reads any more.
+            self._read_spark_or_pause()  # It may be stuck writing a reply that nobody reads any more.
             await self._settle()
             if self._dispatcher is not None and (done := self._dispatcher.client_lost()) is not None:
                 await done
@@ -245,17 +248,19 @@ class Relay(asyncio.Protocol):
 
     async def _settle(self) -> None:
         """Spark writes a warning with a stack into its log for each reply that it cannot get rid of."""
-        if not self._is_settling:
-            return
-        self._settled = self._loop.create_future()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SETTLE_SECONDS):
-                await self._settled
-        self._forward = None
+        self._ahead.drop()
+        if self._is_settling or self._ahead.pending:
+            self._settled = self._loop.create_future()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SETTLE_SECONDS):
+                    await self._settled
+        if self._is_settling:
+            self._forward = None
+        self._ahead.lose()
 
     def _has_settled(self) -> None:
-        self._forward = None
-        if self._settled is not None and not self._settled.done():
+        """Some of what was to be waited for has come."""
+        if self._settled is not None and not self._settled.done() and not self._is_settling and not self._ahead.pending:
             self._settled.set_result(None)
 
     # --- login -------------------------------------------------------------------------------------------
@@ -417,6 +422,12 @@ class Relay(asyncio.Protocol):
                 self._repeat_while = action.repeat_while
             return
         self._request, self._forward, self._streamed = request, action, False
+        if action.page is not None and action.page.claims is not None:
+            if self._ahead.claim(action.page.claims, request):
+                self.upstream_data(b"")
+            else:
+                self._tell_lost()  # The connection broke since that was decided.
+            return
         if self._upstream is not None and not self._upstream.wire.usable:
             self._upstream.close()
             self._upstream = None
@@ -424,6 +435,7 @@ class Relay(asyncio.Protocol):
             self._task = self._loop.create_task(self._join_and_send(action))
             return
         self._upstream.send(action.payload)
+        self._ahead.make_way()
         if action.at_once is not None:
             self._request = None
             self._answer(action.at_once)
@@ -504,38 +516,59 @@ class Relay(asyncio.Protocol):
     # --- Spark's end -------------------------------------------------------------------------------------
 
     def upstream_data(self, data: bytes) -> None:
-        upstream, forward = self._upstream, self._forward
-        if upstream is None or (self._is_closing() and not self._is_settling):
+        upstream = self._upstream
+        if upstream is None:
             return
         try:
-            if forward is None:
-                self._pass_late(upstream, data)
-            elif forward.on_reply is not None or forward.mend is not None or forward.at_once is not None:
-                if (reply := upstream.wire.collect(data)) is not None:
-                    self._finish_collected(forward, reply)
-            elif forward.page is not None and upstream.wire.framed:
-                self._pass_page(upstream, forward.page, data)
-            else:
-                self._pass(upstream, data)
+            for piece in self._ahead.receive(data):
+                if not self._is_closing() or self._is_settling:
+                    self._receive(upstream, piece)
         except WireError as error:
             log.error("connection to Spark of client %s closed: %s", self._peer(), error)
             upstream.close()
             self.upstream_gone()
+
+    def _receive(self, upstream: Upstream, data: bytes) -> None:
+        forward = self._forward
+        if forward is None:
+            self._pass_late(upstream, data)
+        elif forward.on_reply is not None or forward.mend is not None or forward.at_once is not None:
+            if (reply := upstream.wire.collect(data)) is not None:
+                self._finish_collected(forward, reply)
+        elif forward.page is not None and upstream.wire.framed:
+            self._pass_page(upstream, forward.page, data)
+        else:
+            self._pass(upstream, data)
+
+    def _read_spark_or_pause(self) -> None:
+        """Spark is read while the client takes what comes, and what nobody has asked for yet can be kept."""
+        if self._forward is not None:
+            self._ahead.make_way()
+        if self._upstream is None:
+            return
+        if (self._writable or self._is_closing()) and not self._ahead.full:
+            self._upstream.resume()
+        else:
+            self._upstream.pause()
+        self._has_settled()
 
     def _pass(self, upstream: Upstream, data: bytes) -> None:
         chunk, ended = upstream.wire.relay(data, self._wire.framed)
         if not chunk and not ended:
             return
         self._streamed = True
+        page = self._forward.page if self._forward is not None else None
         if ended:
             self._request = self._forward = None
         self._write(self._wire.part(chunk, ended=ended))
         if ended:
             self._replied()
+            if page is not None and not self._is_closing():
+                self._ahead.ask(upstream, page)
             self._drain()
 
     def _pass_page(self, upstream: Upstream, page: Page, data: bytes) -> None:
-        """A page of rows that may be too long for the client; then Spark is asked for a shorter one."""
+        """A page of rows, before or in the place of which Spark may have to be asked for something else."""
         passed, again = page.receive(data)
         if again is not None:
             upstream.send(again)
@@ -567,6 +600,7 @@ class Relay(asyncio.Protocol):
 
     def _finish_settled(self, forward: Forward, reply: bytes) -> None:
         """Spark has said what the client has heard already."""
+        self._forward = None
         self._has_settled()
         if forward.on_reply is not None:
             self._note(forward.on_reply, reply)
@@ -575,10 +609,16 @@ class Relay(asyncio.Protocol):
     def upstream_gone(self) -> None:
         """Spark's end is lost: an error for the client if one can still be given, else the client is closed."""
         self._upstream = None
+        self._ahead.lose()
         if self._is_settling:
-            self._has_settled()
-        if self._is_closing() or self._dispatcher is None:
-            return
+            self._forward = None
+        self._has_settled()
+        if not self._is_closing() and self._dispatcher is not None:
+            self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        """The client is told, or closed."""
+        assert self._dispatcher is not None
         request = self._request
         self._request = self._forward = None
         try:

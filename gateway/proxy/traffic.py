@@ -21,6 +21,10 @@ class Traffic:
     to_spark: int = 0
     repeated: int = 0
     """Status requests that were answered by comparing bytes."""
+    pages_ahead: int = 0
+    """Pages of rows that Spark was asked for before the client asked, and"""
+    pages_ahead_taken: int = 0
+    """those of them that it then asked for."""
     connects: int = 0
     """Connections to Spark that work for a client: his own, and his sessions' second ones."""
     connects_failed: int = 0

@@ -9,10 +9,25 @@ from typing import Protocol
 from gateway.errors import FreshgateError
 from gateway.wire import reply
 from gateway.wire.message import Head
-from gateway.wire.page import Page
+from gateway.wire.reading import Ahead
 from gateway.wire.sasl import Login
 
-__all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login", "decided", "failure"]
+__all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login", "Page", "decided", "failure"]
+
+
+class Page(Protocol):
+    """How a page of rows is passed on, before a Spark that sends frames: `wire.page` and `wire.reading`."""
+
+    @property
+    def claims(self) -> Ahead | None:
+        """The page that Spark was asked for already. Then nothing is sent."""
+
+    def receive(self, data: bytes) -> tuple[bytes, bytes | None]:
+        """What goes to the client of the reply's next bytes, frames' headers included, and what to ask Spark now, where
+        that is due. Raises WireError."""
+
+    def ended(self, *, may_read_ahead: bool) -> Ahead | None:
+        """The reply has gone to the client. The page that Spark is to be asked for now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +37,8 @@ class Forward:
     Its reply is streamed to the client as it comes. With `on_reply` or `mend` it is collected whole first (bounded by
     `WireLimits.reply_bytes_max`). `on_reply` hears of it when it has just gone to the client, who does not wait for
     what is noted of it; nothing else is looked at before. What `mend` makes of it goes to the client in its place.
-    Neither may block. With `page`, before a Spark that sends frames, a reply that is too long is replaced by a shorter
-    one. `at_once` is the reply where it is known what Spark will say: the client does not wait for Spark, where it is
+    Neither may block. `page` says what goes to the client of a page of rows, and what else Spark is asked for.
+    `at_once` is the reply where it is known what Spark will say: the client does not wait for Spark, where it is
     connected. Its next request does, and so does the end of the connection to Spark when it goes. `on_sent` hears when
     both have what is theirs; where the client had to wait, `on_reply` alone is called.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from gateway.config import Healing
@@ -30,12 +30,14 @@ from gateway.service.operation import (
     timed_out,
 )
 from gateway.service.route import Own, Route, Router, Waiting
-from gateway.service.session import Session, Sessions, stopping
+from gateway.service.session import CLOSE_SECONDS, Session, Sessions, stopping
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import ExecuteCall, Handle, Head
 from gateway.wire.page import Page
+from gateway.wire.reading import Ahead, Reading
+from gateway.wire.rowset import COLUMNAR_PROTOCOL
 from gateway.wire.sasl import Login
 
 log = logging.getLogger(__name__)
@@ -57,6 +59,8 @@ class Service:
     authenticator: Authenticator = field(default_factory=Unchecked)
     healing: Healing = field(default_factory=Healing)
     """Which faults of Spark's are made good."""
+    reads_ahead: Callable[[], bool] = bool
+    """Whether Spark may be asked for rows before the client asks."""
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
     background: Background = field(default_factory=Background)
@@ -293,7 +297,7 @@ class Dispatch:
             route.abandon(ends.refused(call.statement, answer))
             statement.rejected(status)
         else:
-            operation = self._watched(handle, route, call.statement, statement)
+            operation = self._watched(session, handle, route, call.statement, statement)
             if not call.run_async:
                 operation.end(End.SUCCEEDED)
             if not self._sessions.add_operation(session, handle, operation):
@@ -390,7 +394,7 @@ class Dispatch:
         if handle is None:
             route.then.abandon(End.FAILED)
             raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return self._watched(handle, route.then, message.statement(payload).statement, statement)
+        return self._watched(session, handle, route.then, message.statement(payload).statement, statement)
 
     async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
         """The client has gone while its statement was being started at Spark: it is ended there as well."""
@@ -404,7 +408,9 @@ class Dispatch:
         finally:
             route.abandon()
 
-    def _watched(self, handle: Handle, route: Route, text: str, statement: Statement) -> ForwardedOperation:
+    def _watched(
+        self, session: Session, handle: Handle, route: Route, text: str, statement: Statement
+    ) -> ForwardedOperation:
         operation = ForwardedOperation(handle, statement=statement)
         statement.started(handle)
         if route.ends:
@@ -413,7 +419,15 @@ class Dispatch:
         if route.closes:
             operation.on_close.append(route.on_close)
         operation.may_lack_columns = self._service.healing.ddl_columns and healing.may_lack_columns(text)
+        if self._may_read_ahead(session, operation):
+            operation.reading = Reading()
         return operation
+
+    def _may_read_ahead(self, session: Session, operation: ForwardedOperation) -> bool:
+        """Where pages pass as they are, and Spark goes back for nothing."""
+        as_they_are = not operation.may_lack_columns and not self._service.healing.page_bytes
+        whole = self._service.reads_ahead() and not session.collects_in_parts
+        return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
 
     # --- operations --------------------------------------------------------------------------------
 
@@ -450,12 +464,14 @@ class Dispatch:
         if head.name == "FetchResults":
             if operation.on_end:
                 return self._rows_of_unseen(session, operation, head, payload)
-            return self._rows(operation, payload)
+            return self._rows(operation, head, payload)
         if head.name == "GetResultSetMetadata" and self._service.healing.early_metadata and not operation.ended:
             return self._metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
 
-    def _rows(self, operation: ForwardedOperation, payload: bytes) -> Forward:
+    def _rows(self, operation: ForwardedOperation, head: Head, payload: bytes) -> Decision:
+        if operation.reading is not None:
+            return self._page(operation.reading, head, payload)
         page_bytes = self._service.healing.page_bytes
         if not (operation.may_lack_columns or page_bytes) or message.fetch_call(payload).fetch_type == FETCH_LOG:
             return Forward(payload)
@@ -463,6 +479,28 @@ class Dispatch:
             return Forward(payload, mend=healing.with_column)
         page = Page(payload, page_bytes, operation.fit)
         return Forward(page.request, page=page)
+
+    def _page(self, reading: Reading, head: Head, payload: bytes) -> Decision:
+        if (elsewhere := reading.asked_elsewhere(self)) is not None:
+            return self._page_back(elsewhere, reading, head, payload)
+        page = reading.page(payload, self)
+        if page is None:
+            return Forward(payload)
+        if reading.unsure and page.request is payload:
+            return Answer(failure(head, _rows_lost()))
+        return Forward(page.request, page=page)
+
+    async def _page_back(self, ahead: Ahead, reading: Reading, head: Head, payload: bytes) -> Forward | Answer:
+        """Spark was asked for a page over another connection, whose client does not come for it."""
+        over = asyncio.Event()
+        ahead.on_over.append(over.set)
+        ahead.drop()
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await over.wait()
+        except TimeoutError:
+            return Answer(failure(head, _rows_lost()))
+        return await decided(self._page(reading, head, payload))
 
     async def _rows_of_unseen(
         self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes
@@ -474,7 +512,7 @@ class Dispatch:
             except FreshgateError as error:
                 return Answer(failure(head, error))
             ends.status_seen(operation, status)
-        return self._rows(operation, payload)
+        return await decided(self._rows(operation, head, payload))
 
     async def _listed(
         self, session: Session, operation: ListedOperation, head: Head, payload: bytes
@@ -600,6 +638,12 @@ def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:
         return payload
     left = call.query_timeout_seconds - int(time.monotonic() - began)
     return message.with_query_timeout(payload, max(left, 1))
+
+
+def _rows_lost() -> UpstreamLost:
+    return UpstreamLost(
+        "A connection to Spark broke while rows of this result were on their way. Run the statement again."
+    )
 
 
 def _lost() -> UpstreamLost:

@@ -16,6 +16,7 @@ from gateway.service.progress_bar import progress_update
 from gateway.wire import reply
 from gateway.wire.message import FetchCall, Handle
 from gateway.wire.page import Fit
+from gateway.wire.reading import Reading
 from gateway.wire.rowset import Column, Value, row_set
 
 
@@ -100,6 +101,8 @@ class ForwardedOperation:
     """Its end is known."""
     fit: Fit = field(default_factory=Fit)
     """How many of its rows make a page that is not too long."""
+    reading: Reading | None = None
+    """How its rows are read, where a page may be asked for ahead."""
     statement: Watcher | None = None
     """None for what is no statement."""
 
@@ -117,6 +120,8 @@ class ForwardedOperation:
     def close(self) -> None:
         """The client is done with it."""
         self.closed = True
+        if self.reading is not None:
+            self.reading.close()
         self.end(End.UNKNOWN)
         actions, self.on_close = self.on_close, []
         for action in actions:

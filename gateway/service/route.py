@@ -31,7 +31,7 @@ from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.operation import NO_ROWS, End, Result
 from gateway.service.protection import Protection
-from gateway.service.session import Session
+from gateway.service.session import INCREMENTAL_COLLECT, Session
 from gateway.service.transaction import SETTING, VALUES
 from gateway.service.version_reads import VersionReads
 from sql import catalog_functions, hidden, maintenance, rewrite, view_properties
@@ -207,6 +207,8 @@ class Router:
         return None if len(text) > LONG_CHARACTERS else self._plain(session, text, glance(text))
 
     def _plain(self, session: Session, text: str, look: Glance) -> Route | None:
+        if INCREMENTAL_COLLECT in look.words:
+            session.collects_in_parts = True  # Or not: that it may is enough.
         if look.maybe_command or not look.words.isdisjoint(CATALOG_WORDS) or self._lists_databases(look):
             return None
         if look.keyword in SETTINGS and _of_snapshot(text) is not None:

@@ -22,6 +22,8 @@ from sql.names import SESSION_CATALOG, Namespace, TableName
 log = logging.getLogger(__name__)
 
 DATABASE_KEY = "use:database"
+INCREMENTAL_COLLECT = "incrementalcollect"
+"""The word of spark.sql.thriftServer.incrementalCollect."""
 CLOSE_SECONDS = 10.0
 """For telling Spark that a session is over."""
 ENDED_TOGETHER = 64
@@ -98,6 +100,8 @@ class Session:
         """Statements whose reply is due from Spark."""
         self._drifted = False
         self._reopening = asyncio.Lock()
+        self.collects_in_parts = any(INCREMENTAL_COLLECT in key.lower() for key in call.configuration)
+        """Spark may make this session's rows only when they are fetched, and all of them again to go back."""
         self.tied = True
         """Spark ends it with the connection that it was opened on; not so over HTTP."""
         self.anchored = False

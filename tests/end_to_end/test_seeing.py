@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +13,8 @@ import pytest
 from clients import Jdbc, beeline, pyhive, rows
 from databases import NAP
 from processes import Engine, Gateway, free_port, wait_until
-from prometheus_client.parser import text_string_to_metric_families
 from pyhive import hive
+from seen_gateway import Seen, start
 from TCLIService import ttypes
 
 PASSWORD = "hunter2-is-secret"
@@ -27,68 +24,6 @@ RUNNING = (
     ttypes.TOperationState.PENDING_STATE,
 )
 SLEEP = "SELECT reflect('java.lang.Thread', 'sleep', 60000L)"
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A gateway, and what it shows."""
-
-    gateway: Gateway
-    port: int
-    audit: Path
-
-    def get(self, path: str) -> tuple[int, str]:
-        """Status and body."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-
-    def metric(self, name: str, **labels: str) -> float:
-        """The sum of the samples of that name that have these labels."""
-        status, text = self.get("/metrics")
-        assert status == 200
-        return sum(
-            sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == f"freshgate_{name}" and labels.items() <= sample.labels.items()
-        )
-
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.audit.read_text(encoding="utf-8").splitlines()]
-
-    def line_of(self, part: str) -> dict[str, Any]:
-        """The line of the one statement whose text has this part."""
-        found: list[dict[str, Any]] = []
-
-        def there() -> bool:
-            found[:] = [line for line in self.lines() if part in line.get("text", "")]
-            return bool(found)
-
-        wait_until(there, what=f"the audit line of {part}")
-        assert len(found) == 1, found
-        return found[0]
-
-    def end_of(self, user: str) -> dict[str, Any]:
-        """The line of the end of the one session of a user."""
-        found: list[dict[str, Any]] = []
-
-        def there() -> bool:
-            found[:] = [line for line in self.lines() if line["event"] == "session_end" and line["user"] == user]
-            return bool(found)
-
-        wait_until(there, what=f"the end of the session of {user}")
-        assert len(found) == 1, found
-        return found[0]
-
-
-def start(directory: Path, upstream: str, **settings: object) -> Seen:
-    port, audit = free_port(), directory / "audit.jsonl"
-    settings = {"metrics.port": port, "metrics.check_interval": 0.2, "log.audit": audit, **settings}
-    return Seen(Gateway(directory / "gateway.log", upstream=upstream, **settings), port, audit)
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,7 @@ def test_readiness_names_the_gateway_that_has_taken_over() -> None:
 
 def test_every_count_is_shown() -> None:
     audit = Audit()
-    traffic = Traffic(1, 2, 3, 4, 5, 6, 7, 8, 9)
+    traffic = Traffic(1, 2, 3, 4, 5, 6, 7, 12, 13, 8, 9)
     audit.counts.requests["GetOperationStatus"] += 10
     audit.counts.requests["other"] += 11
     refused = audit.begin(session_of("a"), "p", "SELECT 1")
@@ -165,6 +165,8 @@ def test_every_count_is_shown() -> None:
         "upstream_received_bytes_total": 5,
         "upstream_sent_bytes_total": 6,
         "repeated_answers_total": 7,
+        "pages_ahead_total": 12,
+        "pages_ahead_taken_total": 13,
         "upstream_connects_total": 8,
         "upstream_connect_failures_total": 9,
         "upstream_up": 0,

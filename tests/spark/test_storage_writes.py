@@ -18,7 +18,7 @@ from processes import Engine, wait_until
 from pyhive import hive
 from TCLIService.ttypes import TOperationState
 
-from gateway.mv.habits import COMMIT_PROTOCOL, SPARKS_OWN, Habits
+from gateway.mv.habits import COMMIT_PROTOCOL, INCREMENTAL_COLLECT, SPARKS_OWN, Habits
 from gateway.spark.client import SessionPool
 from gateway.wire.endpoint import Endpoint
 from sql import maintenance
@@ -174,8 +174,21 @@ def test_a_version_replaces_nothing(storage: Storage, staged: bool) -> None:
 def test_another_commit_protocol_gets_no_overwrite(engine: Engine, protocol: str, staged: bool) -> None:
     """Those for object stores refuse it."""
 
+    habits = habits_of(engine, {COMMIT_PROTOCOL: protocol})
+    assert habits.stages_writes is staged
+    assert not habits.caches_listings
+
+
+@pytest.mark.parametrize(("in_parts", "whole"), [("false", True), ("true", False)])
+def test_where_rows_are_made_when_they_are_fetched_is_known(engine: Engine, in_parts: str, whole: bool) -> None:
+    assert habits_of(engine, {INCREMENTAL_COLLECT: in_parts}).collects_whole is whole
+
+
+def habits_of(engine: Engine, configuration: dict[str, str]) -> Habits:
+    """As a Spark with this configuration has them."""
+
     async def ask() -> Habits:
-        pool = SessionPool(At(Endpoint(engine.host, engine.port)), "tester", 1, {COMMIT_PROTOCOL: protocol})
+        pool = SessionPool(At(Endpoint(engine.host, engine.port)), "tester", 1, configuration)
         habits = Habits()
         try:
             await habits.ask(pool)
@@ -183,6 +196,4 @@ def test_another_commit_protocol_gets_no_overwrite(engine: Engine, protocol: str
             await pool.close()
         return habits
 
-    habits = asyncio.run(ask())
-    assert habits.stages_writes is staged
-    assert not habits.caches_listings
+    return asyncio.run(ask())

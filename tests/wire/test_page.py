@@ -10,41 +10,15 @@ from TCLIService import ttypes
 from gateway.wire import message, reply
 from gateway.wire.frame import HEADER_BYTES, WireError, frame
 from gateway.wire.page import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR, Fit, Page, rows_in
-from gateway.wire.rowset import Column, Type, row_set, rows_of
 from tests.wire import calls
+from tests.wire.spark_result import COLUMNAR, ROW_WISE, SparkResult, fetch, results
 
-COLUMNAR, ROW_WISE = 9, 4
 LIMIT = 2000
 LENGTHS = st.lists(st.integers(0, 3000), max_size=40)
 CUTS = st.lists(st.integers(0, 10_000), max_size=4)
-COLUMNS = [Column("a"), Column("b", Type.INT)]
 
 
-def fetch(orientation: int, rows_max: int, seqid: int = 7) -> bytes:
-    return calls.call("FetchResults", ttypes.TFetchResultsReq(calls.operation(), orientation, rows_max, 0), seqid)
-
-
-class Spark:
-    """A result of rows of given lengths, and where its iterator stands."""
-
-    def __init__(self, lengths: list[int], protocol: int = COLUMNAR) -> None:
-        self.rows = [("x" * length, number) for number, length in enumerate(lengths)]
-        self.protocol = protocol
-        self.position = self.start = 0
-        self.asked: list[tuple[int, int]] = []
-
-    def answer(self, request: bytes) -> bytes:
-        call = message.fetch_call(request)
-        self.asked.append((call.orientation, call.rows_max))
-        begins = {FETCH_NEXT: self.position, FETCH_PRIOR: self.start - call.rows_max, FETCH_FIRST: 0}
-        self.start = max(0, begins[call.orientation])
-        page = self.rows[self.start : self.start + max(0, call.rows_max)]
-        self.position = self.start + len(page)
-        rows = row_set(COLUMNS, page, self.protocol, self.start)
-        return reply.fetch(message.peek(request).seqid, rows)
-
-
-def exchange(spark: Spark, payload: bytes, fit: Fit, cuts: list[int], limit: int = LIMIT) -> bytes:
+def exchange(spark: SparkResult, payload: bytes, fit: Fit, cuts: list[int], limit: int = LIMIT) -> bytes:
     """The reply's message as the client gets it."""
     page = Page(payload, limit, fit)
     request: bytes | None = page.request
@@ -60,16 +34,9 @@ def exchange(spark: Spark, payload: bytes, fit: Fit, cuts: list[int], limit: int
     return got[HEADER_BYTES:]
 
 
-def results(answer: bytes) -> list[tuple[str, int]]:
-    rows = calls.read_reply(answer).results
-    if rows.columns is None:
-        return [(row.colVals[0].stringVal.value, row.colVals[1].i32Val.value) for row in rows.rows]
-    return rows_of(rows)
-
-
 @given(LENGTHS, st.integers(1, 60), CUTS, st.sampled_from([COLUMNAR, ROW_WISE]))
 def test_every_row_comes_once_and_in_order(lengths: list[int], rows_max: int, cuts: list[int], protocol: int) -> None:
-    spark, fit = Spark(lengths, protocol), Fit()
+    spark, fit = SparkResult(lengths, protocol), Fit()
     for first in (FETCH_NEXT, FETCH_FIRST):
         orientation = first
         found: list[tuple[str, int]] = []
@@ -89,7 +56,7 @@ def test_every_row_comes_once_and_in_order(lengths: list[int], rows_max: int, cu
 
 @given(LENGTHS, st.integers(1, 60), CUTS)
 def test_pages_that_fit_are_asked_for_and_given_as_they_are(lengths: list[int], rows_max: int, cuts: list[int]) -> None:
-    spark, plain = Spark(lengths), Spark(lengths)
+    spark, plain = SparkResult(lengths), SparkResult(lengths)
     fit = Fit()
     for orientation in (FETCH_NEXT, FETCH_NEXT, FETCH_PRIOR, FETCH_NEXT, FETCH_FIRST):
         payload = fetch(orientation, rows_max)
@@ -99,7 +66,7 @@ def test_pages_that_fit_are_asked_for_and_given_as_they_are(lengths: list[int], 
 
 
 def test_what_fitted_is_remembered_and_grows_again() -> None:
-    spark, fit = Spark([150] * 200 + [0] * 400), Fit()
+    spark, fit = SparkResult([150] * 200 + [0] * 400), Fit()
     exchange(spark, fetch(FETCH_NEXT, 100), fit, [])
     assert spark.asked == [(FETCH_NEXT, 100), (FETCH_PRIOR, 0), (FETCH_NEXT, fit.rows)]
     assert fit.rows is not None
@@ -116,7 +83,7 @@ def test_what_fitted_is_remembered_and_grows_again() -> None:
 
 
 def test_rows_backwards_begin_where_they_should() -> None:
-    spark, fit = Spark([150] * 60), Fit()
+    spark, fit = SparkResult([150] * 60), Fit()
     while spark.position < 50:
         exchange(spark, fetch(FETCH_NEXT, 10), fit, [])
     begun = spark.start
@@ -126,7 +93,7 @@ def test_rows_backwards_begin_where_they_should() -> None:
 
 
 def test_a_row_that_is_too_long_passes_alone() -> None:
-    spark, fit = Spark([10, 5000, 10]), Fit()
+    spark, fit = SparkResult([10, 5000, 10]), Fit()
     found = [results(exchange(spark, fetch(FETCH_NEXT, 100), fit, [])) for _ in range(4)]
     assert [[number for _, number in page] for page in found] == [[0], [1], [2], []]
 
@@ -139,7 +106,7 @@ def test_an_error_of_spark_passes() -> None:
 
 def test_an_error_at_going_back_passes() -> None:
     page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
-    passed, again = page.receive(frame(Spark([500] * 10).answer(page.request)))
+    passed, again = page.receive(frame(SparkResult([500] * 10).answer(page.request)))
     assert passed == b""
     assert again == fetch(FETCH_PRIOR, 0)
     error = frame(reply.error("FetchResults", 7, "no way back", "HYC00"))
@@ -152,7 +119,7 @@ def test_an_error_at_going_back_passes() -> None:
 )
 def test_another_answer_to_going_back_is_refused(answer: bytes) -> None:
     page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
-    page.receive(frame(Spark([500] * 10).answer(page.request)))
+    page.receive(frame(SparkResult([500] * 10).answer(page.request)))
     with pytest.raises(WireError):
         page.receive(answer)
 
@@ -160,12 +127,12 @@ def test_another_answer_to_going_back_is_refused(answer: bytes) -> None:
 def test_bytes_behind_a_page_are_refused() -> None:
     page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
     with pytest.raises(WireError, match="behind"):
-        page.receive(frame(Spark([500] * 10).answer(page.request)) + b"x")
+        page.receive(frame(SparkResult([500] * 10).answer(page.request)) + b"x")
 
 
 @given(st.lists(st.integers(0, 50), max_size=30), st.sampled_from([COLUMNAR, ROW_WISE]), st.integers(0, 400))
 def test_the_beginning_tells_the_number_of_rows(lengths: list[int], protocol: int, cut: int) -> None:
-    answer = Spark(lengths, protocol).answer(fetch(FETCH_NEXT, 100))
+    answer = SparkResult(lengths, protocol).answer(fetch(FETCH_NEXT, 100))
     assert rows_in(answer[:120]) == (len(lengths) if lengths or protocol == COLUMNAR else None)
     assert rows_in(answer[:cut]) in (None, len(lengths))
 

@@ -1,0 +1,155 @@
+"""Pages that Spark is asked for ahead: whatever a client asks for, it has what Spark itself would have answered."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from http_caller import Caller
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from processes import Engine, wait_until
+from raw_session import FIRST, NEXT, PRIOR, RawConnection, RawSession, decoded, encoded, texts
+from seen_gateway import Seen, start
+from TCLIService import ttypes
+
+SHORT = "SELECT CAST(id AS STRING) AS n, id, IF(id % 7 = 0, NULL, id / 3) AS d FROM range(60)"
+WIDE = "SELECT CAST(id AS STRING) AS n, repeat('x', 400000) AS wide FROM range(60)"
+"""Whose pages are longer than what is kept."""
+
+
+@pytest.fixture(scope="module")
+def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    directory = tmp_path_factory.mktemp("ahead")
+    running = start(
+        directory,
+        f"{engine.host}:{engine.port}",
+        **{"storage.database": "ahead_storage", "listen.http_port": 0},
+    )
+    yield running
+    running.gateway.stop()
+
+
+def fetched(connection: RawConnection, operation: Any, rows_max: int, orientation: int, number: int) -> bytes:
+    return connection.exchange(
+        encoded("FetchResults", ttypes.TFetchResultsReq(operation, orientation, rows_max, 0), number)
+    )
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([NEXT] * 15 + [PRIOR, FIRST]),
+        st.sampled_from([8] * 15 + [0, 3, 100]),
+        st.sampled_from(["fetch"] * 12 + ["other statement", "other connection", "status", "metadata"]),
+    ),
+    min_size=3,
+    max_size=14,
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from([SHORT, WIDE]), STEPS)
+def test_each_page_is_what_spark_answers(engine: Engine, seen: Seen, sql: str, steps: list[Any]) -> None:
+    with contextlib.ExitStack() as stack:
+        sides = []
+        for server in (engine, seen.gateway):
+            session = stack.enter_context(RawSession(server))
+            other = stack.enter_context(RawConnection(server.host, server.port))
+            sides.append((session, other, session.execute(sql)))
+        for number, (orientation, rows_max, kind) in enumerate(steps):
+            answers = []
+            for session, other, operation in sides:
+                if kind == "other statement":
+                    assert texts(session.fetch(session.execute("SELECT 'x'"))) == [("x",)]
+                elif kind == "status":
+                    session.ask("GetOperationStatus", ttypes.TGetOperationStatusReq(operation))
+                elif kind == "metadata":
+                    session.metadata(operation)
+                connection = other if kind == "other connection" else session
+                answers.append(fetched(connection, operation, rows_max, orientation, number))
+            assert answers[0] == answers[1], (number, orientation, rows_max, kind)
+
+
+def test_pages_are_made_before_they_are_asked_for(seen: Seen) -> None:
+    taken, asked = seen.metric("pages_ahead_taken_total"), seen.metric("pages_ahead_total")
+    with RawSession(seen.gateway) as session:
+        operation = session.execute(SHORT)
+        while texts(session.fetch(operation, 10)):
+            pass
+    assert seen.metric("pages_ahead_total") == asked + 5
+    assert seen.metric("pages_ahead_taken_total") == taken + 5
+
+
+def test_one_connection_reads_two_results_in_turn(engine: Engine, seen: Seen) -> None:
+    chance = random.Random(7)
+    with RawSession(engine) as direct, RawSession(seen.gateway) as session:
+        pairs = [[each.execute(sql) for each in (direct, session)] for sql in (SHORT, WIDE, SHORT)]
+        for _ in range(60):
+            pair = chance.choice(pairs)
+            first, second = (each.fetch(found, 5) for each, found in zip((direct, session), pair, strict=True))
+            assert first == second
+
+
+@pytest.mark.parametrize("how", ["SET spark.sql.thriftServer.incrementalCollect=true", "configuration"])
+def test_nothing_is_read_ahead_where_spark_would_run_the_query_again(seen: Seen, how: str) -> None:
+    asked = seen.metric("pages_ahead_total")
+    with RawSession(seen.gateway) as session:
+        if how == "configuration":
+            configuration = {"set:hiveconf:spark.sql.thriftServer.incrementalCollect": "true"}
+            opened = session.ask("OpenSession", ttypes.TOpenSessionReq(5, "tester", None, configuration))
+            session.handle = opened.sessionHandle
+        else:
+            session.execute(how)
+        operation = session.execute(SHORT)
+        for number in range(6):
+            assert texts(session.fetch(operation, 10))[0] == (str(10 * number),)
+    assert seen.metric("pages_ahead_total") == asked
+
+
+def test_the_setting(engine: Engine, tmp_path: Any) -> None:
+    quiet = start(
+        tmp_path, f"{engine.host}:{engine.port}", **{"storage.database": "ahead_off", "upstream.read_ahead": "false"}
+    )
+    try:
+        with RawSession(quiet.gateway) as session:
+            operation = session.execute(SHORT)
+            while texts(session.fetch(operation, 10)):
+                pass
+        assert quiet.metric("pages_ahead_total") == 0
+    finally:
+        quiet.gateway.stop()
+
+
+@pytest.mark.parametrize("sql", [SHORT, WIDE])
+def test_over_http_a_page_is_not_lost_with_its_connection(engine: Engine, seen: Seen, sql: str) -> None:
+    """Each request may come over another connection; one that is closed may have had a page under way."""
+    port = int(seen.gateway.http_address.partition("/")[0].rpartition(":")[2])
+    taken = seen.metric("pages_ahead_taken_total")
+    with RawSession(engine) as direct:
+        expected = direct.execute(sql)
+        callers = [Caller(port) for _ in range(2)]
+        session = callers[0].open_session()
+        execute = ttypes.TExecuteStatementReq(session, sql, {}, False)
+        operation = callers[0].call("ExecuteStatement", execute).operationHandle
+        for which in (0, 0, 0, 1, 1, 1, 0, 0, 0):
+            request = ttypes.TFetchResultsReq(operation, NEXT, 5, 0)
+            page = callers[which].call("FetchResults", request)
+            assert page.results == decoded(direct.fetch(expected, 5)).results
+        assert seen.metric("pages_ahead_taken_total") > taken
+        callers[0].connection.close()
+        request = ttypes.TFetchResultsReq(operation, NEXT, 5, 0)
+        assert callers[1].call("FetchResults", request).results == decoded(direct.fetch(expected, 5)).results
+        callers[1].call("CloseSession", ttypes.TCloseSessionReq(session))
+        callers[1].connection.close()
+
+
+def test_a_client_that_is_killed_with_a_page_under_way_leaves_nothing(seen: Seen) -> None:
+    sessions = seen.metric("sessions")
+    with RawSession(seen.gateway) as session:
+        operation = session.execute(WIDE)
+        for _ in range(2):
+            session.fetch(operation, 10)
+    wait_until(lambda: seen.metric("sessions") == sessions, what="the end of the session")

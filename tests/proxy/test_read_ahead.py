@@ -1,0 +1,301 @@
+"""The page that Spark is asked for ahead, on one connection: order, bytes, memory, and every way of losing one end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from gateway.proxy.relay import Relay
+from gateway.service.decision import Decision, Forward
+from gateway.wire.connection import NOSASL, PLAIN
+from gateway.wire.frame import frame
+from gateway.wire.message import peek, reply_status
+from gateway.wire.page import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
+from gateway.wire.reading import Reading
+from gateway.wire.reply import closed
+from tests.proxy.peers import Gateway, Peer, Script, Service, Spark, echo_of, gateway, until
+from tests.proxy.test_http_relay import post, reply
+from tests.wire import calls
+from tests.wire.spark_result import SparkResult, fetch
+
+MECHANISMS = pytest.mark.parametrize("client_mechanism", [PLAIN, NOSASL])
+NEXT_3 = (FETCH_NEXT, 3)
+
+
+class Reads:
+    """A dispatcher that reads one result, over however many connections, each with a reader of its own."""
+
+    def __init__(self) -> None:
+        self.reading = Reading()
+
+    def service(self) -> Service:
+        reader = object()
+
+        def decide(request: bytes) -> Decision:
+            if peek(request).name == "CloseOperation":
+                self.reading.close()
+                return Forward(request, lambda _: None, at_once=closed("CloseOperation", peek(request).seqid))
+            if peek(request).name != "FetchResults":
+                return Forward(request)
+            page = self.reading.page(request, reader)
+            assert page is not None
+            return Forward(page.request, page=page)
+
+        return Service(decide=decide)
+
+
+def answering(result: SparkResult, answered: list[bytes] | None = None) -> Script:
+    """A Spark with one result, which answers everything else by an error."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.message()
+            name = peek(request).name
+            peer.send(result.answer(request) if name == "FetchResults" else echo_of(request))
+            await peer.writer.drain()
+            if answered is not None:
+                answered.append(request)
+
+    return script
+
+
+def relay_of(gate: Gateway) -> Relay:
+    return next(iter(gate.listener._relays))
+
+
+async def asked(peer: Peer, request: bytes) -> bytes:
+    peer.send(request)
+    return await peer.message()
+
+
+@MECHANISMS
+async def test_a_client_has_what_spark_would_have_answered(client_mechanism: str) -> None:
+    """Small pages are kept whole, long ones stay at Spark; other calls come between."""
+    taken = dropped = 0
+    for seed in range(20):
+        chance = random.Random(seed)
+        lengths = [chance.choice([10, 3_000, 200_000]) for _ in range(40)]
+        plain, result = SparkResult(lengths), SparkResult(lengths)
+        async with gateway(Spark(script=answering(result)), Reads().service) as gate:
+            peer = await gate.client(client_mechanism)
+            for number in range(30):
+                if chance.random() < 0.15:
+                    other = calls.execute("x" * chance.randrange(5000), seqid=number)
+                    assert await asked(peer, other) == echo_of(other)
+                orientation = chance.choices([FETCH_NEXT, FETCH_PRIOR, FETCH_FIRST], [20, 1, 1])[0]
+                request = fetch(orientation, chance.choices([3, 1, 50], [20, 1, 1])[0], number)
+                assert await asked(peer, request) == plain.answer(request), (seed, number)
+            taken += gate.traffic.pages_ahead_taken
+            dropped += gate.traffic.pages_ahead - gate.traffic.pages_ahead_taken
+    assert taken > 20
+    assert dropped > 5
+
+
+async def test_over_http_too() -> None:
+    plain, result = SparkResult([3_000] * 40), SparkResult([3_000] * 40)
+    async with gateway(Spark(script=answering(result)), Reads().service, http=True) as gate:
+        peer = await gate.dial()
+        for number in range(9):
+            request = fetch(FETCH_NEXT, 3, number)
+            peer.writer.write(post(request))
+            assert await reply(peer) == (200, plain.answer(request))
+        assert gate.traffic.pages_ahead_taken == 7
+
+
+async def test_over_http_another_user_never_gets_it() -> None:
+    """The page is thrown away before the connection to Spark is left."""
+    reads, result = Reads(), SparkResult([200_000] * 400)
+    async with gateway(Spark(script=answering(result)), reads.service, http=True) as gate:
+        peer = await gate.dial()
+        for number in range(2):
+            peer.writer.write(post(fetch(FETCH_NEXT, 100, number)))
+            await reply(peer)
+        assert reads.reading.ahead is not None
+        peer.writer.write(post(calls.status(), "eve"))
+        assert await reply(peer) == (200, echo_of(calls.status()))
+        assert reads.reading.ahead is None
+        assert not reads.reading.unsure
+
+
+async def test_the_third_page_is_there_before_it_is_asked_for() -> None:
+    result = SparkResult([10] * 20)
+    async with gateway(Spark(script=answering(result)), Reads().service) as gate:
+        peer = await gate.client()
+        for number in range(2):
+            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        await until(lambda: relay_of(gate)._ahead._page is not None and relay_of(gate)._ahead._page.complete)
+        assert result.asked == [NEXT_3] * 3
+        # What else is asked meanwhile goes to Spark and comes back past the page that is kept.
+        other = calls.execute("select 1")
+        assert await asked(peer, other) == echo_of(other)
+        await asked(peer, fetch(FETCH_NEXT, 3, 9))
+        assert gate.traffic.pages_ahead_taken == 1
+
+
+async def test_what_is_kept_is_bounded_and_makes_way() -> None:
+    result = SparkResult([200_000] * 400)
+    answered: list[bytes] = []
+    async with gateway(Spark(script=answering(result, answered)), Reads().service) as gate:
+        peer = await gate.client()
+        for number in range(2):
+            await asked(peer, fetch(FETCH_NEXT, 100, number))
+        relay = relay_of(gate)
+        await until(lambda: relay._upstream is not None and relay._upstream._paused)
+        page = relay._ahead._page
+        assert page is not None
+        assert gate.limits.buffer_bytes_max < page.held <= gate.limits.buffer_bytes_max + 300_000
+        assert len(answered) == 2, "Spark has sent all of it"
+        other = calls.execute("select 1")
+        assert await asked(peer, other) == echo_of(other)
+        assert page.held == 0
+        plain = SparkResult([200_000] * 400)
+        plain.position = 200
+        assert await asked(peer, fetch(FETCH_NEXT, 100, 5)) == plain.answer(fetch(FETCH_NEXT, 100, 5))
+        assert result.asked == [(FETCH_NEXT, 100)] * 3 + [(FETCH_PRIOR, 0), (FETCH_NEXT, 100)]
+
+
+async def test_a_long_page_that_the_client_asks_for_goes_on() -> None:
+    plain, result = SparkResult([200_000] * 400), SparkResult([200_000] * 400)
+    async with gateway(Spark(script=answering(result)), Reads().service) as gate:
+        peer = await gate.client()
+        for number in range(5):
+            request = fetch(FETCH_NEXT, 100, number)
+            assert await asked(peer, request) == plain.answer(request)
+        assert gate.traffic.pages_ahead_taken == 3
+
+
+async def test_closing_throws_the_rest_away() -> None:
+    result = SparkResult([200_000] * 400)
+    answered: list[bytes] = []
+    async with gateway(Spark(script=answering(result, answered)), Reads().service) as gate:
+        peer = await gate.client()
+        for number in range(2):
+            await asked(peer, fetch(FETCH_NEXT, 100, number))
+        relay = relay_of(gate)
+        await until(lambda: relay._upstream is not None and relay._upstream._paused)
+        close = calls.close()
+        assert await asked(peer, close) == closed("CloseOperation", peek(close).seqid)
+        other = calls.execute("select 1")
+        assert await asked(peer, other) == echo_of(other)
+        assert [peek(each).name for each in answered[-2:]] == ["CloseOperation", "ExecuteStatement"]
+        assert not relay._ahead.pending
+
+
+@pytest.mark.parametrize("rows", [1, 100])
+async def test_a_client_that_goes_leaves_no_page_behind(rows: int) -> None:
+    """Spark gets rid of the page before the connection is closed."""
+    answered: list[bytes] = []
+    spark = Spark(script=answering(SparkResult([200_000] * 400), answered))
+    async with gateway(spark, Reads().service) as gate:
+        peer = await gate.client()
+        for number in range(2):
+            await asked(peer, fetch(FETCH_NEXT, rows, number))
+        peer.cut()
+        await until(lambda: gate.has("client_lost"))
+        assert len(answered) == 3
+
+
+async def test_somebody_who_reads_what_he_has_costs_no_memory() -> None:
+    result = SparkResult([10] * 100)
+    reads = Reads()
+    async with gateway(Spark(script=answering(result)), reads.service) as gate:
+        peer = await gate.client()
+        for number in range(2):
+            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        relay = relay_of(gate)
+        await until(lambda: relay._ahead._page is not None and relay._ahead._page.complete)
+        now = relay._loop.time()
+        relay.sweep(now)
+        assert relay._ahead.pending
+        relay.sweep(now + 11)
+        assert not relay._ahead.pending
+        request = fetch(FETCH_NEXT, 3, 9)
+        plain = SparkResult([10] * 100)
+        plain.position = 6
+        assert await asked(peer, request) == plain.answer(request)
+        assert result.asked == [*[NEXT_3] * 3, (FETCH_PRIOR, 0), NEXT_3]
+
+
+async def test_spark_is_lost_with_a_page() -> None:
+    reads = Reads()
+    gone = asyncio.Event()
+    result = SparkResult([10] * 100)
+
+    async def script(peer: Peer) -> None:
+        for _ in range(2):
+            peer.send(result.answer(await peer.message()))
+        await peer.message()
+        gone.set()
+
+    async with gateway(Spark(script=script), reads.service) as gate:
+        peer = await gate.client()
+        for number in range(2):
+            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        await gone.wait()
+        await until(lambda: gate.has("upstream_lost"))
+        assert reads.reading.unsure
+        assert reads.reading.ahead is None
+        assert not relay_of(gate)._ahead.pending
+
+
+@pytest.mark.parametrize("kept", [0, 20, 400])
+async def test_spark_is_lost_under_a_page_that_was_asked_for(kept: int) -> None:
+    """An error while nothing of it has gone to the client, and the end of the connection later."""
+    result = SparkResult([10] * 100)
+    reads = Reads()
+    claimed = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        for _ in range(2):
+            peer.send(result.answer(await peer.message()))
+        peer.writer.write(frame(SparkResult([500] * 9).answer(await peer.message()))[:kept])
+        await peer.writer.drain()
+        await claimed.wait()
+
+    async with gateway(Spark(script=script), reads.service) as gate:
+        peer = await gate.client()
+        for number in range(2):
+            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        relay = relay_of(gate)
+        await until(lambda: relay._ahead._page is not None and relay._ahead._page.held == kept)
+        peer.send(fetch(FETCH_NEXT, 3, 9))
+        await until(lambda: gate.traffic.pages_ahead_taken)
+        claimed.set()
+        if kept < 28:
+            answer = await peer.message()
+            assert (peek(answer).seqid, reply_status(answer).message) == (9, "Spark is gone")
+            assert reads.reading.unsure
+        else:
+            assert len(await peer.closed()) == kept
+
+
+async def test_a_page_over_several_frames_ends_the_connection() -> None:
+    """What Spark's Java never does; the rest of one page must not be taken for the next."""
+    result = SparkResult([10] * 100)
+
+    async def script(peer: Peer) -> None:
+        peer.send(result.answer(await peer.message()))
+        page = result.answer(await peer.message())
+        peer.writer.write(frame(page[:400]))
+        await peer.message()
+        peer.writer.write(frame(page[400:]))
+        await peer.closed()
+
+    async with gateway(Spark(script=script), Reads().service) as gate:
+        peer = await gate.client()
+        await asked(peer, fetch(FETCH_NEXT, 30, 1))
+        peer.send(fetch(FETCH_NEXT, 30, 2))
+        await until(lambda: gate.has("upstream_lost"))
+        assert gate.traffic.pages_ahead == 1
+
+
+async def test_a_spark_without_frames_is_asked_for_nothing() -> None:
+    result, plain = SparkResult([10] * 20), SparkResult([10] * 20)
+    async with gateway(Spark(NOSASL, answering(result)), Reads().service) as gate:
+        peer = await gate.client()
+        for number in range(9):
+            request = fetch(FETCH_NEXT, 3, number)
+            assert await asked(peer, request) == plain.answer(request)
+        assert gate.traffic.pages_ahead == 0
