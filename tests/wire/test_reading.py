@@ -63,7 +63,7 @@ class Gateway:
             assert page.claims is connection.ahead
             self.taken += 1
             page.claims.claim(request)
-            pieces = page.claims.receive(b"")
+            pieces = self._received(connection, b"")
         else:
             connection.send(page.request)
         answer = b""
@@ -77,15 +77,21 @@ class Gateway:
                 break
             data = connection.read(size)
             assert data, "Spark was not asked"
-            pieces = [data] if connection.ahead is None else connection.ahead.receive(data)
-            if connection.ahead is not None and connection.ahead.over:
-                connection.ahead = None
+            pieces = self._received(connection, data)
         assert not self.reading.unsure
         ahead = page.ended(may_read_ahead=connection.ahead is None)
         if ahead is not None:
             connection.ahead = ahead
             connection.send(ahead.request)
         return answer[4:]
+
+    def _received(self, connection: Connection, data: bytes) -> list[bytes]:
+        if connection.ahead is None:
+            return [data]
+        pieces = connection.ahead.receive(data)
+        if connection.ahead.over:
+            connection.ahead = None
+        return pieces
 
     def let_come(self, which: int, size: int) -> None:
         """Something of the page that was asked for ahead comes."""
