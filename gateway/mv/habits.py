@@ -11,6 +11,8 @@ log = logging.getLogger(__name__)
 
 LISTING_CACHES = ("spark.sql.filesourceTableRelationCacheSize", "spark.sql.hive.filesourcePartitionFileCacheSize")
 INCREMENTAL_COLLECT = "spark.sql.thriftServer.incrementalCollect"
+SINGLE_SESSION = "spark.sql.hive.thriftServer.singleSession"
+"""All sessions have the settings of each."""
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
 SPARKS_OWN = "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
 
@@ -33,7 +35,9 @@ class Habits:
             async with sessions.session() as session:
                 sizes = [(await session.run(f"SET {name}")).rows[0][1] for name in LISTING_CACHES]
                 protocol = (await session.run(f"SET {COMMIT_PROTOCOL}")).rows[0][1]
-                in_parts = (await session.run(f"SET {INCREMENTAL_COLLECT}")).rows[0][1]
+                whole = [
+                    (await session.run(f"SET {name}")).rows[0][1] for name in (INCREMENTAL_COLLECT, SINGLE_SESSION)
+                ]
         except UpstreamLost:
             raise
         except FreshgateError as error:
@@ -41,4 +45,4 @@ class Habits:
             return
         self.caches_listings = any(str(size) != "0" for size in sizes)
         self.stages_writes = protocol == SPARKS_OWN
-        self.collects_whole = in_parts == "false"
+        self.collects_whole = whole == ["false", "false"]

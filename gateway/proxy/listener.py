@@ -15,6 +15,7 @@ from typing import Any
 from gateway.proxy.farewell import Farewell
 from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.tls import Certificate
+from gateway.proxy.tls_server import TlsServer
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.decision import Dispatcher
@@ -25,8 +26,6 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 5.0
 """Between two looks for clients that are slow or idle, and for renewed certificates."""
-SHUTDOWN_SECONDS = 2.0
-"""For a TLS client to answer that the connection ends; many never do."""
 DRAINED_SECONDS = 0.2
 """Between two looks whether the last statement has ended."""
 _CUT_SECONDS = 1.0
@@ -77,7 +76,7 @@ class Listener:
         self._connect_upstream = connect_upstream
         self._traffic = traffic if traffic is not None else Traffic()
         self._sockets: list[tuple[Port, socket.socket]] = []
-        self._servers: list[tuple[Port, asyncio.Server]] = []
+        self._servers: list[tuple[Port, asyncio.Server | TlsServer]] = []
         self._relays: set[Relay] = set()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -88,6 +87,11 @@ class Listener:
     def clients(self) -> int:
         """Connections at this moment, those being cleaned up included."""
         return len(self._relays)
+
+    @property
+    def handshakes(self) -> int:
+        """TLS connections whose handshake has not ended."""
+        return sum(server.handshakes for _, server in self._servers if isinstance(server, TlsServer))
 
     async def bind(self) -> None:
         """Takes the ports; until `start` clients are told to come back. Raises PortUnavailable.
@@ -105,15 +109,11 @@ class Listener:
             raise
         loop = asyncio.get_running_loop()
         for port, each in self._sockets:
-            tls = port.certificate.context if port.certificate else None
-            handshake, shutdown = (self._limits.login_seconds, SHUTDOWN_SECONDS) if tls else (None, None)
-            server = await loop.create_server(
-                partial(self._accept, port),
-                sock=each,
-                ssl=tls,
-                ssl_handshake_timeout=handshake,
-                ssl_shutdown_timeout=shutdown,
-            )
+            serve = partial(self._serve, port)
+            if port.certificate is None:
+                self._servers.append((port, await loop.create_server(serve, sock=each)))
+                continue
+            server = TlsServer(each, port.certificate.context, self._limits.login_seconds, self._has_place, serve)
             self._servers.append((port, server))
 
     async def start(self) -> None:
@@ -181,7 +181,18 @@ class Listener:
             except Exception:  # the next sweep must come all the same
                 log.exception("the sweep of clients failed")
 
-    def _accept(self, port: Port) -> asyncio.Protocol:
+    def _has_place(self) -> bool:
+        """Whether another TLS handshake may begin."""
+        return not self._is_full(len(self._relays) + self.handshakes)
+
+    def _is_full(self, taken: int) -> bool:
+        if taken < self._limits.connections_max:
+            return False
+        self._traffic.refused += 1
+        log.warning("a client was refused: %d connections are open", taken)
+        return True
+
+    def _serve(self, port: Port) -> asyncio.Protocol:
         if not self._serving:
             return Farewell(port.open_wire(), STARTING, self._traffic)
         return Relay(
@@ -195,12 +206,10 @@ class Listener:
         )
 
     def begin(self, relay: Relay) -> str | None:
-        """A client is there, its TLS handshake done; returns why it cannot be served, if that is so."""
+        """A client is there; returns why it cannot be served, if that is so."""
         if self._closing:
             return "The gateway is being stopped."
-        if len(self._relays) >= self._limits.connections_max:
-            self._traffic.refused += 1
-            log.warning("a client was refused: %d connections are open", len(self._relays))
+        if self._is_full(len(self._relays)):
             return f"Too many connections: the gateway serves {self._limits.connections_max}."
         self._traffic.accepted += 1
         self._relays.add(relay)

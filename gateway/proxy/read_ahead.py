@@ -1,11 +1,13 @@
 """The page of rows that Spark was asked for before the client of a connection asked: one at most.
 
 It stands between what Spark sends and what the client waits for. What is longer than may be kept stays at Spark, whose
-connection is not read meanwhile, and is thrown away where the client wants something else first.
+connection is not read meanwhile. Where the client wants something else before a page has come, the page is thrown away
+and Spark told to go back, before it hears of anything else: so its answers come in the order of what is done with them.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from gateway.proxy.traffic import Traffic
@@ -13,15 +15,22 @@ from gateway.proxy.upstream import Upstream
 from gateway.service.decision import Page
 from gateway.wire.reading import Ahead
 
+KEPT_SECONDS = 10.0
+"""For which a client is waited for. Somebody looks at the rows he has; Spark and the gateway have better use for their
+memory."""
+
 
 class ReadAhead:
-    """Of one connection to Spark. `on_change` is called when it may have to be read again, or no longer."""
+    """Of one connection to Spark. `on_change` is called when it may have to be read again, or no longer, and when
+    `go_back` is due."""
 
     def __init__(self, bytes_max: int, traffic: Traffic, on_change: Callable[[], None]) -> None:
         self._bytes_max = bytes_max
         self._traffic = traffic
         self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
         self._page: Ahead | None = None
+        self._asked = 0.0
 
     @property
     def pending(self) -> bool:
@@ -33,19 +42,24 @@ class ReadAhead:
         """No more can be kept."""
         return self._page is not None and self._page.held > self._bytes_max
 
+    @property
+    def discarding(self) -> bool:
+        """What comes is thrown away."""
+        return self._page is not None and self._page.dropped
+
     def ask(self, upstream: Upstream, page: Page) -> None:
         """A page has gone to the client. Spark makes the next one meanwhile, where the client is likely to want it."""
         ahead = page.ended(may_read_ahead=self._page is None)
         if ahead is None:
             return
-        self._page = ahead
-        ahead.on_drop = self._dropped
+        self._page, self._asked = ahead, self._loop.time()
+        ahead.on_drop = self._changed
         self._traffic.pages_ahead += 1
         upstream.send(ahead.request)
 
     def claim(self, ahead: Ahead, request: bytes) -> bool:
-        """The client asks for it: the next `receive` has what has come of it. False where it was lost meanwhile."""
-        if ahead is not self._page:
+        """The client asks for it: the next `receive` has what has come of it. False where it is not there any more."""
+        if ahead is not self._page or ahead.dropped:
             return False
         self._traffic.pages_ahead_taken += 1
         ahead.claim(request)
@@ -56,20 +70,29 @@ class ReadAhead:
         if self._page is None:
             return [data]
         pieces = self._page.receive(data)
-        if self._page.over:
-            self._page = None
-        self._on_change()
+        self._changed()
         return pieces
 
     def make_way(self) -> None:
-        """The client waits for what comes behind it."""
-        if self.full:
-            self.drop()
-
-    def drop(self) -> None:
-        """The client is not expected to ask for it any more."""
-        if self._page is not None:
+        """Spark is about to be asked for something else."""
+        if self._page is not None and not self._page.complete:
             self._page.drop()
+
+    def go_back(self, upstream: Upstream) -> None:
+        """Between two requests: tells Spark where the client is, if that is due."""
+        if self._page is not None and (back := self._page.go_back()) is not None:
+            upstream.send(back)
+
+    def sweep(self, now: float) -> None:
+        """Drops a page that the client has not come for; `now` is the event loop's time in seconds."""
+        if self._page is not None and now - self._asked > KEPT_SECONDS:
+            self._page.drop()
+
+    def leave(self) -> None:
+        """The client has gone, and its sessions go."""
+        if self._page is not None:
+            self._page.drop(for_good=True)
+            self._changed()
 
     def lose(self) -> None:
         """The connection broke."""
@@ -77,7 +100,7 @@ class ReadAhead:
         if page is not None:
             page.lose()
 
-    def _dropped(self) -> None:
+    def _changed(self) -> None:
         if self._page is not None and self._page.over:
             self._page = None
         self._on_change()

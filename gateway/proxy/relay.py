@@ -27,6 +27,7 @@ from gateway.service.decision import Answer, Dispatcher, Forward, Login, Page
 from gateway.wire.connection import NOSASL, ClientEnd, Said
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.message import peek
+from gateway.wire.reading import Ahead
 from gateway.wire.repeat import Repeat
 from gateway.wire.reply import exception
 
@@ -38,16 +39,13 @@ _QUEUE_LENGTH_MAX = 64
 """Requests a client may send ahead before it is not read any more. No known client sends even one."""
 _SETTLE_SECONDS = 3.0
 """For Spark to answer what the client was answered at once, when that is gone; Spark takes some milliseconds."""
-_AHEAD_SECONDS = 10.0
-"""For which a page is kept for a client that asks for nothing. Somebody looks at the rows he has; Spark and the gateway
-have better use for their memory."""
 
 
 class Clients(Protocol):
     """Who counts the clients: the listener."""
 
     def begin(self, relay: Relay) -> str | None:
-        """A client is there, its TLS handshake done. Returns why it cannot be served, if that is so."""
+        """A client is there. Returns why it cannot be served, if that is so."""
         ...
 
     def end(self, relay: Relay) -> None:
@@ -85,7 +83,7 @@ class Relay(asyncio.Protocol):
         self._task: asyncio.Future[Any] | None = None  # A login, a decision or a new connection in work.
         self._request: bytes | None = None  # The client's request whose reply is due from Spark, and
         self._forward: Forward | None = None  # what was sent to Spark for it, also if the client has its answer.
-        self._ahead = ReadAhead(limits.buffer_bytes_max, traffic, self._read_spark_or_pause)
+        self._ahead = ReadAhead(limits.buffer_bytes_max, traffic, self._ahead_changed)
         self._settled: asyncio.Future[None] | None = None  # Somebody waits for Spark's answer in the client's stead.
         self._streamed = False  # Bytes of the reply, or of the last one, went to the client as they came.
         self._queue: deque[bytes] = deque()
@@ -206,8 +204,7 @@ class Relay(asyncio.Protocol):
         if not self._wire.partial or not self._reading or self._is_closing():
             self._completed = now
         self._unsent = unsent
-        if now - self._heard > _AHEAD_SECONDS:
-            self._ahead.drop()
+        self._ahead.sweep(now)
         if now - min(self._took, self._completed) > self._limits.stall_seconds:
             log.warning("client %s closed: it took or sent nothing for too long (limits.stall_seconds)", self._peer())
             self.abort()
@@ -248,15 +245,17 @@ class Relay(asyncio.Protocol):
 
     async def _settle(self) -> None:
         """Spark writes a warning with a stack into its log for each reply that it cannot get rid of."""
-        self._ahead.drop()
-        if self._is_settling or self._ahead.pending:
-            self._settled = self._loop.create_future()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_SETTLE_SECONDS):
-                    await self._settled
-        if self._is_settling:
-            self._forward = None
-        self._ahead.lose()
+        self._ahead.leave()
+        try:
+            if self._upstream is not None and (self._is_settling or self._ahead.pending):
+                self._settled = self._loop.create_future()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_SETTLE_SECONDS):
+                        await self._settled
+        finally:
+            if self._is_settling:
+                self._forward = None
+            self._ahead.lose()
 
     def _has_settled(self) -> None:
         """Some of what was to be waited for has come."""
@@ -372,6 +371,8 @@ class Relay(asyncio.Protocol):
 
     def _drain(self) -> None:
         """Goes on with what has queued, as far as no request has to be waited for."""
+        if self._forward is None and self._upstream is not None:
+            self._ahead.go_back(self._upstream)
         while self._queue and self._is_free() and not self._is_closing():
             request = self._queue.popleft()
             self._queue_bytes -= len(request)
@@ -421,13 +422,11 @@ class Relay(asyncio.Protocol):
                 self._repeat = Repeat(request, action.payload, on_wire) if on_wire else None
                 self._repeat_while = action.repeat_while
             return
-        self._request, self._forward, self._streamed = request, action, False
         if action.page is not None and action.page.claims is not None:
-            if self._ahead.claim(action.page.claims, request):
-                self.upstream_data(b"")
-            else:
-                self._tell_lost()  # The connection broke since that was decided.
+            self._claim(request, action, action.page.claims)
             return
+        self._ahead.make_way()
+        self._request, self._forward, self._streamed = request, action, False
         if self._upstream is not None and not self._upstream.wire.usable:
             self._upstream.close()
             self._upstream = None
@@ -435,12 +434,19 @@ class Relay(asyncio.Protocol):
             self._task = self._loop.create_task(self._join_and_send(action))
             return
         self._upstream.send(action.payload)
-        self._ahead.make_way()
         if action.at_once is not None:
             self._request = None
             self._answer(action.at_once)
             if action.on_sent is not None:
                 action.on_sent()
+
+    def _claim(self, request: bytes, forward: Forward, ahead: Ahead) -> None:
+        """The client asks for the page that Spark was asked for already."""
+        if not self._ahead.claim(ahead, request):
+            self._answer(_told(request, "The connection to Spark broke. Run the statement again."))
+            return
+        self._request, self._forward, self._streamed = request, forward, False
+        self.upstream_data(b"")
 
     async def _join_and_send(self, forward: Forward) -> None:
         assert self._dispatcher is not None
@@ -540,17 +546,20 @@ class Relay(asyncio.Protocol):
         else:
             self._pass(upstream, data)
 
+    def _ahead_changed(self) -> None:
+        if self._forward is None and self._upstream is not None:
+            self._ahead.go_back(self._upstream)
+        self._read_spark_or_pause()
+        self._has_settled()
+
     def _read_spark_or_pause(self) -> None:
         """Spark is read while the client takes what comes, and what nobody has asked for yet can be kept."""
-        if self._forward is not None:
-            self._ahead.make_way()
         if self._upstream is None:
             return
-        if (self._writable or self._is_closing()) and not self._ahead.full:
+        if (self._writable or self._is_closing() or self._ahead.discarding) and not self._ahead.full:
             self._upstream.resume()
         else:
             self._upstream.pause()
-        self._has_settled()
 
     def _pass(self, upstream: Upstream, data: bytes) -> None:
         chunk, ended = upstream.wire.relay(data, self._wire.framed)
@@ -563,7 +572,7 @@ class Relay(asyncio.Protocol):
         self._write(self._wire.part(chunk, ended=ended))
         if ended:
             self._replied()
-            if page is not None and not self._is_closing():
+            if page is not None and not self._queue and not self._is_closing():
                 self._ahead.ask(upstream, page)
             self._drain()
 

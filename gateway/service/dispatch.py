@@ -30,7 +30,7 @@ from gateway.service.operation import (
     timed_out,
 )
 from gateway.service.route import Own, Route, Router, Waiting
-from gateway.service.session import CLOSE_SECONDS, Session, Sessions, stopping
+from gateway.service.session import Session, Sessions, stopping
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
@@ -88,6 +88,8 @@ class Dispatch:
             close_left=service.healing.leaked_sessions,
         )
         self._users = self._opening.users
+        self._reader = object()
+        """This connection, where something outlives it."""
         self._session: Session | None = None
         """The one that the last request was about."""
         self._outstanding: tuple[Session, Route, Statement] | None = None
@@ -427,7 +429,9 @@ class Dispatch:
         """Where pages pass as they are, and Spark goes back for nothing."""
         as_they_are = not operation.may_lack_columns and not self._service.healing.page_bytes
         whole = self._service.reads_ahead() and not session.collects_in_parts
-        return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
+        # Of other sessions pages may be under way when a connection ends that they go on without.
+        ends_with_this = self._opening.owns(session) and not session.anchored
+        return as_they_are and whole and ends_with_this and session.protocol >= COLUMNAR_PROTOCOL
 
     # --- operations --------------------------------------------------------------------------------
 
@@ -464,14 +468,14 @@ class Dispatch:
         if head.name == "FetchResults":
             if operation.on_end:
                 return self._rows_of_unseen(session, operation, head, payload)
-            return self._rows(operation, head, payload)
+            return self._rows(session, operation, head, payload)
         if head.name == "GetResultSetMetadata" and self._service.healing.early_metadata and not operation.ended:
             return self._metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
 
-    def _rows(self, operation: ForwardedOperation, head: Head, payload: bytes) -> Decision:
+    def _rows(self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes) -> Decision:
         if operation.reading is not None:
-            return self._page(operation.reading, head, payload)
+            return self._page(session, operation, operation.reading, head, payload)
         page_bytes = self._service.healing.page_bytes
         if not (operation.may_lack_columns or page_bytes) or message.fetch_call(payload).fetch_type == FETCH_LOG:
             return Forward(payload)
@@ -480,27 +484,31 @@ class Dispatch:
         page = Page(payload, page_bytes, operation.fit)
         return Forward(page.request, page=page)
 
-    def _page(self, reading: Reading, head: Head, payload: bytes) -> Decision:
-        if (elsewhere := reading.asked_elsewhere(self)) is not None:
-            return self._page_back(elsewhere, reading, head, payload)
-        page = reading.page(payload, self)
-        if page is None:
+    def _page(
+        self, session: Session, operation: ForwardedOperation, reading: Reading, head: Head, payload: bytes
+    ) -> Decision:
+        """A page of a result of which Spark may have been asked for the next page already."""
+        call = reading.call(payload)
+        if call.fetch_type == FETCH_LOG:
             return Forward(payload)
-        if reading.unsure and page.request is payload:
+        if (elsewhere := reading.asked_elsewhere(self._reader)) is not None:
+            return self._page_back(session, operation, elsewhere, head, payload)
+        if reading.lost:
             return Answer(failure(head, _rows_lost()))
-        return Forward(page.request, page=page)
+        return Forward(payload, page=reading.page(payload, call, self._reader))
 
-    async def _page_back(self, ahead: Ahead, reading: Reading, head: Head, payload: bytes) -> Forward | Answer:
-        """Spark was asked for a page over another connection, whose client does not come for it."""
+    async def _page_back(
+        self, session: Session, operation: ForwardedOperation, ahead: Ahead, head: Head, payload: bytes
+    ) -> Forward | Answer:
+        """Spark was asked for a page over another connection, whose client has not come for it."""
         over = asyncio.Event()
         ahead.on_over.append(over.set)
         ahead.drop()
-        try:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await over.wait()
-        except TimeoutError:
-            return Answer(failure(head, _rows_lost()))
-        return await decided(self._page(reading, head, payload))
+        if not ahead.over:
+            await over.wait()
+        if operation.lost:
+            return self._lost_request(session, operation.handle, head)
+        return await decided(self._rows(session, operation, head, payload))
 
     async def _rows_of_unseen(
         self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes
@@ -512,7 +520,7 @@ class Dispatch:
             except FreshgateError as error:
                 return Answer(failure(head, error))
             ends.status_seen(operation, status)
-        return await decided(self._rows(operation, head, payload))
+        return await decided(self._rows(session, operation, head, payload))
 
     async def _listed(
         self, session: Session, operation: ListedOperation, head: Head, payload: bytes
@@ -544,6 +552,8 @@ class Dispatch:
             operation.close()
             self._sessions.remove_operation(session, known_as)
 
+        if operation.reading is not None:
+            operation.reading.close()
         if not operation.ended:
             return Forward(payload, closed)
         return Forward(payload, closed, at_once=reply.closed(head.name, head.seqid), on_sent=closed)
@@ -642,7 +652,7 @@ def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:
 
 def _rows_lost() -> UpstreamLost:
     return UpstreamLost(
-        "A connection to Spark broke while rows of this result were on their way. Run the statement again."
+        "Spark has answered by an error, and nobody knows which rows of this result come next. Run the statement again."
     )
 
 

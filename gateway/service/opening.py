@@ -341,6 +341,10 @@ class Opening:
         if session in self._mine:
             self._mine.remove(session)
 
+    def owns(self, session: Session) -> bool:
+        """It was opened on this connection, and ends with it."""
+        return session in self._mine
+
     # --- ends of connections -----------------------------------------------------------------------
 
     def upstream_lost(self, *, told: bool) -> None:

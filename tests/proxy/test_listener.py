@@ -15,10 +15,11 @@ import trustme
 
 from gateway.proxy.listener import Listener, Port, PortUnavailable
 from gateway.proxy.tls import Certificate
+from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Answer
 from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
 from gateway.wire.cookies import Cookies
-from gateway.wire.frame import frame
+from gateway.wire.frame import WireLimits, frame
 from gateway.wire.http_connection import HttpClientConnection
 from gateway.wire.message import peek
 from gateway.wire.reply import exception
@@ -295,6 +296,58 @@ async def test_a_failed_handshake_holds_no_place(tmp_path: Path) -> None:
         await writer.wait_closed()
     await until(lambda: listener.clients == 0)
     await listener.close()
+
+
+async def closed(*writers: asyncio.StreamWriter) -> None:
+    for each in writers:
+        each.transport.abort()
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            await each.wait_closed()
+
+
+async def ended(reader: asyncio.StreamReader) -> bool:
+    """Waits for the end of a connection on which nothing comes."""
+    with contextlib.suppress(ConnectionError):
+        return await reader.read() == b""
+    return True
+
+
+def tls_listener(tmp_path: Path, limits: WireLimits, traffic: Traffic) -> tuple[Listener, trustme.CA]:
+    authority = trustme.CA()
+    pem = tmp_path / "server.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
+    port = Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, limits), Certificate(str(pem), ""))
+    return Listener([port], limits, Service, lambda login: asyncio.sleep(0), traffic), authority  # type: ignore[arg-type, return-value]
+
+
+async def test_who_begins_no_handshake_holds_a_place_for_a_while(tmp_path: Path) -> None:
+    traffic = Traffic()
+    listener, authority = tls_listener(tmp_path, replace(LIMITS, connections_max=2, login_seconds=1.0), traffic)
+    await listener.start()
+    silent = [await asyncio.open_connection("127.0.0.1", listener.ports[0]) for _ in range(2)]
+    await until(lambda: listener.handshakes == 2)
+    reader, refused = await asyncio.open_connection("127.0.0.1", listener.ports[0])
+    assert await ended(reader)
+    assert (listener.handshakes, traffic.refused) == (2, 1)
+    for reader, _ in silent:
+        assert await ended(reader)
+    await until(lambda: listener.handshakes == 0)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    _, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0], ssl=trusting)
+    await until(lambda: traffic.accepted == 1)
+    await closed(refused, writer, *(writer for _, writer in silent))
+    await listener.close()
+
+
+async def test_a_handshake_ends_with_the_listener(tmp_path: Path) -> None:
+    listener, _ = tls_listener(tmp_path, LIMITS, Traffic())
+    await listener.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0])
+    await until(lambda: listener.handshakes == 1)
+    await listener.close()
+    assert await ended(reader)
+    await closed(writer)
 
 
 async def test_a_client_that_reads_nothing_is_cut_though_it_is_closing() -> None:

@@ -39,9 +39,7 @@ class Reads:
                 return Forward(request, lambda _: None, at_once=closed("CloseOperation", peek(request).seqid))
             if peek(request).name != "FetchResults":
                 return Forward(request)
-            page = self.reading.page(request, reader)
-            assert page is not None
-            return Forward(page.request, page=page)
+            return Forward(request, page=self.reading.page(request, self.reading.call(request), reader))
 
         return Service(decide=decide)
 
@@ -116,7 +114,7 @@ async def test_over_http_another_user_never_gets_it() -> None:
         peer.writer.write(post(calls.status(), "eve"))
         assert await reply(peer) == (200, echo_of(calls.status()))
         assert reads.reading.ahead is None
-        assert not reads.reading.unsure
+        assert not reads.reading.lost
 
 
 async def test_the_third_page_is_there_before_it_is_asked_for() -> None:
@@ -153,7 +151,62 @@ async def test_what_is_kept_is_bounded_and_makes_way() -> None:
         plain = SparkResult([200_000] * 400)
         plain.position = 200
         assert await asked(peer, fetch(FETCH_NEXT, 100, 5)) == plain.answer(fetch(FETCH_NEXT, 100, 5))
-        assert result.asked == [(FETCH_NEXT, 100)] * 3 + [(FETCH_PRIOR, 0), (FETCH_NEXT, 100)]
+        assert result.asked == [(FETCH_NEXT, 100)] * 3 + [(FETCH_PRIOR, 100), (FETCH_NEXT, 100)]
+
+
+async def test_spark_goes_back_when_it_has_answered_what_it_was_asked() -> None:
+    """The page is wanted elsewhere while the client waits for something else."""
+    reads, result = Reads(), SparkResult([10] * 100)
+    go_on = asyncio.Event()
+    names = []
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.message()
+            names.append(peek(request).name)
+            if names[-1] == "FetchResults":
+                peer.send(result.answer(request))
+            else:
+                await go_on.wait()
+                peer.send(echo_of(request))
+
+    async with gateway(Spark(script=script), reads.service) as gate:
+        peer = await gate.client()
+        for number in range(2):
+            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        relay = relay_of(gate)
+        await until(lambda: relay._ahead._page is not None and relay._ahead._page.complete)
+        other = calls.execute("select 1")
+        peer.send(other)
+        await until(lambda: names[-1] == "ExecuteStatement")
+        ahead = reads.reading.ahead
+        assert ahead is not None
+        ahead.drop()
+        assert ahead.held == 0
+        go_on.set()
+        assert await peer.message() == echo_of(other)
+        await until(lambda: ahead.over)
+        assert result.asked == [*[NEXT_3] * 3, (FETCH_PRIOR, 3)]
+        assert (result.start, result.position) == (3, 6)
+
+
+async def test_what_nobody_wants_is_read_though_the_client_takes_nothing() -> None:
+    """Others may wait for Spark to be done with it."""
+    reads, result = Reads(), SparkResult([200_000] * 400)
+    async with gateway(Spark(script=answering(result)), reads.service) as gate:
+        peer = await gate.client()
+        for number in range(2):
+            await asked(peer, fetch(FETCH_NEXT, 100, number))
+        relay, ahead = relay_of(gate), reads.reading.ahead
+        assert ahead is not None
+        relay.pause_writing()
+        assert relay._upstream is not None
+        assert relay._upstream._paused
+        ahead.drop()
+        await until(lambda: ahead.over)
+        relay.resume_writing()
+        other = calls.execute("select 1")
+        assert await asked(peer, other) == echo_of(other)
 
 
 async def test_a_long_page_that_the_client_asks_for_goes_on() -> None:
@@ -210,12 +263,12 @@ async def test_somebody_who_reads_what_he_has_costs_no_memory() -> None:
         relay.sweep(now)
         assert relay._ahead.pending
         relay.sweep(now + 11)
-        assert not relay._ahead.pending
+        await until(lambda: not relay._ahead.pending)
         request = fetch(FETCH_NEXT, 3, 9)
         plain = SparkResult([10] * 100)
         plain.position = 6
         assert await asked(peer, request) == plain.answer(request)
-        assert result.asked == [*[NEXT_3] * 3, (FETCH_PRIOR, 0), NEXT_3]
+        assert result.asked == [*[NEXT_3] * 3, (FETCH_PRIOR, 3), NEXT_3]
 
 
 async def test_spark_is_lost_with_a_page() -> None:
@@ -235,7 +288,7 @@ async def test_spark_is_lost_with_a_page() -> None:
             await asked(peer, fetch(FETCH_NEXT, 3, number))
         await gone.wait()
         await until(lambda: gate.has("upstream_lost"))
-        assert reads.reading.unsure
+        assert reads.reading.lost
         assert reads.reading.ahead is None
         assert not relay_of(gate)._ahead.pending
 
@@ -266,7 +319,7 @@ async def test_spark_is_lost_under_a_page_that_was_asked_for(kept: int) -> None:
         if kept < 28:
             answer = await peer.message()
             assert (peek(answer).seqid, reply_status(answer).message) == (9, "Spark is gone")
-            assert reads.reading.unsure
+            assert reads.reading.lost
         else:
             assert len(await peer.closed()) == kept
 

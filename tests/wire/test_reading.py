@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
 
-from gateway.wire import reply
+from gateway.wire import reading, reply
 from gateway.wire.frame import WireError, frame
 from gateway.wire.page import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
 from gateway.wire.reading import Ahead, Reading
@@ -25,7 +26,6 @@ class Connection:
     """One connection to Spark: what it was asked, and what of its answers was not read yet."""
 
     spark: SparkResult
-    sent: deque[bytes] = field(default_factory=deque)
     unread: bytes = b""
     ahead: Ahead | None = None
 
@@ -48,16 +48,13 @@ class Gateway:
     def fetch(self, which: int, request: bytes, size: int) -> bytes:
         """The client's answer, of bytes that come in pieces of `size`."""
         connection = self.connections[which]
-        while (elsewhere := self.reading.asked_elsewhere(connection)) is not None:
+        call = self.reading.call(request)
+        if (elsewhere := self.reading.asked_elsewhere(connection)) is not None:
             elsewhere.drop()
             other = next(each for each in self.connections if each.ahead is elsewhere)
             while not elsewhere.over:
-                assert elsewhere.receive(other.read(size)) == []
-            other.ahead = None
-        page = self.reading.page(request, connection)
-        assert page is not None
-        if connection.ahead is not None and connection.ahead.over:
-            connection.ahead = None
+                assert self._received(other, other.read(size)) == []
+        page = self.reading.page(request, call, connection)
         pieces = []
         if page.claims is not None:
             assert page.claims is connection.ahead
@@ -65,25 +62,32 @@ class Gateway:
             page.claims.claim(request)
             pieces = self._received(connection, b"")
         else:
-            connection.send(page.request)
+            if connection.ahead is not None and not connection.ahead.complete:
+                connection.ahead.drop()
+            connection.send(request)
         answer = b""
         while True:
             for piece in pieces:
-                passed, again = page.receive(piece)
-                answer += passed
-                if again is not None:
-                    connection.send(again)
+                answer += page.receive(piece)[0]
             if len(answer) >= 4 and len(answer) == 4 + int.from_bytes(answer[:4], "big"):
                 break
             data = connection.read(size)
             assert data, "Spark was not asked"
             pieces = self._received(connection, data)
-        assert not self.reading.unsure
+        assert not self.reading.lost
         ahead = page.ended(may_read_ahead=connection.ahead is None)
         if ahead is not None:
             connection.ahead = ahead
+            ahead.on_drop = partial(self._dropped, connection)
             connection.send(ahead.request)
         return answer[4:]
+
+    def _dropped(self, connection: Connection) -> None:
+        assert connection.ahead is not None
+        if (back := connection.ahead.go_back()) is not None:
+            connection.send(back)
+        if connection.ahead.over:
+            connection.ahead = None
 
     def _received(self, connection: Connection, data: bytes) -> list[bytes]:
         if connection.ahead is None:
@@ -97,7 +101,7 @@ class Gateway:
         """Something of the page that was asked for ahead comes."""
         connection = self.connections[which]
         if connection.ahead is not None and not connection.ahead.complete:
-            assert connection.ahead.receive(connection.read(size)) == []
+            assert self._received(connection, connection.read(size)) == []
 
 
 def gateway_of(spark: SparkResult, connections: int = 1) -> Gateway:
@@ -153,7 +157,14 @@ def test_nobody_guesses_twice_about_a_client_that_strays() -> None:
         gateway.fetch(0, fetch(FETCH_NEXT, rows_max), 100)
     asked = gateway.connections[0].spark.asked
     three = (FETCH_NEXT, 3)
-    assert asked == [three, three, three, (FETCH_PRIOR, 0), (FETCH_NEXT, 4), *[three] * 5]
+    assert asked == [three, three, three, (FETCH_PRIOR, 3), (FETCH_NEXT, 4), *[three] * 5]
+
+
+def test_nobody_guesses_about_a_result_that_two_connections_read() -> None:
+    gateway = gateway_of(SparkResult([5] * 50), 2)
+    for which in (0, 1, *[0] * 5, *[1] * 5):
+        gateway.fetch(which, fetch(FETCH_NEXT, 3), 100)
+    assert gateway.connections[0].spark.asked == [(FETCH_NEXT, 3)] * 12
 
 
 def test_rows_that_are_not_in_columns_pass() -> None:
@@ -163,9 +174,40 @@ def test_rows_that_are_not_in_columns_pass() -> None:
         assert gateway.fetch(0, request, 50) == plain.answer(request)
 
 
-def test_the_operations_log_is_none_of_it() -> None:
-    request = calls.call("FetchResults", ttypes.TFetchResultsReq(calls.operation(), FETCH_NEXT, 10, 1))
-    assert Reading().page(request, None) is None
+def wide(fields: dict[str, Any]) -> bytes:
+    request = ttypes.TFetchResultsReq(calls.operation(), FETCH_NEXT, 3, 0)
+    for name, value in fields.items():
+        setattr(request, name, value)
+    return calls.call("FetchResults", request)
+
+
+def test_a_request_that_cannot_be_turned_round_is_not_guessed_at() -> None:
+    """One without an orientation means FETCH_NEXT."""
+    gateway = gateway_of(SparkResult([5] * 50))
+    for _ in range(4):
+        gateway.fetch(0, wide({"orientation": None}), 100)
+    assert gateway.connections[0].spark.asked == [(FETCH_NEXT, 3)] * 4
+
+
+def test_a_long_request_is_not_kept() -> None:
+    long = fetch(FETCH_NEXT, 3)[:-1] + b"\x0b\x00\x63" + (1000).to_bytes(4, "big") + b"x" * 1000 + b"\0"
+    gateway = gateway_of(SparkResult([5] * 50))
+    for _ in range(4):
+        gateway.fetch(0, long, 100)
+    assert gateway.connections[0].spark.asked == [(FETCH_NEXT, 3)] * 4
+    assert gateway.reading._tail == b""
+
+
+def test_a_long_page_is_not_asked_for_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else the client wants would have to wait for it."""
+    monkeypatch.setattr(reading, "PAGE_BYTES_MAX", 1000)
+    gateway = gateway_of(SparkResult([10] * 6 + [2000] * 2 + [10] * 9))
+    asked = gateway.connections[0].spark.asked
+    lengths = []
+    for _ in range(7):
+        gateway.fetch(0, fetch(FETCH_NEXT, 2), 100)
+        lengths.append(len(asked))
+    assert lengths == [1, 3, 4, 4, 6, 7, 8]
 
 
 def begun() -> tuple[Gateway, Ahead]:
@@ -186,8 +228,11 @@ def begun() -> tuple[Gateway, Ahead]:
         frame(reply.error("FetchResults", 8, "of another request", "HY000")),
     ],
 )
-def test_what_is_no_page_is_refused(answer: bytes) -> None:
+@pytest.mark.parametrize("dropped", [False, True])
+def test_what_is_no_page_is_refused(answer: bytes, dropped: bool) -> None:
     _, ahead = begun()
+    if dropped:
+        ahead.drop()
     with pytest.raises(WireError, match="something else"):
         ahead.receive(answer)
 
@@ -197,8 +242,8 @@ def test_an_error_passes_as_its_request_asked_for_it(sequence: int) -> None:
     gateway, ahead = begun()
     failed = reply.error("FetchResults", 7, "it failed", "HY000")
     assert ahead.receive(frame(failed)[:15]) == []
-    page = gateway.reading.page(fetch(FETCH_NEXT, 3, sequence), ahead.reader)
-    assert page is not None
+    payload = fetch(FETCH_NEXT, 3, sequence)
+    page = gateway.reading.page(payload, gateway.reading.call(payload), gateway.connections[0])
     assert page.claims is ahead
     ahead.claim(page.payload)
     assert ahead.receive(b"") == []
@@ -211,49 +256,77 @@ def test_an_error_passes_as_its_request_asked_for_it(sequence: int) -> None:
 
 def test_after_a_lost_connection_nobody_knows_where_spark_stands() -> None:
     gateway, ahead = begun()
+    told = []
+    ahead.on_over.append(lambda: told.append("over"))
     ahead.lose()
-    assert ahead.over
-    assert gateway.reading.unsure
-    page = gateway.reading.page(fetch(FETCH_NEXT, 3), ahead.reader)
-    assert page is not None
-    assert page.request is page.payload
-    assert gateway.reading.unsure
-    gateway.reading.page(fetch(FETCH_FIRST, 3), ahead.reader)
-    assert not gateway.reading.unsure
+    ahead.lose()
+    assert told == ["over"]
+    assert gateway.reading.lost
+    assert gateway.reading.ahead is None
 
 
-def test_a_page_that_came_before_the_loss_is_known() -> None:
+@pytest.mark.parametrize("comes_first", [False, True])
+def test_behind_an_error_that_is_dropped_nobody_knows_where_spark_stands(comes_first: bool) -> None:
     gateway, ahead = begun()
-    connection = gateway.connections[0]
-    ahead.receive(connection.read(10_000))
-    assert ahead.held > 0
-    ahead.lose()
-    assert not gateway.reading.unsure
-    assert ahead.held == 0
-    page = gateway.reading.page(fetch(FETCH_NEXT, 3), object())
-    assert page is not None
-    assert page.request == fetch(FETCH_PRIOR, 0)
+    gateway.connections[0].unread = b""
+    failed = frame(reply.error("FetchResults", 7, "it failed", "HY000"))
+    if comes_first:
+        ahead.receive(failed)
+    ahead.drop()
+    if not comes_first:
+        ahead.receive(failed)
+    assert gateway.reading.lost
+    assert not ahead.over, "its way back is under way"
+    assert ahead.receive(gateway.connections[0].read(10_000)) == []
+    assert ahead.over
 
 
-@pytest.mark.parametrize("answer", [frame(b"x" * 20), frame(reply.error("FetchResults", 7, "no way back", "HYC00"))])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        frame(reply.error("FetchResults", 7, "no way back", "HYC00")),
+        frame(reply.closed("CloseOperation", 7)),
+        frame(SparkResult([5] * 50).answer(fetch(FETCH_NEXT, 2))),
+    ],
+)
 def test_where_spark_does_not_go_back_the_reading_ends(answer: bytes) -> None:
     gateway, ahead = begun()
+    ahead.receive(gateway.connections[0].read(10_000))
     ahead.drop()
-    page = gateway.reading.page(fetch(FETCH_NEXT, 3), ahead.reader)
-    assert page is not None
-    assert page.receive(answer[:9]) == (b"", None)
-    with pytest.raises(WireError, match="going back"):
-        page.receive(answer[9:])
-    assert gateway.reading.unsure
+    assert ahead.receive(answer[:9]) == []
+    assert not gateway.reading.lost
+    assert ahead.receive(answer[9:] + b"behind") == [b"behind"]
+    assert gateway.reading.lost
+    assert ahead.over
 
 
-def test_a_closed_operation_wants_no_page() -> None:
+def test_a_way_back_waits_for_its_turn() -> None:
+    """While the client waits for something else nothing may be asked: what comes then is that one's."""
+    gateway, ahead = begun()
+    ahead.on_drop = lambda: None
+    ahead.receive(gateway.connections[0].read(10_000))
+    ahead.drop()
+    assert not ahead.over
+    assert ahead.receive(b"another's") == [b"another's"]
+    assert ahead.go_back() == fetch(FETCH_PRIOR, 3)
+    assert ahead.go_back() is None
+    back = frame(SparkResult([5] * 50).answer(fetch(FETCH_NEXT, 3)))
+    assert ahead.receive(back) == []
+    assert ahead.over
+    assert not gateway.reading.lost
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_closed_operation_wants_no_page_and_no_way_back(dropped: bool) -> None:
     gateway, ahead = begun()
     told = []
     ahead.on_drop = lambda: told.append("dropped")
     ahead.on_over.append(lambda: told.append("over"))
+    if dropped:
+        ahead.drop()
     gateway.reading.close()
     assert told == ["dropped"]
+    assert ahead.go_back() is None
     assert ahead.receive(gateway.connections[0].read(10_000) + b"behind") == [b"behind"]
     assert told == ["dropped", "over"]
     assert gateway.reading.ahead is None
