@@ -44,8 +44,8 @@ class ReadAhead:
 
     @property
     def discarding(self) -> bool:
-        """What comes is thrown away."""
-        return self._page is not None and self._page.dropped
+        """What comes next is thrown away."""
+        return self._page is not None and self._page.dropped and not self._page.complete
 
     def ask(self, upstream: Upstream, page: Page) -> None:
         """A page has gone to the client. Spark makes the next one meanwhile, where the client is likely to want it."""
@@ -89,10 +89,9 @@ class ReadAhead:
             self._page.drop()
 
     def leave(self) -> None:
-        """The client has gone, and its sessions go."""
+        """The client has gone; others may go on to read the result, where its session stays."""
         if self._page is not None:
-            self._page.drop(for_good=True)
-            self._changed()
+            self._page.drop()
 
     def lose(self) -> None:
         """The connection broke."""

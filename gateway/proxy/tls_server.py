@@ -94,4 +94,6 @@ class TlsServer:
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
         except OSError as error:  # of ssl, of a client that goes, or of one that is too slow
-            log.info("client %s closed: no TLS handshake: %s", peer, error or type(error).__name__)
+            # Balancers ask so whether the port is open.
+            level = logging.DEBUG if isinstance(error, ConnectionResetError) else logging.INFO
+            log.log(level, "client %s closed: no TLS handshake: %s", peer, str(error) or type(error).__name__)

@@ -203,18 +203,18 @@ class Ahead:
         self._seqid = request[_TO_SEQID:_BEHIND_SEQID]
 
     def drop(self, *, for_good: bool = False) -> None:
-        """The client will not ask for it, nor, `for_good`, for any other row of this result."""
+        """The client will not ask for it, nor, `for_good`, anybody for any other row of this result."""
         if self.over or self._seqid is not None:
             return
-        if for_good:
+        if for_good and self._back is not None:
             self._back = None
-        if self.dropped:
-            return
-        self.dropped = True
-        self._forget()
-        self._reading.strayed()
-        if self._page.complete:
-            self._check_page(self._page.message, complete=True)
+            self._reading.lost = True
+        if not self.dropped:
+            self.dropped = True
+            self._forget()
+            self._reading.strayed()
+            if self._page.complete:
+                self._check_page(self._page.message, complete=True)
         self._end_when_back()
         self.on_drop()
 

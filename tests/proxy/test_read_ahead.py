@@ -11,10 +11,12 @@ from gateway.proxy.relay import Relay
 from gateway.service.decision import Decision, Forward
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import frame
-from gateway.wire.message import peek, reply_status
+from gateway.wire.message import fetch_call, peek, reply_status
 from gateway.wire.page import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
 from gateway.wire.reading import Reading
 from gateway.wire.reply import closed
+from gateway.wire.reply import fetch as fetched
+from gateway.wire.rowset import Column, row_set
 from tests.proxy.peers import Gateway, Peer, Script, Service, Spark, echo_of, gateway, until
 from tests.proxy.test_http_relay import post, reply
 from tests.wire import calls
@@ -209,6 +211,55 @@ async def test_what_nobody_wants_is_read_though_the_client_takes_nothing() -> No
         assert await asked(peer, other) == echo_of(other)
 
 
+async def test_a_slow_client_slows_spark_while_a_way_back_is_due() -> None:
+    reads, result = Reads(), SparkResult([10] * 100)
+    row = "x" * 1_000_000
+    long = fetched(1, row_set([Column("a")], [(row,)] * 60, 9))
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.message()
+            peer.send(result.answer(request) if peek(request).name == "FetchResults" else long)
+            await peer.writer.drain()
+
+    async with gateway(Spark(script=script), reads.service) as gate:
+        peer = await gate.client()
+        for number in range(2):
+            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        relay, ahead = relay_of(gate), reads.reading.ahead
+        assert ahead is not None
+        await until(lambda: ahead.complete)
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        peer.send(calls.execute("as long as that"))
+        await until(lambda: relay._upstream is not None and relay._upstream._paused)
+        ahead.drop()
+        assert not ahead.over
+        assert relay._upstream is not None
+        assert relay._upstream._paused
+        peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert await peer.message() == long
+        await until(lambda: ahead.over)
+        assert (result.start, result.position) == (3, 6)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_who_reads_on_after_the_client_has_gone_misses_nothing(kept: bool) -> None:
+    """Where Spark, and not the gateway, ends what a client leaves behind."""
+    reads = Reads()
+    plain, result = SparkResult([10 if kept else 200_000] * 400), SparkResult([10 if kept else 200_000] * 400)
+    async with gateway(Spark(script=answering(result)), reads.service) as gate:
+        peer, other = await gate.client(), await gate.client()
+        for number in range(2):
+            request = fetch(FETCH_NEXT, 100, number)
+            assert await asked(peer, request) == plain.answer(request)
+        ahead = reads.reading.ahead
+        assert ahead is not None
+        peer.cut()
+        await until(lambda: ahead.over)
+        request = fetch(FETCH_NEXT, 100, 7)
+        assert await asked(other, request) == plain.answer(request)
+
+
 async def test_a_long_page_that_the_client_asks_for_goes_on() -> None:
     plain, result = SparkResult([200_000] * 400), SparkResult([200_000] * 400)
     async with gateway(Spark(script=answering(result)), Reads().service) as gate:
@@ -238,7 +289,7 @@ async def test_closing_throws_the_rest_away() -> None:
 
 @pytest.mark.parametrize("rows", [1, 100])
 async def test_a_client_that_goes_leaves_no_page_behind(rows: int) -> None:
-    """Spark gets rid of the page before the connection is closed."""
+    """Spark gets rid of the page, and goes back, before the connection is closed."""
     answered: list[bytes] = []
     spark = Spark(script=answering(SparkResult([200_000] * 400), answered))
     async with gateway(spark, Reads().service) as gate:
@@ -247,7 +298,8 @@ async def test_a_client_that_goes_leaves_no_page_behind(rows: int) -> None:
             await asked(peer, fetch(FETCH_NEXT, rows, number))
         peer.cut()
         await until(lambda: gate.has("client_lost"))
-        assert len(answered) == 3
+        asked_for = [fetch_call(each).orientation for each in answered]
+        assert asked_for == [FETCH_NEXT, FETCH_NEXT, FETCH_NEXT, FETCH_PRIOR]
 
 
 async def test_somebody_who_reads_what_he_has_costs_no_memory() -> None:
