@@ -33,7 +33,7 @@ _PAGE_BEGINS = frozenset(b"\x80\x01\x00" + bytes((kind,)) for kind in (REPLY, EX
 class Reading:
     """How the rows of one operation are read. `reader` stands for the connection that it is read over."""
 
-    __slots__ = ("_call", "_may", "_reader", "_tail", "ahead", "lost")
+    __slots__ = ("_back", "_call", "_may", "_reader", "_rows", "_tail", "ahead", "lost")
 
     def __init__(self) -> None:
         self.ahead: Ahead | None = None
@@ -44,6 +44,8 @@ class Reading:
         self._reader: object = None
         self._tail = b""  # The last page's request, from behind its sequence id.
         self._call: FetchCall | None = None
+        self._rows = 0  # Of the last page that was alike, and
+        self._back: bytes | None = None  # the request that gives it again: to make it takes as long as all else here.
 
     def call(self, payload: bytes) -> FetchCall:
         """What a FetchResults request asks for. Raises WireError for bytes that are none."""
@@ -83,16 +85,27 @@ class Reading:
         alike = page.payload[_BEHIND_SEQID:] == self._tail
         short = len(page.payload) <= _REQUEST_BYTES_MAX
         self._tail, self._call = (page.payload[_BEHIND_SEQID:], page.call) if short else (b"", None)
+        if not alike:
+            self._rows = 0
         if not (self._may and alike and self.ahead is None and page.call.orientation == FETCH_NEXT):
             return None
         rows = rows_in(beginning.message)
         if not rows or beginning.size > PAGE_BYTES_MAX:
             return None
-        back = message.with_fetch(page.payload, FETCH_PRIOR, rows)
-        if message.fetch_call(back) != FetchCall(page.call.operation, FETCH_PRIOR, rows, FETCH_ROWS):
-            return None  # A field is missing, which means FETCH_NEXT then.
-        self.ahead = Ahead(self, page.payload, back, rows)
+        if rows != self._rows:
+            self._rows, self._back = rows, _way_back(page, rows)
+        if self._back is None:
+            return None
+        self.ahead = Ahead(self, page.payload, self._back, rows)
         return self.ahead
+
+
+def _way_back(page: ReadPage, rows: int) -> bytes | None:
+    """The request that gives a page of so many rows again; None where it cannot be made of the page's."""
+    back = message.with_fetch(page.payload, FETCH_PRIOR, rows)
+    if message.fetch_call(back) != FetchCall(page.call.operation, FETCH_PRIOR, rows, FETCH_ROWS):
+        return None  # A field is missing, which means FETCH_NEXT then.
+    return back
 
 
 class ReadPage:
