@@ -29,6 +29,8 @@ DIALOGUE_SECONDS = 120.0
 """For all that one wrong session does."""
 HONEST = "honest"
 ROWS_MAX = 1000
+ALIKE = 0.9
+"""Share of the pages that are as long as the one before."""
 _tokens = itertools.count()
 
 GREETINGS = (
@@ -103,8 +105,11 @@ class Honest(ABC, Generic[P]):
         columns = (await self.ask(peer.about("GetResultSetMetadata", operation))).schema.columns
         _same([column.columnName for column in columns], ["token", "number"])
         numbers: list[int] = []
+        alike = self._random.randrange(1, ROWS_MAX)
         while True:
-            page = (await self.ask(peer.fetch(operation, self._random.randrange(1, ROWS_MAX)))).results
+            # Of pages alike the next one is asked for before it is wanted, and then perhaps is not.
+            size = alike if self._random.random() < ALIKE else self._random.randrange(1, ROWS_MAX)
+            page = (await self.ask(peer.fetch(operation, size))).results
             tokens, found = (column.stringVal.values for column in page.columns)
             _same(set(tokens) - {token}, set())
             if not found:

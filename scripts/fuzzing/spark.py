@@ -25,6 +25,7 @@ from fuzzing.mutation import mutated, pieces
 from gateway.wire import message, reply
 from gateway.wire.frame import WireError, frame
 from gateway.wire.message import Handle, peek
+from gateway.wire.page import FETCH_FIRST, FETCH_PRIOR
 from gateway.wire.rowset import Column, row_set
 from gateway.wire.sasl import COMPLETE, PlainServer, negotiation
 from gateway.wire.scanner import MessageScanner
@@ -61,7 +62,7 @@ class Operation:
         self.protocol = protocol
         self.columns = columns
         self.rows = rows
-        self.position = 0
+        self.start = self.position = 0
 
 
 @dataclass
@@ -201,7 +202,8 @@ class Spark:
             rows = [[token, str(number)] for number in range(count)]
             return reply.execute_ok(seqid, self._begin(session, COLUMNS, rows))
         if found := SETTING.fullmatch(sql.strip()):
-            return reply.execute_ok(seqid, self._begin(session, SETTING_COLUMNS, [[found[1], "0"]]))
+            value = "false" if "thriftServer" in found[1] else "0"
+            return reply.execute_ok(seqid, self._begin(session, SETTING_COLUMNS, [[found[1], value]]))
         if sql == "SHOW DATABASES":
             return reply.execute_ok(seqid, self._begin(session, COLUMNS[:1], [["default"]]))
         if sql.startswith("USE "):
@@ -236,7 +238,10 @@ class Spark:
     def _fetch(self, seqid: int, operation: Operation, call: message.FetchCall) -> bytes:
         if call.fetch_type == 1:
             return reply.fetch(seqid, row_set([Column("log")], [], operation.protocol))
-        start = 0 if call.orientation == 4 else operation.position
+        if call.orientation == FETCH_PRIOR:
+            self.counts["ways back at Spark"] += 1
+        begins = {FETCH_FIRST: 0, FETCH_PRIOR: operation.start - call.rows_max}
+        start = operation.start = max(0, begins.get(call.orientation, operation.position))
         page = operation.rows[start : start + max(0, call.rows_max)]
         operation.position = start + len(page)
         return reply.fetch(seqid, row_set(operation.columns, page, operation.protocol, start))

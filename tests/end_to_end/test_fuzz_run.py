@@ -38,6 +38,7 @@ def test_wrong_sessions_beside_honest_ones() -> None:
     assert counts["misled session: dialogue"] > 0, run.stdout
     assert counts["misled HTTP session: dialogue"] > 0, run.stdout
     assert counts["wrong replies of Spark"] > 0, run.stdout
+    assert counts["ways back at Spark"] > 0, run.stdout
     for way in ("replay", "wrong head", "all at once", "greet", "half"):
         assert counts[f"wrong request to the monitor: {way}"] > 0, run.stdout
     for way in ("replay", "dialogue", "all at once", "greet", "long statement", "read nothing"):
