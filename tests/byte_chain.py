@@ -7,6 +7,8 @@ excepted:
   left out: pages without any must be the same.
 - Whoever asks for tables, and not for views, is shown materialized views: Spark is asked for both.
 - SHOW SCHEMAS is answered by the gateway, without its storage database.
+- Of a result that is read page by page Spark is asked for a page before the client asks: it is that page, sequence ids
+  aside. Where the client does not ask for it, Spark is told to go back.
 - Over HTTP a session is opened and closed over a connection of its own; the close is the gateway's.
 """
 
@@ -25,7 +27,8 @@ from processes import Engine, Gateway, wait_until
 from recorder import Recorder, Recording
 
 from gateway.wire.frame import HEADER_BYTES
-from gateway.wire.message import Head, peek, request_handle, with_seqid
+from gateway.wire.message import Head, fetch_call, peek, request_handle, with_seqid
+from gateway.wire.page import FETCH_PRIOR
 from gateway.wire.scanner import message_end
 
 OPEN_SESSION = "OpenSession"
@@ -162,19 +165,25 @@ def _assert_same_session(outer: list[Pair], inner: list[Pair], aside: dict[bytes
     remembered: dict[bytes, bytes] = {}
     changed: list[bytes] = []
     """Replies that opened operations of which the client sees something else than Spark's answers."""
-    at_spark = iter(inner)
-    expected = next(at_spark, None)
+    at_spark = _AtSpark(inner)
+    expected = at_spark.next()
     for request, reply in outer:
         head: Head = peek(request)
-        if expected is not None and request == expected[0]:
+        while expected is not None and request != expected[0] and at_spark.is_ahead(expected):
+            expected = at_spark.next()
+        if head.name == FETCH and (page := at_spark.taken(request)) is not None:
+            assert reply == with_seqid(page, head.seqid)
+            at_spark.asked(request)
+        elif expected is not None and request == expected[0]:
             assert reply == expected[1], head.name
-            expected = next(at_spark, None)
+            at_spark.asked(request)
+            expected = at_spark.next()
             if head.name == STATUS:
                 remembered[_guid(request)] = reply
         elif head.name == GET_TABLES and expected is not None:
             assert peek(expected[0]).name == GET_TABLES
             assert reply == expected[1]
-            expected = next(at_spark, None)
+            expected = at_spark.next()
             changed.append(reply)
         elif LISTS_DATABASES.search(request):
             changed.append(reply)
@@ -185,7 +194,51 @@ def _assert_same_session(outer: list[Pair], inner: list[Pair], aside: dict[bytes
                 assert head.name == FETCH, (request, expected)
                 page = aside[_guid(request)].pop(0)
                 assert storage in page or reply == with_seqid(page, head.seqid)
+    while expected is not None and at_spark.is_ahead(expected):
+        expected = at_spark.next()
     assert expected is None
+
+
+class _AtSpark:
+    """What Spark was asked, in order, and the pages among it that were asked for ahead."""
+
+    def __init__(self, pairs: list[Pair]) -> None:
+        self._pairs = iter(pairs)
+        self._fetched: set[bytes] = set()
+        self._ahead: dict[bytes, Pair] = {}
+
+    def next(self) -> Pair | None:
+        return next(self._pairs, None)
+
+    def asked(self, request: bytes) -> None:
+        """A client has asked for just this."""
+        if peek(request).name == FETCH:
+            self._fetched.add(request)
+
+    def is_ahead(self, pair: Pair) -> bool:
+        """Whether no client has asked for it yet: the request of the page before once more, or the way back."""
+        request, _ = pair
+        if peek(request).name != FETCH:
+            return False
+        if fetch_call(request).orientation == FETCH_PRIOR:
+            return self._ahead.pop(_guid(request), None) is not None
+        if request not in self._fetched:
+            return False
+        assert _guid(request) not in self._ahead, "one page at most"
+        self._ahead[_guid(request)] = pair
+        return True
+
+    def taken(self, request: bytes) -> bytes | None:
+        """The page that was asked for ahead, where the request is for just that."""
+        asked, page = self._ahead.get(_guid(request), (b"", b""))
+        if _but_for_seqid(asked) != _but_for_seqid(request):
+            return None
+        del self._ahead[_guid(request)]
+        return page
+
+
+def _but_for_seqid(request: bytes) -> bytes:
+    return request[:20] + request[24:]
 
 
 def _guid(request: bytes) -> bytes:
