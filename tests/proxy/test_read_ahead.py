@@ -70,6 +70,12 @@ async def asked(peer: Peer, request: bytes) -> bytes:
     return await peer.message()
 
 
+async def two_pages(peer: Peer, rows: int) -> None:
+    """Reads as long as it takes for a third one to be asked for."""
+    for number in range(2):
+        await asked(peer, fetch(FETCH_NEXT, rows, number))
+
+
 @MECHANISMS
 async def test_a_client_has_what_spark_would_have_answered(client_mechanism: str) -> None:
     """Small pages are kept whole, long ones stay at Spark; other calls come between."""
@@ -123,8 +129,7 @@ async def test_the_third_page_is_there_before_it_is_asked_for() -> None:
     result = SparkResult([10] * 20)
     async with gateway(Spark(script=answering(result)), Reads().service) as gate:
         peer = await gate.client()
-        for number in range(2):
-            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        await two_pages(peer, 3)
         await until(lambda: relay_of(gate)._ahead._page is not None and relay_of(gate)._ahead._page.complete)
         assert result.asked == [NEXT_3] * 3
         # What else is asked meanwhile goes to Spark and comes back past the page that is kept.
@@ -139,8 +144,7 @@ async def test_what_is_kept_is_bounded_and_makes_way() -> None:
     answered: list[bytes] = []
     async with gateway(Spark(script=answering(result, answered)), Reads().service) as gate:
         peer = await gate.client()
-        for number in range(2):
-            await asked(peer, fetch(FETCH_NEXT, 100, number))
+        await two_pages(peer, 100)
         relay = relay_of(gate)
         await until(lambda: relay._upstream is not None and relay._upstream._paused)
         page = relay._ahead._page
@@ -174,8 +178,7 @@ async def test_spark_goes_back_when_it_has_answered_what_it_was_asked() -> None:
 
     async with gateway(Spark(script=script), reads.service) as gate:
         peer = await gate.client()
-        for number in range(2):
-            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        await two_pages(peer, 3)
         relay = relay_of(gate)
         await until(lambda: relay._ahead._page is not None and relay._ahead._page.complete)
         other = calls.execute("select 1")
@@ -197,8 +200,7 @@ async def test_what_nobody_wants_is_read_though_the_client_takes_nothing() -> No
     reads, result = Reads(), SparkResult([200_000] * 400)
     async with gateway(Spark(script=answering(result)), reads.service) as gate:
         peer = await gate.client()
-        for number in range(2):
-            await asked(peer, fetch(FETCH_NEXT, 100, number))
+        await two_pages(peer, 100)
         relay, ahead = relay_of(gate), reads.reading.ahead
         assert ahead is not None
         relay.pause_writing()
@@ -224,8 +226,7 @@ async def test_a_slow_client_slows_spark_while_a_way_back_is_due() -> None:
 
     async with gateway(Spark(script=script), reads.service) as gate:
         peer = await gate.client()
-        for number in range(2):
-            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        await two_pages(peer, 3)
         relay, ahead = relay_of(gate), reads.reading.ahead
         assert ahead is not None
         await until(lambda: ahead.complete)
@@ -275,8 +276,7 @@ async def test_closing_throws_the_rest_away() -> None:
     answered: list[bytes] = []
     async with gateway(Spark(script=answering(result, answered)), Reads().service) as gate:
         peer = await gate.client()
-        for number in range(2):
-            await asked(peer, fetch(FETCH_NEXT, 100, number))
+        await two_pages(peer, 100)
         relay = relay_of(gate)
         await until(lambda: relay._upstream is not None and relay._upstream._paused)
         close = calls.close()
@@ -294,8 +294,7 @@ async def test_a_client_that_goes_leaves_no_page_behind(rows: int) -> None:
     spark = Spark(script=answering(SparkResult([200_000] * 400), answered))
     async with gateway(spark, Reads().service) as gate:
         peer = await gate.client()
-        for number in range(2):
-            await asked(peer, fetch(FETCH_NEXT, rows, number))
+        await two_pages(peer, rows)
         peer.cut()
         await until(lambda: gate.has("client_lost"))
         asked_for = [fetch_call(each).orientation for each in answered]
@@ -307,8 +306,7 @@ async def test_somebody_who_reads_what_he_has_costs_no_memory() -> None:
     reads = Reads()
     async with gateway(Spark(script=answering(result)), reads.service) as gate:
         peer = await gate.client()
-        for number in range(2):
-            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        await two_pages(peer, 3)
         relay = relay_of(gate)
         await until(lambda: relay._ahead._page is not None and relay._ahead._page.complete)
         now = relay._loop.time()
@@ -336,8 +334,7 @@ async def test_spark_is_lost_with_a_page() -> None:
 
     async with gateway(Spark(script=script), reads.service) as gate:
         peer = await gate.client()
-        for number in range(2):
-            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        await two_pages(peer, 3)
         await gone.wait()
         await until(lambda: gate.has("upstream_lost"))
         assert reads.reading.lost
@@ -361,8 +358,7 @@ async def test_spark_is_lost_under_a_page_that_was_asked_for(kept: int) -> None:
 
     async with gateway(Spark(script=script), reads.service) as gate:
         peer = await gate.client()
-        for number in range(2):
-            await asked(peer, fetch(FETCH_NEXT, 3, number))
+        await two_pages(peer, 3)
         relay = relay_of(gate)
         await until(lambda: relay._ahead._page is not None and relay._ahead._page.held == kept)
         peer.send(fetch(FETCH_NEXT, 3, 9))
