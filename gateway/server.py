@@ -58,6 +58,7 @@ from gateway.service.dispatch import Dispatch, Service
 from gateway.service.handover import ANONYMOUS, Handover
 from gateway.service.route import Router
 from gateway.service.session import CLOSE_SECONDS, Sessions
+from gateway.service.sides import Sides
 from gateway.service.staleness import StaleReads
 from gateway.service.version_reads import VersionReads
 from gateway.spark import probe
@@ -203,6 +204,7 @@ class Server:
         self._janitor.compact = self._executor.compact
         self._join_jobs(metastore)
         self._audit_file = _audit_file(settings.log.audit)
+        self._sides = Sides(self._spark)
         service = self._service(metastore)
         self._sessions = service.sessions
         self._background = service.background
@@ -217,7 +219,7 @@ class Server:
         return Service(
             self._catalog,
             self._router(metastore),
-            self._spark,
+            self._sides,
             _handover(settings, self._spark.mechanism),
             statement_bytes_max=settings.limits.statement_bytes,
             show_storage=settings.storage.listed,
@@ -470,6 +472,7 @@ class Server:
         await self._listener.close()
         await self._background.finish(CLOSE_SECONDS)
         await self._sessions.close()
+        await self._sides.close()
         if self._survey is not None:
             self._survey.cancel()
         await self._scheduler.stop()

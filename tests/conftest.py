@@ -1,7 +1,9 @@
-"""Fixtures that cost seconds, shared by the whole run: one Spark, and one gateway in front of it."""
+"""Fixtures that cost seconds, shared by the whole run: one Spark, and one gateway in front of it; `async def` tests."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -14,8 +16,26 @@ from processes import Engine, Gateway
 
 os.environ.setdefault(OF_JAVA, FOR_TESTS)
 
+ASYNC_SECONDS = 20
+"""For an `async def` test, which works with no Spark."""
 StartGateway = Callable[..., Gateway]
 _storages = itertools.count(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """An `async def` test runs within a deadline, on the loop of the fixture `loop_factory` where it has one."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+
+    async def within_deadline() -> None:
+        async with asyncio.timeout(ASYNC_SECONDS):
+            await pyfuncitem.obj(**arguments)
+
+    with asyncio.Runner(loop_factory=pyfuncitem.funcargs.get("loop_factory")) as runner:
+        runner.run(within_deadline())
+    return True
 
 
 @pytest.fixture(scope="session")

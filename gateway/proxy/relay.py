@@ -39,6 +39,9 @@ _QUEUE_LENGTH_MAX = 64
 """Requests a client may send ahead before it is not read any more. No known client sends even one."""
 _SETTLE_SECONDS = 3.0
 """For Spark to answer what the client was answered at once, when that is gone; Spark takes some milliseconds."""
+_BACK_SECONDS = 20.0
+"""For a page that was asked for ahead to come and be gone back behind, when the client is gone and its session stays:
+who reads on over another connection gets an error otherwise."""
 
 
 class Clients(Protocol):
@@ -226,16 +229,17 @@ class Relay(asyncio.Protocol):
                 self._task.cancel()
                 await asyncio.wait([self._task])
             self._read_spark_or_pause()  # It may be stuck writing a reply that nobody reads any more.
-            await self._settle()
+            self._ahead.leave()
+            await self._settle(_SETTLE_SECONDS)
             if self._dispatcher is not None and (done := self._dispatcher.client_lost()) is not None:
                 await done
+            if self._ahead.pending:
+                await self._settle(_BACK_SECONDS)
         except Exception:
             # Whatever the dispatcher's clean-up ran into, the connections must still be let go.
             log.exception("clean-up of client %s failed", self._peer())
         finally:
-            if self._upstream is not None:
-                self._upstream.close()
-                self._upstream = None
+            self._part()
             self._clients.end(self)
 
     @property
@@ -243,19 +247,22 @@ class Relay(asyncio.Protocol):
         """Spark still owes the reply to what the client was answered at once."""
         return self._forward is not None and self._request is None
 
-    async def _settle(self) -> None:
+    async def _settle(self, seconds: float) -> None:
         """Spark writes a warning with a stack into its log for each reply that it cannot get rid of."""
-        self._ahead.leave()
-        try:
-            if self._upstream is not None and (self._is_settling or self._ahead.pending):
-                self._settled = self._loop.create_future()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_SETTLE_SECONDS):
-                        await self._settled
-        finally:
-            if self._is_settling:
-                self._forward = None
-            self._ahead.lose()
+        if self._upstream is not None and (self._is_settling or self._ahead.pending):
+            self._settled = self._loop.create_future()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._settled
+
+    def _part(self) -> None:
+        """Leaves Spark's end, whatever it still owes."""
+        if self._is_settling:
+            self._forward = None
+        self._ahead.lose()
+        if self._upstream is not None:
+            self._upstream.close()
+            self._upstream = None
 
     def _has_settled(self) -> None:
         """Some of what was to be waited for has come."""
@@ -304,12 +311,11 @@ class Relay(asyncio.Protocol):
 
     async def _leave(self, before: Dispatcher | None) -> None:
         """Over HTTP, another user's request: it must not reach Spark as the one before."""
+        self._ahead.leave()
         try:
-            await self._settle()
+            await self._settle(_BACK_SECONDS if self._ahead.pending else _SETTLE_SECONDS)
         finally:
-            if self._upstream is not None:
-                self._upstream.close()
-                self._upstream = None
+            self._part()
             if before is not None and (done := before.client_lost()) is not None:
                 await done
 

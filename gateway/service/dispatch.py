@@ -31,7 +31,8 @@ from gateway.service.operation import (
 )
 from gateway.service.route import Own, Route, Router, Waiting
 from gateway.service.session import Session, Sessions, stopping
-from gateway.service.upstream import SideConnection, Upstream
+from gateway.service.sides import Sides
+from gateway.service.upstream import SideConnection
 from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import ExecuteCall, Handle, Head
@@ -51,7 +52,7 @@ class Service:
 
     catalog: Catalog
     router: Router
-    upstream: Upstream
+    sides: Sides
     handover: Handover
     statement_bytes_max: int = 1 << 30
     show_storage: bool = False
@@ -80,7 +81,7 @@ class Dispatch:
         self._background = service.background
         self._opening = Opening(
             service.sessions,
-            service.upstream,
+            service.sides,
             service.handover,
             service.authenticator,
             service.audit,
@@ -429,9 +430,7 @@ class Dispatch:
         """Where pages pass as they are, and Spark goes back for nothing."""
         as_they_are = not operation.may_lack_columns and not self._service.healing.page_bytes
         whole = self._service.reads_ahead() and not session.collects_in_parts
-        # Of other sessions pages may be under way when a connection ends that they go on without.
-        ends_with_this = self._opening.owns(session) and not session.anchored
-        return as_they_are and whole and ends_with_this and session.protocol >= COLUMNAR_PROTOCOL
+        return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
 
     # --- operations --------------------------------------------------------------------------------
 
@@ -652,7 +651,8 @@ def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:
 
 def _rows_lost() -> UpstreamLost:
     return UpstreamLost(
-        "Spark has answered by an error, and nobody knows which rows of this result come next. Run the statement again."
+        "Spark answered by an error or its connection broke while rows were under way, so nobody knows which rows of "
+        "this result come next. Run the statement again."
     )
 
 

@@ -14,7 +14,8 @@ from gateway.service.background import Background
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
 from gateway.service.handover import ANONYMOUS, Handover
 from gateway.service.session import CLOSE_SECONDS, Place, Session, Sessions
-from gateway.service.upstream import SideConnection, Upstream
+from gateway.service.sides import Sides
+from gateway.service.upstream import SideConnection
 from gateway.wire import message, reply, request
 from gateway.wire.connection import NOSASL
 from gateway.wire.frame import WireError
@@ -37,7 +38,7 @@ class Opening:
     def __init__(
         self,
         sessions: Sessions,
-        upstream: Upstream,
+        sides: Sides,
         handover: Handover,
         authenticator: Authenticator,
         audit: Audit,
@@ -46,7 +47,7 @@ class Opening:
         close_left: bool,
     ) -> None:
         self._sessions = sessions
-        self._upstream = upstream
+        self._sides = sides
         self._handover = handover
         self._authenticator = authenticator
         self._audit = audit
@@ -84,7 +85,7 @@ class Opening:
             await self._authenticator.check(self.login, self.peer)
         if mechanism == HTTP and not self._authenticator.vouches(self.login):
             try:
-                self._asked = await self._upstream.connect(self._handover.login(self.login), ask=True)
+                self._asked = await self._sides.connect(self._handover.login(self.login), ask=True)
             except StatementFailed as error:
                 await self.refused_by_spark(error)
                 raise
@@ -232,7 +233,7 @@ class Opening:
             asked, self._asked = self._asked, None
             return asked
         self.drop_asked()
-        return await self._upstream.connect(self._handover.login(self.login))
+        return await self._sides.connect(self._handover.login(self.login))
 
     def drop_asked(self) -> None:
         """It is of no use any more: the client wants something else first, may open no session, or is gone."""
@@ -273,7 +274,7 @@ class Opening:
         handle, protocol = found
         login = self._handover.login(self.login)
         self._audit.opened()
-        session = Session(handle, protocol, self.login.user, login, call, payload, self._upstream)
+        session = Session(handle, protocol, self.login.user, login, call, payload, self._sides)
         session.peer = self.peer
         session.tied = self._handover.mechanism != HTTP
         return session
@@ -341,10 +342,6 @@ class Opening:
         if session in self._mine:
             self._mine.remove(session)
 
-    def owns(self, session: Session) -> bool:
-        """It was opened on this connection, and ends with it."""
-        return session in self._mine
-
     # --- ends of connections -----------------------------------------------------------------------
 
     def upstream_lost(self, *, told: bool) -> None:
@@ -383,7 +380,7 @@ class Opening:
         """Where only the connection broke, and not Spark, it has closed the newest session and kept the others."""
         with contextlib.suppress(FreshgateError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                side = await self._upstream.connect(self._handover.login(self.login))
+                side = await self._sides.connect(self._handover.login(self.login))
                 try:
                     await side.forward(request.close_session(handle))
                 finally:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Collection, Sequence
 from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
 from gateway.service.operation import ForwardedOperation, Operation
+from gateway.service.sides import Sides
 from gateway.service.transaction import Transaction
-from gateway.service.upstream import SideConnection, Upstream
+from gateway.service.upstream import SideConnection
 from gateway.wire import request
-from gateway.wire.message import Handle, OpenCall, opened
+from gateway.wire.frame import WireError
+from gateway.wire.message import STATUS_ERROR, Handle, OpenCall, opened, reply_status
 from gateway.wire.sasl import Login
 from sql.names import SESSION_CATALOG, Namespace, TableName
 
@@ -70,7 +72,7 @@ class Session:
         login: Login,
         call: OpenCall,
         open_payload: bytes,
-        upstream: Upstream,
+        sides: Sides,
     ) -> None:
         self.handle = handle
         self.upstream_handle = handle
@@ -99,6 +101,7 @@ class Session:
         self.outstanding = 0
         """Statements whose reply is due from Spark."""
         self._drifted = False
+        self._has_ended = False  # Spark has closed it, so that nothing of it ends with a connection.
         self._reopening = asyncio.Lock()
         self.collects_in_parts = any(INCREMENTAL_COLLECT in key.lower() for key in call.configuration)
         """Spark may make this session's rows only when they are fetched, and all of them again to go back."""
@@ -108,7 +111,7 @@ class Session:
         """It was opened on its own connection to Spark, not on one of the client's."""
         self._login = login
         self._open_payload = open_payload
-        self._upstream = upstream
+        self._sides = sides
         self._side: SideConnection | None = None
         self._side_lock = asyncio.Lock()
         self._first_namespace = _first_namespace(call)
@@ -131,7 +134,7 @@ class Session:
                 if self.adrift and not self.lost:
                     self._drifted = True
                     raise UpstreamLost("The connection of this session to Spark broke, and the session with it.")
-                self._side = await self._upstream.connect(self._login)
+                self._side = await self._sides.connect(self._login)
             return self._side
 
     def touch(self) -> bool:
@@ -155,8 +158,9 @@ class Session:
             async with asyncio.timeout(CLOSE_SECONDS):
                 if not self.lost:
                     side = await self._connected(to_end=True)
-                    await side.forward(request.close_session(self.upstream_handle))
-        except (FreshgateError, TimeoutError) as error:
+                    closed = reply_status(await side.forward(request.close_session(self.upstream_handle)))
+                    self._has_ended = closed.code != STATUS_ERROR
+        except (FreshgateError, WireError, TimeoutError) as error:
             log.info("a session of %s could not be closed at Spark: %s", self.user, error)
 
     def is_busy(self) -> bool:
@@ -206,8 +210,12 @@ class Session:
 
     async def drop_side(self) -> None:
         side, self._side = self._side, None
-        if side is not None:
-            await side.close()
+        if side is None:
+            return
+        if self.tied and self.anchored and not self._has_ended:
+            await side.close()  # Spark ends the session with it.
+        else:
+            await self._sides.give_back(self._login, side)
 
     async def cancel_own(self) -> None:
         """Stops the gateway's own operations of this session."""

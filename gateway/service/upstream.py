@@ -21,6 +21,11 @@ class SideConnection(Protocol):
         """False when it broke or Spark has closed it."""
         ...
 
+    @property
+    def busy(self) -> bool:
+        """A call is under way, though nobody may wait for its reply any more."""
+        ...
+
     async def forward(self, payload: bytes) -> bytes:
         """Sends one request message, returns the reply message. Raises UpstreamLost, or StatementFailed for a login
         over HTTP that Spark refuses."""

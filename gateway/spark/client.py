@@ -135,7 +135,7 @@ class Connection:
     @property
     def busy(self) -> bool:
         """A call is under way, so another would wait for its reply."""
-        return self._lock.locked()
+        return bool(self._calls)
 
     async def open_session(
         self, configuration: Mapping[str, str] | None = None, database: str | None = None, user: str = ""

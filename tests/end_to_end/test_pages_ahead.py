@@ -33,6 +33,37 @@ def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     running.gateway.stop()
 
 
+class HttpConnection(RawConnection):
+    """Calls over HTTP, whose connection may end between two of them."""
+
+    def __init__(self, seen: Seen) -> None:
+        self.caller = Caller(int(seen.gateway.http_address.partition("/")[0].rpartition(":")[2]))
+
+    def exchange(self, message: bytes) -> bytes:
+        status, body = self.caller.post(message)
+        assert status == 200, body
+        return body
+
+    def leave(self) -> None:
+        """Ends the connection; the next call makes another."""
+        self.caller.close()
+
+    def close(self) -> None:
+        self.caller.close()
+
+
+class HttpSession(HttpConnection, RawSession):
+    """A session over HTTP. Close it: its connection's end does not."""
+
+    def __init__(self, seen: Seen) -> None:
+        super().__init__(seen)
+        self.handle = self.open()
+
+    def close(self) -> None:
+        self.list("CloseSession")
+        super().close()
+
+
 def fetched(connection: RawConnection, operation: Any, rows_max: int, orientation: int, number: int) -> bytes:
     return connection.exchange(
         encoded("FetchResults", ttypes.TFetchResultsReq(operation, orientation, rows_max, 0), number)
@@ -43,7 +74,7 @@ STEPS = st.lists(
     st.tuples(
         st.sampled_from([NEXT] * 15 + [PRIOR, FIRST]),
         st.sampled_from([8] * 15 + [0, 3, 100]),
-        st.sampled_from(["fetch"] * 12 + ["other statement", "other connection", "status", "metadata"]),
+        st.sampled_from(["fetch"] * 12 + ["other statement", "other connection", "status", "metadata", "leave"]),
     ),
     min_size=3,
     max_size=14,
@@ -54,11 +85,13 @@ STEPS = st.lists(
 @given(st.sampled_from([SHORT, WIDE]), STEPS)
 def test_each_page_is_what_spark_answers(engine: Engine, seen: Seen, sql: str, steps: list[Any]) -> None:
     with contextlib.ExitStack() as stack:
-        sides = []
+        sides: list[tuple[RawSession, RawConnection, Any]] = []
         for server in (engine, seen.gateway):
             session = stack.enter_context(RawSession(server))
             other = stack.enter_context(RawConnection(server.host, server.port))
             sides.append((session, other, session.execute(sql)))
+        by_http = stack.enter_context(HttpSession(seen))
+        sides.append((by_http, stack.enter_context(HttpConnection(seen)), by_http.execute(sql)))
         for number, (orientation, rows_max, kind) in enumerate(steps):
             answers = []
             for session, other, operation in sides:
@@ -68,9 +101,11 @@ def test_each_page_is_what_spark_answers(engine: Engine, seen: Seen, sql: str, s
                     session.ask("GetOperationStatus", ttypes.TGetOperationStatusReq(operation))
                 elif kind == "metadata":
                     session.metadata(operation)
+                elif kind == "leave" and isinstance(session, HttpSession):
+                    session.leave()
                 connection = other if kind == "other connection" else session
                 answers.append(fetched(connection, operation, rows_max, orientation, number))
-            assert answers[0] == answers[1], (number, orientation, rows_max, kind)
+            assert answers[0] == answers[1] == answers[2], (number, orientation, rows_max, kind)
 
 
 def test_pages_are_made_before_they_are_asked_for(seen: Seen) -> None:
@@ -123,20 +158,25 @@ def test_the_setting(engine: Engine, tmp_path: Any) -> None:
         quiet.gateway.stop()
 
 
-def test_nothing_is_read_ahead_over_http(seen: Seen) -> None:
-    """A page under way could be lost with its connection, which the session outlives."""
-    port = int(seen.gateway.http_address.partition("/")[0].rpartition(":")[2])
+def test_pages_are_made_before_they_are_asked_for_over_http(seen: Seen) -> None:
+    taken = seen.metric("pages_ahead_taken_total")
+    with HttpSession(seen) as session:
+        operation = session.execute(SHORT)
+        for number in range(6):
+            assert texts(session.fetch(operation, 10))[0] == (str(10 * number),)
+    assert seen.metric("pages_ahead_taken_total") == taken + 4
+
+
+def test_rows_go_on_over_another_connection_when_one_ends_under_a_page(seen: Seen) -> None:
+    """Each connection asks for the page behind its two, and is left then."""
     asked = seen.metric("pages_ahead_total")
-    caller = Caller(port)
-    session = caller.open_session()
-    execute = ttypes.TExecuteStatementReq(session, SHORT, {}, False)
-    operation = caller.call("ExecuteStatement", execute).operationHandle
-    for number in range(6):
-        page = caller.call("FetchResults", ttypes.TFetchResultsReq(operation, NEXT, 10, 0))
-        assert page.results.columns[0].stringVal.values[0] == str(10 * number)
-    caller.call("CloseSession", ttypes.TCloseSessionReq(session))
-    caller.connection.close()
-    assert seen.metric("pages_ahead_total") == asked
+    with HttpSession(seen) as session:
+        operation = session.execute(WIDE)
+        for number in range(12):
+            if number % 2 == 0:
+                session.leave()
+            assert texts(session.fetch(operation, 5))[0][0] == str(5 * number)
+    assert seen.metric("pages_ahead_total") == asked + 1, "it is asked for again, though two connections read"
 
 
 def test_a_client_that_is_killed_with_a_page_under_way_leaves_nothing(seen: Seen) -> None:

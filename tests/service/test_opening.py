@@ -26,6 +26,7 @@ from gateway.service.handover import Handover
 from gateway.service.operation import End, ForwardedOperation, Operation, Result
 from gateway.service.route import Route, Router
 from gateway.service.session import FETCHING_SECONDS, Session, Sessions
+from gateway.service.sides import Sides
 from gateway.wire import message, reply
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import WireError
@@ -51,6 +52,7 @@ class Side:
 
     def __init__(self, spark: Spark) -> None:
         self.alive = True
+        self.busy = False
         self._spark = spark
 
     async def forward(self, payload: bytes) -> bytes:
@@ -60,6 +62,8 @@ class Side:
             handle = message.session_handle(payload)
             assert handle is not None
             await self._spark.closes.wait()
+            if self._spark.refuses_to_close:
+                return reply.error(name, 1, "not now", "HY000")
             self._spark.sessions.discard(handle.guid)
             return reply.closed(name, 1)
         await self._spark.answers.wait()
@@ -92,6 +96,7 @@ class Spark:
         self.sessions: set[bytes] = set()
         self.connecting = 0
         self.refusal: StatementFailed | None = None
+        self.refuses_to_close = False
 
     async def connect(self, login: Login, *, ask: bool = False) -> Side:
         self.connecting += 1
@@ -113,7 +118,7 @@ class Gateway:
         self.service = Service(
             cast(Catalog, nothing),
             cast(Router, router),
-            self.spark,
+            Sides(self.spark),
             Handover(mechanism),
             sessions=self.sessions,
             audit=Audit(self.lines.keep),
@@ -668,6 +673,30 @@ def test_where_spark_was_asked_and_has_gone_no_session_is_opened() -> None:
     run(check)
 
 
+@pytest.mark.parametrize("refuses", [True, False])
+@pytest.mark.parametrize("mechanism", [HTTP, PLAIN])
+def test_the_connection_of_a_closed_session_serves_the_next_one(mechanism: str, refuses: bool) -> None:
+    """Not so where Spark has not closed it: over SASL its end is the session's."""
+
+    async def check() -> None:
+        gateway = Gateway(2, mechanism=mechanism)
+        gateway.spark.answers.set()
+        gateway.spark.refuses_to_close = refuses
+        client = await gateway.client(COOKIE_LOGIN)
+        for _ in range(2):
+            answer = _payload(await decided(client.request(calls.open_session())))
+            handle, _ = message.opened(answer) or (None, 0)
+            assert handle is not None
+            await decided(client.request(calls.call("CloseSession", ttypes.TCloseSessionReq(calls.session(handle)))))
+            await gateway.service.background.finish(DEADLINE_SECONDS)
+        ended_with_it = refuses and mechanism == PLAIN
+        assert len(gateway.spark.sides) == 1 + ended_with_it
+        assert gateway.spark.sides[0].alive == (not ended_with_it)
+        await gateway.service.sides.close()
+
+    run(check)
+
+
 @pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "wants something else"])
 def test_a_connection_of_no_use_is_closed(leaves: bool) -> None:
     async def check() -> None:
@@ -757,6 +786,7 @@ def test_a_session_is_closed_whose_client_has_gone_meanwhile(mechanism: str, ans
         assert gateway.spark.asked == ["OpenSession"] + ["CloseSession"] * (answer is None)
         assert not gateway.spark.sessions
         assert len(gateway.sessions) == 0
+        await gateway.service.sides.close()
         assert not gateway.spark.sides[0].alive
         gateway.spark.answer = None
         assert not await refused(await gateway.client(HTTP))

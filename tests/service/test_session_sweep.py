@@ -10,8 +10,10 @@ from TCLIService import ttypes
 
 from gateway.mv.ports import SqlSession
 from gateway.service.session import Session, Sessions
+from gateway.service.sides import Sides
 from gateway.wire.connection import NOSASL
 from gateway.wire.message import Handle, open_session
+from gateway.wire.reply import closed
 from gateway.wire.sasl import Login
 
 OPEN = encoded("OpenSession", ttypes.TOpenSessionReq(5, "ada", None, {}))
@@ -30,10 +32,14 @@ class Side:
     async def forward(self, payload: bytes) -> bytes:
         self.asked.set()
         await self._answering.wait()
-        return b""
+        return closed("CloseSession", 1)
 
     def session(self, handle: Handle) -> SqlSession:
         raise AssertionError("nobody asks for it")
+
+    @property
+    def busy(self) -> bool:
+        return not self._answering.is_set()
 
     async def close(self) -> None:
         pass
@@ -53,7 +59,7 @@ def test_a_session_that_spark_does_not_close_keeps_no_other_open() -> None:
         sessions.on_end = ended.append
         for number, side in enumerate(sides):
             handle = Handle(bytes([number]) * 16, bytes(16))
-            session = Session(handle, 5, "ada", LOGIN, open_session(OPEN), OPEN, NoSpark())
+            session = Session(handle, 5, "ada", LOGIN, open_session(OPEN), OPEN, Sides(NoSpark()))
             session.anchor(side)
             session.used -= 1.0  # so that the first sweep has them all
             sessions.add(session, sessions.reserve("ada"), loose=True)

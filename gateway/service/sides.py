@@ -1,0 +1,70 @@
+"""The gateway's own connections to Spark, made as who a client is: one that nobody needs any more serves again.
+
+To make one takes Spark milliseconds, and who closes a session mostly opens another soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from gateway.service.upstream import SideConnection, Upstream
+from gateway.wire.sasl import Login
+
+KEPT_SECONDS = 10.0
+"""A password that Spark would refuse by now is of use for no longer."""
+KEPT_MAX = 32
+"""Each holds one of Spark's threads, of which it has 500."""
+KEPT_MAX_PER_LOGIN = 8
+
+
+class Sides:
+    """Makes them, and keeps those that are given back for who logs in alike."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        self._kept: dict[SideConnection, tuple[Login, asyncio.TimerHandle]] = {}
+        self._of_login: Counter[Login] = Counter()
+        self._closings: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
+        """As `Upstream.connect`; `ask`: by a connection of which Spark knows nothing yet."""
+        if not ask:
+            # The newest first, so that the others grow old.
+            for side in [side for side, (known, _) in reversed(self._kept.items()) if known == login]:
+                self._remove(side)
+                if side.alive:
+                    return side
+                await side.close()
+        return await self._upstream.connect(login, ask=ask)
+
+    async def give_back(self, login: Login, side: SideConnection) -> None:
+        """Whoever made it has no use for it any more, and nothing at Spark is to end with it."""
+        full = len(self._kept) >= KEPT_MAX or self._of_login[login] >= KEPT_MAX_PER_LOGIN
+        if self._closed or full or side.busy or not side.alive:
+            await side.close()
+            return
+        self._kept[side] = login, asyncio.get_running_loop().call_later(KEPT_SECONDS, self._expire, side)
+        self._of_login[login] += 1
+
+    def _remove(self, side: SideConnection) -> None:
+        login, timer = self._kept.pop(side)
+        timer.cancel()
+        self._of_login[login] -= 1
+        if not self._of_login[login]:
+            del self._of_login[login]
+
+    def _expire(self, side: SideConnection) -> None:
+        self._remove(side)
+        closing = asyncio.get_running_loop().create_task(side.close())
+        self._closings.add(closing)
+        closing.add_done_callback(self._closings.discard)
+
+    async def close(self) -> None:
+        """Closes those that are kept; what comes back later is closed at once."""
+        self._closed = True
+        for side in list(self._kept):
+            self._expire(side)
+        if self._closings:
+            await asyncio.wait(self._closings)

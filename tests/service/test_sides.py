@@ -1,0 +1,121 @@
+"""Connections of the gateway's to Spark that serve again: for whom, for how long, and which never do."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from gateway.mv.ports import SqlSession
+from gateway.service import sides as service_sides
+from gateway.service.sides import KEPT_MAX, KEPT_MAX_PER_LOGIN, Sides
+from gateway.wire.connection import PLAIN
+from gateway.wire.message import Handle
+from gateway.wire.sasl import Login
+
+ADA = Login("ada", "her word", PLAIN)
+
+
+class Side:
+    def __init__(self, login: Login, *, asked: bool) -> None:
+        self.login = login
+        self.asked = asked
+        self.alive = True
+        self.busy = False
+
+    async def forward(self, payload: bytes) -> bytes:
+        raise AssertionError("nobody asks for it")
+
+    def session(self, handle: Handle) -> SqlSession:
+        raise AssertionError("nobody asks for it")
+
+    async def close(self) -> None:
+        self.alive = False
+
+
+class Spark:
+    def __init__(self) -> None:
+        self.made: list[Side] = []
+
+    async def connect(self, login: Login, *, ask: bool = False) -> Side:
+        self.made.append(Side(login, asked=ask))
+        return self.made[-1]
+
+
+async def test_it_serves_again_who_logs_in_alike() -> None:
+    spark = Spark()
+    sides = Sides(spark)
+    first = await sides.connect(ADA)
+    await sides.give_back(ADA, first)
+    for other in (replace(ADA, user="eve"), replace(ADA, password="another")):
+        assert await sides.connect(other) is not first
+    assert await sides.connect(replace(ADA)) is first
+    assert await sides.connect(ADA) is not first, "it is lent"
+    assert len(spark.made) == 4
+
+
+async def test_spark_is_asked_over_another_one_where_it_is_to_be_asked() -> None:
+    spark = Spark()
+    sides = Sides(spark)
+    first = await sides.connect(ADA)
+    await sides.give_back(ADA, first)
+    assert await sides.connect(ADA, ask=True) is not first
+    assert spark.made[-1].asked
+    await sides.close()
+
+
+@pytest.mark.parametrize("flaw", ["broken", "busy"])
+async def test_one_that_is_no_good_is_closed(flaw: str) -> None:
+    sides = Sides(Spark())
+    first = await sides.connect(ADA)
+    assert isinstance(first, Side)
+    first.alive = flaw != "broken"
+    first.busy = flaw == "busy"
+    await sides.give_back(ADA, first)
+    assert not first.alive
+    assert await sides.connect(ADA) is not first
+
+
+async def test_one_that_breaks_while_it_is_kept_is_passed_over() -> None:
+    sides = Sides(Spark())
+    both = [await sides.connect(ADA) for _ in range(2)]
+    for side in both:
+        await sides.give_back(ADA, side)
+    assert isinstance(both[1], Side)
+    both[1].alive = False
+    assert await sides.connect(ADA) is both[0]
+
+
+async def test_it_is_kept_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_sides, "KEPT_SECONDS", 0.01)
+    sides = Sides(Spark())
+    first = await sides.connect(ADA)
+    await sides.give_back(ADA, first)
+    async with asyncio.timeout(20):
+        while first.alive:  # noqa: ASYNC110 (what is waited for sets no event)
+            await asyncio.sleep(0.001)
+    assert await sides.connect(ADA) is not first
+
+
+async def test_few_are_kept() -> None:
+    spark = Spark()
+    sides = Sides(spark)
+    logins = [replace(ADA, user=str(number)) for number in range(KEPT_MAX)]
+    lent = [(login, await sides.connect(login)) for login in [ADA] * (KEPT_MAX_PER_LOGIN + 1) + logins]
+    for login, side in lent:
+        await sides.give_back(login, side)
+    assert sum(side.alive for side in spark.made if side.login == ADA) == KEPT_MAX_PER_LOGIN
+    assert sum(side.alive for side in spark.made) == KEPT_MAX
+    await sides.close()
+    assert not any(side.alive for side in spark.made)
+
+
+async def test_what_comes_back_after_the_end_is_closed() -> None:
+    sides = Sides(Spark())
+    first, second = await sides.connect(ADA), await sides.connect(ADA)
+    await sides.give_back(ADA, first)
+    await sides.close()
+    await sides.give_back(ADA, second)
+    assert not first.alive
+    assert not second.alive
