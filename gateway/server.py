@@ -204,7 +204,7 @@ class Server:
         self._janitor.compact = self._executor.compact
         self._join_jobs(metastore)
         self._audit_file = _audit_file(settings.log.audit)
-        self._sides = Sides(self._spark)
+        self._sides = Sides(self._spark, settings.authentication.remember_seconds)
         service = self._service(metastore)
         self._sessions = service.sessions
         self._background = service.background

@@ -39,9 +39,6 @@ _QUEUE_LENGTH_MAX = 64
 """Requests a client may send ahead before it is not read any more. No known client sends even one."""
 _SETTLE_SECONDS = 3.0
 """For Spark to answer what the client was answered at once, when that is gone; Spark takes some milliseconds."""
-_BACK_SECONDS = 20.0
-"""For a page that was asked for ahead to come and be gone back behind, when the client is gone and its session stays:
-who reads on over another connection gets an error otherwise."""
 
 
 class Clients(Protocol):
@@ -229,12 +226,9 @@ class Relay(asyncio.Protocol):
                 self._task.cancel()
                 await asyncio.wait([self._task])
             self._read_spark_or_pause()  # It may be stuck writing a reply that nobody reads any more.
-            self._ahead.leave()
-            await self._settle(_SETTLE_SECONDS)
+            await self._settle()
             if self._dispatcher is not None and (done := self._dispatcher.client_lost()) is not None:
                 await done
-            if self._ahead.pending:
-                await self._settle(_BACK_SECONDS)
         except Exception:
             # Whatever the dispatcher's clean-up ran into, the connections must still be let go.
             log.exception("clean-up of client %s failed", self._peer())
@@ -247,26 +241,25 @@ class Relay(asyncio.Protocol):
         """Spark still owes the reply to what the client was answered at once."""
         return self._forward is not None and self._request is None
 
-    async def _settle(self, seconds: float) -> None:
+    async def _settle(self) -> None:
         """Spark writes a warning with a stack into its log for each reply that it cannot get rid of."""
-        if self._upstream is not None and (self._is_settling or self._ahead.pending):
+        if self._upstream is not None and self._is_settling:
             self._settled = self._loop.create_future()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(_SETTLE_SECONDS):
                     await self._settled
 
     def _part(self) -> None:
         """Leaves Spark's end, whatever it still owes."""
         if self._is_settling:
             self._forward = None
-        self._ahead.lose()
-        if self._upstream is not None:
-            self._upstream.close()
-            self._upstream = None
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            self._ahead.part(upstream)
 
     def _has_settled(self) -> None:
-        """Some of what was to be waited for has come."""
-        if self._settled is not None and not self._settled.done() and not self._is_settling and not self._ahead.pending:
+        """What was to be waited for has come."""
+        if self._settled is not None and not self._settled.done():
             self._settled.set_result(None)
 
     # --- login -------------------------------------------------------------------------------------------
@@ -311,9 +304,8 @@ class Relay(asyncio.Protocol):
 
     async def _leave(self, before: Dispatcher | None) -> None:
         """Over HTTP, another user's request: it must not reach Spark as the one before."""
-        self._ahead.leave()
         try:
-            await self._settle(_BACK_SECONDS if self._ahead.pending else _SETTLE_SECONDS)
+            await self._settle()
         finally:
             self._part()
             if before is not None and (done := before.client_lost()) is not None:
@@ -377,8 +369,6 @@ class Relay(asyncio.Protocol):
 
     def _drain(self) -> None:
         """Goes on with what has queued, as far as no request has to be waited for."""
-        if self._forward is None and self._upstream is not None:
-            self._ahead.go_back(self._upstream)
         while self._queue and self._is_free() and not self._is_closing():
             request = self._queue.popleft()
             self._queue_bytes -= len(request)
@@ -553,10 +543,9 @@ class Relay(asyncio.Protocol):
             self._pass(upstream, data)
 
     def _ahead_changed(self) -> None:
-        if self._forward is None and self._upstream is not None:
+        if self._upstream is not None:
             self._ahead.go_back(self._upstream)
         self._read_spark_or_pause()
-        self._has_settled()
 
     def _read_spark_or_pause(self) -> None:
         """Spark is read while the client takes what comes, and what nobody has asked for yet can be kept."""

@@ -190,11 +190,12 @@ class Session:
                 return
             await self.drop_side()
             side = await self.side()
+            self.anchored = True  # Though nobody may wait for the reply, Spark may open it.
             answer = opened(await side.forward(self._open_payload))
             if answer is None:
                 raise UpstreamLost("Spark does not open the session again. Reconnect.")
             self.upstream_handle = answer[0]
-            self.anchored, self._drifted = True, False
+            self._drifted = False
             self.namespace = self._first_namespace
             self.lost = self.told_lost = False
 

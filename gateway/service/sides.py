@@ -7,22 +7,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from math import inf
+from weakref import WeakKeyDictionary
 
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire.sasl import Login
 
 KEPT_SECONDS = 10.0
-"""A password that Spark would refuse by now is of use for no longer."""
 KEPT_MAX = 32
 """Each holds one of Spark's threads, of which it has 500."""
 KEPT_MAX_PER_LOGIN = 8
+CLOSE_SECONDS = 5.0
+"""For Spark to take notice that they end, when the gateway does."""
 
 
 class Sides:
-    """Makes them, and keeps those that are given back for who logs in alike."""
+    """Makes them, and keeps those that are given back for who logs in alike.
 
-    def __init__(self, upstream: Upstream) -> None:
+    `trusted_seconds`: one serves no longer after Spark has checked its password than this. 0: only once.
+    """
+
+    def __init__(self, upstream: Upstream, trusted_seconds: float) -> None:
         self._upstream = upstream
+        self._trusted_seconds = trusted_seconds
+        self._made: WeakKeyDictionary[SideConnection, float] = WeakKeyDictionary()
         self._kept: dict[SideConnection, tuple[Login, asyncio.TimerHandle]] = {}
         self._of_login: Counter[Login] = Counter()
         self._closings: set[asyncio.Task[None]] = set()
@@ -30,22 +38,31 @@ class Sides:
 
     async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
         """As `Upstream.connect`; `ask`: by a connection of which Spark knows nothing yet."""
-        if not ask:
-            # The newest first, so that the others grow old.
-            for side in [side for side, (known, _) in reversed(self._kept.items()) if known == login]:
-                self._remove(side)
-                if side.alive:
-                    return side
-                await side.close()
-        return await self._upstream.connect(login, ask=ask)
+        if not ask and (kept := self._take(login)) is not None:
+            return kept
+        asked = asyncio.get_running_loop().time()
+        side = await self._upstream.connect(login, ask=ask)
+        self._made[side] = asked
+        return side
+
+    def _take(self, login: Login) -> SideConnection | None:
+        """The newest, so that the others grow old."""
+        for side in [side for side, (known, _) in reversed(self._kept.items()) if known == login]:
+            self._remove(side)
+            if side.alive:
+                return side
+            self._close(side)
+        return None
 
     async def give_back(self, login: Login, side: SideConnection) -> None:
         """Whoever made it has no use for it any more, and nothing at Spark is to end with it."""
         full = len(self._kept) >= KEPT_MAX or self._of_login[login] >= KEPT_MAX_PER_LOGIN
-        if self._closed or full or side.busy or not side.alive:
+        loop = asyncio.get_running_loop()
+        seconds = min(KEPT_SECONDS, self._made.get(side, -inf) + self._trusted_seconds - loop.time())
+        if self._closed or full or side.busy or not side.alive or seconds <= 0:
             await side.close()
             return
-        self._kept[side] = login, asyncio.get_running_loop().call_later(KEPT_SECONDS, self._expire, side)
+        self._kept[side] = login, loop.call_later(seconds, self._expire, side)
         self._of_login[login] += 1
 
     def _remove(self, side: SideConnection) -> None:
@@ -57,6 +74,9 @@ class Sides:
 
     def _expire(self, side: SideConnection) -> None:
         self._remove(side)
+        self._close(side)
+
+    def _close(self, side: SideConnection) -> None:
         closing = asyncio.get_running_loop().create_task(side.close())
         self._closings.add(closing)
         closing.add_done_callback(self._closings.discard)
@@ -67,4 +87,4 @@ class Sides:
         for side in list(self._kept):
             self._expire(side)
         if self._closings:
-            await asyncio.wait(self._closings)
+            await asyncio.wait(self._closings, timeout=CLOSE_SECONDS)

@@ -170,7 +170,7 @@ class Ahead:
         self.over = False
         """It is on its way to the client, or Spark is where it was before."""
         self.on_drop: Callable[[], None] = _nothing
-        """Called when it is dropped: then `go_back` is due, between two requests."""
+        """Called when it is dropped: then `go_back` is due."""
         self.on_over: list[Callable[[], None]] = []
 
     @property

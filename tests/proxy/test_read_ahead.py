@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from gateway.proxy import read_ahead
 from gateway.proxy.relay import Relay
 from gateway.service.decision import Decision, Forward
 from gateway.wire.connection import NOSASL, PLAIN
@@ -15,8 +16,6 @@ from gateway.wire.message import fetch_call, peek, reply_status
 from gateway.wire.page import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
 from gateway.wire.reading import Reading
 from gateway.wire.reply import closed
-from gateway.wire.reply import fetch as fetched
-from gateway.wire.rowset import Column, row_set
 from tests.proxy.peers import Gateway, Peer, Script, Service, Spark, echo_of, gateway, until
 from tests.proxy.test_http_relay import post, reply
 from tests.wire import calls
@@ -121,8 +120,9 @@ async def test_over_http_another_user_never_gets_it() -> None:
         assert reads.reading.ahead is not None
         peer.writer.write(post(calls.status(), "eve"))
         assert await reply(peer) == (200, echo_of(calls.status()))
-        assert reads.reading.ahead is None
+        await until(lambda: reads.reading.ahead is None)
         assert not reads.reading.lost
+        await until(lambda: gate.spark.connected() == 1)
 
 
 async def test_the_third_page_is_there_before_it_is_asked_for() -> None:
@@ -132,9 +132,6 @@ async def test_the_third_page_is_there_before_it_is_asked_for() -> None:
         await two_pages(peer, 3)
         await until(lambda: relay_of(gate)._ahead._page is not None and relay_of(gate)._ahead._page.complete)
         assert result.asked == [NEXT_3] * 3
-        # What else is asked meanwhile goes to Spark and comes back past the page that is kept.
-        other = calls.execute("select 1")
-        assert await asked(peer, other) == echo_of(other)
         await asked(peer, fetch(FETCH_NEXT, 3, 9))
         assert gate.traffic.pages_ahead_taken == 1
 
@@ -160,11 +157,8 @@ async def test_what_is_kept_is_bounded_and_makes_way() -> None:
         assert result.asked == [(FETCH_NEXT, 100)] * 3 + [(FETCH_PRIOR, 100), (FETCH_NEXT, 100)]
 
 
-async def test_spark_goes_back_when_it_has_answered_what_it_was_asked() -> None:
-    """The page is wanted elsewhere while the client waits for something else."""
-    reads, result = Reads(), SparkResult([10] * 100)
-    go_on = asyncio.Event()
-    names = []
+def holding(result: SparkResult, go_on: asyncio.Event, names: list[str]) -> Script:
+    """A Spark that answers at once to who reads the result, and to everything else when it may."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -176,23 +170,115 @@ async def test_spark_goes_back_when_it_has_answered_what_it_was_asked() -> None:
                 await go_on.wait()
                 peer.send(echo_of(request))
 
-    async with gateway(Spark(script=script), reads.service) as gate:
-        peer = await gate.client()
+    return script
+
+
+async def test_spark_goes_back_before_it_is_asked_for_anything_else() -> None:
+    """However long that takes, rows can be had over another connection."""
+    reads, result, plain = Reads(), SparkResult([10] * 100), SparkResult([10] * 100)
+    go_on = asyncio.Event()
+    names: list[str] = []
+    async with gateway(Spark(script=holding(result, go_on, names)), reads.service) as gate:
+        peer, elsewhere = await gate.client(), await gate.client()
         await two_pages(peer, 3)
-        relay = relay_of(gate)
-        await until(lambda: relay._ahead._page is not None and relay._ahead._page.complete)
+        ahead = reads.reading.ahead
+        assert ahead is not None
+        await until(lambda: ahead.complete)
         other = calls.execute("select 1")
         peer.send(other)
         await until(lambda: names[-1] == "ExecuteStatement")
-        ahead = reads.reading.ahead
-        assert ahead is not None
-        ahead.drop()
+        await until(lambda: ahead.over)
         assert ahead.held == 0
+        assert result.asked == [*[NEXT_3] * 3, (FETCH_PRIOR, 3)]
+        plain.position = 6
+        assert await asked(elsewhere, fetch(FETCH_NEXT, 3, 9)) == plain.answer(fetch(FETCH_NEXT, 3, 9))
         go_on.set()
         assert await peer.message() == echo_of(other)
+
+
+async def test_a_client_that_goes_while_something_else_is_asked_takes_no_rows_away() -> None:
+    reads, result = Reads(), SparkResult([10] * 100)
+    go_on = asyncio.Event()
+    names: list[str] = []
+    async with gateway(Spark(script=holding(result, go_on, names)), reads.service, http=True) as gate:
+        peer = await gate.dial()
+        for number in range(2):
+            peer.writer.write(post(fetch(FETCH_NEXT, 3, number)))
+            await reply(peer)
+        ahead = reads.reading.ahead
+        assert ahead is not None
+        peer.writer.write(post(calls.execute("select 1")))
+        await until(lambda: names[-1] == "ExecuteStatement")
+        peer.cut()
+        await until(lambda: ahead.over and gate.listener.clients == 0)
+        assert not reads.reading.lost
+        go_on.set()
+
+
+@pytest.mark.parametrize("eve_leaves", [True, False])
+async def test_over_http_another_user_neither_waits_for_it_nor_loses_it(eve_leaves: bool) -> None:
+    """Of a Spark that takes its time, over a connection that a proxy lends to several users."""
+    reads, result = Reads(), SparkResult([10] * 100)
+    comes = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.message()
+            if peek(request).name != "FetchResults":
+                peer.send(echo_of(request))
+                continue
+            if len(result.asked) == 2:
+                await comes.wait()
+            peer.send(result.answer(request))
+
+    async with gateway(Spark(script=script), reads.service, http=True) as gate:
+        peer = await gate.dial()
+        for number in range(2):
+            peer.writer.write(post(fetch(FETCH_NEXT, 3, number)))
+            await reply(peer)
+        ahead = reads.reading.ahead
+        assert ahead is not None
+        peer.writer.write(post(calls.status(), "eve"))
+        if eve_leaves:
+            await until(lambda: len(gate.services) == 2)
+            peer.cut()
+            await until(lambda: gate.listener.clients == 0)
+        else:
+            assert await reply(peer) == (200, echo_of(calls.status()))
+        assert not ahead.over
+        comes.set()
         await until(lambda: ahead.over)
-        assert result.asked == [*[NEXT_3] * 3, (FETCH_PRIOR, 3)]
-        assert (result.start, result.position) == (3, 6)
+        assert not reads.reading.lost
+        assert result.position == 6
+
+
+@pytest.mark.parametrize("how", ["never answers", "breaks", "answers garbage"])
+async def test_a_way_back_that_fails_is_known(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_ahead, "BACK_SECONDS", 0.05 if how == "never answers" else 20.0)
+    reads, result = Reads(), SparkResult([10] * 100)
+    gone = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        for _ in range(2):
+            peer.send(result.answer(await peer.message()))
+        await peer.message()
+        await gone.wait()
+        if how == "answers garbage":
+            peer.send(b"x" * 100)
+        if how != "breaks":
+            await peer.closed()
+
+    async with gateway(Spark(script=script), reads.service) as gate:
+        peer = await gate.client()
+        await two_pages(peer, 3)
+        ahead = reads.reading.ahead
+        assert ahead is not None
+        peer.cut()
+        await until(lambda: gate.listener.clients == 0)
+        gone.set()
+        await until(lambda: ahead.over)
+        assert reads.reading.lost
+        await until(lambda: gate.spark.connected() == 0)
 
 
 async def test_what_nobody_wants_is_read_though_the_client_takes_nothing() -> None:
@@ -211,36 +297,6 @@ async def test_what_nobody_wants_is_read_though_the_client_takes_nothing() -> No
         relay.resume_writing()
         other = calls.execute("select 1")
         assert await asked(peer, other) == echo_of(other)
-
-
-async def test_a_slow_client_slows_spark_while_a_way_back_is_due() -> None:
-    reads, result = Reads(), SparkResult([10] * 100)
-    row = "x" * 1_000_000
-    long = fetched(1, row_set([Column("a")], [(row,)] * 60, 9))
-
-    async def script(peer: Peer) -> None:
-        while True:
-            request = await peer.message()
-            peer.send(result.answer(request) if peek(request).name == "FetchResults" else long)
-            await peer.writer.drain()
-
-    async with gateway(Spark(script=script), reads.service) as gate:
-        peer = await gate.client()
-        await two_pages(peer, 3)
-        relay, ahead = relay_of(gate), reads.reading.ahead
-        assert ahead is not None
-        await until(lambda: ahead.complete)
-        peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        peer.send(calls.execute("as long as that"))
-        await until(lambda: relay._upstream is not None and relay._upstream._paused)
-        ahead.drop()
-        assert not ahead.over
-        assert relay._upstream is not None
-        assert relay._upstream._paused
-        peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
-        assert await peer.message() == long
-        await until(lambda: ahead.over)
-        assert (result.start, result.position) == (3, 6)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -296,7 +352,7 @@ async def test_a_client_that_goes_leaves_no_page_behind(rows: int) -> None:
         peer = await gate.client()
         await two_pages(peer, rows)
         peer.cut()
-        await until(lambda: gate.has("client_lost"))
+        await until(lambda: gate.has("client_lost") and len(answered) == 4)
         asked_for = [fetch_call(each).orientation for each in answered]
         assert asked_for == [FETCH_NEXT, FETCH_NEXT, FETCH_NEXT, FETCH_PRIOR]
 

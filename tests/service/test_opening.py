@@ -118,7 +118,7 @@ class Gateway:
         self.service = Service(
             cast(Catalog, nothing),
             cast(Router, router),
-            Sides(self.spark),
+            Sides(self.spark, 60.0),
             Handover(mechanism),
             sessions=self.sessions,
             audit=Audit(self.lines.keep),
@@ -693,6 +693,23 @@ def test_the_connection_of_a_closed_session_serves_the_next_one(mechanism: str, 
         assert len(gateway.spark.sides) == 1 + ended_with_it
         assert gateway.spark.sides[0].alive == (not ended_with_it)
         await gateway.service.sides.close()
+
+    run(check)
+
+
+def test_a_session_that_is_opened_anew_for_nobody_ends_with_its_connection() -> None:
+    """Its client has gone meanwhile, and Spark's reply may come yet."""
+
+    async def check() -> None:
+        gateway = Gateway()
+        _, session = await gateway.session()
+        gateway.sessions.lose(session)
+        reopening = asyncio.ensure_future(session.reopen())
+        await until(lambda: gateway.spark.asked == ["OpenSession"])
+        reopening.cancel()
+        await asyncio.wait([reopening])
+        await gateway.sessions.end(session)
+        assert [side.alive for side in gateway.spark.sides] == [False]
 
     run(check)
 

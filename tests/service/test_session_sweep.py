@@ -59,7 +59,7 @@ def test_a_session_that_spark_does_not_close_keeps_no_other_open() -> None:
         sessions.on_end = ended.append
         for number, side in enumerate(sides):
             handle = Handle(bytes([number]) * 16, bytes(16))
-            session = Session(handle, 5, "ada", LOGIN, open_session(OPEN), OPEN, Sides(NoSpark()))
+            session = Session(handle, 5, "ada", LOGIN, open_session(OPEN), OPEN, Sides(NoSpark(), 0.0))
             session.anchor(side)
             session.used -= 1.0  # so that the first sweep has them all
             sessions.add(session, sessions.reserve("ada"), loose=True)

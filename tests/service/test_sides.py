@@ -23,6 +23,8 @@ class Side:
         self.asked = asked
         self.alive = True
         self.busy = False
+        self.ends = asyncio.Event()
+        self.ends.set()
 
     async def forward(self, payload: bytes) -> bytes:
         raise AssertionError("nobody asks for it")
@@ -32,6 +34,7 @@ class Side:
 
     async def close(self) -> None:
         self.alive = False
+        await self.ends.wait()
 
 
 class Spark:
@@ -45,7 +48,7 @@ class Spark:
 
 async def test_it_serves_again_who_logs_in_alike() -> None:
     spark = Spark()
-    sides = Sides(spark)
+    sides = Sides(spark, 60.0)
     first = await sides.connect(ADA)
     await sides.give_back(ADA, first)
     for other in (replace(ADA, user="eve"), replace(ADA, password="another")):
@@ -57,7 +60,7 @@ async def test_it_serves_again_who_logs_in_alike() -> None:
 
 async def test_spark_is_asked_over_another_one_where_it_is_to_be_asked() -> None:
     spark = Spark()
-    sides = Sides(spark)
+    sides = Sides(spark, 60.0)
     first = await sides.connect(ADA)
     await sides.give_back(ADA, first)
     assert await sides.connect(ADA, ask=True) is not first
@@ -67,7 +70,7 @@ async def test_spark_is_asked_over_another_one_where_it_is_to_be_asked() -> None
 
 @pytest.mark.parametrize("flaw", ["broken", "busy"])
 async def test_one_that_is_no_good_is_closed(flaw: str) -> None:
-    sides = Sides(Spark())
+    sides = Sides(Spark(), 60.0)
     first = await sides.connect(ADA)
     assert isinstance(first, Side)
     first.alive = flaw != "broken"
@@ -78,7 +81,7 @@ async def test_one_that_is_no_good_is_closed(flaw: str) -> None:
 
 
 async def test_one_that_breaks_while_it_is_kept_is_passed_over() -> None:
-    sides = Sides(Spark())
+    sides = Sides(Spark(), 60.0)
     both = [await sides.connect(ADA) for _ in range(2)]
     for side in both:
         await sides.give_back(ADA, side)
@@ -89,7 +92,7 @@ async def test_one_that_breaks_while_it_is_kept_is_passed_over() -> None:
 
 async def test_it_is_kept_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_sides, "KEPT_SECONDS", 0.01)
-    sides = Sides(Spark())
+    sides = Sides(Spark(), 60.0)
     first = await sides.connect(ADA)
     await sides.give_back(ADA, first)
     async with asyncio.timeout(20):
@@ -98,9 +101,38 @@ async def test_it_is_kept_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> N
     assert await sides.connect(ADA) is not first
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+async def test_none_serves_longer_than_its_password_is_trusted(seconds: float) -> None:
+    """Also if it is given back again and again."""
+    spark = Spark()
+    sides = Sides(spark, seconds)
+    async with asyncio.timeout(20):
+        while len(spark.made) < 3:
+            side = await sides.connect(ADA)
+            await sides.give_back(ADA, side)
+            await asyncio.sleep(0.001)
+
+
+async def test_those_that_broke_hinder_nobody() -> None:
+    """As all do when Spark is started again: the ends of some take a while, and others log in alike meanwhile."""
+    spark = Spark()
+    sides = Sides(spark, 60.0)
+    lent = [await sides.connect(ADA) for _ in range(3)]
+    for side in lent:
+        await sides.give_back(ADA, side)
+    for made in spark.made:
+        made.alive = False
+        made.ends = asyncio.Event()
+    first, second = await asyncio.gather(sides.connect(ADA), sides.connect(ADA))
+    assert first is not second
+    assert not {first, second} & set(lent)
+    for made in spark.made[:3]:
+        made.ends.set()
+
+
 async def test_few_are_kept() -> None:
     spark = Spark()
-    sides = Sides(spark)
+    sides = Sides(spark, 60.0)
     logins = [replace(ADA, user=str(number)) for number in range(KEPT_MAX)]
     lent = [(login, await sides.connect(login)) for login in [ADA] * (KEPT_MAX_PER_LOGIN + 1) + logins]
     for login, side in lent:
@@ -112,7 +144,7 @@ async def test_few_are_kept() -> None:
 
 
 async def test_what_comes_back_after_the_end_is_closed() -> None:
-    sides = Sides(Spark())
+    sides = Sides(Spark(), 60.0)
     first, second = await sides.connect(ADA), await sides.connect(ADA)
     await sides.give_back(ADA, first)
     await sides.close()
