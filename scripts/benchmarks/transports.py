@@ -21,6 +21,8 @@ from benchmarks.stand import Stand
 
 LIMIT = 1.05
 CONNECTS = 15
+WARM_UP = 20
+"""The driver connects for the first times in three times as long."""
 SHORT = 60
 MANY = 3
 WIDE_PAIRS = 25
@@ -73,7 +75,7 @@ def _of_spark(stand: Stand, servers: ThriftServers) -> Figure:
         _connect(VERSIONS[0], f"{HERE}:{servers.ports[mechanism]}/default{tail}")
         for mechanism, tail in (("http", HTTP), ("sasl", ""))
     )
-    turns = in_turn(by_http, by_sasl, stand.runs(CONNECTS), warm_up=2)
+    turns = in_turn(by_http, by_sasl, stand.runs(CONNECTS), warm_up=WARM_UP)
     return turns.ratio("transport", f"connect, JDBC {VERSIONS[0]}, SASL instead of HTTP, both directly", None)
 
 
@@ -120,7 +122,7 @@ def _ways(directory: Path, certificates: Certificates, servers: ThriftServers) -
 def _measured(
     stand: Stand, name: str, version: str, direct: str, through: str, limit: float | None = LIMIT
 ) -> Iterator[Figure]:
-    turns = in_turn(_connect(version, direct), _connect(version, through), stand.runs(CONNECTS), warm_up=2)
+    turns = in_turn(_connect(version, direct), _connect(version, through), stand.runs(CONNECTS), warm_up=WARM_UP)
     yield turns.ratio("transport", f"connect, {name}", limit)
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(connected(version, url)) for url in (direct, through)]
@@ -168,7 +170,7 @@ def _pyhive(stand: Stand, name: str, direct: Server, through: Server, limit: flo
         return once
 
     sides = (direct, through)
-    turns = in_turn(*map(connect, sides), stand.runs(CONNECTS), warm_up=2)
+    turns = in_turn(*map(connect, sides), stand.runs(CONNECTS), warm_up=WARM_UP)
     yield turns.ratio("transport", f"connect, {name}", limit)
     with contextlib.ExitStack() as stack:
         cursors = [stack.enter_context(pyhive(*side)) for side in sides]
