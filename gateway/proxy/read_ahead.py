@@ -40,11 +40,6 @@ class ReadAhead:
         self._asked = 0.0
 
     @property
-    def pending(self) -> bool:
-        """There is a page that the client has not asked for, or the rest of one comes that nobody wants."""
-        return self._page is not None
-
-    @property
     def full(self) -> bool:
         """No more can be kept."""
         return self._page is not None and self._page.held > self._bytes_max

@@ -14,7 +14,7 @@ from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import frame
 from gateway.wire.message import fetch_call, peek, reply_status
 from gateway.wire.page import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
-from gateway.wire.reading import Reading
+from gateway.wire.reading import Ahead, Reading
 from gateway.wire.reply import closed
 from tests.proxy.peers import Gateway, Peer, Script, Service, Spark, echo_of, gateway, until
 from tests.proxy.test_http_relay import post, reply
@@ -75,6 +75,15 @@ async def two_pages(peer: Peer, rows: int) -> None:
         await asked(peer, fetch(FETCH_NEXT, rows, number))
 
 
+async def page_over_http(peer: Peer, reads: Reads, rows: int = 3) -> Ahead:
+    """The page that is asked for behind two."""
+    for number in range(2):
+        peer.writer.write(post(fetch(FETCH_NEXT, rows, number)))
+        await reply(peer)
+    assert reads.reading.ahead is not None
+    return reads.reading.ahead
+
+
 @MECHANISMS
 async def test_a_client_has_what_spark_would_have_answered(client_mechanism: str) -> None:
     """Small pages are kept whole, long ones stay at Spark; other calls come between."""
@@ -114,13 +123,10 @@ async def test_over_http_another_user_never_gets_it() -> None:
     reads, result = Reads(), SparkResult([200_000] * 400)
     async with gateway(Spark(script=answering(result)), reads.service, http=True) as gate:
         peer = await gate.dial()
-        for number in range(2):
-            peer.writer.write(post(fetch(FETCH_NEXT, 100, number)))
-            await reply(peer)
-        assert reads.reading.ahead is not None
+        ahead = await page_over_http(peer, reads, 100)
         peer.writer.write(post(calls.status(), "eve"))
         assert await reply(peer) == (200, echo_of(calls.status()))
-        await until(lambda: reads.reading.ahead is None)
+        await until(lambda: ahead.over)
         assert not reads.reading.lost
         await until(lambda: gate.spark.connected() == 1)
 
@@ -202,11 +208,7 @@ async def test_a_client_that_goes_while_something_else_is_asked_takes_no_rows_aw
     names: list[str] = []
     async with gateway(Spark(script=holding(result, go_on, names)), reads.service, http=True) as gate:
         peer = await gate.dial()
-        for number in range(2):
-            peer.writer.write(post(fetch(FETCH_NEXT, 3, number)))
-            await reply(peer)
-        ahead = reads.reading.ahead
-        assert ahead is not None
+        ahead = await page_over_http(peer, reads)
         peer.writer.write(post(calls.execute("select 1")))
         await until(lambda: names[-1] == "ExecuteStatement")
         peer.cut()
@@ -233,11 +235,7 @@ async def test_over_http_another_user_neither_waits_for_it_nor_loses_it(eve_leav
 
     async with gateway(Spark(script=script), reads.service, http=True) as gate:
         peer = await gate.dial()
-        for number in range(2):
-            peer.writer.write(post(fetch(FETCH_NEXT, 3, number)))
-            await reply(peer)
-        ahead = reads.reading.ahead
-        assert ahead is not None
+        ahead = await page_over_http(peer, reads)
         peer.writer.write(post(calls.status(), "eve"))
         if eve_leaves:
             await until(lambda: len(gate.services) == 2)
@@ -340,7 +338,7 @@ async def test_closing_throws_the_rest_away() -> None:
         other = calls.execute("select 1")
         assert await asked(peer, other) == echo_of(other)
         assert [peek(each).name for each in answered[-2:]] == ["CloseOperation", "ExecuteStatement"]
-        assert not relay._ahead.pending
+        assert relay._ahead._page is None
 
 
 @pytest.mark.parametrize("rows", [1, 100])
@@ -367,9 +365,9 @@ async def test_somebody_who_reads_what_he_has_costs_no_memory() -> None:
         await until(lambda: relay._ahead._page is not None and relay._ahead._page.complete)
         now = relay._loop.time()
         relay.sweep(now)
-        assert relay._ahead.pending
+        assert relay._ahead._page is not None
         relay.sweep(now + 11)
-        await until(lambda: not relay._ahead.pending)
+        await until(lambda: relay._ahead._page is None)
         request = fetch(FETCH_NEXT, 3, 9)
         plain = SparkResult([10] * 100)
         plain.position = 6
@@ -395,7 +393,7 @@ async def test_spark_is_lost_with_a_page() -> None:
         await until(lambda: gate.has("upstream_lost"))
         assert reads.reading.lost
         assert reads.reading.ahead is None
-        assert not relay_of(gate)._ahead.pending
+        assert relay_of(gate)._ahead._page is None
 
 
 @pytest.mark.parametrize("kept", [0, 20, 400])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -25,6 +26,7 @@ class Side:
         self.busy = False
         self.ends = asyncio.Event()
         self.ends.set()
+        self.closed = asyncio.Event()
 
     async def forward(self, payload: bytes) -> bytes:
         raise AssertionError("nobody asks for it")
@@ -35,6 +37,7 @@ class Side:
     async def close(self) -> None:
         self.alive = False
         await self.ends.wait()
+        self.closed.set()
 
 
 class Spark:
@@ -95,22 +98,24 @@ async def test_it_is_kept_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> N
     sides = Sides(Spark(), 60.0)
     first = await sides.connect(ADA)
     await sides.give_back(ADA, first)
-    async with asyncio.timeout(20):
-        while first.alive:  # noqa: ASYNC110 (what is waited for sets no event)
-            await asyncio.sleep(0.001)
+    assert isinstance(first, Side)
+    await first.closed.wait()
     assert await sides.connect(ADA) is not first
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
 async def test_none_serves_longer_than_its_password_is_trusted(seconds: float) -> None:
-    """Also if it is given back again and again."""
+    """Also if it is given back again and again, until it is."""
     spark = Spark()
     sides = Sides(spark, seconds)
-    async with asyncio.timeout(20):
-        while len(spark.made) < 3:
-            side = await sides.connect(ADA)
-            await sides.give_back(ADA, side)
-            await asyncio.sleep(0.001)
+    first = await sides.connect(ADA)
+    assert isinstance(first, Side)
+    await sides.give_back(ADA, first)
+    while await sides.connect(ADA) is first:
+        await sides.give_back(ADA, first)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(first.closed.wait(), 0.001)
+    await first.closed.wait()
 
 
 async def test_those_that_broke_hinder_nobody() -> None:
