@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks import classification, contention, fetch, haproxy, jobs, latency, partitions, transports, views
 from benchmarks.figures import Figure, table
 from benchmarks.stand import Stand
+from benchmarks.wire import RATE, Wire
 
 Measure = Callable[[Stand], Iterator[Figure]]
 
@@ -48,10 +49,11 @@ def main() -> int:
     options = _parser().parse_args()
     # Without this a SIGTERM would leave Spark and the gateway running.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    wire = None if options.wire is None else Wire(options.wire)
     wanted = options.only or _all()
     figures: list[Figure] = []
     try:
-        for figure in _measured(options, wanted):
+        for figure in _measured(options, wanted, wire):
             figures.append(figure)
     finally:
         # A measure that fails must not take those with it that took an hour before.
@@ -83,6 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=_positive, metavar="N", help="pairs of runs; each measure has its own default")
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor; default 0.1")
     parser.add_argument("--rows", type=_positive, default=1_000_000, help="rows of a large result; default 1000000")
+    parser.add_argument(
+        "--wire", type=_rate, metavar="RATE", help="servers send at this rate, as over a network: 1gbit; needs root"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     return parser
 
@@ -94,12 +99,18 @@ def _positive(text: str) -> int:
     return value
 
 
-def _measured(options: argparse.Namespace, wanted: list[str]) -> Iterator[Figure]:
+def _rate(text: str) -> str:
+    if RATE.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError("a number and kbit, mbit or gbit, as 1gbit")
+    return text
+
+
+def _measured(options: argparse.Namespace, wanted: list[str], wire: Wire | None) -> Iterator[Figure]:
     with_server = [name for name in MEASURES if name in wanted]
     if with_server:
         with (
             tempfile.TemporaryDirectory(prefix="freshgate-bench-") as directory,
-            Stand(Path(directory), scale=options.scale, rows=options.rows, runs=options.runs) as stand,
+            Stand(Path(directory), scale=options.scale, rows=options.rows, runs=options.runs, wire=wire) as stand,
         ):
             for name in with_server:
                 yield from _told(name, MEASURES[name](stand))
@@ -119,6 +130,7 @@ def _report(options: argparse.Namespace, figures: list[Figure]) -> dict[str, obj
     return {
         "scale": options.scale,
         "rows": options.rows,
+        "wire": options.wire,
         "machine": {
             "system": platform.platform(),
             "processors": os.cpu_count(),

@@ -13,6 +13,7 @@ from clients import Jdbc, pyhive, rows
 from processes import Engine, Gateway
 
 from benchmarks import tpch
+from benchmarks.wire import Wire
 
 DRIVER_MEMORY = "3g"
 """Spark collects a result of 100 MB before it sends it; a smaller heap would measure its garbage collection."""
@@ -22,8 +23,9 @@ SAMPLE_SECONDS = 0.02
 class Stand:
     """What all measures share. Close it; it is a context manager."""
 
-    def __init__(self, directory: Path, *, scale: float, rows: int, runs: int | None) -> None:
+    def __init__(self, directory: Path, *, scale: float, rows: int, runs: int | None, wire: Wire | None) -> None:
         self.directory = directory
+        self._wire = wire
         self.scale = scale
         self.rows = rows
         self._runs = runs
@@ -35,6 +37,7 @@ class Stand:
             upstream = f"{self.engine.host}:{self.engine.port}"
             self.gateway = Gateway(directory / "gateway.log", upstream=upstream)
             self._stack.callback(self.gateway.stop)
+            self.behind_wire(self.engine.port, self.gateway.port)
             self.process = psutil.Process(self.gateway.pid)
             self.direct = self._cursor(self.engine)
             self.through = self._cursor(self.gateway)
@@ -47,6 +50,12 @@ class Stand:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def behind_wire(self, *ports: int) -> None:
+        """Has the servers on these ports send at the command line's rate, where it has one. Once for each port."""
+        if self._wire is not None:
+            for port in ports:
+                self._wire.limit(port)
 
     def runs(self, usual: int) -> int:
         """How many pairs to measure: the command line's number, or the measure's own."""

@@ -62,7 +62,8 @@ def transports(stand: Stand) -> Iterator[Figure]:
     certificates = make_certificates(directory)
     servers = ThriftServers(directory, certificates.key_store)
     try:
-        for way in _ways(directory, certificates, servers):
+        stand.behind_wire(*servers.ports.values())
+        for way in _ways(stand, directory, certificates, servers):
             yield from _measured(stand, way.name, VERSIONS[0], way.direct, way.through)
         yield _of_spark(stand, servers)
     finally:
@@ -87,6 +88,7 @@ def relay(stand: Stand) -> Iterator[Figure]:
     directory.mkdir()
     version = VERSIONS[1]
     with haproxy(directory, stand.engine.port) as port:
+        stand.behind_wire(port)
         bare = f"jdbc:hive2://127.0.0.1:{port}/default"
         yield from _measured(stand, f"JDBC {version}, HAProxy", version, stand.engine.url, bare, None)
         yield from _measured(stand, f"JDBC {version}, instead of HAProxy", version, bare, stand.gateway.url, None)
@@ -95,7 +97,7 @@ def relay(stand: Stand) -> Iterator[Figure]:
         yield from _pyhive(stand, "PyHive, instead of HAProxy", ("127.0.0.1", port), through, None)
 
 
-def _ways(directory: Path, certificates: Certificates, servers: ThriftServers) -> Iterator[Way]:
+def _ways(stand: Stand, directory: Path, certificates: Certificates, servers: ThriftServers) -> Iterator[Way]:
     trust = f";ssl=true;sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
     for secure, mechanism in ((False, "sasl"), (True, "sasl"), (False, "http")):
         settings: dict[str, object] = {
@@ -107,6 +109,7 @@ def _ways(directory: Path, certificates: Certificates, servers: ThriftServers) -
             settings["tls.certificate"] = certificates.server
         upstream = f"127.0.0.1:{servers.ports[mechanism]}"
         gateway = Gateway(directory / f"gateway-{secure}-{mechanism}.log", upstream=upstream, **settings)
+        stand.behind_wire(gateway.port, gateway.http_port)
         try:
             if secure:
                 tail = f"/default{trust}"

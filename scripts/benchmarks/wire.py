@@ -1,0 +1,50 @@
+"""A network between the programs: what each server sends is held down to a rate.
+
+Without one the client, the gateway and Spark talk over the loopback interface, which knows no limit: a large result
+takes what the processors take, which all three share then. With one it takes what a network takes at least.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import re
+import subprocess
+
+CLONE_NEWNET = 0x40000000
+"""unshare(2): a network of this process's own, with a loopback interface that nobody else has."""
+RATE = re.compile(r"[0-9]+[kmg]?bit")
+"""As tc(8) writes it."""
+BURST = "256k"
+"""The loopback interface's packets have up to 64 KiB; a bucket must hold some of them."""
+
+
+class Wire:
+    """The loopback interface of a network that this process and its children have alone. Make it before any thread.
+
+    Raises SystemExit where that is not possible: it takes root, iproute2, and sch_htb and cls_u32 in the kernel.
+    """
+
+    def __init__(self, rate: str) -> None:
+        self._rate = rate
+        self._classes = itertools.count(10)
+        if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+            raise SystemExit(f"bench: --wire needs root ({os.strerror(ctypes.get_errno())}).")
+        _run("ip link set lo up")
+        _run("tc qdisc add dev lo root handle 1: htb default 1")
+
+    def limit(self, port: int) -> None:
+        """From now on the server on this port sends no faster than the rate, to all its clients together."""
+        number = next(self._classes)
+        _run(f"tc class add dev lo parent 1: classid 1:{number} htb rate {self._rate} burst {BURST} cburst {BURST}")
+        _run(f"tc filter add dev lo parent 1: protocol ip u32 match ip sport {port} 0xffff flowid 1:{number}")
+
+
+def _run(command: str) -> None:
+    try:
+        subprocess.run(command.split(), check=True, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise SystemExit(f"bench: --wire needs {error.filename}; run apt-get install iproute2.") from error
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"bench: --wire: {command}: {error.stderr.strip()}") from error
