@@ -179,8 +179,11 @@ class Session:
         """The current catalog and database."""
         if self.namespace is None:
             answer = await (await self.sql()).run("SELECT current_catalog(), current_database()")
-            catalog, database = answer.rows[0]
-            self.namespace = Namespace(database.lower(), catalog.lower())
+            match answer.rows:
+                case [(str(catalog), str(database))]:
+                    self.namespace = Namespace(database.lower(), catalog.lower())
+                case _:
+                    raise UpstreamLost("Spark did not say what the current database is. Try again.")
         return self.namespace
 
     async def reopen(self) -> None:

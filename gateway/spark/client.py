@@ -293,7 +293,7 @@ class Session:
     async def _fetch(self, handle: Handle) -> Rows:
         operation = protocol.operation_handle(handle)
         metadata = await self.connection.call("GetResultSetMetadata", ttypes.TGetResultSetMetadataReq(operation))
-        columns = tuple(column.columnName for column in metadata.schema.columns) if metadata.schema else ()
+        columns = tuple(column.columnName for column in metadata.schema.columns or ()) if metadata.schema else ()
         rows: list[tuple[Any, ...]] = []
         request = ttypes.TFetchResultsReq(operation, ttypes.TFetchOrientation.FETCH_NEXT, PAGE_ROWS)
         while True:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from TCLIService import TCLIService, ttypes
@@ -13,6 +11,8 @@ from thrift.Thrift import TApplicationException, TException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.wire import rowset
+from gateway.wire.frame import WireError
 from gateway.wire.message import Handle
 
 # The first version with columnar results. Later ones add what the gateway's own statements do not need.
@@ -20,7 +20,13 @@ PROTOCOL = ttypes.TProtocolVersion.HIVE_CLI_SERVICE_PROTOCOL_V6
 
 FAILED_STATUSES = (ttypes.TStatusCode.ERROR_STATUS, ttypes.TStatusCode.INVALID_HANDLE_STATUS)
 
-_COLUMNS = ("stringVal", "i64Val", "i32Val", "doubleVal", "boolVal", "i16Val", "byteVal", "binaryVal")
+_NEEDED = {
+    "OpenSession": "sessionHandle",
+    "ExecuteStatement": "operationHandle",
+    "GetOperationStatus": "operationState",
+    "FetchResults": "results",
+}
+"""What a reply without an error must have; Thrift lets it be left out."""
 
 # Spark's own form: [CLASS.SUBCLASS] text SQLSTATE: 42P01, then where; the plan or the stack follows.
 _SPARK_ERROR = re.compile(
@@ -65,8 +71,13 @@ def decode(name: str, payload: bytes) -> Any:
     if method != name or result.success is None:
         raise UpstreamLost(f"The Spark Thrift server answered {method} to {name}.")
     status = result.success.status
+    if status is None:
+        raise UpstreamLost(f"The Spark Thrift server answered {name} without a status.")
     if status.statusCode in FAILED_STATUSES:
         raise failure(status.errorMessage or "\n".join(status.infoMessages or ()), status.sqlState)
+    needed = _NEEDED.get(name)
+    if needed is not None and getattr(result.success, needed) is None:
+        raise UpstreamLost(f"The Spark Thrift server answered {name} without its {needed}.")
     return result.success
 
 
@@ -103,8 +114,10 @@ def session_handle(handle: Handle) -> Any:
 
 
 def handle_of(thrift_handle: Any) -> Handle:
-    """The handle in a Thrift session or operation handle."""
-    named = getattr(thrift_handle, "sessionId", None) or thrift_handle.operationId
+    """The handle in a Thrift session or operation handle. Raises UpstreamLost where there is none in it."""
+    named = getattr(thrift_handle, "sessionId", None) or getattr(thrift_handle, "operationId", None)
+    if named is None or named.guid is None or named.secret is None:
+        raise UpstreamLost("The Spark Thrift server gave an empty handle.")
     return Handle(named.guid, named.secret)
 
 
@@ -112,25 +125,9 @@ def rows_of(row_set: Any) -> list[tuple[Any, ...]]:
     """The rows of a TRowSet. Values are what Thrift carries: decimals, dates and nested values are texts.
 
     A client's session may be of a protocol before V6: then the gateway's own statements in it come as rows, too.
+    Raises UpstreamLost for what are no rows.
     """
-    if row_set.columns is None:
-        return [tuple(_value(value) for value in row.colVals) for row in row_set.rows or ()]
-    columns: Iterable[list[Any]] = [_values(column) for column in row_set.columns or ()]
-    return list(zip(*columns, strict=True))
-
-
-def _value(value: Any) -> Any:
-    typed = next((member for name in _COLUMNS if (member := getattr(value, name, None)) is not None), None)
-    return None if typed is None else typed.value
-
-
-def _values(column: Any) -> list[Any]:
-    typed = next(value for name in _COLUMNS if (value := getattr(column, name)) is not None)
-    values: list[Any] = typed.values
-    nulls: bytes = typed.nulls
-    if not any(nulls):
-        return values
-    # One bit a row, the lowest first. Bits behind the bitmap's end are 0.
-    bits = itertools.chain.from_iterable(((byte >> bit) & 1 for bit in range(8)) for byte in nulls)
-    flags = itertools.chain(bits, itertools.repeat(0))
-    return [None if null else value for value, null in zip(values, flags, strict=False)]
+    try:
+        return rowset.rows_of(row_set)
+    except WireError as error:
+        raise UpstreamLost(f"The Spark Thrift server sent rows that cannot be read: {error}.") from error

@@ -85,10 +85,15 @@ def row_set(columns: Sequence[Column], rows: Sequence[Sequence[Value]], protocol
 
 
 def rows_of(row_set: Any) -> list[tuple[Any, ...]]:
-    """The rows of a columnar TRowSet as Python values: numbers, booleans, texts, bytes; everything else is a
-    text. Raises WireError for columns that do not fit together.
+    """The rows of a TRowSet, which has columns or rows, as Python values: numbers, booleans, texts, bytes; everything
+    else is a text. Raises WireError for what does not fit together.
     """
-    columns = [_values_of(column) for column in row_set.columns or []]
+    if row_set.columns is None:
+        rows = [tuple(map(_value_of, row.colVals or ())) for row in row_set.rows or ()]
+        if len({len(row) for row in rows}) > 1:
+            raise WireError("the rows are of different lengths")
+        return rows
+    columns = [_values_of(column) for column in row_set.columns]
     if len({len(column) for column in columns}) > 1:
         raise WireError("the columns of the rows are of different lengths")
     return list(zip(*columns, strict=True))
@@ -173,6 +178,12 @@ def _wire_value(value: Value) -> Value:
         # What java.sql.Timestamp reads; it knows no time zone.
         return value.replace(tzinfo=None).isoformat(sep=" ")
     return value
+
+
+def _value_of(value: Any) -> Any:
+    """Of a TColumnValue; one without a value is null."""
+    typed = next((member for name in _COLUMN_FIELDS if (member := getattr(value, name, None)) is not None), None)
+    return None if typed is None else typed.value
 
 
 def _values_of(column: Any) -> list[Any]:

@@ -83,6 +83,7 @@ class Spark:
         self._random = Random(seed)
         self._sessions: dict[bytes, Session] = {}
         self._operations: dict[bytes, Operation] = {}
+        self._misled: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
 
     def of_clients(self) -> list[str]:
@@ -101,6 +102,11 @@ class Spark:
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=2000)
 
+    def hang_up(self) -> None:
+        """Ends what misled clients have here: some wait for the rest of a reply that has none, as long as it takes."""
+        for writer in self._misled:
+            writer.close()
+
     async def stop(self) -> None:
         assert self._server is not None
         self._server.close()
@@ -113,6 +119,8 @@ class Spark:
             while (found := handshake.receive(await _some(reader))) is None:
                 pass
             writer.write(negotiation(COMPLETE))
+            if found.user.startswith(MISLED):
+                self._misled.add(writer)
             await self._answer(reader, writer, _Line(found.user, bytearray(handshake.rest), opened))
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
@@ -121,6 +129,7 @@ class Spark:
         finally:
             if opened:  # As Spark: the newest session ends with the connection.
                 self._close_session(opened[-1])
+            self._misled.discard(writer)
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()

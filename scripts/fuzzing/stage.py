@@ -67,6 +67,8 @@ class Stage:
         if hasattr(self, "gateway"):
             if none_alive([self.process]):
                 self.report("the gateway has ended")
+            if self.spark is not None:
+                self.spark.hang_up()
             code = await asyncio.to_thread(self.gateway.stop)
             if code != 0:
                 self.report(f"the gateway ended with {code}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,7 +15,10 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.spark import protocol
+from gateway.wire import reply
 from gateway.wire.message import Handle
+from gateway.wire.rowset import Column, Type, row_set
+from scripts.fuzzing.mutation import mutated
 
 MISSING = (
     "org.apache.hive.service.cli.HiveSQLException: Error running query: [TABLE_OR_VIEW_NOT_FOUND] "
@@ -131,6 +135,51 @@ def test_cut_or_foreign_replies_are_a_lost_server() -> None:
             protocol.decode("CloseSession", whole[:end])
     with pytest.raises(UpstreamLost, match="answered CloseSession to OpenSession"):
         protocol.decode("OpenSession", _reply("CloseSession", protocol.TCLIService.OpenSession_result()))
+
+
+ROWS = [("a", 3), (None, None)]
+TWO_COLUMNS = [Column("a"), Column("b", Type.INT)]
+REPLIES = {
+    "ExecuteStatement": reply.execute_ok(1, Handle(b"g" * 16, b"s" * 16)),
+    "GetOperationStatus": reply.operation_status(1, 2),
+    "GetResultSetMetadata": reply.result_metadata(1, TWO_COLUMNS),
+    "FetchResults": reply.fetch(1, row_set(TWO_COLUMNS, ROWS, 9)),
+    "CloseOperation": reply.closed("CloseOperation", 1),
+}
+OLD_ROWS = reply.fetch(1, row_set(TWO_COLUMNS, ROWS, 4))
+USES = {
+    "ExecuteStatement": lambda found: protocol.handle_of(found.operationHandle),
+    "FetchResults": lambda found: protocol.rows_of(found.results),
+}
+
+
+@given(st.integers(0, 1 << 32).map(Random), st.sampled_from([*REPLIES.items(), ("FetchResults", OLD_ROWS)]))
+def test_wrong_replies_are_a_lost_server(random: Random, answered: tuple[str, bytes]) -> None:
+    name, answer = answered
+    wrong = mutated(answer, random, list(REPLIES.values()), random.randrange(1, 4))
+    try:
+        found = protocol.decode(name, wrong)
+        if name in USES:
+            USES[name](found)
+    except (UpstreamLost, StatementFailed):
+        pass
+
+
+@pytest.mark.parametrize("name", ["OpenSession", "ExecuteStatement", "GetOperationStatus", "FetchResults"])
+def test_a_reply_without_what_it_is_for_is_a_lost_server(name: str) -> None:
+    response = getattr(ttypes, f"T{name}Resp")()
+    result = getattr(protocol.TCLIService, f"{name}_result")(response)
+    with pytest.raises(UpstreamLost, match=f"answered {name} without a status"):
+        protocol.decode(name, _reply(name, result))
+    response.status = ttypes.TStatus(ttypes.TStatusCode.SUCCESS_STATUS)
+    with pytest.raises(UpstreamLost, match=f"answered {name} without its"):
+        protocol.decode(name, _reply(name, result))
+
+
+@pytest.mark.parametrize("handle", [ttypes.TSessionHandle(), ttypes.TOperationHandle(ttypes.THandleIdentifier(b"g"))])
+def test_an_empty_handle_is_a_lost_server(handle: Any) -> None:
+    with pytest.raises(UpstreamLost, match="empty handle"):
+        protocol.handle_of(handle)
 
 
 def test_handles_there_and_back() -> None:
