@@ -471,10 +471,15 @@ def _stopped(world: World, points: list[Point], kill: Callable[[], None]) -> Non
     with ThreadPoolExecutor(len(points)) as pool:
         running = {point.view: pool.submit(world.run, point) for point in points}
 
-        def all_stand() -> bool:
-            return all(view in world.proxy.stalled or act.done() for view, act in running.items())
+        def moving() -> list[str]:
+            return [view for view, act in running.items() if view not in world.proxy.stalled and not act.done()]
 
-        wait_until(all_stand, 60, "all to be stopped")
+        try:
+            wait_until(lambda: not moving(), 60, "all to be stopped")
+        except AssertionError as error:
+            others = f"{moving()} have neither stopped nor ended, beside {sorted(world.proxy.stalled)} that stand"
+            world.proxy.release()  # Otherwise the threads of those that stand are waited for.
+            raise AssertionError(others) from error
         assert world.proxy.stalled
         world.tried += [f"{view} kill" for view in world.proxy.stalled]
         kill()
