@@ -8,6 +8,7 @@ began late enough to show what they must see.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -30,8 +31,8 @@ log = logging.getLogger(__name__)
 
 GONE_SECONDS = 30.0
 CHECKED_TOGETHER = 4
-"""Tasks that look at their base tables at one time: what clients ask of the metastore meanwhile must not wait behind
-those of a thousand views that are due together."""
+"""Jobs' tasks that look at their base tables at one time: what clients ask of the metastore meanwhile, refreshes among
+it, must not wait behind those of a thousand views that are due together, nor behind storage that does not answer."""
 LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "2B", "38", "39", "42", "44", "46", "54", "55", "56", "P0"})
 """Classes of SQLSTATEs that say that the same statement fails again: it is wrong, or the rows are."""
 LASTING = frozenset({"40001", "53400", "58030", "HY008", "HYT00"})
@@ -427,7 +428,7 @@ class Tasks:
         self._fence.raise_if_lost()
         if cause.trigger is not TriggerMode.READ:
             cause = replace(cause, not_before=time.monotonic())
-            async with self._checking:
+            async with self._checking if cause.trigger in AUTOMATIC else contextlib.nullcontext():
                 await self._inspector.check([entry.view.id], cause.not_before)
                 if cause.trigger is TriggerMode.COMMIT:
                     run.situation = await self._inspector.situation(entry.view.id)

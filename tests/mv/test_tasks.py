@@ -28,7 +28,7 @@ from gateway.mv.progress import Lines, Report
 from gateway.mv.runs import Run
 from gateway.mv.scheduler import Scheduler
 from gateway.mv.task_log import TaskLog
-from gateway.mv.tasks import Limits, Tasks
+from gateway.mv.tasks import CHECKED_TOGETHER, Limits, Tasks
 from sql.names import TableName
 from sql.statement import Clauses, Method, Refreshing, Schedule, Trigger
 
@@ -51,10 +51,14 @@ class Free:
         if self.lost is not None:
             raise Superseded(self.lost)
 
-    async def check(self, *_: object) -> None:
+    async def check(self, views: Iterable[str] = (), *_: object) -> None:
         self.checked += 1
+        if set(views) & self.unanswered:
+            await asyncio.Event().wait()
 
     checked = 0
+    unanswered: frozenset[str] = frozenset()
+    """Views of which a look comes to no end."""
 
     async def situation(self, view_id: str) -> Situation | None:
         return self.found
@@ -204,6 +208,29 @@ def test_manual_tasks_queue_and_one_automatic_task_waits() -> None:
         assert triggers == ["MANUAL", "COMMIT", "MANUAL", "MANUAL", "COMMIT"]
         assert world.statuses("v") == ["SUCCESS"] * 5
         assert third in {task.id for _, task in world.catalog.entry("v").history.tasks}
+
+    play(story())
+
+
+def test_a_refresh_waits_for_no_looks_of_jobs() -> None:
+    """Their base tables may lie in storage that does not answer."""
+
+    async def story() -> None:
+        world = World()
+        jobs = [f"v{number}" for number in range(6)]
+        world.free.unanswered = frozenset(jobs)
+        for job in jobs:
+            world.add(job)
+            assert world.tasks.trigger(job, Cause(TriggerMode.SYSTEM, "EVERY 1 HOUR"))
+        world.add("w")
+        await settled()
+        assert world.free.checked == CHECKED_TOGETHER
+        refresh = asyncio.create_task(world.tasks.refresh("w", MANUAL, silent))
+        await settled()
+        assert world.stage.began == [("w", TriggerMode.MANUAL)]
+        world.stage.let("w")
+        await refresh
+        await world.tasks.stop_all()
 
     play(story())
 
