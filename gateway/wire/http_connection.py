@@ -495,7 +495,9 @@ class _Responses:
     def feed(self, data: bytes) -> bytes:
         """What of the last request's reply is in `data`. Raises WireError."""
         if self.ended:
-            raise _behind()
+            if data.strip(b"\r\n"):
+                raise _behind()
+            return b""  # Empty lines behind an answer mean nothing: the parser skips those that come with it, too.
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:

@@ -650,6 +650,19 @@ def test_only_the_end_of_the_body_comes_behind_a_whole_reply() -> None:
                 connection.collect(more + response(b"y"))
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_empty_lines_behind_an_answer_mean_nothing(apart: bool) -> None:
+    """Whether they come with it or not."""
+    connection, reply = upstream(), execute_ok(7, calls.OTHER)
+    connection.send(calls.execute("select 1"))
+    first, *behind = [response(reply), b"\r\n", b"\n"] if apart else [response(reply) + b"\r\n\n"]
+    assert connection.collect(first) == reply
+    for piece in behind:
+        assert connection.late(piece, False) == b""
+    connection.send(calls.status())
+    assert connection.collect(b"\r\n" + response(reply)) == reply
+
+
 def test_a_server_that_closes_is_waited_for() -> None:
     connection = upstream()
     connection.send(calls.execute("select 1"))
