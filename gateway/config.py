@@ -564,8 +564,8 @@ class Limits:
     )
     drain_seconds: float = _setting(
         30.0,
-        "Time that running statements have to end when the gateway is stopped, while it takes no new ones. A second "
-        "signal ends it at once.",
+        "Time that running statements have to end when the gateway is stopped, while it takes no new ones; then it is "
+        "gone within 20 seconds. A second signal ends the wait.",
         _at_least(0),
     )
     buffer_bytes: int = _setting(

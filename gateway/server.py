@@ -83,8 +83,9 @@ REFRESH_POOL = "freshgate"
 """Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
 RETRY_SECONDS = 1.0
 TAKING_OVER_SECONDS = 1.0
-STOP_SECONDS = 15.0
-"""For what stopped refreshes wrote to be dropped."""
+STOP_SECONDS = 20.0
+"""For Spark to end what clients and refreshes have there. Whoever stops the gateway has a limit too, and kills it then.
+"""
 MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL, "http": HTTP}
 
 
@@ -462,13 +463,31 @@ class Server:
         """Takes no more clients, and no more statements of those it has; running ones may end."""
         self._readiness.draining = True
         self._sessions.stopping = True
-        await self._listener.drain(self._settings.limits.drain_seconds, self._sessions.is_busy)
+        await self._listener.drain(self._settings.limits.drain_seconds, self._sessions.busy)
 
     async def stop(self) -> None:
-        """Closes clients, stops refreshes, frees what they had at Spark."""
+        """Closes clients, stops refreshes, frees what they had at Spark, all within STOP_SECONDS."""
         self._readiness.draining = True
         self._engine.leave()
         self._sessions.ending = True
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._leave_spark()
+        except TimeoutError:
+            log.warning(
+                "Spark took longer than %g seconds to end what is there: sessions are left to it, "
+                "and what refreshes wrote is dropped at the next start",
+                STOP_SECONDS,
+            )
+            for pool in self._pools:
+                pool.cut_off()
+        self._sessions.abandon()
+        if self._monitor is not None:
+            await self._monitor.stop()
+        if self._audit_file is not None:
+            self._audit_file.close()
+
+    async def _leave_spark(self) -> None:
         await self._listener.close()
         await self._background.finish(CLOSE_SECONDS)
         await self._sessions.close()
@@ -479,19 +498,15 @@ class Server:
         await self._tasks.stop_all()
         await self._janitor.stop()
         try:
-            async with asyncio.timeout(STOP_SECONDS):
-                await self._janitor.sweep()
-                await self._fence.release()
+            await self._janitor.sweep()
+            await self._fence.release()
         except FreshgateError as error:
             log.info("what is left is dropped at the next start: %s", error)
-        except TimeoutError:
-            log.info("what is left is dropped at the next start: Spark took longer than %g seconds", STOP_SECONDS)
-        if self._monitor is not None:
-            await self._monitor.stop()
-        for pool in (self._probes, self._looks, self._refreshes, self._short):
-            await pool.close()
-        if self._audit_file is not None:
-            self._audit_file.close()
+        await asyncio.gather(*(pool.close() for pool in self._pools))
+
+    @property
+    def _pools(self) -> tuple[SessionPool, ...]:
+        return self._probes, self._looks, self._refreshes, self._short
 
 
 def _audit_file(target: str) -> AuditFile | None:

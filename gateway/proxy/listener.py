@@ -123,8 +123,8 @@ class Listener:
         self._serving = True
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="sweep of clients")
 
-    async def drain(self, seconds: float, is_busy: Callable[[], bool]) -> None:
-        """Accepts no more clients, and returns when nobody waits for a reply and `is_busy` is false, or it is time.
+    async def drain(self, seconds: float, busy: Callable[[], int]) -> None:
+        """Accepts no more clients, and returns when nobody waits for a reply and no session is `busy`, or it is time.
 
         Ports whose clients come back with new connections stay open until `close`.
         """
@@ -133,9 +133,14 @@ class Listener:
                 server.close()
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        while any(relay.waiting for relay in self._relays) or is_busy():
+        while (waiting := sum(relay.waiting for relay in self._relays)) + (sessions := busy()):
             if loop.time() > until:
-                log.warning("%d clients have statements that did not end within %g seconds", self.clients, seconds)
+                log.warning(
+                    "not all has ended within %g seconds: %d sessions have a statement, %d clients wait for a reply",
+                    seconds,
+                    sessions,
+                    waiting,
+                )
                 return
             await asyncio.sleep(DRAINED_SECONDS)
 

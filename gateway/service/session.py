@@ -161,7 +161,8 @@ class Session:
                     closed = reply_status(await side.forward(request.close_session(self.upstream_handle)))
                     self._has_ended = closed.code != STATUS_ERROR
         except (FreshgateError, WireError, TimeoutError) as error:
-            log.info("a session of %s could not be closed at Spark: %s", self.user, error)
+            why = str(error) or f"no answer within {CLOSE_SECONDS:g} seconds"
+            log.info("a session of %s could not be closed at Spark: %s", self.user, why)
 
     def is_busy(self) -> bool:
         """A statement runs, as far as its client has seen, or may be between two pages of its rows."""
@@ -356,9 +357,15 @@ class Sessions:
             if isinstance(outcome, Exception):
                 log.error("a session could not be ended", exc_info=outcome)
 
-    def is_busy(self) -> bool:
-        """Some client waits for a statement."""
-        return any(session.is_busy() for session in self._sessions.values())
+    def busy(self) -> int:
+        """How many have a statement that their client waits for."""
+        return sum(session.is_busy() for session in self._sessions.values())
+
+    def abandon(self) -> None:
+        """The gateway ends, and Spark has not said in time that these have ended."""
+        for session in list(self._sessions.values()):
+            session.stopped = True
+            self.remove(session)
 
     def remove(self, session: Session) -> None:
         """The session is over: nothing of it runs at Spark any more."""

@@ -92,7 +92,7 @@ class Connection:
         self._reopen = reopen
         self._lock = asyncio.Lock()
         self._seqids = itertools.count(1)
-        self._broken = False
+        self._broken = self._cut_off = False
         # What is under way although its caller was canceled; kept here so that it is not collected half done.
         self._calls: set[asyncio.Task[bytes]] = set()
 
@@ -157,7 +157,10 @@ class Connection:
         return Session(self, handle)
 
     async def sibling(self) -> Connection:
-        """A new connection to the same server, logged in alike."""
+        """A new connection to the same server, logged in alike. Raises as `open`, and UpstreamLost once it is
+        `cut_off`."""
+        if self._cut_off:
+            raise UpstreamLost("The gateway is stopping.")
         return await self._reopen()
 
     async def call(self, name: str, request: Any) -> Any:
@@ -212,6 +215,11 @@ class Connection:
 
     def give_up(self) -> None:
         """What is under way fails, and so does every later call."""
+        self._break()
+
+    def cut_off(self) -> None:
+        """The server is not waited for any more: it is not even told, by a sibling, what is to end there."""
+        self._cut_off = True
         self._break()
 
     async def close(self) -> None:
@@ -407,6 +415,7 @@ class SessionPool:
         self._password = password
         self._places = asyncio.Semaphore(size)
         self._idle: list[PooledSession] = []
+        self._lent: set[PooledSession] = set()
         self._endings: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -415,9 +424,11 @@ class SessionPool:
         """Lends a session; waits while all are lent. A broken one is never lent again. Raises UpstreamLost."""
         async with self._places:
             session = await self._take()
+            self._lent.add(session)
             try:
                 yield session
             finally:
+                self._lent.discard(session)
                 if self._closed or not session.connection.alive:
                     await self._discard(session)
                 else:
@@ -457,6 +468,12 @@ class SessionPool:
             await session.close()
             await session.connection.close()
         await asyncio.gather(*self._endings)
+
+    def cut_off(self) -> None:
+        """As of a connection: for all its sessions, those that are lent above all."""
+        self._closed = True
+        for session in (*self._idle, *self._lent):
+            session.connection.cut_off()
 
 
 async def _end(session: Session) -> None:

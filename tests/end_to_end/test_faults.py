@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ import psutil
 import pytest
 from clients import rows, unclosed
 from databases import NAP, Database
-from processes import Gateway, wait_until
+from http_caller import Caller
+from processes import Engine, Gateway, descendants, wait_until
+from TCLIService import ttypes
 
 SLOW = (
     "SELECT sum(a) AS s, count(*) AS n, max(slept) AS slept "
@@ -139,6 +142,39 @@ def test_a_stopped_gateway_stops_its_refresh(database: Database, direct: Any, st
         rows(cursor, "INSERT OVERWRITE t VALUES (1)")
         assert rows(cursor, "SELECT s FROM m") == [(1,)]
         rows(cursor, "DROP MATERIALIZED VIEW m")
+
+
+def test_a_spark_that_hangs_holds_up_no_stop(
+    engine: Engine, database: Database, direct: Any, start_gateway: Any
+) -> None:
+    """What clients and a refresh have there is left to it, in a time in which whoever stops programs does not kill."""
+    gateway: Gateway = start_gateway(**{"limits.drain_seconds": 0, "listen.http_port": 0})
+    (java,) = [process for process in descendants(engine.program.process.pid) if process.name() == "java"]
+    with (
+        unclosed(gateway, database.name) as cursor,
+        contextlib.closing(Caller(gateway.http_port)) as caller,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        caller.call("OpenSession", ttypes.TOpenSessionReq(username="ada"))
+        rows(cursor, "CREATE TABLE t (a INT) USING parquet")
+        rows(cursor, NAP)
+        rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
+        rows(cursor, "INSERT INTO t VALUES (8000)")
+        reading = pool.submit(rows, cursor, "SELECT s FROM m")
+        wait_until(lambda: _said(gateway, "Refreshing"), what="the refresh to begin")
+        java.suspend()
+        try:
+            assert gateway.stop() == 0
+        finally:
+            java.resume()
+        assert reading.exception(30) is not None
+    assert _said(gateway, "Spark took longer than 20 seconds to end what is there")
+    again: Gateway = start_gateway(**{"versions.retention": 0})
+    with unclosed(again, database.name) as cursor:
+        rows(cursor, "INSERT OVERWRITE t VALUES (1)")
+        assert rows(cursor, "SELECT s FROM m") == [(1,)]
+        rows(cursor, "DROP MATERIALIZED VIEW m")
+    wait_until(lambda: _storage_tables(direct, again, database.name) == [], what="what the refresh wrote to be dropped")
 
 
 class _Embedded:
