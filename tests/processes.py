@@ -168,10 +168,11 @@ class ThriftServers:
 
     host = "127.0.0.1"
 
-    def __init__(self, directory: Path, key_store: Path, ldap: tuple[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, key_store: Path, ldap: tuple[str, str] | None = None, **spark: str) -> None:
         errors = directory / "servers.stderr"
         script = ROOT / "tests" / "thrift_servers.py"
-        command = [sys.executable, str(script), str(directory / "data"), str(key_store), *(ldap or ())]
+        files = [str(script), str(directory / "data"), str(key_store)]
+        command = [sys.executable, *files, json.dumps(spark), *(ldap or ())]
         self.program = Program(command, subprocess.PIPE, errors)
         line = self.program.line()
         assert line.startswith("{"), errors.read_text(encoding="utf-8")[-3000:]

@@ -1,8 +1,8 @@
 """A program: one Spark with a Thrift server for each way in which servers are reached.
 
-Its arguments are a data directory and a key store (PKCS 12, password "secret"), and for a server that checks passwords
-the URL of a directory and the pattern of its users' names. Prints one JSON line, the ports by their names, and ends
-with its standard input.
+Its arguments are a data directory, a key store (PKCS 12, password "secret"), and Spark's settings as JSON; for a server
+that checks passwords also the URL of a directory and the pattern of its users' names. Prints one JSON line, the ports
+by their names, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROXY = {f"spark.hadoop.hadoop.proxyuser.svc.{what}": "*" for what in ("hosts", 
 """`svc` may open sessions for others."""
 
 
-def main(data_dir: Path, key_store: Path, *ldap: str) -> None:
+def main(data_dir: Path, key_store: Path, settings: dict[str, str], *ldap: str) -> None:
     report = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     options = host.Options(
@@ -36,7 +36,7 @@ def main(data_dir: Path, key_store: Path, *ldap: str) -> None:
         master="local[*]",
         driver_memory="2g",
         parent=os.getpid(),
-        spark={"spark.ui.enabled": "false", JAVA_OPTIONS: spark_java_options(), **PROXY},
+        spark={"spark.ui.enabled": "false", JAVA_OPTIONS: spark_java_options(), **PROXY, **settings},
     )
     data_dir.mkdir(parents=True, exist_ok=True)
     lock = host.lock_data_dir(options)
@@ -62,12 +62,12 @@ def main(data_dir: Path, key_store: Path, *ldap: str) -> None:
     }
     if ldap:
         kinds["http_strict"] = {**HTTP, "hive.server2.authentication": "LDAP", **NO_TLS}
-    for name, settings in kinds.items():
+    for name, kind in kinds.items():
         ports[name] = free_port()
         for key in ("hive.server2.thrift.port", "hive.server2.thrift.http.port"):
-            settings[key] = str(ports[name])
+            kind[key] = str(ports[name])
         conf = jvm.org.apache.hadoop.hive.conf.HiveConf(first)
-        for key, value in settings.items():
+        for key, value in kind.items():
             conf.set(key, value)
         server = server_class(session)
         server.init(conf)
@@ -78,4 +78,4 @@ def main(data_dir: Path, key_store: Path, *ldap: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
+    main(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]), *sys.argv[4:])

@@ -88,6 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--wire", type=_rate, metavar="RATE", help="servers send at this rate, as over a network: 1gbit; needs root"
     )
+    parser.add_argument(
+        "--metastore", choices=("embedded", "service"), default="embedded", help="in Spark, or a service beside it"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     return parser
 
@@ -110,7 +113,14 @@ def _measured(options: argparse.Namespace, wanted: list[str], wire: Wire | None)
     if with_server:
         with (
             tempfile.TemporaryDirectory(prefix="freshgate-bench-") as directory,
-            Stand(Path(directory), scale=options.scale, rows=options.rows, runs=options.runs, wire=wire) as stand,
+            Stand(
+                Path(directory),
+                scale=options.scale,
+                rows=options.rows,
+                runs=options.runs,
+                wire=wire,
+                service=options.metastore == "service",
+            ) as stand,
         ):
             for name in with_server:
                 yield from _told(name, MEASURES[name](stand))
@@ -131,6 +141,7 @@ def _report(options: argparse.Namespace, figures: list[Figure]) -> dict[str, obj
         "scale": options.scale,
         "rows": options.rows,
         "wire": options.wire,
+        "metastore": options.metastore,
         "machine": {
             "system": platform.platform(),
             "processors": os.cpu_count(),

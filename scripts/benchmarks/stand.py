@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 from clients import Jdbc, pyhive, rows
+from metastore import at_metastore, running_metastore
 from processes import Engine, Gateway
 
 from benchmarks import tpch
@@ -23,7 +24,10 @@ SAMPLE_SECONDS = 0.02
 class Stand:
     """What all measures share. Close it; it is a context manager."""
 
-    def __init__(self, directory: Path, *, scale: float, rows: int, runs: int | None, wire: Wire | None) -> None:
+    def __init__(
+        self, directory: Path, *, scale: float, rows: int, runs: int | None, wire: Wire | None, service: bool
+    ) -> None:
+        """`service`: the metastore is one, as most warehouses have it; else it stands in Spark."""
         self.directory = directory
         self._wire = wire
         self.scale = scale
@@ -32,7 +36,8 @@ class Stand:
         self._stack = contextlib.ExitStack()
         self._views: tuple[str, ...] | None = None
         try:
-            self.engine = Engine(directory / "engine", **{"spark.driver.memory": DRIVER_MEMORY})
+            self.metastore = at_metastore(self._serve_metastore()) if service else {}
+            self.engine = Engine(directory / "engine", **{"spark.driver.memory": DRIVER_MEMORY}, **self.metastore)
             self._stack.callback(self.engine.stop)
             upstream = f"{self.engine.host}:{self.engine.port}"
             self.gateway = Gateway(directory / "gateway.log", upstream=upstream)
@@ -56,6 +61,12 @@ class Stand:
         if self._wire is not None:
             for port in ports:
                 self._wire.limit(port)
+
+    def _serve_metastore(self) -> int:
+        """Returns its port."""
+        home = self.directory / "metastore"
+        home.mkdir()
+        return self._stack.enter_context(running_metastore(home))[1]
 
     def runs(self, usual: int) -> int:
         """How many pairs to measure: the command line's number, or the measure's own."""

@@ -60,7 +60,7 @@ def transports(stand: Stand) -> Iterator[Figure]:
     directory = stand.directory / "transports"
     directory.mkdir()
     certificates = make_certificates(directory)
-    servers = ThriftServers(directory, certificates.key_store)
+    servers = ThriftServers(directory, certificates.key_store, **stand.metastore)
     try:
         stand.behind_wire(*servers.ports.values())
         for way in _ways(stand, directory, certificates, servers):

@@ -4,68 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
-import jpype
 import pytest
-from clients import SPARK_HOME, pyhive, rows
+from clients import pyhive, rows
 from lake import ICEBERG, lake_settings
-from processes import START_SECONDS, Engine, Gateway
+from metastore import at_metastore, running_metastore
+from processes import Engine, Gateway
 from pyhive.exc import Error
 
 QUERY = "SELECT d, count(*) AS n, sum(a) AS s FROM {} GROUP BY d"
-
-
-def serve_metastore(home: Path, started: Connection) -> None:
-    """Hive's own metastore, of the archives that PySpark ships; sends its port. Runs in a process of its own.
-
-    Its own main class would serve all networks.
-    """
-    os.chdir(home)
-    jpype.startJVM(
-        "-Xmx512m", f"-Dderby.system.home={home}", classpath=[str(SPARK_HOME / "jars" / "*")], convertStrings=True
-    )
-    settings = jpype.JClass("org.apache.hadoop.hive.conf.HiveConf")()
-    for key, value in {
-        "javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=metastore;create=true",
-        "datanucleus.schema.autoCreateAll": "true",
-        "datanucleus.connectionPoolingType": "NONE",
-        "hive.metastore.schema.verification": "false",
-        "hive.metastore.warehouse.dir": (home / "warehouse").as_uri(),
-    }.items():
-        settings.set(key, value)
-    hive, thrift = "org.apache.hadoop.hive.metastore", "org.apache.thrift"
-    handler = jpype.JClass(f"{hive}.HiveMetaStore").newRetryingHMSHandler("metastore", settings, False)
-    address = jpype.JClass("java.net.InetSocketAddress")("127.0.0.1", 0)
-    listening = jpype.JClass(f"{thrift}.transport.TServerSocket")(address)
-    arguments = jpype.JClass(f"{thrift}.server.TThreadPoolServer$Args")(listening)
-    arguments.processor(jpype.JClass(f"{hive}.TSetIpAddressProcessor")(handler))
-    started.send(int(listening.getServerSocket().getLocalPort()))
-    jpype.JClass(f"{thrift}.server.TThreadPoolServer")(arguments).serve()
-
-
-@contextlib.contextmanager
-def running_metastore(home: Path) -> Iterator[tuple[SpawnProcess, int]]:
-    context = multiprocessing.get_context("spawn")
-    receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=serve_metastore, args=(home, sending), daemon=True)
-    process.start()
-    sending.close()
-    try:
-        assert receiving.poll(START_SECONDS), "the metastore did not start"
-        yield process, receiving.recv()
-    finally:
-        process.kill()
-        process.join()
-        receiving.close()
 
 
 @dataclass(frozen=True)
@@ -112,7 +65,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
         home = tmp_path_factory.mktemp("metastore")
         process, port = stack.enter_context(running_metastore(home))
         settings = {
-            "spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{port}",
+            **at_metastore(port),
             "spark.hadoop.hive.metastore.connect.retries": "1",
             "spark.hadoop.hive.metastore.failure.retries": "1",
             "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
