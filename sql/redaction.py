@@ -9,6 +9,8 @@ users VALUES ('eve', 'x')` nothing says that `x` is one.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from functools import cached_property
 
 REPLACEMENT = "***"
 WORK_MAX = 20
@@ -21,6 +23,7 @@ _SECRET = (
 _WORTH_A_LOOK = re.compile(rf"{_SECRET}|://|:thin:|identified|aes_|authorization|bearer", re.IGNORECASE)
 _KEY = re.compile(rf"(?:{_SECRET})[\w.:$-]*", re.IGNORECASE)
 _BLANK = re.compile(r"(?:\s|--[^\n]*\n)*")
+_COMMENT_END = re.compile(r"\*/")
 _REST_OF_KEY = re.compile(r"[^'\"`\n,;()=]{0,80}(?=\\*['\"`])")
 _CLOSING = re.compile(r"\\*['\"`]+")
 _ASSIGNED = re.compile(r"=>|==?|::?|%3d", re.IGNORECASE)
@@ -79,6 +82,20 @@ _CREDENTIALS = re.compile(r"[\w.~+/=-]+")
 _CIPHER = re.compile(r"\baes_(?:en|de)crypt\s*(?=\()", re.IGNORECASE)
 
 
+class _Text(str):
+    """A text whose comments' ends are looked for once: many a name may have the beginning of one behind it."""
+
+    @cached_property
+    def comment_ends(self) -> list[int]:
+        return [found.end() for found in _COMMENT_END.finditer(self)]
+
+    def behind_comment(self, at: int) -> int:
+        """Behind the comment that begins at `at`, or the text's end where it is cut."""
+        # Its end does not begin within its beginning: /*/ is open.
+        following = bisect_left(self.comment_ends, at + 4)
+        return self.comment_ends[following] if following < len(self.comment_ends) else len(self)
+
+
 def redact(text: str, *, cut: bool = False) -> str:
     """The text with `***` in the place of each value that may be a password. `cut`: its end is missing.
 
@@ -107,7 +124,7 @@ def _without_userinfo(run: str, *, cut: bool) -> str:
 def _redact_values(text: str) -> str:
     pieces: list[str] = []
     done = 0
-    for start, end in _values(text):
+    for start, end in _values(_Text(text)):
         if end > done:
             pieces += text[done : max(start, done)], REPLACEMENT
             done = end
@@ -115,21 +132,20 @@ def _redact_values(text: str) -> str:
     return "".join(pieces)
 
 
-def _values(text: str) -> list[tuple[int, int]]:
+def _values(text: _Text) -> list[tuple[int, int]]:
     """Where values begin and end that a name before them makes secret, in order of their beginnings."""
     found = []
-    work = WORK_MAX * len(text)
-    for match in _KEY.finditer(text):
-        # Inside a value that was found too: a literal that is cut seems to go on to the next one's beginning.
-        for start, end in _values_after_key(text, match):
-            found.append((start, end))
-            work -= end - start
-        if work < 0:
-            found.append((match.end(), len(text)))
-        if found and found[-1][1] == len(text):
-            break
-    for match in _IDENTIFIED.finditer(text):
-        found.append((match.end(), _value_end(text, match.end()) or match.end()))
+    for names, values_of in ((_KEY, _values_after_key), (_IDENTIFIED, _value_after_identified)):
+        work = WORK_MAX * len(text)
+        for match in names.finditer(text):
+            # Inside a value that was found too: a literal that is cut seems to go on to the next one's beginning.
+            for start, end in values_of(text, match):
+                found.append((start, end))
+                work -= end - start
+            if work < 0:
+                found.append((match.end(), len(text)))
+            if found and found[-1][1] == len(text):
+                break
     for match in _SCHEME.finditer(text):
         if (credentials := _CREDENTIALS.match(text, match.end())) is not None:
             found.append(credentials.span())
@@ -141,7 +157,12 @@ def _values(text: str) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def _values_after_key(text: str, key: re.Match[str]) -> list[tuple[int, int]]:
+def _value_after_identified(text: _Text, name: re.Match[str]) -> list[tuple[int, int]]:
+    at = _skip_blank(text, name.end())
+    return [(at, _value_end(text, at) or at)]
+
+
+def _values_after_key(text: _Text, key: re.Match[str]) -> list[tuple[int, int]]:
     """What may be the values that belong to a name."""
     at = key.end()
     rest = _REST_OF_KEY.match(text, at)
@@ -157,7 +178,7 @@ def _values_after_key(text: str, key: re.Match[str]) -> list[tuple[int, int]]:
     return values
 
 
-def _value_behind(text: str, at: int, *, listed: bool = False) -> list[tuple[int, int]]:
+def _value_behind(text: _Text, at: int, *, listed: bool = False) -> list[tuple[int, int]]:
     """The value of a name that ends at `at`, or nothing. `listed`: also behind a comma, as in map('token', 'x')."""
     behind = _skip_blank(text, at)
     if listed and text.startswith(",", behind):
@@ -177,23 +198,23 @@ def _begins_with_quote(text: str, at: int, quote: str) -> bool:
     return text[at - 1 : at] == quote
 
 
-def _is_end_of_name(text: str, at: int) -> bool:
+def _is_end_of_name(text: _Text, at: int) -> bool:
     """Whether a quote that ends at `at` closes a name, so that its value is still to come."""
     behind = _skip_blank(text, at)
     return bool(_ASSIGNED.match(text, behind) or _OPENING.match(text, behind) or text[behind : behind + 1] == ",")
 
 
-def _skip_blank(text: str, at: int) -> int:
+def _skip_blank(text: _Text, at: int) -> int:
     """Behind blanks and comments."""
     while True:
         blank = _BLANK.match(text, at)
         at = blank.end() if blank else at
         if not text.startswith("/*", at):
             return at
-        at = _behind(text, "*/", at + 2)
+        at = text.behind_comment(at)
 
 
-def _value_end(text: str, at: int, *, raw: bool = False) -> int | None:
+def _value_end(text: _Text, at: int, *, raw: bool = False) -> int | None:
     """The end of the expression that begins at `at`; None where none begins there. `raw`: any run of characters is
     one."""
     end = _operand_end(text, at, raw=raw)
@@ -208,7 +229,7 @@ def _value_end(text: str, at: int, *, raw: bool = False) -> int | None:
     return None
 
 
-def _operand_end(text: str, at: int, *, raw: bool) -> int | None:
+def _operand_end(text: _Text, at: int, *, raw: bool) -> int | None:
     if (end := _literal_end(text, at)) is not None:
         return end
     if raw and text[at : at + 1] == "(":

@@ -17,6 +17,7 @@ MODULES = Path("/usr/lib/ldap")
 SUFFIX = "dc=example,dc=com"
 PEOPLE = f"ou=people,{SUFFIX}"
 GROUPS = f"ou=groups,{SUFFIX}"
+PARTNERS = f"ou=partners,{SUFFIX}"
 ADMINISTRATOR = f"cn=admin,{SUFFIX}"
 ADMINISTRATOR_PASSWORD = "admin's secret"
 PASSWORDS = {"ada": "ada's secret", "eve": "eve's secret", "o,d+d": "odd's secret", "svc": "svc's secret"}
@@ -59,6 +60,17 @@ ou: people
 dn: {GROUPS}
 objectClass: organizationalUnit
 ou: groups
+
+dn: {PARTNERS}
+objectClass: organizationalUnit
+ou: partners
+
+dn: uid=ada,{PARTNERS}
+objectClass: inetOrgPerson
+uid: ada
+cn: Another Ada
+sn: Byron
+userPassword: another ada's secret
 
 dn: uid=ada,{PEOPLE}
 objectClass: inetOrgPerson

@@ -69,8 +69,8 @@ class LdapUsers:
             if self._settings.bind_dn:
                 self._verify_by_search(user, password)
             else:
-                with self._bind(user, password) as search:
-                    self._filter(search, user)
+                with self._bind(user, password) as (search, principal):
+                    self._filter(search, user, principal)
         except ValueError as error:
             # Only what the user typed can be so: the settings were checked.
             raise Refused(str(error)) from error
@@ -88,8 +88,8 @@ class LdapUsers:
             return
 
     @contextlib.contextmanager
-    def _bind(self, user: str, password: str) -> Iterator[Search]:
-        """Logs in under the first principal that the directory accepts."""
+    def _bind(self, user: str, password: str) -> Iterator[tuple[Search, str]]:
+        """Logs in under the first principal that the directory accepts; gives that, too."""
         *others, last = texts.principals(user, self._settings.domain, self._user_patterns)
         with contextlib.ExitStack() as stack:
             for principal in others:
@@ -99,23 +99,23 @@ class LdapUsers:
                 except Refused as error:
                     log.debug("the directory refused %r: %s", principal, error)
             else:
-                search = stack.enter_context(self._directory.bind(last, password))
-            yield search
+                principal, search = last, stack.enter_context(self._directory.bind(last, password))
+            yield search, principal
 
     @contextlib.contextmanager
     def _bind_to_search(self) -> Iterator[Search]:
         settings = self._settings
         with contextlib.ExitStack() as stack:
             try:
-                search = stack.enter_context(self._bind(settings.bind_dn, settings.bind_password))
+                search, _ = stack.enter_context(self._bind(settings.bind_dn, settings.bind_password))
             except Refused as error:
                 raise Unavailable(f"the directory refuses ldap.bind_dn: {error}") from error
             yield search
 
     # --- filters -----------------------------------------------------------------------------------
 
-    def _filter(self, search: Search, typed: str) -> None:
-        """Raises Refused for a user who may not log in."""
+    def _filter(self, search: Search, typed: str, principal: str = "") -> None:
+        """Raises Refused for a user who may not log in. `principal`: as whom the password was right."""
         user = texts.without_domain(typed)
         if self._settings.custom_ldap_query:
             self._custom_query(search, user)
@@ -125,6 +125,9 @@ class LdapUsers:
         dn = self._find_user(search, user)
         if dn is None:
             raise Refused("no entry of the directory, or more than one, has this name")
+        if texts.is_dn(principal) and not texts.is_same_dn(principal, dn):
+            # Two patterns may have an entry of this name each: one's password must not open the other's groups.
+            raise Refused(f"the password is that of {principal}, and the name is that of {dn}")
         if self._users and texts.short_name(user).lower() not in self._users:
             raise Refused("ldap.user_filter does not name this user")
         if self._groups:

@@ -78,6 +78,7 @@ class Relay(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._poll: BusyPoll | None = None
         self._login_timer: asyncio.TimerHandle | None = None
+        self._late = False  # The time for a login is over.
         self._dispatcher: Dispatcher | None = None
         self._upstream: Upstream | None = None
         self._task: asyncio.Future[Any] | None = None  # A login, a decision or a new connection in work.
@@ -312,25 +313,26 @@ class Relay(asyncio.Protocol):
                 await done
 
     async def _admit(self, dispatcher: Dispatcher) -> None:
-        if not await dispatcher.admit():
-            return
-        try:
+        if await dispatcher.admit():
             await self._join(dispatcher)
+
+    async def _join(self, dispatcher: Dispatcher) -> Upstream:
+        try:
+            upstream = await self._connect_upstream(dispatcher.upstream_login())
         except UpstreamRefused as error:
             await dispatcher.refused_by_spark(error)
             raise
-
-    async def _join(self, dispatcher: Dispatcher) -> Upstream:
-        upstream = await self._connect_upstream(dispatcher.upstream_login())
         upstream.attach(self)
         self._upstream = upstream
         return upstream
 
     def _login_late(self) -> None:
-        if self.waiting:
-            # Without SASL an OpenSession is the login: it is looked at again when that may have been answered.
-            self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_late)
-            return
+        """Without SASL an OpenSession is the login: the answer to the one under way is waited for, no further one."""
+        self._late = True
+        if not self.waiting:
+            self._close_late()
+
+    def _close_late(self) -> None:
         message = f"No login within {self._limits.login_seconds:g} seconds."
         log.info("client %s closed: %s", self._peer(), message)
         self._close(self._wire.refuse_login(message))
@@ -476,10 +478,14 @@ class Relay(asyncio.Protocol):
         if on_reply is not None:
             self._note(on_reply, reply)
         self._replied()
-        if self._login_timer is not None and self._dispatcher is not None and self._dispatcher.logged_in:
+        if self._login_timer is None:
+            return
+        if self._dispatcher is not None and self._dispatcher.logged_in:
             # Without SASL the login has ended when a session was opened.
             self._stop_login_timer()
             self._wire.accept_login()
+        elif self._late:
+            self._close_late()
 
     def _note(self, on_reply: Callable[[bytes], object], reply: bytes) -> None:
         """Raises WireError where the reply is none to its request, or what it says could not be noted."""

@@ -25,6 +25,9 @@ from gateway.wire.sasl import Login
 
 log = logging.getLogger(__name__)
 
+OPEN_BYTES_MAX = 1024 * 1024
+"""Longest OpenSession. It is kept for as long as the session, which may have to be opened anew. Drivers send some
+hundred bytes, and what settings their URL has."""
 UNWANTED_SECONDS = 20.0
 """For Spark to open a session whose client has gone; then the connection that it was asked over is closed."""
 
@@ -134,6 +137,7 @@ class Opening:
     def _open_as(self, login: Login, call: OpenCall, payload: bytes) -> Decision:
         try:
             self._handover.refuse_another(login, call, self._joined_as)
+            _check_length(payload)
         except FreshgateError as error:
             return self._refuse(login, payload, error)
         self.login = login
@@ -179,7 +183,8 @@ class Opening:
         """It ends with the client's connection."""
         # Spark has taken the login now, too.
         self.users.add(session.user)
-        self._mine.append(session)
+        # Those that ended over another connection would be kept for as long as the client stays.
+        self._mine = [*(each for each in self._mine if not each.over), session]
         self._newest = session
 
     def _told(self, session: Session | None, answer: bytes) -> None:
@@ -221,7 +226,10 @@ class Opening:
             raise
         except FreshgateError as error:
             self.drop_asked()
-            return self._refuse(self.login, payload, error)
+            refusal = self._refuse(self.login, payload, error)
+            if isinstance(error, StatementFailed):  # Spark takes no such login.
+                await self.refused_by_spark(error)
+            return refusal
         if session is not None and not self._over_http:
             self._own(session)
         self._told(session, answer)
@@ -399,6 +407,15 @@ class Opening:
         if not self._close_left:
             mine = [session for session in mine if session is self._newest or session.anchored]
         await self._sessions.end_all(mine)
+
+
+def _check_length(payload: bytes) -> None:
+    """Raises LimitReached."""
+    if len(payload) > OPEN_BYTES_MAX:
+        raise LimitReached(
+            f"The request to open a session has {len(payload)} bytes, and at most {OPEN_BYTES_MAX} are allowed. Set "
+            f"what is long with SET statements."
+        )
 
 
 def _refusal(answer: bytes) -> FreshgateError:

@@ -227,6 +227,8 @@ class Connection:
         self._break()
         for task in tuple(self._calls):
             task.cancel()
+        if self._writer.transport.get_write_buffer_size():
+            self._writer.transport.abort()  # A server that reads nothing would be waited for without end.
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
@@ -347,14 +349,18 @@ class Session:
 
         Spark cancels the jobs that it has at that moment. A statement that is still being planned submits its first
         one afterwards, and nobody waits for it or ends it. Closing the operation cancels its jobs once more, so that
-        is done a little later.
+        is done a little later. One that has none in time may begin at any moment, so nobody gets the session any more.
         """
-        with contextlib.suppress(StatementFailed, UpstreamLost, TimeoutError):
+        try:
             async with asyncio.timeout(END_SECONDS):
                 handle = await started
                 await self.cancel(handle)
                 await asyncio.sleep(LATE_JOB_SECONDS)
                 await self.close_operation(handle)
+        except TimeoutError:
+            self.spoil()
+        except (StatementFailed, UpstreamLost):
+            return
 
 
 class EndpointSource(Protocol):

@@ -67,6 +67,11 @@ class _Message:
         """It will be refused whatever its body says, which is not kept."""
 
     @property
+    def size(self) -> int:
+        """Bytes that are kept of it."""
+        return len(self.body) + len(self.url) + sum(map(len, self.headers.values()))
+
+    @property
     def authorization(self) -> str:
         return self.headers.get("authorization", "")
 
@@ -263,7 +268,7 @@ class HttpClientConnection:
         return events or self._waiting(data)
 
     def _waiting(self, data: bytes) -> list[Event]:
-        ahead = sum(len(each.body) for each in self._requests.done)
+        ahead = sum(each.size for each in self._requests.done)
         if data and ahead > self._limits.buffer_bytes_max:
             raise WireError("the client sends much before it has read its replies")
         return []

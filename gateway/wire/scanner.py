@@ -171,6 +171,8 @@ class MessageScanner:
                 top.count -= 1
             self._values -= 1
             position = following
+            if self._values < 0:
+                break
         # Lists that ended exactly with the buffer need no further byte to be left.
         while stack and type(stack[-1]) is _Items and not stack[-1].count:
             stack.pop()

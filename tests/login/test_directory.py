@@ -6,7 +6,7 @@ import socket
 from typing import Any
 
 import pytest
-from slapd import ADMINISTRATOR, ADMINISTRATOR_PASSWORD, GROUPS, PASSWORDS, PEOPLE, SUFFIX, Slapd
+from slapd import ADMINISTRATOR, ADMINISTRATOR_PASSWORD, GROUPS, PARTNERS, PASSWORDS, PEOPLE, SUFFIX, Slapd
 
 from gateway.config import Ldap
 from gateway.login.authenticator import Refused, Unavailable
@@ -156,6 +156,16 @@ def test_a_refused_search_account_is_nobodys_wrong_password(slapd: Slapd) -> Non
 def test_a_filter_that_is_none(slapd: Slapd) -> None:
     with pytest.raises(Unavailable, match="filter"):
         users(slapd, custom_ldap_query="(uid=").verify("ada", PASSWORDS["ada"])
+
+
+def test_ones_password_does_not_open_the_groups_of_another_of_the_same_name(slapd: Slapd) -> None:
+    patterns = {**PATTERNS, "user_dn_pattern": f"UID = %s, {PEOPLE.upper()}:uid=%s,{PARTNERS}"}
+    for lists in ({"group_filter": ("analysts",)}, {"user_filter": ("ada",)}):
+        found = users(slapd, **patterns, **lists)
+        assert lets_in(found, "ada", "ada's secret")
+        with pytest.raises(Refused, match="the password is that of uid=ada,ou=partners"):
+            found.verify("ada", "another ada's secret")
+        assert lets_in(users(slapd, **patterns), "ada", "another ada's secret")
 
 
 def test_two_entries_of_one_name_are_nobody(slapd: Slapd) -> None:

@@ -69,6 +69,27 @@ async def test_a_login_without_sasl_that_takes_long_is_waited_for() -> None:
         assert await peer.message() == echo_of(calls.open_session())
 
 
+async def test_wrong_logins_without_sasl_gain_no_time() -> None:
+    """However many are sent ahead: the one under way is answered, and none behind it."""
+    asked = asyncio.Semaphore(0)
+
+    class Nobody(Service):
+        logged_in = False
+
+    async def refuse(payload: bytes) -> Answer:
+        await asked.acquire()
+        return Answer(echo_of(payload))
+
+    limits = replace(LIMITS, login_seconds=0.05)
+    async with gateway(service=lambda: Nobody(decide=refuse), limits=limits) as gate:
+        peer = await gate.client(NOSASL)
+        for _ in range(3):
+            peer.send(calls.open_session())
+        await (await gate.dial()).closed()  # Its time began after the other one's, and is over.
+        asked.release()
+        assert await peer.closed() == echo_of(calls.open_session())
+
+
 async def test_who_has_not_logged_in_may_not_send_much() -> None:
     service = partial(Service, decide=lambda payload: Answer(echo_of(payload)))
     long = calls.execute("x" * 20_000)

@@ -103,6 +103,14 @@ async def test_without_sasl_spark_is_asked_at_the_first_forward() -> None:
         assert gate.service.calls == ["login", "GetInfo", "OpenSession", "upstream_login"]
 
 
+async def test_without_sasl_spark_refuses_as_slowly_as_with_it() -> None:
+    async with gateway(Spark(refuse_with="who is ada?")) as gate:
+        peer = await gate.client(NOSASL)
+        peer.send(calls.open_session())
+        assert message_of(await peer.message()) == "who is ada?"
+        assert gate.service.calls[-2:] == ["refused by Spark", "not_joined"]
+
+
 async def test_requests_sent_ahead_of_the_login_wait_for_it() -> None:
     async with gateway() as gate:
         peer = await gate.dial()

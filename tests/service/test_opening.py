@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import secrets
+import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from types import SimpleNamespace
@@ -23,6 +25,7 @@ from gateway.service.audit import Audit
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.handover import Handover
+from gateway.service.opening import OPEN_BYTES_MAX
 from gateway.service.operation import End, ForwardedOperation, Operation, Result
 from gateway.service.route import Route, Router
 from gateway.service.session import FETCHING_SECONDS, Session, Sessions
@@ -477,6 +480,36 @@ def test_a_session_that_another_connection_has_closed_is_not_closed_again() -> N
     run(check)
 
 
+def test_sessions_that_others_have_closed_are_not_kept_by_the_connection_that_opened_them() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        client, first = await gateway.session()
+        other = await gateway.client(HTTP)
+        gone = weakref.ref(first)
+        del first
+        for _ in range(2):
+            replied(await closed_at_once(other), reply.closed("CloseSession", 7))
+            answer = ttypes.TOpenSessionResp(ttypes.TStatus(0), 9, calls.session(), {})
+            replied(await forwarded(client), calls.reply("OpenSession", answer))
+        gc.collect()
+        assert gone() is None
+
+    run(check)
+
+
+def test_a_request_for_a_session_that_is_very_long_is_refused() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        client = await gateway.client(PLAIN)
+        settings = {"set:hiveconf:a": "x" * OPEN_BYTES_MAX}
+        asked = calls.call("OpenSession", ttypes.TOpenSessionReq(9, "ada", "x", settings))
+        answer = _payload(await decided(client.request(asked)))
+        assert "Set what is long with SET statements" in message.reply_status(answer).message
+        assert not await refused(client)
+
+    run(check)
+
+
 def test_few_sessions_end_later_than_their_clients_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else open and closed in turn they would be without limit at a Spark that is slow to close them."""
     monkeypatch.setattr(service_session, "ENDED_TOGETHER", 2)
@@ -619,6 +652,39 @@ def test_spark_is_asked_first_where_nobody_else_has_said_who_it_is(
         dispatch.login(Login("ada", "x", mechanism))
         assert await dispatch.admit() is joined
         assert gateway.spark.connecting == asked
+
+    run(check)
+
+
+class Slow(Unchecked):
+    """Refuses when the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__(Memory(60.0), 60.0)
+        self.asked, self.over = asyncio.Event(), asyncio.Event()
+
+    async def refused(self, login: Login, peer: str, reason: str) -> None:
+        self.asked.set()
+        await self.over.wait()
+
+
+@pytest.mark.parametrize("connects", [False, True])
+def test_without_sasl_spark_refuses_as_slowly_over_http(connects: bool) -> None:
+    """Where it says so at the connection, and where it does at the first call."""
+
+    async def check() -> None:
+        gateway, slow = Gateway(mechanism=HTTP), Slow()
+        refusal = StatementFailed("Spark refused the login of ada", "28000")
+        gateway.spark.refusal = None if connects else refusal
+        gateway.spark.answer = refusal
+        gateway.spark.answers.set()
+        client = Dispatch(replace(gateway.service, authenticator=slow))
+        client.login(Login("", "", NOSASL))
+        answer = asyncio.ensure_future(decided(client.request(calls.open_session())))
+        await slow.asked.wait()
+        assert not answer.done()
+        slow.over.set()
+        assert message.reply_status(_payload(await answer)).sqlstate == "28000"
 
     run(check)
 

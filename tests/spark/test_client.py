@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import uvloop
 from processes import Engine
+from TCLIService import ttypes
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.spark import client
@@ -21,6 +22,7 @@ from gateway.wire.frame import frame
 from gateway.wire.http_connection import HTTP
 from gateway.wire.message import Handle
 from gateway.wire.sasl import COMPLETE, negotiation
+from tests.wire import calls
 
 ENDLESS = "SELECT count(*) FROM range(100000000000000)"
 NAP = "SELECT java_method('java.lang.Thread', 'sleep', 5000L)"  # leaves no endless job behind when nobody cancels
@@ -264,6 +266,65 @@ def test_connection_lost_while_a_statement_runs(engine: Engine) -> None:
             await connection.close()
 
     asyncio.run(check())
+
+
+@contextlib.asynccontextmanager
+async def silent_spark() -> AsyncIterator[Session]:
+    """A session of a server that answers nothing more, and reads no more than it must."""
+    over, ended = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        handle = ttypes.TSessionHandle(ttypes.THandleIdentifier(b"g" * 16, b"s" * 16))
+        answer = calls.reply("OpenSession", ttypes.TOpenSessionResp(ttypes.TStatus(0), 9, handle, {}), 1)
+        writer.write(negotiation(COMPLETE))
+        await reader.read(1000)
+        writer.write(frame(answer))
+        await over.wait()
+        writer.transport.abort()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        ended.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1000)
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        connection = await Connection.open(Endpoint("127.0.0.1", server.sockets[0].getsockname()[1]), "tester")
+        try:
+            yield await connection.open_session()
+        finally:
+            over.set()
+            await ended.wait()
+            await connection.close()
+            server.close()
+
+
+def test_a_statement_that_may_still_begin_leaves_its_session_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "END_SECONDS", 0.1)
+
+    async def check() -> None:
+        async with silent_spark() as session:
+            statement = asyncio.create_task(session.run("INSERT INTO t VALUES (1)"))
+            await asyncio.sleep(0)
+            statement.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await statement
+            assert not session.connection.alive
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_server_that_reads_nothing_does_not_hold_up_the_end(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def check() -> None:
+        async with silent_spark() as session:
+            statement = asyncio.create_task(session.run("x" * 20_000_000))
+            while not session.connection._writer.transport.get_write_buffer_size():  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            await session.connection.close()
+            await asyncio.wait([statement])
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(check())
 
 
 def test_garbage_from_the_server() -> None:

@@ -76,6 +76,16 @@ def test_what_proxies_say_is_that_of_the_request_given_out() -> None:
         connection.send(execute_ok(7, calls.HANDLE))
 
 
+@pytest.mark.parametrize("part", ["url", "header"])
+def test_heads_sent_ahead_count_as_bodies_do(part: str) -> None:
+    connection = opened()
+    connection.receive(post(calls.status(), basic("ada", "x:y")))
+    long = "x" * (HEAD_BYTES_MAX // 2)
+    ahead = post(b"", path=f"/{long}") if part == "url" else post(b"", f"Cookie: {long}")
+    with pytest.raises(WireError, match="sends much before"):
+        connection.receive(ahead)
+
+
 def served(connection: HttpClientConnection, pieces: list[bytes]) -> list[Event]:
     """All events, each request answered when it comes."""
     found: list[Event] = []

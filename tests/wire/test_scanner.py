@@ -136,6 +136,15 @@ def test_many_small_values_are_bounded() -> None:
         MessageScanner(MIB, values_max=1000).feed(empty_structs)
 
 
+def test_too_many_values_are_not_walked_first() -> None:
+    """Those of such a request took ten seconds, and everybody else waits meanwhile."""
+    head = HEAD + b"\x0f\x00\x01\x0c" + (16 * MIB).to_bytes(4, "big")
+    started = time.process_time()
+    with pytest.raises(WireError, match="more values"):
+        MessageScanner(32 * MIB, values_max=5000).feed(head + bytes(16 * MIB))
+    assert time.process_time() - started < 1
+
+
 def test_one_byte_at_a_time_costs_no_second_walk() -> None:
     """A long list fed in bytes: quadratic work would take minutes."""
     count = 40_000
