@@ -41,6 +41,7 @@ from gateway.mv.relations import Relations
 from gateway.mv.rights import Rights
 from gateway.mv.scheduler import Scheduler
 from gateway.mv.schemas import Schemas
+from gateway.mv.settlement import Settlement
 from gateway.mv.surroundings import POOL, Surroundings
 from gateway.mv.task_log import TaskLog
 from gateway.mv.tasks import Limits as TaskLimits
@@ -173,6 +174,7 @@ class Server:
             kept_for.retention,
         )
         catalog.on_leftover = self._janitor.retire
+        self._settlement = Settlement(catalog)
         limits = Limits(kept_for.max_count, kept_for.max_bytes, kept_for.wait)
         self._versions = Versions(self._catalog, self._janitor, self._readers, metastore, limits)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
@@ -272,7 +274,6 @@ class Server:
         self._scheduler = Scheduler(
             self._catalog, self._jobs, self._tasks, self._inspector, self._fence, settings.jobs.watch_interval
         )
-        self._executor.on_publish = self._scheduler.published
 
     def _router(self, metastore: SparkMetastore) -> Router:
         settings = self._settings
@@ -496,6 +497,7 @@ class Server:
             self._survey.cancel()
         await self._scheduler.stop()
         await self._tasks.stop_all()
+        await self._settlement.stop()
         await self._janitor.stop()
         try:
             await self._janitor.sweep()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from gateway.wire.frame import frame
 
 SASL_COMPLETE = 5
 STALL_SECONDS = 120.0
+LATE_SECONDS = 1.0
 
 
 class Fault(Enum):
@@ -30,6 +32,8 @@ class Fault(Enum):
     CUT = "the connection cut before it"
     CUT_AFTER = "the connection cut after it"
     """Spark runs it; the gateway never hears of that."""
+    CUT_LATE = "the connection cut, and then it"
+    """Spark gets it a second later, and runs it."""
     STALL = "a stop"
     """It waits until `release`."""
 
@@ -47,7 +51,7 @@ class FaultProxy:
     faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
     """What happens to a subject's n-th statement, from 1."""
     statuses: list[int] = field(default_factory=list)
-    """What Spark itself said where the client was told ERROR_AFTER."""
+    """What Spark itself said where the client was told ERROR_AFTER, or nothing after CUT_LATE."""
     counts: Counter[str] = field(default_factory=Counter)
     stalled: set[str] = field(default_factory=set)
     """Subjects of which a statement waits."""
@@ -127,6 +131,8 @@ class _Link:
         self._proxy, self._client, self._spark = proxy, client, spark
         self._logged_in = threading.Event()
         self._swallow = False
+        self._late = False
+        self._answered = threading.Event()
         self._instead: bytes | None = None
 
     def requests(self) -> None:
@@ -160,6 +166,13 @@ class _Link:
             case Fault.CUT_AFTER:
                 self._swallow = True
                 self._spark.sendall(frame(payload))
+            case Fault.CUT_LATE:
+                _end(self._client)
+                self._swallow = self._late = True
+                time.sleep(LATE_SECONDS)
+                self._spark.sendall(frame(_run_to_its_end(payload)))
+                self._answered.wait(30)
+                return False
             case Fault.CUT | Fault.STALL:
                 return False
         return True
@@ -176,6 +189,9 @@ class _Link:
                 header = _exactly(self._spark, 4)
                 payload = _exactly(self._spark, int.from_bytes(header, "big"))
                 if self._swallow:
+                    if self._late:
+                        self._proxy.statuses.append(_status(payload))
+                    self._answered.set()
                     break
                 answer, self._instead = self._instead, None
                 if answer is not None:

@@ -6,7 +6,6 @@ stored first (`properties.write_move`), so that `Catalog` brings to its end what
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -17,7 +16,7 @@ from gateway.mv import naming
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog, Entry
 from gateway.mv.concurrency import unbroken
-from gateway.mv.creation import SETTLE_PAUSE_SECONDS, Caller, Creation
+from gateway.mv.creation import Caller, Creation
 from gateway.mv.drift import CHANGED
 from gateway.mv.fence import Fence
 from gateway.mv.janitor import Janitor
@@ -76,7 +75,6 @@ class Alteration:
         self._readers = readers
         self._rights = rights
         self._fence = fence
-        self._settling: set[asyncio.Task[None]] = set()
 
     async def alter(self, statement: AlterMaterializedView, caller: Caller) -> None:
         """Raises NoSuchView, NotAllowed without the right, and what the change itself refuses."""
@@ -120,7 +118,12 @@ class Alteration:
                 # partitions: nothing of the version counts as seen.
                 after = replace(after, current=replace(after.current, contents=Contents()))
                 properties |= stored.write_version(after.current, after.versions_reserved)
-            await self._metastore.run(maintenance.set_properties(after.storage, properties))
+            try:
+                await self._metastore.run(maintenance.set_properties(after.storage, properties))
+            except FreshgateError as error:
+                # Perhaps it is stored all the same, and the next start would find it.
+                self._catalog.doubt(entry, error)
+                raise
             self._catalog.replace(entry, after)
             if _watched(before) != _watched(after):
                 # Of a table that did not matter before no write was noted.
@@ -228,27 +231,30 @@ class Alteration:
         async with AsyncExitStack() as stack:
             for entry in sorted(entries, key=lambda each: each.view.id):
                 await stack.enter_async_context(entry.lock)
-            for name, entry in names.items():
-                move = stored.write_move(name, entry.view.current.number)
-                await self._metastore.run(maintenance.set_properties(entry.view.storage, move))
+            try:
+                for name, entry in names.items():
+                    move = stored.write_move(name, entry.view.current.number)
+                    await self._metastore.run(maintenance.set_properties(entry.view.storage, move))
+            except FreshgateError as error:
+                if naming.is_untold(error):
+                    # Spark may store it yet, after anything that is said now.
+                    self._doubt(names.values(), error)
+                else:
+                    await self._forget_move(names)
+                raise
             async with self._readers.held([entry.view.id for entry in entries]):
                 try:
                     await switch()
                 except FreshgateError as error:
                     if await self._all_unmoved(entries, error):
                         await self._forget_move(names)
-                        raise
-                    # Only the metastore knows how far it came; until it tells, the views count as stale.
-                    for entry in entries:
-                        entry.uncertain = True
-                    self._settling.add(task := asyncio.create_task(self._settle(entries)))
-                    task.add_done_callback(self._settling.discard)
+                    else:
+                        # Only the metastore knows how far it came.
+                        self._doubt(entries, error)
                     raise
                 self._catalog.rename(names)
                 self._relations.forget_sources()
-            for name, entry in names.items():
-                await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_name(name)))
-            await self._forget_move(names)
+            await self._store_names(names)
 
     async def _all_unmoved(self, entries: Iterable[Entry], error: FreshgateError) -> bool:
         for view in [entry.view for entry in entries]:
@@ -256,29 +262,29 @@ class Alteration:
                 return False
         return True
 
-    async def _forget_move(self, names: Mapping[TableName, Entry]) -> None:
-        for entry in names.values():
-            await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.moving_keys()))
+    async def _store_names(self, names: Mapping[TableName, Entry]) -> None:
+        """After the switch. What cannot be stored now is as soon as Spark answers: readers see the new names."""
+        try:
+            for name, entry in names.items():
+                await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_name(name)))
+        except FreshgateError as error:
+            log.warning("%s has its new name, which is not stored yet: %s", " and ".join(map(str, names)), error)
+            self._doubt(names.values())
+        else:
+            await self._forget_move(names)
 
-    async def _settle(self, entries: list[Entry]) -> None:
-        """Asks the metastore, until it answers, which view shows what."""
+    async def _forget_move(self, names: Mapping[TableName, Entry]) -> None:
+        """An intention that stayed would one day be taken for one that was cut off."""
+        try:
+            for entry in names.values():
+                await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.moving_keys()))
+        except FreshgateError as error:
+            log.warning("an intention to rename %s is not forgotten yet: %s", " and ".join(map(str, names)), error)
+            self._doubt(names.values())
+
+    def _doubt(self, entries: Iterable[Entry], error: FreshgateError | None = None) -> None:
         for entry in entries:
-            while entry.uncertain and self._catalog.find(entry.view.id) is entry:
-                try:
-                    old = entry.view.current
-                    if await self._catalog.settle(entry) is not None:
-                        leftover = Leftover(entry.view.storage, entry.view.definition, whole=False)
-                        self._janitor.retire(entry.view.id, leftover, old)
-                except (UpstreamLost, StatementFailed) as error:
-                    # A Spark that is dying answers with errors before it is gone.
-                    log.warning("cannot tell yet what became of %s: %s", entry.view.name, error)
-                    await asyncio.sleep(SETTLE_PAUSE_SECONDS)
-                except NoSuchView as error:
-                    # The one whose place the other has taken; or it is damaged, which the log has.
-                    log.info("%s", error)
-                except FreshgateError as error:
-                    log.error("%s", error)
-                    break
+            self._catalog.doubt(entry, error)
 
 
 def _watched(view: MaterializedView) -> tuple[object, str | None]:

@@ -21,7 +21,7 @@ from gateway.mv.damage import NO_STORAGE, NO_VIEW, Damage, damaged
 from gateway.mv.drift import NOT_LOOKED, Drift, reason, unseen
 from gateway.mv.fence import Fence
 from gateway.mv.history import History
-from gateway.mv.model import Freshness, Kept, Leftover, MaterializedView, Staleness, Version
+from gateway.mv.model import NEVER_BUILT, Freshness, Kept, Leftover, MaterializedView, Staleness, Version
 from gateway.mv.naming import DEFINITION_SUFFIX
 from gateway.mv.ports import Metastore
 from sql.names import TableName
@@ -54,7 +54,10 @@ class Entry:
     fresh_at: int | None = None
     """When they were looked at last and did not differ, in milliseconds since the epoch."""
     uncertain: bool = False
-    """Nobody heard what became of a statement that changes the public view: only the metastore knows what it shows."""
+    """Nobody heard what became of a statement that changes the public view, or what is stored of it: only the metastore
+    knows. Set by `Catalog.doubt`."""
+    late_until: float = 0.0
+    """Until then (monotonic) Spark may still carry such a statement out."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held over changes of the stored properties: the metastore replaces a table's properties as a whole, so of two
     concurrent changes one would be lost."""
@@ -93,8 +96,13 @@ class Catalog:
         """Told the ids of views that miss a change now, and what has changed."""
         self.on_move: Callable[[], None] = lambda: None
         """Told that names have come to mean other views, or none."""
-        self.on_leftover: Callable[[str, Leftover], None] = lambda *_: None
-        """Told what is to be dropped of a view, by its id, that nobody knew and that was settled."""
+        self.on_leftover: Callable[[str, Leftover, Version | None], None] = lambda *_: None
+        """Told what is to be dropped of a view, by its id, that nobody knew and that was settled; with the version that
+        was replaced, which may still be read."""
+        self.on_publish: Callable[[str], None] = lambda _: None
+        """Told the id of a view that has a new version."""
+        self.on_doubt: Callable[[Entry], None] = lambda _: None
+        """Told of a view that is to be settled."""
         self._read: frozenset[TableName] = frozenset()
         self.building: set[str] = set()
         """Storage tables of views that CREATE is making."""
@@ -426,7 +434,7 @@ class Catalog:
             self.report_damage(entry, NO_VIEW)
         elif published != current:
             log.warning("%s shows version %d, not %d: something else changed it", view.name, published, current)
-            entry.uncertain = True
+            self.doubt(entry)
 
     def rename(self, moved: Mapping[TableName, Entry]) -> None:
         """These names mean these views now; the views' earlier names mean nothing any more, unless they are among them.
@@ -523,13 +531,21 @@ class Catalog:
                 self.report_damage(entry, NO_STORAGE)
         # Damaged ones are looked at anew: somebody may have mended them.
         unknown = _storages(names) - {*self._entries, *self.building}
-        found = [await self._discover(table, names) for table in sorted(unknown)]
+        found = [await self._discover_late(table, names) for table in sorted(unknown)]
         for damage in [each for each in self.damaged.values() if each.storage.table not in names]:
             if not damage.droppable:
                 self.forget_damage(damage.name)
         if unknown:
             self._index()
         return [leftover for leftover in found if leftover is not None]
+
+    async def _discover_late(self, table: str, names: Container[str]) -> Leftover | None:
+        """One that cannot be asked about now is found the next time; the others are all the same."""
+        try:
+            return await self._discover(table, names)
+        except FreshgateError as error:
+            log.warning("could not look at %s, will look again: %s", table, error)
+            return None
 
     async def _discover(self, table: str, names: Container[str]) -> Leftover | None:
         """`table`: a storage, or one of which `names` has the definition alone. Returns what should be dropped."""
@@ -553,17 +569,37 @@ class Catalog:
         """The version that the public view shows, None where it shows another storage or is gone."""
         return await naming.published(self._metastore, name, storage)
 
-    async def settle(self, entry: Entry) -> int | None:
-        """Asks the metastore which version is current, after a connection broke while one was published.
+    def doubt(self, entry: Entry, error: BaseException | None = None) -> None:
+        """The view counts as stale until the metastore has told what its name shows and what is stored of it.
 
-        Returns the version that was current before, where another is now.
+        `error`: with what the statement ended that may have changed that. Of one whose end nobody heard Spark may make
+        an end a little later.
+        """
+        entry.uncertain = True
+        if error is not None and (not isinstance(error, FreshgateError) or naming.is_untold(error)):
+            entry.late_until = time.monotonic() + naming.LATE_SECONDS
+        self.on_doubt(entry)
+
+    async def _outwait(self, entry: Entry) -> None:
+        """Returns when what the name shows will stay so. A change that can be seen already need not be waited for."""
+        left = entry.late_until - time.monotonic()
+        if left > 0 and await self.published(entry.view.name, entry.view.storage) is not None:
+            await asyncio.sleep(left)
+
+    async def settle(self, entry: Entry) -> None:
+        """Asks the metastore what a doubtful view shows. Where that is another version than before it is as if the view
+        had been refreshed.
+
+        Raises NoSuchView where it was dropped or replaced, RefreshFailed where it is about to be, and as the metastore.
         """
         await self._fence.check()
+        if entry.uncertain:
+            await self._outwait(entry)
         async with entry.lock:
             if not entry.uncertain:
-                return None
+                return
             self.entry(entry.view.id)
-            before = entry.view.current.number
+            before = entry.view.current
             found = await self._stored(entry)
             shown = await naming.settled(self._metastore, found, entry.view.storage)
             self.entry(entry.view.id)
@@ -582,9 +618,13 @@ class Catalog:
             entry.uncertain = False
             if entry.perhaps == version:
                 entry.perhaps = None
+            leftover = Leftover(view.storage, view.definition, whole=False)
+            if version != before.number:
+                if before.number != NEVER_BUILT:
+                    self.on_leftover(view.id, leftover, before)
+                self.on_publish(view.id)
             # While nobody knew what is current nothing of it could be dropped.
-            self.on_leftover(view.id, Leftover(view.storage, view.definition, whole=False))
-            return before if version != before else None
+            self.on_leftover(view.id, leftover, None)
 
     async def _stored(self, entry: Entry) -> Mapping[str, str]:
         """The view's properties. Raises NoSuchView where its storage is gone."""
@@ -615,7 +655,7 @@ class Catalog:
         moved = {name: entry}
         other = self._by_name.get(name)
         if other is not None and other is not entry:
-            other.uncertain = True
+            self.doubt(other)
             moved[entry.view.name] = other
         self.rename(moved)
 
@@ -634,7 +674,7 @@ class Catalog:
         if finding.damage is None:
             self.remove(entry)
             if finding.leftover is not None:
-                self.on_leftover(entry.view.id, finding.leftover)
+                self.on_leftover(entry.view.id, finding.leftover, None)
             return NoSuchView(f"The materialized view {entry.view.name} was dropped.")
         self.report_damage(entry, NO_VIEW)
         return damaged(finding.damage)

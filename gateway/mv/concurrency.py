@@ -10,11 +10,18 @@ from contextlib import asynccontextmanager
 async def unbroken(work: Coroutine[None, None, None]) -> None:
     """Does work of a few short metastore calls to its end, even where the waiting client has gone or cancels."""
     task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+    stopped: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            # Who cancels once may leave afterwards, which cancels again.
+            stopped = error
+    if stopped is not None:
+        if not task.cancelled():
+            task.exception()  # marks it as seen
+        raise stopped
+    await task
 
 
 @asynccontextmanager

@@ -125,8 +125,6 @@ class Executor:
         self._next_versions: dict[str, int] = {}
         self.make_fresh: MakeFresh = _nobody
         """Makes a view fresh that lies below another one."""
-        self.on_publish: Callable[[str], None] = lambda _: None
-        """Told which view has a new version."""
         self.recomputes = 0
         """Refreshes that ran a definition since the start."""
 
@@ -217,10 +215,7 @@ class Executor:
     async def _recompute(self, run: Run, cause: Cause) -> None:
         entry = run.entry
         if entry.uncertain:
-            old = entry.view.current
-            if await self._catalog.settle(entry) is not None:
-                self._retire(entry.view, old)
-                self.on_publish(entry.view.id)
+            await self._catalog.settle(entry)
         before, began = entry.view, time.monotonic()
         try:
             present = await self._with_present_bases(entry)
@@ -316,7 +311,7 @@ class Executor:
         since = await self._publish(work, proposal, version)
         self._retire(entry.view, old, since)
         self._log.count(entry, run.number, version.number)
-        self.on_publish(entry.view.id)
+        self._catalog.on_publish(entry.view.id)
 
     def _plan_task(self, work: _Work, proposal: Proposal, plan: RefreshPlan) -> None:
         task = work.entry.history.task(work.run.number)
@@ -392,7 +387,7 @@ class Executor:
         _, published = await asyncio.gather(self._fence.check(), self._catalog.published(view.name, view.storage))
         if published != view.current.number:
             # Somebody else's doing: the metastore tells what is current before the next refresh begins.
-            entry.uncertain = True
+            self._catalog.doubt(entry)
             shown = "nothing of it any more" if published is None else f"its version {published}"
             raise RefreshFailed(
                 f"{view.name} shows {shown}, not version {view.current.number}, from which this refresh began: "
@@ -450,7 +445,9 @@ class Executor:
             await session.run(plan_publish(entry.view, shown).sql)
         except (FreshgateError, asyncio.CancelledError) as error:
             view = entry.view
-            entry.uncertain, entry.perhaps = True, entry.writing
+            # One that is carried out late is noticed as a version that somebody else has published.
+            self._catalog.doubt(entry)
+            entry.perhaps = entry.writing
             asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, self._give_up, entry, entry.writing)
             if isinstance(error, FreshgateError) and await naming.unmoved(
                 self._metastore, view, view.current.number, error

@@ -153,14 +153,17 @@ class Janitor:
         """Drops it at once where nobody uses it and Spark answers, otherwise as soon as that is so."""
         now = self._readers.now()
         retired = Retired(view_id, leftover, 0, now, self._clock())
-        if not self._held(retired):
-            try:
+        dropped = False
+        try:
+            if not self._held(retired):
                 await self._drop(retired)
-                return
-            except FreshgateError as error:
-                log.warning("could not drop %s, will try again: %s", leftover.storage, error)
-        self._retired.append(retired)
-        self._wake.set()
+                dropped = True
+        except FreshgateError as error:
+            log.warning("could not drop %s, will try again: %s", leftover.storage, error)
+        finally:  # also where whoever asked has gone
+            if not dropped:
+                self._retired.append(retired)
+                self._wake.set()
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._loop(), name="janitor")

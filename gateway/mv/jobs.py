@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import tzinfo
 
-from gateway.errors import DefinitionRefused
+from gateway.errors import DefinitionRefused, FreshgateError
 from gateway.mv import properties as stored
 from gateway.mv import schedule
 from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.concurrency import unbroken
 from gateway.mv.fence import Fence
 from gateway.mv.model import MaterializedView, TriggerMode
 from gateway.mv.ports import Metastore
@@ -121,9 +122,17 @@ class Jobs:
     async def pause(self, entry: Entry, *, paused: bool) -> None:
         """PAUSE and RESUME. What was missed meanwhile is not made up for. Raises what the metastore raises."""
         await self._fence.check()
+        await unbroken(self._store(entry, paused))
+
+    async def _store(self, entry: Entry, paused: bool) -> None:
         async with entry.lock:
             view = self.changed(replace(entry.view, paused=paused))
-            await self._metastore.run(maintenance.set_properties(view.storage, stored.write_job(view)))
+            try:
+                await self._metastore.run(maintenance.set_properties(view.storage, stored.write_job(view)))
+            except FreshgateError as error:
+                # Perhaps it is stored all the same, and the next start would find it.
+                self._catalog.doubt(entry, error)
+                raise
             entry.view = view
         self.served(entry.view.id)
 

@@ -15,6 +15,8 @@ from sql.names import TableName
 log = logging.getLogger(__name__)
 
 DEFINITION_SUFFIX = "__definition"
+LATE_SECONDS = 5.0
+"""How long Spark may go on with a statement on a view whose connection broke: it takes a tenth of a second."""
 UNTOLD = frozenset({"HY008", "08007"})
 """SQLSTATEs that do not tell what became of a statement: it was cancelled, or its operation is known no more."""
 
@@ -88,7 +90,7 @@ async def settled(
             await _drop_unwanted(metastore, name, storage)
     elif (version := await published(metastore, name, storage)) is not None:
         found = name, version
-    elif (relation := await metastore.relation(target)) and maintenance.read_published(relation.view_text):
+    elif await _shows_a_mover(metastore, target, storage.database):
         columns, layout = stored.read_columns(properties), stored.read_layout(properties)
         shown = stored.read_version(properties, moved_version).shown
         await metastore.run(maintenance.publish(target, storage, columns, shown, layout))
@@ -98,6 +100,16 @@ async def settled(
     await metastore.run(maintenance.set_properties(storage, stored.write_name(found[0])))
     await metastore.run(maintenance.unset_properties(storage, stored.moving_keys()))
     return found
+
+
+async def _shows_a_mover(metastore: Metastore, name: TableName, database: str) -> bool:
+    """Whether a name shows, so far, a storage that goes or has gone by another one: the other one of a swap."""
+    shown = await shown_as(metastore, name)
+    if shown is None or await metastore.relation(other := TableName(database, shown)) is None:
+        return False
+    properties = await metastore.properties(other)
+    move = stored.read_move(properties)
+    return (move[0] if move is not None else stored.read_name(properties)) != name
 
 
 async def _drop_unwanted(metastore: Metastore, name: TableName, storage: TableName) -> None:

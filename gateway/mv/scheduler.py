@@ -50,6 +50,7 @@ class Scheduler:
         self._revision = -1
         jobs.on_change = self._woken.set
         catalog.on_stale = self.changed
+        catalog.on_publish = self.published
 
     def start(self) -> None:
         """Begins with what was missed while no gateway ran."""

@@ -194,6 +194,9 @@ class EmbeddedEngine:
             except EngineFailed as error:
                 self._last_error = str(error)
                 log.error("Spark did not start again: %s", error)
+            except Exception as error:  # no memory or no file left for a process, say: nothing else would start it
+                self._last_error = f"its process could not be started: {error}"
+                log.exception("Spark did not start again")
             else:
                 log.info("Spark runs again at %s", address)
 

@@ -146,6 +146,11 @@ def switched_by(text: str) -> str | None:
     return subject_of(text) if switch else None
 
 
+def noted_by(text: str) -> str | None:
+    """As `subject_of`, of the statements alone that note something on a storage table."""
+    return subject_of(text) if re.match(rf"ALTER TABLE \S*{STORAGE}\S* (SET|UNSET) TBLPROPERTIES", text) else None
+
+
 Saying = tuple[str, ...]
 """SHOW CREATE of a view, without its name, its owner, and the state of its job."""
 
@@ -223,16 +228,16 @@ class World:
     def statements(self, act: Act) -> int:
         """How many statements an act sends."""
         (point,) = self.points(act, [0])
-        before = self._said(point.view) if act.says else None
+        before = self.said(point.view) if act.says else None
         self.proxy.plan({})
         assert self.run(point) is None
         count = self.proxy.counts[point.view]
         if before is not None:
-            self.sayings[act.name] = {before, self._said(point.view)}
+            self.sayings[act.name] = {before, self.said(point.view)}
             assert len(self.sayings[act.name]) == 2, "the act has changed nothing"
         return count
 
-    def _said(self, view: str) -> Saying:
+    def said(self, view: str) -> Saying:
         with self.connected() as cursor:
             ((_, text),) = rows(cursor, f"SHOW CREATE MATERIALIZED VIEW {view}")
             select = f"SELECT owner FROM freshgate.materialized_views WHERE name = '{view}'"
@@ -240,13 +245,15 @@ class World:
             found = rows(cursor, f'SELECT Status FROM jobs("type"="mv") WHERE MvName = \'{view}\'')
         return str(text).replace(view, "{v}"), owner, *(status for (status,) in found)
 
-    def run(self, point: Point) -> Exception | None:
-        """Runs the act; the error that the client gets."""
-        try:
-            with self.connected() as cursor:
+    def run(self, point: Point, until: Callable[[], None] = lambda: None) -> Exception | None:
+        """Runs the act; the error that the client gets, whose session stays open `until` then."""
+        with self.connected() as cursor:
+            try:
                 rows(cursor, point.act.statement.format(v=point.view))
-        except Exception as error:
-            return error
+            except Exception as error:
+                until()
+                return error
+            until()
         return None
 
     def try_all(self, points: list[Point], fault: Fault) -> None:
@@ -283,7 +290,7 @@ class World:
                     if seen[name] is not None:
                         self._check_fresh(cursor, point, name)
                 if point.act.says:
-                    assert self._said(point.view) in self.sayings[point.act.name], point
+                    assert self.said(point.view) in self.sayings[point.act.name], point
 
     def _check_fresh(self, cursor: Any, point: Point, name: str) -> None:
         """After one more write a read through the gateway shows what the definition says."""
@@ -393,6 +400,68 @@ def test_spark_answers_what_it_has_done_with_an_error(world: World, name: str) -
     assert len(world.proxy.hit) == len(points) >= 1
     assert set(world.proxy.statuses) <= {ttypes.TStatusCode.SUCCESS_STATUS, ttypes.TStatusCode.SUCCESS_WITH_INFO_STATUS}
     world.check(points, settling=True)
+
+
+@pytest.mark.parametrize("names", [("rename", "swap", "take"), ("create", "refresh", "replace", "drop")])
+def test_spark_runs_late_what_its_connection_has_broken_at(world: World, names: tuple[str, ...]) -> None:
+    """In each statement that changes what names show: what is there when the gateway looks for the first time does not
+    stay."""
+    world.proxy.subject_of = switched_by
+    world.proxy.statuses.clear()
+    try:
+        acts = [act for act in ACTS if act.name in names]
+        points = [point for act in acts for point in world.points(act, range(1, world.statements(act) + 1))]
+        world.proxy.hit.clear()
+        world.proxy.plan({point.key: Fault.CUT_LATE for point in points})
+        ran = partial(wait_until, lambda: len(world.proxy.statuses) == len(points), 60, "Spark to have run them")
+        with ThreadPoolExecutor(len(points)) as pool:
+            list(pool.map(partial(world.run, until=ran), points))
+    finally:
+        world.proxy.subject_of = subject_of
+        world.proxy.plan({})
+    assert len(world.proxy.hit) == len(points) >= len(acts)
+    assert set(world.proxy.statuses) <= {ttypes.TStatusCode.SUCCESS_STATUS, ttypes.TStatusCode.SUCCESS_WITH_INFO_STATUS}
+    world.check(points, settling=True)
+
+
+def test_what_is_told_of_a_view_is_what_is_stored(world: World) -> None:
+    """Where Spark has stored it and said otherwise, or nothing: a restart changes none of it."""
+    world.proxy.subject_of = noted_by
+    try:
+        acts = [act for act in ACTS if act.says]
+        points = [point for act in acts for point in world.points(act, range(1, world.statements(act) + 1))]
+        faults = itertools.cycle([Fault.CUT_LATE, Fault.ERROR_AFTER])
+        world.proxy.hit.clear()
+        world.proxy.plan({point.key: fault for point, fault in zip(points, faults, strict=False)})
+        for point in points:
+            assert world.run(point) is not None, point
+        assert len(world.proxy.hit) == len(points) >= len(acts)
+    finally:
+        world.proxy.subject_of = subject_of
+        world.proxy.plan({})
+    with world.connected() as cursor:
+        for point in points:  # until it is known again what is stored
+            refresh = "REFRESH MATERIALIZED VIEW {} AUTO" if point.act.has_trigger else "SELECT * FROM {}"
+            rows(cursor, refresh.format(point.view))
+    said = [world.said(point.view) for point in points]
+    assert all(each in world.sayings[point.act.name] for each, point in zip(said, points, strict=True))
+    world.restart()
+    assert [world.said(point.view) for point in points] == said
+
+
+def test_what_a_replaced_view_stood_on_goes_though_nothing_can_be_noted(world: World) -> None:
+    """The names are stored after the switch that readers see; one that is not stored is found out at the next start."""
+    (act,) = (each for each in ACTS if each.name == "take")
+    world.proxy.subject_of = noted_by
+    try:
+        count = world.statements(act)
+        points = world.points(act, range(1, count + 1))
+        world.try_all(points, Fault.ERROR)
+    finally:
+        world.proxy.subject_of = subject_of
+    assert len(world.proxy.hit) == len(points) >= 4
+    world.check(points, settling=True)
+    world.check_nothing_is_left()
 
 
 @pytest.mark.usefixtures("counted")

@@ -1,0 +1,255 @@
+"""Views of which nobody knows what they show, before a metastore that tells it late, otherwise, or not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+from views import view_of
+
+from gateway.errors import FreshgateError, UpstreamLost
+from gateway.mv import naming, settlement
+from gateway.mv import properties as stored
+from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.changes import Ledger
+from gateway.mv.concurrency import unbroken
+from gateway.mv.fence import Fence
+from gateway.mv.janitor import Janitor
+from gateway.mv.model import Leftover, MaterializedView, Version
+from gateway.mv.ports import Metastore, Relation, RelationKind
+from gateway.mv.readers import Readers
+from gateway.mv.settlement import Settlement
+from sql.maintenance import UNPARTITIONED, Shown, shown_rows
+from sql.names import TableName
+
+DEADLINE_SECONDS = 20.0
+LOST = UpstreamLost("Spark closed the connection before it answered.")
+
+
+@dataclass
+class Spark:
+    """A metastore that keeps what is written here, and fails as often as it is told."""
+
+    stored: dict[TableName, dict[str, str]] = field(default_factory=dict)
+    shown: dict[TableName, str] = field(default_factory=dict)
+    """The text of each public view."""
+    failures: list[FreshgateError] = field(default_factory=list)
+    asked: int = 0
+    ran: list[str] = field(default_factory=list)
+
+    async def check(self) -> None:
+        """As a fence that is held."""
+
+    def show(self, name: TableName, view: MaterializedView, version: int) -> None:
+        self.shown[name] = shown_rows(view.storage, view.columns, Shown.only(version), UNPARTITIONED)
+
+    async def relation(self, name: TableName) -> Relation | None:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self.failures:
+            raise self.failures.pop(0)
+        if name in self.shown:
+            return Relation(name, RelationKind.VIEW, self.shown[name])
+        return Relation(name, RelationKind.TABLE) if name in self.stored else None
+
+    async def properties(self, table: TableName) -> Mapping[str, str]:
+        if self.failures:
+            raise self.failures.pop(0)
+        return dict(self.stored[table])
+
+    async def tables(self, _: str) -> frozenset[str]:
+        return frozenset(table.table for table in self.stored)
+
+    async def run(self, sql: str) -> None:
+        self.ran.append(sql)
+
+
+class Gateway:
+    """A catalog with views that show their first version."""
+
+    def __init__(self) -> None:
+        self.spark = Spark()
+        self.catalog = Catalog(cast(Metastore, self.spark), "s", 1, cast(Fence, self.spark))
+        self.left: list[tuple[str, Version | None]] = []
+        self.published: list[str] = []
+        self.catalog.on_leftover = lambda view_id, _, version: self.left.append((view_id, version))
+        self.catalog.on_publish = self.published.append
+
+    def add(self, table: str, *, serve: bool = True) -> Entry:
+        storage = TableName("s", f"d__{table}__1")
+        view = replace(
+            view_of(Version.whole(1, 1, 1, {})),
+            id=storage.table,
+            name=TableName("d", table),
+            storage=storage,
+            definition=naming.definition_of(storage),
+            layout=UNPARTITIONED,
+            followed=None,
+        )
+        second = Version.whole(2, 1, 1, {})
+        self.spark.stored[storage] = {
+            **stored.write_view(view),
+            **stored.write_published(),
+            **stored.write_version(second, 20),
+        }
+        self.spark.show(view.name, view, 1)
+        entry = Entry(view, Ledger())
+        if serve:
+            self.catalog.reserve(view)
+            self.catalog.show(self.catalog.entry(view.id))
+            entry = self.catalog.entry(view.id)
+        return entry
+
+
+def run(check: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def within_deadline() -> None:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await check()
+
+    asyncio.run(within_deadline())
+
+
+def test_a_version_that_was_replaced_unheard_stays_for_those_who_read_it() -> None:
+    """Whoever finds it out, here a statement that changes the view."""
+
+    async def check() -> None:
+        gateway = Gateway()
+        entry = gateway.add("v")
+        first = entry.view.current
+        gateway.spark.show(entry.view.name, entry.view, 2)
+        gateway.catalog.doubt(entry)
+        view = await gateway.catalog.certain(entry.view.name)
+        assert view is not None
+        assert view.current.number == 2
+        assert (view.id, first) in gateway.left
+        assert gateway.published == [view.id]
+
+    run(check)
+
+
+def test_a_doubtful_view_is_asked_about_until_the_metastore_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settlement, "PAUSE_SECONDS", 0.001)
+
+    async def check() -> None:
+        gateway = Gateway()
+        entry = gateway.add("v")
+        Settlement(gateway.catalog)
+        gateway.spark.failures = [LOST, LOST, LOST]
+        gateway.catalog.doubt(entry)
+        gateway.catalog.doubt(entry)
+        while entry.uncertain:  # noqa: ASYNC110 (what is waited for sets no event)
+            await asyncio.sleep(0)
+        assert not gateway.spark.failures
+        gateway.catalog.doubt(entry)
+        while entry.uncertain:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    run(check)
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_what_spark_may_still_carry_out_is_waited_for(monkeypatch: pytest.MonkeyPatch, comes: bool) -> None:
+    monkeypatch.setattr(naming, "LATE_SECONDS", 0.2)
+
+    async def check() -> None:
+        gateway = Gateway()
+        entry = gateway.add("v")
+        new = TableName("d", "w")
+        gateway.spark.stored[entry.view.storage] |= stored.write_move(new, 1)
+        gateway.catalog.doubt(entry, LOST)
+        settling = asyncio.create_task(gateway.catalog.settle(entry))
+        while not gateway.spark.asked:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        if comes:
+            gateway.spark.shown[new] = gateway.spark.shown.pop(entry.view.name)
+        await settling
+        assert entry.view.name == (new if comes else TableName("d", "v"))
+        assert gateway.catalog.named(entry.view.name) is not None
+
+    run(check)
+
+
+def test_a_forgotten_intention_takes_nobody_elses_name() -> None:
+    """The storage was to be w, which is another view, and its own name shows a third one now."""
+
+    async def check() -> None:
+        gateway = Gateway()
+        old, other, third = gateway.add("v", serve=False), gateway.add("w"), gateway.add("x")
+        properties = {**gateway.spark.stored[old.view.storage], **stored.write_move(other.view.name, 1)}
+        gateway.spark.show(old.view.name, third.view, 1)
+        metastore = cast(Metastore, gateway.spark)
+        assert await naming.settled(metastore, properties, old.view.storage) is None
+        assert gateway.spark.ran == []
+        # As in the middle of a swap, in which the other one is to have this one's name.
+        gateway.spark.stored[other.view.storage] |= stored.write_move(old.view.name, 1)
+        assert await naming.settled(metastore, properties, old.view.storage) == (other.view.name, 1)
+
+    run(check)
+
+
+def test_a_table_that_cannot_be_looked_at_keeps_no_other_from_being_found() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        gateway.add("a", serve=False)
+        found = gateway.add("b", serve=False)
+        gateway.spark.failures = [LOST]
+        (leftover,) = await gateway.catalog.survey()
+        assert leftover.storage == found.view.storage
+        assert [view.id for view in gateway.catalog.views()] == [found.view.id]
+        assert found.view.name.table in gateway.catalog.view_words
+        await gateway.catalog.survey()
+        assert len(gateway.catalog.views()) == 2
+
+    run(check)
+
+
+def test_work_that_is_cancelled_twice_ends_all_the_same() -> None:
+    async def check() -> None:
+        begun, ends, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            begun.set()
+            await ends.wait()
+            ended.set()
+
+        task = asyncio.create_task(unbroken(work()))
+        await begun.wait()
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        assert not task.done()
+        ends.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended.is_set()
+
+    run(check)
+
+
+def test_what_somebody_has_gone_from_dropping_is_dropped_later() -> None:
+    async def check() -> None:
+        waits = asyncio.Event()
+
+        class Slow(Spark):
+            async def relation(self, name: TableName) -> Relation | None:
+                await waits.wait()
+                return await super().relation(name)
+
+        spark, nothing = Slow(), cast(Any, None)
+        janitor = Janitor(cast(Metastore, spark), nothing, nothing, nothing, Readers(), cast(Fence, spark), 0.0)
+        storage = TableName("s", "d__v__1")
+        task = asyncio.create_task(janitor.drop_now("v", Leftover(storage, naming.definition_of(storage))))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        waits.set()
+        assert janitor.waiting == 1
+        await janitor.sweep()
+        assert janitor.waiting == 0
+        assert any("d__v__1" in sql for sql in spark.ran)
+
+    run(check)
