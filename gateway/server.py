@@ -174,7 +174,7 @@ class Server:
             kept_for.retention,
         )
         catalog.on_leftover = self._janitor.retire
-        self._settlement = Settlement(catalog)
+        self._settlement = Settlement(catalog, metastore, self._fence)
         limits = Limits(kept_for.max_count, kept_for.max_bytes, kept_for.wait)
         self._versions = Versions(self._catalog, self._janitor, self._readers, metastore, limits)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)

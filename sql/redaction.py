@@ -136,15 +136,18 @@ def _values(text: _Text) -> list[tuple[int, int]]:
     """Where values begin and end that a name before them makes secret, in order of their beginnings."""
     found = []
     for names, values_of in ((_KEY, _values_after_key), (_IDENTIFIED, _value_after_identified)):
-        work = WORK_MAX * len(text)
+        work, rest = WORK_MAX * len(text), len(text)
         for match in names.finditer(text):
+            if match.start() >= rest:
+                break  # All of it is replaced already.
             # Inside a value that was found too: a literal that is cut seems to go on to the next one's beginning.
             for start, end in values_of(text, match):
                 found.append((start, end))
                 work -= end - start
+                if end == len(text):
+                    rest = min(rest, start)
             if work < 0:
                 found.append((match.end(), len(text)))
-            if found and found[-1][1] == len(text):
                 break
     for match in _SCHEME.finditer(text):
         if (credentials := _CREDENTIALS.match(text, match.end())) is not None:

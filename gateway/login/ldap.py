@@ -125,7 +125,7 @@ class LdapUsers:
         dn = self._find_user(search, user)
         if dn is None:
             raise Refused("no entry of the directory, or more than one, has this name")
-        if texts.is_dn(principal) and not texts.is_same_dn(principal, dn):
+        if texts.is_dn(principal) and principal.lower() != dn.lower() and self._find_user(search, principal) != dn:
             # Two patterns may have an entry of this name each: one's password must not open the other's groups.
             raise Refused(f"the password is that of {principal}, and the name is that of {dn}")
         if self._users and texts.short_name(user).lower() not in self._users:

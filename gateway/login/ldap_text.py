@@ -107,20 +107,6 @@ def base_of(dn: str) -> str:
     return dn[_end_of_first(dn) + 1 :].strip()
 
 
-def is_same_dn(dn: str, other: str) -> bool:
-    """Whether both name one entry, whatever their case, spaces and escapes."""
-    return _parts(dn) == _parts(other)
-
-
-def _parts(dn: str) -> list[tuple[str, str]]:
-    parts = []
-    while dn:
-        name, _, value = _first_part(dn).partition("=")
-        parts.append((name.strip().lower(), " ".join(unescaped_from_dn(_trimmed(value)).lower().split())))
-        dn = base_of(dn)
-    return parts
-
-
 def _end_of_first(dn: str) -> int:
     index = 0
     while index < len(dn) and dn[index] != ",":

@@ -14,10 +14,11 @@ from dataclasses import replace
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchView, StatementFailed, UpstreamLost
 from gateway.mv import naming
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.catalog import Catalog
 from gateway.mv.concurrency import unbroken
 from gateway.mv.creation import Caller, Creation
 from gateway.mv.drift import CHANGED
+from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence
 from gateway.mv.janitor import Janitor
 from gateway.mv.jobs import Jobs
@@ -122,7 +123,7 @@ class Alteration:
                 await self._metastore.run(maintenance.set_properties(after.storage, properties))
             except FreshgateError as error:
                 # Perhaps it is stored all the same, and the next start would find it.
-                self._catalog.doubt(entry, error)
+                self._catalog.on_unstored(entry, error)
                 raise
             self._catalog.replace(entry, after)
             if _watched(before) != _watched(after):
@@ -231,6 +232,7 @@ class Alteration:
         async with AsyncExitStack() as stack:
             for entry in sorted(entries, key=lambda each: each.view.id):
                 await stack.enter_async_context(entry.lock)
+                self._catalog.refuse_doubtful(entry)
             try:
                 for name, entry in names.items():
                     move = stored.write_move(name, entry.view.current.number)

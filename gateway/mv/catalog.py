@@ -11,56 +11,23 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Set
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from gateway.errors import FreshgateError, NoSuchView, RefreshFailed, StatementFailed
 from gateway.mv import discovery, naming
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
 from gateway.mv.damage import NO_STORAGE, NO_VIEW, Damage, damaged
-from gateway.mv.drift import NOT_LOOKED, Drift, reason, unseen
+from gateway.mv.drift import NOT_LOOKED, reason, unseen
+from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence
 from gateway.mv.history import History
-from gateway.mv.model import NEVER_BUILT, Freshness, Kept, Leftover, MaterializedView, Staleness, Version
+from gateway.mv.model import Freshness, Kept, Leftover, MaterializedView, Staleness, Version
 from gateway.mv.naming import DEFINITION_SUFFIX
 from gateway.mv.ports import Metastore
 from sql.names import TableName
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """One view and what the gateway knows of it beyond the catalog's properties."""
-
-    view: MaterializedView
-    ledger: Ledger
-    history: History = field(default_factory=History)
-    """Of its refresh tasks."""
-    visible: bool = True
-    """False while CREATE builds it: writes are noted already, no statement finds it by name."""
-    recorded: bool = True
-    """The catalog's properties exist, so that more can be stored with them."""
-    writing: int | None = None
-    """The version that a refresh is writing now."""
-    perhaps: int | None = None
-    """A version whose switch was sent before the connection broke: Spark may still carry it out."""
-    drift: Drift | None = None
-    """How the base tables differed from the current version when they were looked at last, or why nobody has looked;
-    None where they did not."""
-    compared: Mapping[TableName, float] | None = None
-    """When the looks at base tables began with which the current version was compared last (the observer's clock); None
-    where it was with none."""
-    fresh_at: int | None = None
-    """When they were looked at last and did not differ, in milliseconds since the epoch."""
-    uncertain: bool = False
-    """Nobody heard what became of a statement that changes the public view, or what is stored of it: only the metastore
-    knows. Set by `Catalog.doubt`."""
-    late_until: float = 0.0
-    """Until then (monotonic) Spark may still carry such a statement out."""
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held over changes of the stored properties: the metastore replaces a table's properties as a whole, so of two
-    concurrent changes one would be lost."""
 
 
 class Catalog:
@@ -103,6 +70,8 @@ class Catalog:
         """Told the id of a view that has a new version."""
         self.on_doubt: Callable[[Entry], None] = lambda _: None
         """Told of a view that is to be settled."""
+        self.on_unstored: Callable[[Entry, FreshgateError], None] = lambda *_: None
+        """Told of a view of which perhaps other settings are stored than it has, and why."""
         self._read: frozenset[TableName] = frozenset()
         self.building: set[str] = set()
         """Storage tables of views that CREATE is making."""
@@ -570,7 +539,7 @@ class Catalog:
         return await naming.published(self._metastore, name, storage)
 
     def doubt(self, entry: Entry, error: BaseException | None = None) -> None:
-        """The view counts as stale until the metastore has told what its name shows and what is stored of it.
+        """The view counts as stale until the metastore has told what its name shows.
 
         `error`: with what the statement ended that may have changed that. Of one whose end nobody heard Spark may make
         an end a little later.
@@ -580,11 +549,22 @@ class Catalog:
             entry.late_until = time.monotonic() + naming.LATE_SECONDS
         self.on_doubt(entry)
 
-    async def _outwait(self, entry: Entry) -> None:
-        """Returns when what the name shows will stay so. A change that can be seen already need not be waited for."""
+    def refuse_doubtful(self, entry: Entry) -> None:
+        """Under the entry's lock, before its name is changed: whoever has had the lock may have left a doubt. Raises
+        RefreshFailed."""
+        if entry.uncertain:
+            raise RefreshFailed(
+                f"Nobody knows what {entry.view.name} shows: another statement that changes it broke off. Try again in "
+                f"some seconds.",
+                sqlstate="40001",
+            )
+
+    async def _seconds_early(self, entry: Entry) -> float:
+        """In how many seconds what the name shows will stay so. A change that can be seen already is not waited for."""
         left = entry.late_until - time.monotonic()
-        if left > 0 and await self.published(entry.view.name, entry.view.storage) is not None:
-            await asyncio.sleep(left)
+        if left <= 0 or await self.published(entry.view.name, entry.view.storage) is None:
+            return 0.0
+        return left
 
     async def settle(self, entry: Entry) -> None:
         """Asks the metastore what a doubtful view shows. Where that is another version than before it is as if the view
@@ -592,39 +572,48 @@ class Catalog:
 
         Raises NoSuchView where it was dropped or replaced, RefreshFailed where it is about to be, and as the metastore.
         """
+        while entry.uncertain:
+            await asyncio.sleep(await self._seconds_early(entry))
+            async with entry.lock:
+                if not entry.uncertain:
+                    return
+                # What has had the lock before may have left another doubt.
+                if not await self._seconds_early(entry):
+                    await self._settle(entry)
+
+    async def _settle(self, entry: Entry) -> None:
+        """Under the entry's lock."""
+        self.entry(entry.view.id)
+        before = entry.view
+        found = await self._stored(entry)
         await self._fence.check()
-        if entry.uncertain:
-            await self._outwait(entry)
-        async with entry.lock:
-            if not entry.uncertain:
-                return
-            self.entry(entry.view.id)
-            before = entry.view.current
-            found = await self._stored(entry)
-            shown = await naming.settled(self._metastore, found, entry.view.storage)
-            self.entry(entry.view.id)
-            if shown is None:
-                raise await self._unshown(entry, found)
-            if not stored.was_published(found):
-                # A DROP was cut off before the view was dropped.
-                await naming.mark_published(self._metastore, entry.view.storage)
-            name, version = shown
-            if name != entry.view.name:
-                self._trade_names(entry, name)
-            view = stored.read_view(found, entry.view.storage, entry.view.definition, version)
-            self.replace(entry, replace(view, name=name))
-            # Which noted writes it contains is not known: a look at the base tables will tell.
-            entry.drift, entry.compared = unseen(entry.view) or NOT_LOOKED, None
-            entry.uncertain = False
-            if entry.perhaps == version:
-                entry.perhaps = None
-            leftover = Leftover(view.storage, view.definition, whole=False)
-            if version != before.number:
-                if before.number != NEVER_BUILT:
-                    self.on_leftover(view.id, leftover, before)
+        shown = await naming.settled(self._metastore, found, entry.view.storage)
+        self.entry(entry.view.id)
+        if shown is None:
+            raise await self._unshown(entry, found)
+        if not stored.was_published(found):
+            # A DROP was cut off before the view was dropped.
+            await naming.mark_published(self._metastore, entry.view.storage)
+        name, version = shown
+        if name != entry.view.name:
+            self._trade_names(entry, name)
+        view = stored.read_view(found, entry.view.storage, entry.view.definition, version)
+        # A refresh that is under way may have found that it reads more.
+        more = replace(view, name=name, tables=view.tables | before.tables, views=view.views | before.views)
+        self.replace(entry, more)
+        # Which noted writes it contains is not known: a look at the base tables will tell.
+        entry.drift, entry.compared = unseen(entry.view) or NOT_LOOKED, None
+        entry.uncertain = False
+        if entry.perhaps == version:
+            entry.perhaps = None
+        leftover = Leftover(view.storage, view.definition, whole=False)
+        if version != before.current.number:
+            if before.built:
+                self.on_leftover(view.id, leftover, before.current)
+            if view.built:
                 self.on_publish(view.id)
-            # While nobody knew what is current nothing of it could be dropped.
-            self.on_leftover(view.id, leftover, None)
+        # While nobody knew what is current nothing of it could be dropped.
+        self.on_leftover(view.id, leftover, None)
 
     async def _stored(self, entry: Entry) -> Mapping[str, str]:
         """The view's properties. Raises NoSuchView where its storage is gone."""
@@ -678,14 +667,6 @@ class Catalog:
             return NoSuchView(f"The materialized view {entry.view.name} was dropped.")
         self.report_damage(entry, NO_VIEW)
         return damaged(finding.damage)
-
-
-def enter(entry: Entry, version: Version, contains: int, reserved: int) -> MaterializedView:
-    """Enters in the ledger that `version` is current; returns the view that has it."""
-    entry.ledger.publish(contains)
-    view = entry.view.published(version, reserved)
-    entry.drift, entry.compared, entry.fresh_at = unseen(view), None, version.started_at
-    return view
 
 
 def _storages(names: Iterable[str]) -> set[str]:

@@ -27,10 +27,11 @@ from gateway.errors import (
 )
 from gateway.mv import admission, naming
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry, enter
+from gateway.mv.catalog import Catalog
 from gateway.mv.concurrency import unbroken
 from gateway.mv.damage import damaged
 from gateway.mv.drift import next_contents
+from gateway.mv.entry import Entry, enter
 from gateway.mv.executor import VERSIONS_RESERVED, Executor, in_words_of
 from gateway.mv.fence import Fence
 from gateway.mv.habits import Habits
@@ -213,6 +214,7 @@ class Creation:
     async def _drop(self, entry: Entry, session: SqlSession) -> None:
         view = entry.view
         async with entry.lock:
+            self._catalog.refuse_doubtful(entry)
             try:
                 # First this: a storage without a view is then a leftover, not a view that somebody damaged.
                 await self._metastore.run(maintenance.unset_properties(view.storage, stored.published_keys()))

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, UpstreamLost
-from gateway.mv import catalog as catalog_module
 from gateway.mv import naming
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.catalog import Catalog
 from gateway.mv.concurrency import beside
 from gateway.mv.drift import CHANGED
+from gateway.mv.entry import Entry, enter
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import Janitor
@@ -169,7 +169,7 @@ class Executor:
             properties = {**stored.write_version(version, reserved), **ending.properties}
             await session.run(maintenance.set_properties(entry.view.storage, properties))
             await self._switch(entry, version.shown, session)
-            entry.view = catalog_module.enter(entry, version, contains, reserved)
+            entry.view = enter(entry, version, contains, reserved)
             self._log.succeed(entry, ending)
             return old
 
@@ -374,7 +374,7 @@ class Executor:
                 # The others are as old as they were, and what they miss is still missed.
                 entry.view, entry.compared = entry.view.published(version, reserved), None
             else:
-                entry.view = catalog_module.enter(entry, version, work.start.contains, reserved)
+                entry.view = enter(entry, version, work.start.contains, reserved)
                 entry.compared = proposal.inspection.began
             if altered:
                 entry.drift, entry.compared = CHANGED, None

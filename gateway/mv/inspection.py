@@ -9,8 +9,9 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
-from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.catalog import Catalog
 from gateway.mv.drift import Drift, drift
+from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.model import Followed, MaterializedView, base_key
 from gateway.mv.observation import Look, Observer

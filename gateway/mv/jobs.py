@@ -11,8 +11,9 @@ from datetime import tzinfo
 from gateway.errors import DefinitionRefused, FreshgateError
 from gateway.mv import properties as stored
 from gateway.mv import schedule
-from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.catalog import Catalog
 from gateway.mv.concurrency import unbroken
+from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence
 from gateway.mv.model import MaterializedView, TriggerMode
 from gateway.mv.ports import Metastore
@@ -131,7 +132,7 @@ class Jobs:
                 await self._metastore.run(maintenance.set_properties(view.storage, stored.write_job(view)))
             except FreshgateError as error:
                 # Perhaps it is stored all the same, and the next start would find it.
-                self._catalog.doubt(entry, error)
+                self._catalog.on_unstored(entry, error)
                 raise
             entry.view = view
         self.served(entry.view.id)

@@ -6,7 +6,7 @@ import asyncio
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
-from gateway.mv.catalog import Entry
+from gateway.mv.entry import Entry
 from gateway.mv.inspection import Situation
 from gateway.mv.model import Cause
 from gateway.mv.progress import Progress, Report

@@ -8,7 +8,8 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
-from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.catalog import Catalog
+from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector
 from gateway.mv.jobs import Jobs, is_automatic

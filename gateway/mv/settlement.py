@@ -1,14 +1,21 @@
-"""Views of which nobody knows what they show: their names are looked up as soon as the metastore answers."""
+"""What nobody heard the end of is made certain when the metastore answers: what a name shows, and what is stored."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 
 from gateway.errors import FreshgateError, NoSuchView
-from gateway.mv.catalog import Catalog, Entry
-from gateway.mv.fence import Superseded
+from gateway.mv import naming
+from gateway.mv import properties as stored
+from gateway.mv.catalog import Catalog
+from gateway.mv.entry import Entry
+from gateway.mv.fence import Fence, Superseded
+from gateway.mv.ports import Metastore
+from sql import maintenance
 
 log = logging.getLogger(__name__)
 
@@ -18,35 +25,72 @@ PAUSE_SECONDS_MAX = 10.0
 
 
 class Settlement:
-    """Settles doubtful views in the background. A statement that needs one sooner settles it itself."""
+    """Works in the background. A statement that needs a view in doubt sooner settles it itself."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, metastore: Metastore, fence: Fence) -> None:
         self._catalog = catalog
-        self._asking: dict[Entry, asyncio.Task[None]] = {}
-        catalog.on_doubt = self.begin
+        self._metastore = metastore
+        self._fence = fence
+        self._settling: dict[Entry, asyncio.Task[None]] = {}
+        self._storing: dict[Entry, asyncio.Task[None]] = {}
+        self._ending = asyncio.Event()
+        catalog.on_doubt = self.settle
+        catalog.on_unstored = self.store
 
-    def begin(self, entry: Entry) -> None:
-        before = self._asking.get(entry)
+    def settle(self, entry: Entry) -> None:
+        """Asks what the view's name shows, until it is no longer in doubt."""
+        before = self._settling.get(entry)
         if before is None or before.done():
-            self._asking[entry] = task = asyncio.create_task(self._settle(entry), name="settlement")
-            task.add_done_callback(partial(self._ended, entry))
+            self._begin(self._settling, entry, self._settle(entry))
 
-    def _ended(self, entry: Entry, task: asyncio.Task[None]) -> None:
-        if self._asking.get(entry) is task:
-            del self._asking[entry]
+    def store(self, entry: Entry, error: FreshgateError) -> None:
+        """Writes the view's settings and job once more as they are, after a statement that was to store others ended
+        with `error`; where Spark may carry that out yet, after it."""
+        if (before := self._storing.get(entry)) is not None:
+            before.cancel()
+        seconds = naming.LATE_SECONDS if naming.is_untold(error) else 0.0
+        self._begin(self._storing, entry, self._store(entry, seconds))
 
     async def stop(self) -> None:
-        """What is doubtful then the next start finds out."""
-        tasks = list(self._asking.values())
-        for task in tasks:
+        """What is in doubt then the next start finds out; settings are written at once, or not."""
+        self._ending.set()
+        settling = list(self._settling.values())
+        for task in settling:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*settling, *self._storing.values(), return_exceptions=True)
+
+    def _begin(self, tasks: dict[Entry, asyncio.Task[None]], entry: Entry, work: Coroutine[None, None, None]) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            if tasks.get(entry) is task:
+                del tasks[entry]
+
+        tasks[entry] = task = asyncio.create_task(work, name="settlement")
+        task.add_done_callback(ended)
 
     async def _settle(self, entry: Entry) -> None:
-        pause = PAUSE_SECONDS
-        while entry.uncertain and self._catalog.find(entry.view.id) is entry:
+        ask = partial(self._catalog.settle, entry)
+        while entry.uncertain and not self._ending.is_set() and self._catalog.find(entry.view.id) is entry:
+            await self._until_done(entry, ask)
+
+    async def _store(self, entry: Entry, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ending.wait(), seconds)
+        await self._until_done(entry, partial(self._write, entry))
+
+    async def _write(self, entry: Entry) -> None:
+        await self._fence.check()
+        async with entry.lock:
+            view = entry.view
+            if self._catalog.find(view.id) is entry:
+                properties = {**stored.write_settings(view), **stored.write_job(view)}
+                await self._metastore.run(maintenance.set_properties(view.storage, properties))
+
+    async def _until_done(self, entry: Entry, work: Callable[[], Awaitable[None]]) -> None:
+        pause, said = PAUSE_SECONDS, ""
+        while self._catalog.find(entry.view.id) is entry:
             try:
-                await self._catalog.settle(entry)
+                await work()
+                return
             except NoSuchView as error:
                 # Another one has its name by now; or it is damaged, which the log has.
                 log.info("%s", error)
@@ -54,10 +98,12 @@ class Settlement:
             except Superseded:
                 return
             except FreshgateError as error:
-                log.warning("cannot tell yet what became of %s: %s", entry.view.name, error)
-            except Exception:  # a fault of ours must not leave the view doubtful for ever
+                if said != str(error):
+                    said = str(error)
+                    log.warning("cannot tell yet what became of %s: %s", entry.view.name, error)
+            except Exception:  # a fault of ours must not leave the view in doubt for ever
                 log.exception("cannot tell what became of %s", entry.view.name)
-            else:
-                continue
+            if self._ending.is_set():
+                return
             await asyncio.sleep(pause)
             pause = min(2 * pause, PAUSE_SECONDS_MAX)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 
 from gateway.errors import FreshgateError
-from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.catalog import Catalog
+from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence
 from gateway.mv.model import NEVER_BUILT, Cause, RefreshMode, Task, TaskStatus
 from gateway.mv.ports import Metastore, Sessions

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from gateway.errors import FreshgateError, NoSuchTask, RefreshFailed, UpstreamLost
-from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.catalog import Catalog
+from gateway.mv.entry import Entry
 from gateway.mv.executor import BaseTableMissing, Executor, stopped
 from gateway.mv.fence import Fence
 from gateway.mv.inspection import Inspector, Situation
@@ -35,7 +36,9 @@ CHECKED_TOGETHER = 4
 it, must not wait behind those of a thousand views that are due together, nor behind storage that does not answer."""
 LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "2B", "38", "39", "42", "44", "46", "54", "55", "56", "P0"})
 """Classes of SQLSTATEs that say that the same statement fails again: it is wrong, or the rows are."""
-LASTING = frozenset({"40001", "53400", "58030", "HY008", "HYT00"})
+DISTURBED = "40001"
+"""Something else has changed the view, or left it in doubt, while it was refreshed."""
+LASTING = frozenset({DISTURBED, "53400", "58030", "HY008", "HYT00"})
 AUTOMATIC = frozenset({TriggerMode.SYSTEM, TriggerMode.COMMIT})
 NOBODY = "nobody waits for it any more, or it was stopped"
 
@@ -375,7 +378,7 @@ class Tasks:
             if isinstance(error, BaseTableMissing):
                 seen = entry.ledger.events, self._catalog.revision
                 self._gone[entry.view.id] = seen, time.monotonic() + GONE_SECONDS, str(error)
-            if not may_pass(error):
+            if not may_pass(error) and error.sqlstate != DISTURBED:
                 self._remember(run)
             self._log.fail(entry, run.number, TaskStatus.FAILED, str(error))
             log.warning("%s", error)

@@ -351,6 +351,7 @@ class Session:
         one afterwards, and nobody waits for it or ends it. Closing the operation cancels its jobs once more, so that
         is done a little later. One that has none in time may begin at any moment, so nobody gets the session any more.
         """
+        handle = None
         try:
             async with asyncio.timeout(END_SECONDS):
                 handle = await started
@@ -358,7 +359,8 @@ class Session:
                 await asyncio.sleep(LATE_JOB_SECONDS)
                 await self.close_operation(handle)
         except TimeoutError:
-            self.spoil()
+            if handle is None:
+                self.spoil()
         except (StatementFailed, UpstreamLost):
             return
 

@@ -13,8 +13,8 @@ import pytest
 from views import view_of
 
 from gateway.errors import StatementFailed
-from gateway.mv.catalog import Entry
 from gateway.mv.changes import Ledger
+from gateway.mv.entry import Entry
 from gateway.mv.executor import Executor
 from gateway.mv.fence import LATELY, Fence, Superseded
 from gateway.mv.model import Version

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from views import SALES, SHOPS, view_of
 
-from gateway.mv.catalog import Catalog, Entry, enter
+from gateway.mv.catalog import Catalog
+from gateway.mv.entry import Entry, enter
 from gateway.mv.inspection import Inspector
 from gateway.mv.model import NEVER_BUILT, Contents, Version, base_key
 from gateway.mv.observation import Look

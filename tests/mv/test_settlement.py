@@ -10,12 +10,13 @@ from typing import Any, cast
 import pytest
 from views import view_of
 
-from gateway.errors import FreshgateError, UpstreamLost
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv import naming, settlement
 from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger
 from gateway.mv.concurrency import unbroken
+from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence
 from gateway.mv.janitor import Janitor
 from gateway.mv.model import Leftover, MaterializedView, Version
@@ -64,6 +65,8 @@ class Spark:
         return frozenset(table.table for table in self.stored)
 
     async def run(self, sql: str) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
         self.ran.append(sql)
 
 
@@ -77,6 +80,9 @@ class Gateway:
         self.published: list[str] = []
         self.catalog.on_leftover = lambda view_id, _, version: self.left.append((view_id, version))
         self.catalog.on_publish = self.published.append
+
+    def settlement(self) -> Settlement:
+        return Settlement(self.catalog, cast(Metastore, self.spark), cast(Fence, self.spark))
 
     def add(self, table: str, *, serve: bool = True) -> Entry:
         storage = TableName("s", f"d__{table}__1")
@@ -136,7 +142,7 @@ def test_a_doubtful_view_is_asked_about_until_the_metastore_answers(monkeypatch:
     async def check() -> None:
         gateway = Gateway()
         entry = gateway.add("v")
-        Settlement(gateway.catalog)
+        gateway.settlement()
         gateway.spark.failures = [LOST, LOST, LOST]
         gateway.catalog.doubt(entry)
         gateway.catalog.doubt(entry)
@@ -168,6 +174,56 @@ def test_what_spark_may_still_carry_out_is_waited_for(monkeypatch: pytest.Monkey
         await settling
         assert entry.view.name == (new if comes else TableName("d", "v"))
         assert gateway.catalog.named(entry.view.name) is not None
+
+    run(check)
+
+
+def test_a_doubt_that_comes_while_one_is_settled_is_waited_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a statement that has had the view's lock before: what it has begun Spark may carry out later than that."""
+    monkeypatch.setattr(naming, "LATE_SECONDS", 0.2)
+
+    async def check() -> None:
+        gateway = Gateway()
+        entry = gateway.add("v")
+        gateway.catalog.doubt(entry)
+        async with entry.lock:
+            settling = asyncio.create_task(gateway.catalog.settle(entry))
+            while not entry.lock._waiters:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            new = TableName("d", "w")
+            gateway.spark.stored[entry.view.storage] |= stored.write_move(new, 1)
+            gateway.catalog.doubt(entry, LOST)
+        asked = gateway.spark.asked
+        while gateway.spark.asked == asked:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        gateway.spark.shown[new] = gateway.spark.shown.pop(entry.view.name)
+        await settling
+        assert entry.view.name == new
+
+    run(check)
+
+
+@pytest.mark.parametrize("error", [LOST, StatementFailed("not now", "XX000")])
+@pytest.mark.parametrize("ends", [True, False])
+def test_settings_are_written_as_they_are_after_others_may_have_been_stored(
+    monkeypatch: pytest.MonkeyPatch, error: FreshgateError, ends: bool
+) -> None:
+    """After Spark may have carried that out, unless the gateway ends; and again where it cannot be done."""
+    monkeypatch.setattr(naming, "LATE_SECONDS", 60.0 if ends else 0.01)
+    monkeypatch.setattr(settlement, "PAUSE_SECONDS", 0.001)
+
+    async def check() -> None:
+        gateway = Gateway()
+        entry, settling = gateway.add("v"), gateway.settlement()
+        gateway.spark.failures = [] if ends else [LOST, LOST]
+        gateway.catalog.on_unstored(entry, error)
+        entry.view = replace(entry.view, owner="eve")
+        if ends:
+            await settling.stop()
+        while not gateway.spark.ran:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert len(gateway.spark.ran) == 1
+        assert b"eve".hex() in gateway.spark.ran[0]
 
     run(check)
 

@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 from views import SALES, SHOPS, view_of
 
-from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.catalog import Catalog
+from gateway.mv.entry import Entry
 from gateway.mv.inspection import Inspector
 from gateway.mv.model import Version
 from gateway.mv.observation import Look

@@ -16,7 +16,8 @@ import pytest
 from views import view_of
 
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, RefreshFailed, StatementFailed, UpstreamLost
-from gateway.mv.catalog import Catalog, Entry
+from gateway.mv.catalog import Catalog
+from gateway.mv.entry import Entry
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.history import History

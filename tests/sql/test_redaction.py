@@ -169,6 +169,12 @@ def test_what_seems_to_go_on_to_the_end_is_not_walked_for_each_name(piece: str) 
     assert time.process_time() - started < 10
 
 
+@pytest.mark.parametrize("comment", ["/* ", "--"])
+def test_a_comment_without_an_end_hides_no_value(comment: str) -> None:
+    assert SECRET not in redact(f"x identified by {comment}identified by 'hunter2'")
+    assert SECRET not in redact(f"x pwd {comment}pwd 'hunter2' and pwd 'cut")
+
+
 @pytest.mark.parametrize("comment", ["/**/", "/*/ x */", "/* '*/ ", "/*a*/ /* b */ -- c\n", "/***/"])
 def test_a_value_stands_behind_comments(comment: str) -> None:
     assert SECRET not in redact(f"x identified by {comment}'hunter2' /* and */ pwd {comment}= {comment}'hunter2'")
