@@ -240,7 +240,7 @@ class Alteration:
             except FreshgateError as error:
                 if naming.is_untold(error):
                     # Spark may store it yet, after anything that is said now.
-                    self._doubt(names.values(), error)
+                    self._catalog.doubt(*names.values(), error=error)
                 else:
                     await self._forget_move(names)
                 raise
@@ -252,7 +252,7 @@ class Alteration:
                         await self._forget_move(names)
                     else:
                         # Only the metastore knows how far it came.
-                        self._doubt(entries, error)
+                        self._catalog.doubt(*entries, error=error)
                     raise
                 self._catalog.rename(names)
                 self._relations.forget_sources()
@@ -271,7 +271,7 @@ class Alteration:
                 await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_name(name)))
         except FreshgateError as error:
             log.warning("%s has its new name, which is not stored yet: %s", " and ".join(map(str, names)), error)
-            self._doubt(names.values())
+            self._catalog.doubt(*names.values())
         else:
             await self._forget_move(names)
 
@@ -282,11 +282,7 @@ class Alteration:
                 await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.moving_keys()))
         except FreshgateError as error:
             log.warning("an intention to rename %s is not forgotten yet: %s", " and ".join(map(str, names)), error)
-            self._doubt(names.values())
-
-    def _doubt(self, entries: Iterable[Entry], error: FreshgateError | None = None) -> None:
-        for entry in entries:
-            self._catalog.doubt(entry, error)
+            self._catalog.doubt(*names.values())
 
 
 def _watched(view: MaterializedView) -> tuple[object, str | None]:

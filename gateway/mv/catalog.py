@@ -68,8 +68,8 @@ class Catalog:
         was replaced, which may still be read."""
         self.on_publish: Callable[[str], None] = lambda _: None
         """Told the id of a view that has a new version."""
-        self.on_doubt: Callable[[Entry], None] = lambda _: None
-        """Told of a view that is to be settled."""
+        self.on_doubt: Callable[[Iterable[Entry]], None] = lambda _: None
+        """Told of views that are to be settled, one after the other."""
         self.on_unstored: Callable[[Entry, FreshgateError], None] = lambda *_: None
         """Told of a view of which perhaps other settings are stored than it has, and why."""
         self._read: frozenset[TableName] = frozenset()
@@ -399,11 +399,12 @@ class Catalog:
                 return
             current = entry.view.current.number
             published = await self.published(entry.view.name, entry.view.storage)
-        if published is None:
-            self.report_damage(entry, NO_VIEW)
-        elif published != current:
+        if published == current:
+            return
+        if published is not None:
             log.warning("%s shows version %d, not %d: something else changed it", view.name, published, current)
-            self.doubt(entry)
+        # Where it shows nothing of this view that may be damage, or the end of a statement that another one finds out.
+        self.doubt(entry)
 
     def rename(self, moved: Mapping[TableName, Entry]) -> None:
         """These names mean these views now; the views' earlier names mean nothing any more, unless they are among them.
@@ -538,16 +539,18 @@ class Catalog:
         """The version that the public view shows, None where it shows another storage or is gone."""
         return await naming.published(self._metastore, name, storage)
 
-    def doubt(self, entry: Entry, error: BaseException | None = None) -> None:
-        """The view counts as stale until the metastore has told what its name shows.
+    def doubt(self, *entries: Entry, error: BaseException | None = None) -> None:
+        """The views count as stale until the metastore has told what their names show. Of two, the one that is to get
+        a name comes before the one that has had it.
 
         `error`: with what the statement ended that may have changed that. Of one whose end nobody heard Spark may make
         an end a little later.
         """
-        entry.uncertain = True
-        if error is not None and (not isinstance(error, FreshgateError) or naming.is_untold(error)):
-            entry.late_until = time.monotonic() + naming.LATE_SECONDS
-        self.on_doubt(entry)
+        late = error is not None and (not isinstance(error, FreshgateError) or naming.is_untold(error))
+        for entry in entries:
+            entry.uncertain = True
+            entry.late_until = time.monotonic() + naming.LATE_SECONDS if late else entry.late_until
+        self.on_doubt(entries)
 
     def refuse_doubtful(self, entry: Entry) -> None:
         """Under the entry's lock, before its name is changed: whoever has had the lock may have left a doubt. Raises

@@ -224,7 +224,7 @@ class Creation:
                     await naming.mark_published(self._metastore, view.storage)
                     raise
                 if not await naming.unmoved(self._metastore, view, None, error):
-                    self._catalog.doubt(entry, error)
+                    self._catalog.doubt(entry, error=error)
                     raise
             self._catalog.remove(entry)
         self._relations.forget_sources()
@@ -545,7 +545,7 @@ class Creation:
                 )
             except BaseException as error:  # also the gateway's own end
                 # Before reads go on: they must not take for fresh what the name may not show any more.
-                self._catalog.doubt(old, error)
+                self._catalog.doubt(old, error=error)
                 number = old.view.current.number
                 if isinstance(error, FreshgateError) and await naming.unmoved(self._metastore, old.view, number, error):
                     old.uncertain = False

@@ -90,7 +90,7 @@ async def settled(
             await _drop_unwanted(metastore, name, storage)
     elif (version := await published(metastore, name, storage)) is not None:
         found = name, version
-    elif await _shows_a_mover(metastore, target, storage.database):
+    elif await _is_to_take(metastore, target, storage, properties):
         columns, layout = stored.read_columns(properties), stored.read_layout(properties)
         shown = stored.read_version(properties, moved_version).shown
         await metastore.run(maintenance.publish(target, storage, columns, shown, layout))
@@ -102,14 +102,22 @@ async def settled(
     return found
 
 
-async def _shows_a_mover(metastore: Metastore, name: TableName, database: str) -> bool:
-    """Whether a name shows, so far, a storage that goes or has gone by another one: the other one of a swap."""
-    shown = await shown_as(metastore, name)
-    if shown is None or await metastore.relation(other := TableName(database, shown)) is None:
+async def _is_to_take(
+    metastore: Metastore, target: TableName, storage: TableName, properties: Mapping[str, str]
+) -> bool:
+    """Whether a name that shows another storage so far is to show this one, as in the middle of an ALTER: the other one
+    goes by another name, or this one is shown under none and was not dropped. An intention that was left behind does
+    not take another view's name."""
+    shown = await shown_as(metastore, target)
+    if shown is None:
         return False
-    properties = await metastore.properties(other)
-    move = stored.read_move(properties)
-    return (move[0] if move is not None else stored.read_name(properties)) != name
+    if stored.was_published(properties) and await metastore.relation(stored.read_name(properties)) is None:
+        return True
+    if await metastore.relation(other := TableName(storage.database, shown)) is None:
+        return False
+    found = await metastore.properties(other)
+    move = stored.read_move(found)
+    return (move[0] if move is not None else stored.read_name(found)) != target
 
 
 async def _drop_unwanted(metastore: Metastore, name: TableName, storage: TableName) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from gateway.errors import FreshgateError, NoSuchView
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 2.0
 """Between two questions: a Spark that is dying answers with errors before it is gone."""
-PAUSE_SECONDS_MAX = 10.0
+PAUSE_SECONDS_MAX = 30.0
 
 
 class Settlement:
@@ -37,11 +37,11 @@ class Settlement:
         catalog.on_doubt = self.settle
         catalog.on_unstored = self.store
 
-    def settle(self, entry: Entry) -> None:
-        """Asks what the view's name shows, until it is no longer in doubt."""
-        before = self._settling.get(entry)
-        if before is None or before.done():
-            self._begin(self._settling, entry, self._settle(entry))
+    def settle(self, entries: Iterable[Entry]) -> None:
+        """Asks what the views' names show, until none is in doubt any more; of one after the other."""
+        new = [entry for entry in entries if (task := self._settling.get(entry)) is None or task.done()]
+        if new:
+            self._begin(self._settling, new, partial(self._settle, new))
 
     def store(self, entry: Entry, error: FreshgateError) -> None:
         """Writes the view's settings and job once more as they are, after a statement that was to store others ended
@@ -49,7 +49,12 @@ class Settlement:
         if (before := self._storing.get(entry)) is not None:
             before.cancel()
         seconds = naming.LATE_SECONDS if naming.is_untold(error) else 0.0
-        self._begin(self._storing, entry, self._store(entry, seconds))
+        self._begin(self._storing, [entry], partial(self._store, entry, seconds))
+
+    @property
+    def working(self) -> bool:
+        """Something is in doubt, or to be stored once more."""
+        return bool(self._settling or self._storing)
 
     async def stop(self) -> None:
         """What is in doubt then the next start finds out; settings are written at once, or not."""
@@ -59,18 +64,30 @@ class Settlement:
             task.cancel()
         await asyncio.gather(*settling, *self._storing.values(), return_exceptions=True)
 
-    def _begin(self, tasks: dict[Entry, asyncio.Task[None]], entry: Entry, work: Coroutine[None, None, None]) -> None:
+    def _begin(
+        self, tasks: dict[Entry, asyncio.Task[None]], entries: Iterable[Entry], work: Callable[[], Awaitable[None]]
+    ) -> None:
         def ended(task: asyncio.Task[None]) -> None:
-            if tasks.get(entry) is task:
+            for entry in [entry for entry in tasks if tasks[entry] is task]:
                 del tasks[entry]
 
-        tasks[entry] = task = asyncio.create_task(work, name="settlement")
+        async def unless_superseded() -> None:
+            with contextlib.suppress(Superseded):
+                await work()
+
+        task = asyncio.create_task(unless_superseded(), name="settlement")
+        tasks.update(dict.fromkeys(entries, task))
         task.add_done_callback(ended)
 
-    async def _settle(self, entry: Entry) -> None:
-        ask = partial(self._catalog.settle, entry)
-        while entry.uncertain and not self._ending.is_set() and self._catalog.find(entry.view.id) is entry:
-            await self._until_done(entry, ask)
+    async def _settle(self, entries: Iterable[Entry]) -> None:
+        while not self._ending.is_set() and (doubtful := [entry for entry in entries if self._is_doubtful(entry)]):
+            for entry in doubtful:
+                await self._until_done(entry, partial(self._catalog.settle, entry))
+                if self._is_doubtful(entry):  # again
+                    await asyncio.sleep(PAUSE_SECONDS)
+
+    def _is_doubtful(self, entry: Entry) -> bool:
+        return entry.uncertain and self._catalog.find(entry.view.id) is entry
 
     async def _store(self, entry: Entry, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -96,7 +113,7 @@ class Settlement:
                 log.info("%s", error)
                 return
             except Superseded:
-                return
+                raise  # Another gateway serves the views now, and finds it out.
             except FreshgateError as error:
                 if said != str(error):
                     said = str(error)

@@ -17,7 +17,7 @@ from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger
 from gateway.mv.concurrency import unbroken
 from gateway.mv.entry import Entry
-from gateway.mv.fence import Fence
+from gateway.mv.fence import Fence, Superseded
 from gateway.mv.janitor import Janitor
 from gateway.mv.model import Leftover, MaterializedView, Version
 from gateway.mv.ports import Metastore, Relation, RelationKind
@@ -41,8 +41,12 @@ class Spark:
     asked: int = 0
     ran: list[str] = field(default_factory=list)
 
+    superseded: bool = False
+
     async def check(self) -> None:
-        """As a fence that is held."""
+        """As a fence that is held, or lost."""
+        if self.superseded:
+            raise Superseded("another gateway")
 
     def show(self, name: TableName, view: MaterializedView, version: int) -> None:
         self.shown[name] = shown_rows(view.storage, view.columns, Shown.only(version), UNPARTITIONED)
@@ -156,6 +160,21 @@ def test_a_doubtful_view_is_asked_about_until_the_metastore_answers(monkeypatch:
     run(check)
 
 
+def test_another_gateway_settles_what_is_in_doubt_once_it_has_come() -> None:
+    async def check() -> None:
+        gateway = Gateway()
+        entry = gateway.add("v")
+        settling = gateway.settlement()
+        gateway.spark.superseded = True
+        for _ in range(2):
+            gateway.catalog.doubt(entry)
+            while settling.working:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert entry.uncertain
+
+    run(check)
+
+
 @pytest.mark.parametrize("comes", [True, False])
 def test_what_spark_may_still_carry_out_is_waited_for(monkeypatch: pytest.MonkeyPatch, comes: bool) -> None:
     monkeypatch.setattr(naming, "LATE_SECONDS", 0.2)
@@ -165,7 +184,7 @@ def test_what_spark_may_still_carry_out_is_waited_for(monkeypatch: pytest.Monkey
         entry = gateway.add("v")
         new = TableName("d", "w")
         gateway.spark.stored[entry.view.storage] |= stored.write_move(new, 1)
-        gateway.catalog.doubt(entry, LOST)
+        gateway.catalog.doubt(entry, error=LOST)
         settling = asyncio.create_task(gateway.catalog.settle(entry))
         while not gateway.spark.asked:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -192,7 +211,7 @@ def test_a_doubt_that_comes_while_one_is_settled_is_waited_for_too(monkeypatch: 
                 await asyncio.sleep(0)
             new = TableName("d", "w")
             gateway.spark.stored[entry.view.storage] |= stored.write_move(new, 1)
-            gateway.catalog.doubt(entry, LOST)
+            gateway.catalog.doubt(entry, error=LOST)
         asked = gateway.spark.asked
         while gateway.spark.asked == asked:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -239,7 +258,14 @@ def test_a_forgotten_intention_takes_nobody_elses_name() -> None:
         metastore = cast(Metastore, gateway.spark)
         assert await naming.settled(metastore, properties, old.view.storage) is None
         assert gateway.spark.ran == []
+        # Nothing has its name: it was dropped, or is to take the other one's place.
+        del gateway.spark.shown[old.view.name]
+        dropped = {key: value for key, value in properties.items() if key not in stored.published_keys()}
+        assert await naming.settled(metastore, dropped, old.view.storage) is None
+        assert gateway.spark.ran == []
+        assert await naming.settled(metastore, properties, old.view.storage) == (other.view.name, 1)
         # As in the middle of a swap, in which the other one is to have this one's name.
+        gateway.spark.show(old.view.name, third.view, 1)
         gateway.spark.stored[other.view.storage] |= stored.write_move(old.view.name, 1)
         assert await naming.settled(metastore, properties, old.view.storage) == (other.view.name, 1)
 
