@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Set
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 from gateway.errors import FreshgateError, NoSuchView, RefreshFailed, StatementFailed
@@ -401,10 +401,13 @@ class Catalog:
             published = await self.published(entry.view.name, entry.view.storage)
         if published == current:
             return
+        self.doubt(entry)
         if published is not None:
             log.warning("%s shows version %d, not %d: something else changed it", view.name, published, current)
-        # Where it shows nothing of this view that may be damage, or the end of a statement that another one finds out.
-        self.doubt(entry)
+            return
+        # Damage, or the end of a statement that gave its name to another view. No read goes on before that is known.
+        with suppress(NoSuchView):
+            await self.settle(entry)
 
     def rename(self, moved: Mapping[TableName, Entry]) -> None:
         """These names mean these views now; the views' earlier names mean nothing any more, unless they are among them.
