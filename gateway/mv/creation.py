@@ -381,7 +381,8 @@ class Creation:
             layout = storage_layout(partitioning, kinds[partitioning.column.lower()], view.properties)
             zone = str((await caller.session.run(f"SET {TIME_ZONE}")).rows[0][1])
             view = replace(view, layout=replace(layout, time_zone=zone))
-            inspection = await self._inspector.inspect(view, float("-inf"))
+            # Anew: a table that no view reads may be another one than somebody has looked at.
+            inspection = await self._inspector.inspect(view, float("inf"))
             followed = self._inspector.following(view, partitioning, inspection.looks)
             await self._check_unpadded(view, followed)
         except CannotFollow as error:
@@ -430,6 +431,17 @@ class Creation:
                     sqlstate="42P19",
                 )
 
+    async def _check_unmoved(self, view: MaterializedView) -> None:
+        """The definition reads what it did when that was looked up. What changes a name from here on is noted for the
+        view; before it was reserved nothing was."""
+        sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
+        if (sources.tables, sources.views) != (view.tables, view.views):
+            raise DefinitionRefused(
+                f"What the definition of materialized view {view.name} reads was replaced while it was created. "
+                f"Run the statement again.",
+                sqlstate="40001",
+            )
+
     async def _check_deterministic(
         self, statement: CreateMaterializedView, name: TableName, definition: Relation
     ) -> None:
@@ -452,6 +464,7 @@ class Creation:
         view = entry.view
         contains, started_at = entry.ledger.events, self._now_ms()
         views = {base: self._catalog.entry(base).view.current.number for base in view.views}
+        await self._check_unmoved(view)
         await self._metastore.run(
             maintenance.create_storage(
                 view.storage,

@@ -218,13 +218,10 @@ class Executor:
             await self._catalog.settle(entry)
         before, began = entry.view, time.monotonic()
         try:
-            present = await self._with_present_bases(entry)
-            # Not while a session is held: refreshes below need sessions, too.
-            await self.make_bases_fresh(present.views, cause, run)
-            async with self._sessions.session() as session, self._surroundings.of(before, session):
+            async with self._ready(entry, before, cause, run) as (session, start, present):
                 self._log.start(entry, run.number)
                 run.begin_work()
-                work = _Work(run, cause, self._start_of(entry, present), session)
+                work = _Work(run, cause, start, session)
                 version = self.expected_version(before)
                 proposal = await self._proposer.propose(present, before, cause, version, session)
             # The look has asked, too.
@@ -249,6 +246,24 @@ class Executor:
             entry.writing = None
         run(f"Refreshed materialized view {before.name} in {time.monotonic() - began:.2f} s")
         log.info("Refreshed %s in %.2f s", before.name, time.monotonic() - began)
+
+    @asynccontextmanager
+    async def _ready(
+        self, entry: Entry, before: MaterializedView, cause: Cause, report: Report
+    ) -> AsyncIterator[tuple[SqlSession, _Start, MaterializedView]]:
+        """A session in which the refresh may look and read, for what lies below is fresh; what is noted then; and the
+        view with what its definition reads."""
+        present = await self._with_present_bases(entry, before)
+        while True:
+            # Not while a session is held: refreshes below need sessions, too.
+            await self.make_bases_fresh(present.views, cause, report)
+            async with self._sessions.session() as session, self._surroundings.of(before, session):
+                start = self._start_of(entry, present)
+                # Both waits may have been long. What changes a name from here on is an event that the start lacks.
+                known, present = present, await self._with_present_bases(entry, before)
+                if _reads(present) == _reads(known):
+                    yield session, start, present
+                    return
 
     def _start_of(self, entry: Entry, present: MaterializedView) -> _Start:
         """What is noted when a refresh begins to look and to read."""
@@ -455,13 +470,12 @@ class Executor:
                 entry.uncertain, entry.perhaps = False, None
             raise
 
-    async def _with_present_bases(self, entry: Entry) -> MaterializedView:
+    async def _with_present_bases(self, entry: Entry, view: MaterializedView) -> MaterializedView:
         """The view with what its definition reads today: a Spark view on the way may have been replaced.
 
         Until it is published the catalog has what it read before as well: a failure forgets nothing. It is known
         before anything is read, so that a write to a new base table is noted from now on.
         """
-        view = entry.view
         sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
         for base in sources.views:
             if view.id in self._catalog.reads(base):
@@ -530,6 +544,11 @@ async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> 
             await session.run(step.sql, on_start=progress.started)
             progress.end_insert()
         yield step
+
+
+def _reads(view: MaterializedView) -> tuple[object, ...]:
+    """What its definition reads; two views below may have exchanged their names."""
+    return view.tables, view.views, view.view_names
 
 
 def in_words_of(view: TableName, definition: TableName, message: str) -> str:

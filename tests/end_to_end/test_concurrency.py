@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import count
 from threading import Barrier
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from clients import pyhive, rows
 from databases import NAP, Database
 from processes import wait_until
+from pyhive.exc import OperationalError
 
 READERS = 40
 
@@ -100,6 +103,78 @@ def test_a_reader_of_another_view_does_not_wait(database: Database) -> None:
         assert database.rows("SELECT a FROM u") == [(1,)]
         assert not read.done()
         assert read.result(60) == [(1,)]
+
+
+def wait_for_slow(cursor: Any) -> None:
+    """Until the refresh of `slow`, in whatever database, runs."""
+    told = 'SELECT Status FROM tasks("type"="mv") WHERE MvName = \'slow\''
+    wait_until(lambda: ("RUNNING",) in rows(cursor, told), 60, "the refresh of slow")
+
+
+def make_tables(cursor: Any) -> None:
+    """`slow`, whose refresh takes 5 seconds once t has a row, and `between`, a Spark view over u."""
+    for statement in (
+        NAP,
+        "CREATE TABLE t (a BIGINT) USING parquet",
+        "CREATE TABLE u (a INT) USING parquet",
+        "CREATE TABLE w (a INT) USING parquet",
+        "CREATE VIEW between AS SELECT a FROM u",
+        f"CREATE MATERIALIZED VIEW slow AS {SLOW}",
+    ):
+        rows(cursor, statement)
+
+
+def test_a_spark_view_that_is_replaced_while_a_refresh_waits(database: Database, start_gateway: Any) -> None:
+    """For its turn: what is written then to what it has come to read is noticed, though nobody looks.
+
+    The view is replaced again and again, for nobody is told when the refresh has found out what it reads.
+    """
+    gateway = start_gateway(**{"refresh.max_concurrent": 1, "staleness.probe_interval": 100_000})
+
+    def connected() -> Any:
+        return pyhive(gateway.host, gateway.port, database=database.name)
+
+    with connected() as cursor, connected() as reader, connected() as refresher, ThreadPoolExecutor(2) as pool:
+        make_tables(cursor)
+        rows(cursor, "CREATE MATERIALIZED VIEW top AS SELECT count(*) AS n FROM between")
+        rows(cursor, "INSERT INTO t VALUES (5000)")
+        read = pool.submit(rows, reader, "SELECT n FROM slow")
+        wait_for_slow(cursor)
+        refreshed = pool.submit(rows, refresher, "REFRESH MATERIALIZED VIEW top")
+        until = time.monotonic() + 4
+        for number in count():
+            rows(cursor, f"CREATE TABLE w{number} (a INT) USING parquet")
+            rows(cursor, f"CREATE OR REPLACE VIEW between AS SELECT a FROM w{number}")
+            if read.done() or time.monotonic() > until:
+                break
+        assert read.result(60) == [(1,)]
+        assert refreshed.exception(60) is None
+        rows(cursor, f"INSERT INTO w{number} VALUES (1)")
+        assert rows(cursor, "SELECT n FROM top") == [(1,)]
+        for view in ("top", "slow"):
+            rows(cursor, f"DROP MATERIALIZED VIEW {view}")
+
+
+def test_a_spark_view_that_is_replaced_while_a_view_over_it_is_created(database: Database) -> None:
+    make_tables(database.cursor)
+    database.run("INSERT INTO t VALUES (5000)")
+    create = (
+        "CREATE MATERIALIZED VIEW top PROPERTIES ('probe_interval' = '100000') AS "
+        "SELECT (SELECT count(*) FROM between) AS n, (SELECT n FROM slow) AS below"
+    )
+    with (
+        pyhive(database.gateway.host, database.gateway.port, database=database.name) as waiting,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        created = pool.submit(rows, waiting, create)
+        wait_for_slow(database.cursor)
+        database.run("CREATE OR REPLACE VIEW between AS SELECT a FROM w")
+        assert not created.done()
+        with pytest.raises(OperationalError, match=rf"{database.name}\.top reads was replaced") as raised:
+            created.result(60)
+    assert raised.value.args[0].status.sqlState == "40001"
+    database.run(create, "INSERT INTO w VALUES (1)")
+    assert database.rows("SELECT n, below FROM top") == [(1, 1)]
 
 
 @pytest.mark.parametrize("clause", ["WHEN STALE SERVE", "GRACE PERIOD 1 HOUR"])

@@ -475,6 +475,24 @@ def test_what_cannot_follow_is_refused_with_its_reason(shared: Database, clause:
     )
 
 
+def test_a_table_that_was_made_anew_with_partitions(database: Database) -> None:
+    """As the refusal says; what somebody has seen of the old one does not count."""
+    create = "CREATE MATERIALIZED VIEW m PARTITION BY (day) AS SELECT day, sum(a) AS s FROM t GROUP BY day"
+    database.run("CREATE TABLE t (a INT, day STRING, region STRING) USING parquet")
+    with pytest.raises(OperationalError, match="has no partition columns"):
+        database.run(create)
+    partitioned = "CREATE TABLE t (a INT, day STRING, region STRING) USING parquet PARTITIONED BY (region)"
+    database.run("DROP TABLE t", partitioned)
+    with pytest.raises(OperationalError, match="day"):
+        database.run(create)
+    database.run(
+        "DROP TABLE t", partitioned.replace("(region)", "(day)"), "INSERT INTO t VALUES (1, 'eu', 'x')", create
+    )
+    database.run("INSERT INTO t VALUES (2, 'us', 'y')")
+    check(database, "m", "SELECT day, sum(a) AS s FROM t GROUP BY day")
+    assert last_task(database, "m")[0] == "PARTIAL"
+
+
 def test_what_was_replaced_is_dropped_and_survives_a_restart(
     engine: Engine, database: Database, start_gateway: Any
 ) -> None:
