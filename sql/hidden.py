@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sql.scan import Cursor, Lexeme, identifier, lexemes, string_value
 from sql.statement import Parts
 
+GLOBAL_TEMPORARY = "global_temp"
 _DEPTH_MAX = 3
 """Texts within strings within texts."""
 _DATABASES = ("DATABASE", "SCHEMA", "NAMESPACE")
@@ -34,7 +35,7 @@ class Changes:
 def changes(text: str, depth: int = 0) -> Changes:
     """The views and databases that statements anywhere in `text`, its strings included, drop, alter or replace."""
     found = Changes()
-    if not _may_change(text):
+    if not _holds(text, "drop", "alter", "create"):
         return found
     pieces = list(lexemes(text))
     for index, piece in enumerate(pieces):
@@ -45,6 +46,39 @@ def changes(text: str, depth: int = 0) -> Changes:
     return found
 
 
+def temporaries(text: str, depth: int = 0) -> frozenset[Parts]:
+    """The temporary views and functions that statements anywhere in `text`, its strings included, may make; CACHE TABLE
+    may make one, too. Those of all sessions begin with `global_temp`. The last part is "" where it cannot be read."""
+    found: set[Parts] = set()
+    if not _holds(text, "temp", "cache"):
+        return frozenset()
+    pieces = list(lexemes(text))
+    for index, piece in enumerate(pieces):
+        if piece.kind == "string" and depth < _DEPTH_MAX:
+            found |= temporaries(string_value(piece.text), depth + 1)
+        elif piece.kind == "word" and piece.text.upper() in ("TEMP", "TEMPORARY", "CACHE"):
+            name = _made(pieces[index : index + _HEAD_PIECES])
+            shared = index > 0 and pieces[index - 1].text.upper() == "GLOBAL"
+            if name is not None:
+                found.add((GLOBAL_TEMPORARY, name) if shared else (name,))
+    return frozenset(found)
+
+
+def _made(pieces: list[Lexeme]) -> str | None:
+    """What the statement makes in whose head these pieces stand; None for no such statement."""
+    words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
+    kinds = ("TABLE",) if words[0] == "CACHE" else ("VIEW", "FUNCTION")
+    place = 2 if words[1:2] == ["LAZY"] else 1
+    if words[place : place + 1] and words[place] not in kinds:
+        return None
+    place += 1
+    if words[place : place + 3] == ["IF", "NOT", "EXISTS"]:
+        place += 3
+    name = _name(pieces[place:])
+    # A string that ends here goes on in another one.
+    return name[-1].lower() if name and place + 1 < len(pieces) else ""
+
+
 _HEAD_PIECES = 24
 """More than the longest head, DROP VIEW IF EXISTS IDENTIFIER('…') or a name of four parts, has."""
 
@@ -53,9 +87,10 @@ _NUMBERED = re.compile(r"(?<!\\)(?:\\\\)*\\(?:[uU]|[0-3][0-7]{2})")
 """A character of a string that is written by its number, so that words may stand in it which nobody sees."""
 
 
-def _may_change(string: str) -> bool:
-    folded = string.lower()
-    return any(word in folded for word in ("drop", "alter", "create")) or _NUMBERED.search(string) is not None
+def _holds(text: str, *words: str) -> bool:
+    """Whether one of the words may stand in it, perhaps in the strings of its strings."""
+    folded = text.lower()
+    return any(word in folded for word in words) or _NUMBERED.search(text) is not None
 
 
 _PLAIN_ARGUMENT = re.compile(

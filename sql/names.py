@@ -50,6 +50,11 @@ class TableName:
         raise ValueError("a name has at least one part")
 
     @property
+    def ends(self) -> tuple[tuple[str, ...], ...]:
+        """The names of one and two parts that mean it in some database or catalog."""
+        return (self.table,), (self.database, self.table)
+
+    @property
     def quoted(self) -> str:
         """The name as SQL, the session catalog left out (Hive's functions and old Spark do not know it)."""
         parts = [self.database, self.table]

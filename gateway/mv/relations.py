@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
@@ -109,6 +109,13 @@ class Relations:
     async def sources(self, name: TableName) -> Sources:
         """What reading `name` reads in the end. A name that does not exist counts as a table."""
         return await self._sources(name, frozenset())
+
+    def called(self, names: Set[tuple[str, ...]]) -> Iterator[TableName]:
+        """The known Spark views that names of one or two parts may mean, in whatever database."""
+        words = {parts[-1] for parts in names}
+        for name, database in self._databases.items():
+            found = (TableName(name, view) for view in database.views & words)
+            yield from (view for view in found if not names.isdisjoint(view.ends))
 
     async def sources_of(self, names: Iterable[TableName]) -> Sources:
         tables: set[TableName] = set()

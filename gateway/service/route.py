@@ -32,6 +32,7 @@ from gateway.service.commands import Commands
 from gateway.service.operation import NO_ROWS, End, Result
 from gateway.service.protection import Protection
 from gateway.service.session import INCREMENTAL_COLLECT, Session
+from gateway.service.temporary_views import Reachable, TemporaryViews
 from gateway.service.transaction import SETTING, VALUES
 from gateway.service.version_reads import VersionReads
 from sql import catalog_functions, hidden, maintenance, rewrite, view_properties
@@ -61,33 +62,14 @@ LONG_CHARACTERS = 4_000
 """To understand a longer text may take milliseconds: others' work goes on meanwhile."""
 LATE_COMMIT_SECONDS = 30.0
 """How long a cancelled statement may still commit. Spark has been seen to take two seconds."""
-READING = frozenset(
-    [
-        "select",
-        "values",
-        "table",
-        "show",
-        "describe",
-        "desc",
-        "explain",
-        "set",
-        "reset",
-        "list",
-        "help",
-        "cache",
-        "uncache",
-        "refresh",
-        "clear",
-        "analyze",
-        "use",
-    ]
-)
+_QUERYING = frozenset({"select", "values", "table", "show", "describe", "desc", "explain", "list", "help"})
+_TENDING = frozenset({"set", "reset", "use", "cache", "uncache", "refresh", "clear", "analyze"})
+READING = _QUERYING | _TENDING
 """First words of statements that never change a table; `with`, `from` and `map` may lead to an INSERT or MERGE."""
 WRITING_WORDS = frozenset({"insert", "merge", "update", "delete", "into"})
 ROW_CHANGES = frozenset({"insert", "merge", "update", "delete", "load", "truncate", "with", "from", "map", "reduce"})
 """First words of statements that change rows and nothing else of a table."""
 RELATION_WORDS = frozenset({"view", "database", "schema", "namespace", "function", "databases"})
-GLOBAL_TEMPORARY = "global_temp"
 CATALOG_WORDS = frozenset({"materialized_views", "mv_infos", "jobs", "tasks"})
 """Without one of these a text asks the catalog for nothing."""
 ABOUT = frozenset({"show", "describe", "desc", "drop", "comment", "analyze", "alter"})
@@ -198,7 +180,7 @@ class Router:
         self._protection = Protection(catalog)
         self._stale_reads = stale_reads
         self._show_storage = show_storage
-        self._global_temporary: dict[str, frozenset[TableName]] = {}
+        self._global_temporary = TemporaryViews()
 
     # --- the cheap way -----------------------------------------------------------------------------
 
@@ -237,8 +219,7 @@ class Router:
             words.isdisjoint(catalog.view_words)
             and words.isdisjoint(self._relations.view_words)
             and (not writes or words.isdisjoint(catalog.table_words))
-            and words.isdisjoint(session.temporary)
-            and words.isdisjoint(self._global_temporary)
+            and not self._temporary(session).mentioned(words)
             and self._relations.known(session.namespace.database, words)
         )
 
@@ -302,6 +283,7 @@ class Router:
             if not statement.exact and not self._catalog.idle:
                 within = await _apart(text, partial(hidden.changes, text))
                 self._protection.check_within(statement, within, namespace)
+                await self._suspect_temporary(session, namespace, statement, text, composed=composed)
         splices = [*versions, *await self._catalog_tables(text, statement, look, changed=changed)]
         route = Route()
         write = self._open_write(statement, look, targets, composed=composed)
@@ -449,11 +431,12 @@ class Router:
         others. A temporary view hides a table; both count, for it may be gone by now."""
         direct: set[str] = set()
         perhaps: set[str] = set()
-        names: set[TableName] = set()
+        names = self._read_elsewhere(statement)
         leading = self._catalog.view_words | self._relations.view_words
-        known = leading | session.temporary.keys() | self._global_temporary.keys()
-        for parts in {each.parts for each in statement.reads if each.parts[-1].lower() in known}:
-            names |= self._temporary(session, parts)
+        temporary = self._temporary(session)
+        for parts in {each.parts for each in statement.reads}:
+            if temporary.may_be(parts):
+                names |= temporary.reads(parts)
             if parts[-1].lower() in leading:
                 name = TableName.resolve(parts, namespace)
                 view = self._catalog.named(name)
@@ -464,10 +447,18 @@ class Router:
                 else:
                     (perhaps if _is_temporary(session, parts) else direct).add(view.id)
         for parts in statement.calls:
-            if parts[-1].lower() in known:
-                names |= self._temporary(session, parts)
+            if temporary.may_be(parts):
+                names |= temporary.reads(parts)
         below = (await self._relations.sources_of(names)).views
         return staleness.Read(frozenset(direct), below, frozenset(perhaps))
+
+    def _read_elsewhere(self, statement: Forwarded) -> set[TableName]:
+        """The views of other databases that its names may mean."""
+        if not _moves(statement):
+            return set()
+        names = _folded(reference.parts for reference in statement.reads)
+        views = {view.name for view in self._catalog.views() if not names.isdisjoint(view.name.ends)}
+        return views.union(self._relations.called(names))
 
     def _mentions(
         self, namespace: Namespace, statement: Forwarded, targets: list[TableName], read: staleness.Read
@@ -503,18 +494,14 @@ class Router:
         if name is None or look.keyword not in {"drop", "alter"} or not _is_temporary(session, name):
             return False
         if statement.drops is not None:
-            session.temporary.pop(name[-1].lower(), None)
+            session.temporary.drop(name[-1].lower())
         return True
 
     def _lists_databases(self, look: Glance) -> bool:
         return look.keyword == "show" and not self._show_storage and not look.words.isdisjoint(DATABASE_WORDS)
 
-    def _temporary(self, session: Session, parts: Parts) -> frozenset[TableName]:
-        """What a temporary view or function of that name reads."""
-        name = parts[-1].lower()
-        if len(parts) == 1:
-            return session.temporary.get(name, frozenset())
-        return self._global_temporary.get(name, frozenset()) if parts[-2].lower() == GLOBAL_TEMPORARY else frozenset()
+    def _temporary(self, session: Session) -> Reachable:
+        return Reachable(session.temporary, self._global_temporary)
 
     def _open_write(
         self, statement: Forwarded, look: Glance, targets: list[TableName], *, composed: bool
@@ -528,6 +515,9 @@ class Router:
         somewhere = statement.writes_files or any(_is_path(target.table) for target in targets)
         if (composed and targets) or somewhere:
             tables.update(self._catalog.tables())
+        elif _moves(statement):
+            names = _folded(statement.writes)
+            tables.update(table for table in self._catalog.tables() if not names.isdisjoint(table.ends))
         return self._catalog.writes.begin(look.words, tables) if tables else None
 
     def _note_relations(
@@ -537,14 +527,30 @@ class Router:
         if statement.changes_namespace:
             route.ends.append(partial(_forget_namespace, session))
         if statement.temporary and statement.creates_view:
-            reads = {TableName.resolve(reference.parts, namespace) for reference in statement.reads}
-            for parts in (*(reference.parts for reference in statement.reads), *statement.calls):
-                reads |= self._temporary(session, parts)
-            views = self._global_temporary if _is_global(statement.creates_view) else session.temporary
-            route.ends.append(partial(_add_temporary, views, statement.creates_view[-1].lower(), frozenset(reads)))
+            reads = self._names_read(session, namespace, statement)
+            route.ends.append(partial(self._temporary(session).add, statement.creates_view, reads))
         elif not RELATION_WORDS.isdisjoint(look.words):
             databases = {TableName.resolve(parts, namespace).database for parts in statement.writes}
             route.ends.append(lambda _: self._forget(databases))
+
+    def _names_read(self, session: Session, namespace: Namespace, statement: Forwarded) -> frozenset[TableName]:
+        """What it reads, and what the temporary views and functions read that it names."""
+        temporary = self._temporary(session)
+        reads = self._read_elsewhere(statement)
+        reads |= {TableName.resolve(reference.parts, namespace) for reference in statement.reads}
+        for parts in (*(reference.parts for reference in statement.reads), *statement.calls):
+            reads |= temporary.reads(parts)
+        return frozenset(reads)
+
+    async def _suspect_temporary(
+        self, session: Session, namespace: Namespace, statement: Forwarded, text: str, *, composed: bool
+    ) -> None:
+        """The temporary views that a text may make which is not understood."""
+        made = await _apart(text, partial(hidden.temporaries, text))
+        if made:
+            reads = self._names_read(session, namespace, statement)
+            everything = {view.name for view in self._catalog.views()} if composed else set[TableName]()
+            self._temporary(session).suspect(made, reads | everything)
 
     def _forget(self, databases: Iterable[str]) -> None:
         for database in databases:
@@ -646,13 +652,13 @@ def _is_temporary(session: Session, name: Parts) -> bool:
     return len(name) == 1 and name[0].lower() in session.temporary
 
 
-def _is_global(name: Parts) -> bool:
-    return len(name) > 1 and name[-2].lower() == GLOBAL_TEMPORARY
+def _moves(statement: Forwarded) -> bool:
+    """Whether it may be in another database, or catalog, by the time it comes to a name."""
+    return not statement.exact and statement.changes_namespace
 
 
-def _add_temporary(views: dict[str, frozenset[TableName]], name: str, reads: frozenset[TableName], end: End) -> None:
-    if end not in {End.FAILED, End.REFUSED}:
-        views[name] = reads if end is End.SUCCEEDED else reads | views.get(name, frozenset())
+def _folded(names: Iterable[Parts]) -> set[Parts]:
+    return {tuple(part.lower() for part in parts) for parts in names}
 
 
 _SNAPSHOT_SETTING = re.compile(

@@ -13,13 +13,14 @@ from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
 from gateway.service.operation import ForwardedOperation, Operation
 from gateway.service.sides import Sides
+from gateway.service.temporary_views import TemporaryViews
 from gateway.service.transaction import Transaction
 from gateway.service.upstream import SideConnection
 from gateway.wire import request
 from gateway.wire.frame import WireError
 from gateway.wire.message import STATUS_ERROR, Handle, OpenCall, opened, reply_status
 from gateway.wire.sasl import Login
-from sql.names import SESSION_CATALOG, Namespace, TableName
+from sql.names import SESSION_CATALOG, Namespace
 
 log = logging.getLogger(__name__)
 
@@ -88,8 +89,7 @@ class Session:
         """Nothing of it is at Spark any more."""
         self.stopped = False
         """The gateway has ended it with itself."""
-        self.temporary: dict[str, frozenset[TableName]] = {}
-        """The session's temporary views: what each reads, by name, for what a name stands for may change."""
+        self.temporary = TemporaryViews()
         self.transaction = Transaction.of(call.configuration)
         """The versions that its transaction sees."""
         self.operations: dict[bytes, Operation | ForwardedOperation] = {}

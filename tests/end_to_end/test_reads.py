@@ -215,6 +215,45 @@ def test_a_name_that_is_composed_at_run_time(view: Database, sql: str) -> None:
     assert rows(view.cursor, sql)[0] == view.rows("SELECT count(*) FROM t")[0]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "EXECUTE IMMEDIATE 'CREATE OR REPLACE TEMP VIEW made_{name} AS SELECT n FROM m'",
+        "EXECUTE IMMEDIATE 'CREATE OR REPLACE TEMP VIEW made_' || '{name} AS SELECT n FROM m'",
+        "BEGIN CREATE OR REPLACE TEMPORARY VIEW made_{name} AS SELECT n FROM m; END",
+        "CREATE OR REPLACE TEMP VIEW IDENTIFIER('made_' || '{name}') AS SELECT n FROM m",
+        "CREATE OR REPLACE TEMP VIEW made_{name} AS SELECT n FROM ${{which}}",
+        "BEGIN USE {db}; CREATE OR REPLACE TEMP VIEW made_{name} AS SELECT n FROM m; USE default; END",
+    ],
+)
+def test_a_temporary_view_made_by_a_text_that_is_not_understood(view: Database, statement: str) -> None:
+    gateway = view.gateway
+    inside = "default" if "USE" in statement else view.name
+    with pyhive(gateway.host, gateway.port, database=inside) as cursor:
+        rows(cursor, "SET which=m")
+        rows(cursor, statement.format(name="x", db=view.name))
+        view.run("INSERT INTO t VALUES (1)")
+        assert rows(cursor, "SELECT n FROM made_x") == view.rows("SELECT count(*) FROM t")
+
+
+def test_a_shared_temporary_view_made_by_a_script(view: Database) -> None:
+    gateway = view.gateway
+    name = f"global_temp.of_{view.name}"
+    view.run(f"BEGIN CREATE GLOBAL TEMP VIEW {name.partition('.')[2]} AS SELECT n FROM {view.name}.m; END")
+    view.run("INSERT INTO t VALUES (1)")
+    with pyhive(gateway.host, gateway.port) as cursor:
+        assert rows(cursor, f"SELECT n FROM {name}") == view.rows("SELECT count(*) FROM t")
+    view.run(f"DROP VIEW {name}")
+
+
+@pytest.mark.parametrize("relation", ["m", "plain"])
+def test_a_script_that_chooses_another_database(view: Database, relation: str) -> None:
+    with pyhive(view.gateway.host, view.gateway.port) as cursor:
+        view.run("INSERT INTO t VALUES (1)")
+        found = rows(cursor, f"BEGIN USE {view.name}; SELECT n FROM {relation}; END")
+        assert found == view.rows("SELECT count(*) FROM t")
+
+
 def test_a_long_list_stalls_nobody(view: Database) -> None:
     """A text of 150 kB is not parsed; its many names must not be looked up one by one."""
     numbers = ", ".join(f"{number}.5" for number in range(15_000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clients import Jdbc
+from clients import Jdbc, pyhive, rows
 from databases import Database
 from processes import wait_until
 from pyhive import hive
@@ -57,6 +57,23 @@ def test_a_write_is_noticed(view: Database, sql: str) -> None:
     view.run("SELECT * FROM m")
     assert view.freshness("m") == "FRESH"
     view.run(sql.format(db=view.name))
+    assert view.freshness("m") == "STALE"
+    assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "BEGIN USE {db}; INSERT INTO t VALUES (17, 'k'); END",
+        "BEGIN EXECUTE IMMEDIATE 'USE {db}'; TRUNCATE TABLE t; END",
+        "BEGIN SET CATALOG spark_catalog; USE {db}; INSERT INTO `T` VALUES (18, 'l'); END",
+    ],
+)
+def test_a_write_in_a_database_that_a_script_chooses(view: Database, sql: str) -> None:
+    view.run("SELECT * FROM m")
+    assert view.freshness("m") == "FRESH"
+    with pyhive(view.gateway.host, view.gateway.port) as cursor:
+        rows(cursor, sql.format(db=view.name))
     assert view.freshness("m") == "STALE"
     assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
 

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import glance
-from sql.hidden import Changes, changes, composes
+from sql.hidden import Changes, changes, composes, temporaries
+from sql.statement import Parts
+
+G = ("global_temp", "g")
 
 
 def views(*names: str) -> Changes:
@@ -37,9 +40,34 @@ def test_changes(text: str, expected: Changes) -> None:
     assert changes(text) == expected
 
 
-@given(st.text(st.sampled_from("DROP VIEWalter'\"`.;() \n")) | st.text())
+@given(st.text(st.sampled_from("DROP VIEWalterTMC'\"`.;() \n")) | st.text())
 def test_any_text_can_be_looked_at(text: str) -> None:
     changes(text)
+    temporaries(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("BEGIN CREATE OR REPLACE TEMP VIEW X AS SELECT 1; END", {("x",)}),
+        ("EXECUTE IMMEDIATE 'CREATE TEMPORARY VIEW IF NOT EXISTS `a b` AS SELECT 1'", {("a b",)}),
+        ("BEGIN CREATE GLOBAL TEMP VIEW g AS SELECT 1; CREATE TEMP FUNCTION f() RETURN 1; END", {G, ("f",)}),
+        ("BEGIN CACHE LAZY TABLE c AS SELECT 1; CACHE TABLE d OPTIONS ('a' = 'b') AS SELECT 1; END", {("c",), ("d",)}),
+        ("CREATE TEMP VIEW IDENTIFIER('x') AS SELECT 1", {("x",)}),
+        ("CREATE TEMP VIEW IDENTIFIER(:x) AS SELECT 1", {("",)}),
+        ("CREATE GLOBAL TEMPORARY VIEW ${x} AS SELECT 1", {("global_temp", "")}),
+        ("EXECUTE IMMEDIATE 'CREATE TEMP VIEW ' || said", {("",)}),
+        ("EXECUTE IMMEDIATE 'CREATE TEMP VIEW x' || said", {("",)}),
+        ("EXECUTE IMMEDIATE 'CREATE TEMP' || ' VIEW x AS SELECT 1'", {("",)}),
+        (r"EXECUTE IMMEDIATE 'CREATE \u0054EMP VIEW \170 AS SELECT 1'", {("x",)}),
+        ("SELECT temp, cache FROM view; DROP TEMPORARY FUNCTION IF EXISTS f", {("if",)}),
+        ("UNCACHE TABLE c; SELECT temp view FROM t", {("from",)}),
+        ("SELECT temperature FROM views", set()),
+    ],
+)
+def test_temporaries(text: str, expected: set[Parts]) -> None:
+    """More is no harm: a name that no temporary view has leads nowhere."""
+    assert temporaries(text) == expected
 
 
 @pytest.mark.parametrize(
