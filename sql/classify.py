@@ -36,7 +36,10 @@ def glance(text: str) -> Glance:
     # Three times as fast as the expression, which knows letters of all languages.
     words = set(folded.translate(_SEPARATORS).split() if folded.isascii() else _WORD.findall(folded))
     if "`" in folded:
-        words |= _quoted(folded)
+        words |= _quoted(folded, "`")
+    # db."x-y", with spark.sql.ansi.doubleQuotedIdentifiers. Mostly double quotes hold strings, which may be many.
+    if '"' in folded and ('."' in folded or '".' in folded or '. "' in folded or '" .' in folded):
+        words |= _quoted(folded, '"')
     keyword = _keyword(folded)
     ours = keyword in transaction_grammar.FIRST_WORDS or not _SECOND_WORDS.get(keyword, _NONE).isdisjoint(words)
     return Glance(keyword, frozenset(words), ours)
@@ -54,13 +57,13 @@ def _keyword(text: str) -> str:
     return "" if found is None else found.group(1)
 
 
-def _quoted(text: str) -> set[str]:
-    """Names between back quotes, whole and by their dots.
+def _quoted(text: str, quote: str) -> set[str]:
+    """Names between back quotes, or double quotes, whole and by their dots.
 
-    Every stretch between two back quotes counts, so that a lone one in a string or a comment hides nothing.
+    Every stretch between two quotes counts, so that a lone one in a string or a comment hides nothing.
     """
-    stretches = set(text.split("`"))
-    if "``" in text:
+    stretches = set(text.split(quote))
+    if quote == "`" and "``" in text:
         stretches.update(name.replace("``", "`") for name in _BACK_QUOTED.findall(text))
     names = set(stretches)
     for stretch in stretches:

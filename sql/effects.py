@@ -224,17 +224,18 @@ def _replace_table(cursor: Cursor) -> Forwarded | None:
 
 
 def _alter(cursor: Cursor) -> Forwarded | None:
-    if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
-        return Forwarded(alters_database=_name(cursor), touches_rows=False)
-    kind = cursor.accept_any("TABLE", "VIEW")
+    kind = cursor.accept_any("TABLE", "VIEW", "DATABASE", "SCHEMA", "NAMESPACE")
     name = _name(cursor) if kind else None
     if name is None:
         return None
+    if kind not in ("TABLE", "VIEW"):
+        return Forwarded(alters_database=name, touches_rows=False)
     if kind == "VIEW" and (cursor.sees("AS") or cursor.at_query()):
         return _with_body(cursor, name, creates_view=name)
-    if cursor.accept("RENAME", "TO") and (renamed := _name(cursor)) is not None:
+    if cursor.accept("RENAME", "TO"):
+        renamed = _name(cursor)
         # A bare new name stays in the database of the old one.
-        return _written(name, name[:-1] + renamed if len(renamed) == 1 else renamed)
+        return _written(name, name[:-1] + renamed if renamed is not None and len(renamed) == 1 else renamed)
     return Forwarded(writes=(name,), keeps_rows=cursor.sees("ADD", "COLUMN") or cursor.sees("ADD", "COLUMNS"))
 
 

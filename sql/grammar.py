@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sql.scan import Cursor, identifier
+from sql.scan import Cursor, identifier, is_identifier
 from sql.statement import Parts
 
 SYNTAX = "42601"
@@ -57,11 +57,12 @@ class Grammar(Cursor):
         """A dotted name. A bare word of `before` is the next clause, so the name has been forgotten."""
         if any(self.sees(word) for word in before) and not self._dot_follows():
             raise self.problem(what)
+        place = self.position
         name = self.name()
+        if name is None and self.position > place:
+            raise self.problem("a name after the dot")
         if name is None or not name[-1]:
             raise self.problem(what)
-        if self.text[: self.position].rstrip().endswith("."):
-            raise self.problem("a name after the dot")
         return name
 
     def _dot_follows(self) -> bool:
@@ -69,9 +70,9 @@ class Grammar(Cursor):
         return after is not None and after.text == "."
 
     def sees_identifier(self, distance: int = 0) -> bool:
-        """Does a word or a back-quoted name come next?"""
+        """Does a word or a quoted name come next?"""
         piece = self.peek(distance)
-        return piece is not None and piece.kind in ("word", "quoted")
+        return piece is not None and is_identifier(piece)
 
     def expect_identifier(self, what: str) -> str:
         """A name of one part."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Container
 from dataclasses import dataclass
 
-from sql.scan import Cursor, Lexeme, identifier, lexemes, string_value
+from sql.scan import Lexeme, dotted_name, is_whole, lexemes, string_value
 from sql.statement import Parts
 
 GLOBAL_TEMPORARY = "global_temp"
@@ -114,6 +114,10 @@ def composes(text: str, words: Container[str]) -> bool:
     return _COMPOSING.search(_without_plain(text)) is not None
 
 
+_IN_PARTS = re.compile(r"\.\s*identifier\s*\(|\bidentifier\s*\([^()]*\)\s*\.", re.IGNORECASE)
+"""db.IDENTIFIER('t'): names within strings are looked for without such parts."""
+
+
 def _without_plain(text: str) -> str:
     return _PLAIN_ARGUMENT.sub(_inside, text)
 
@@ -123,7 +127,8 @@ def _inside(found: re.Match[str]) -> str:
     literal = found[1]
     if literal is None:
         return " "
-    return found[0] if _NUMBERED.search(literal) else _without_plain(string_value(literal))
+    text = string_value(literal)
+    return found[0] if _NUMBERED.search(literal) or _IN_PARTS.search(text) else _without_plain(text)
 
 
 def _change(pieces: list[Lexeme]) -> Changes:
@@ -148,18 +153,8 @@ def _change(pieces: list[Lexeme]) -> Changes:
 
 
 def _name(pieces: list[Lexeme]) -> Parts | None:
-    """The dotted name at the beginning; parts may stand in double quotes, which may hold identifiers."""
-    if pieces and pieces[0].text.upper() == "IDENTIFIER" and len(pieces) > 1 and pieces[1].text == "(":
-        if len(pieces) < 4 or pieces[2].kind != "string" or pieces[3].text != ")":
-            return None
-        return Cursor(string_value(pieces[2].text)).name()
-    parts: list[str] = []
-    for index, piece in enumerate(pieces):
-        if piece.text == ".":
-            continue
-        if piece.kind == "symbol":
-            return None
-        parts.append(string_value(piece.text) if piece.kind == "string" else identifier(piece))
-        if pieces[index + 1 : index + 2] == [] or pieces[index + 1].text != ".":
-            return tuple(parts)
-    return None
+    """The dotted name at the beginning; None where it cannot be told."""
+    parts, after = dotted_name(pieces)
+    if not parts and pieces and pieces[0].kind == "string":
+        return (string_value(pieces[0].text),)
+    return parts if parts and is_whole(pieces, after) else None

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import Token, TokenType
 
-from sql.scan import Cursor, identifier, lexemes
+from sql.scan import Lexeme, dotted_name, is_whole, lexemes
 from sql.skim import skim
 from sql.statement import Forwarded, Parts, Reference
 
@@ -117,7 +117,9 @@ _READ_ONLY = frozenset(
 _CHANGING = frozenset({"insert", "merge", "update", "delete"})
 _PART = r"(?:\w++|`(?:[^`]|``)*+(?:`|\Z))"
 _PLAIN_CHAIN = re.compile(r"\w++(?:\s*+\.\s*+\w++)*+")
-_QUOTED_CHAIN = re.compile(rf"{_PART}(?:\s*+\.\s*+{_PART})*+")
+_STEP = rf"""\s*+\.\s*+(?:{_PART}|"[^"]++")"""
+_QUOTED_CHAIN = re.compile(rf"""{_PART}(?:{_STEP})*+|"[^"]++"(?:{_STEP})++""")
+_DOUBLE_QUOTED_PART = re.compile(r"""\.\s*+"|"\s*+\.""")
 
 
 def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
@@ -145,49 +147,48 @@ def _chains(text: str) -> Iterator[Reference]:
     if len(text) > PARSED_CHARACTERS_MAX:  # comments and strings are not told apart here, which is ten times faster
         yield from _chains_in_string(text, 0, len(text))
         return
-    cursor = Cursor(text)
-    while (piece := cursor.peek()) is not None:
-        if piece.kind == "string":
-            yield from _chains_in_string(text, piece.start + 1, piece.end - 1)
-            cursor.take()
-        elif piece.kind == "symbol":
-            cursor.take()
-        elif (chain := _chain(cursor)).parts[0].isdecimal():
-            continue
-        else:
+    pieces = list(lexemes(text))
+    place = 0
+    while place < len(pieces):
+        chain, after = _chain(pieces, place)
+        for piece in pieces[place:after]:
+            if piece.kind == "string":
+                yield from _chains_in_string(text, piece.start + 1, piece.end - 1)
+        if chain is not None and _may_name(chain):
             yield chain
+        place = after
+
+
+def _may_name(chain: Reference) -> bool:
+    """Not a number, nor, in double quotes, a path: a table's stands behind its format's name."""
+    first = chain.parts[0]
+    return bool(first) and not first.isdecimal() and (len(chain.parts) > 1 or "/" not in first)
 
 
 def mention(text: str, start: int) -> Reference | None:
-    """The name that stands at `start`; None if none does."""
-    cursor = Cursor(text, start)
-    piece = cursor.peek()
-    return None if piece is None or piece.kind not in ("word", "quoted") else _chain(cursor)
+    """The name that stands at `start`; None if none does, or no whole one."""
+    pieces = list(lexemes(text, start))
+    chain, after = _chain(pieces, 0)
+    return chain if is_whole(pieces, after) else None
 
 
-def _chain(cursor: Cursor) -> Reference:
-    first = cursor.take()
-    assert first is not None
-    parts, end = [identifier(first)], first.end
-    while cursor.sees(".") and (after := cursor.peek(1)) is not None and after.kind in ("word", "quoted"):
-        cursor.accept(".")
-        cursor.take()
-        parts.append(identifier(after))
-        end = after.end
-    return Reference(tuple(parts), first.start, end)
+def _chain(pieces: Sequence[Lexeme], start: int) -> tuple[Reference | None, int]:
+    """The dotted name that begins at place `start`, if one does, and the place to look on at."""
+    parts, after = dotted_name(pieces, start)
+    chain = Reference(parts, pieces[start].start, pieces[after - 1].end) if parts else None
+    return chain, max(after, start + 1)
 
 
 def _chains_in_string(text: str, start: int, end: int) -> Iterator[Reference]:
-    """Twice: with back quotes as Spark would read the string's text, and without, should a lone one mislead."""
+    """Twice: with quotes as Spark would read the string's text, and without, should a lone one mislead."""
     for found in _PLAIN_CHAIN.finditer(text, start, end):
         name = found.group()
         if not name.isdecimal():  # Long texts are lists of numbers, mostly.
             yield Reference(tuple(map(str.strip, name.split("."))), *found.span())
-    if "`" not in text[start:end]:
+    if "`" not in text[start:end] and _DOUBLE_QUOTED_PART.search(text, start, end) is None:
         return
     for found in _QUOTED_CHAIN.finditer(text, start, end):
-        parts = tuple(identifier(piece) for piece in lexemes(found.group()) if piece.kind != "symbol")
-        if parts:
+        if parts := dotted_name(list(lexemes(found.group())))[0]:
             yield Reference(parts, *found.span())
 
 

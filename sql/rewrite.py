@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from sql.names import SESSION_CATALOG, TableName, quote
-from sql.scan import Lexeme, identifier, lexemes
+from sql.scan import Lexeme, identifier, is_identifier, lexemes
 from sql.statement import Forwarded, Reference
 
 Value = str | int | bool | None
@@ -114,7 +114,7 @@ def is_qualifier(text: str, name: TableName) -> bool:
     """Whether a subquery in the place of the relation might break the text: where columns are qualified with its
     database (`db.view.column`), or something other than an alias may follow its name."""
     pieces = _pieces(text)[1]
-    words = [identifier(piece).lower() if piece.kind in ("word", "quoted") else piece.text for piece in pieces]
+    words = [identifier(piece).lower() if is_identifier(piece) else piece.text for piece in pieces]
     qualified = [name.database, ".", name.table, "."]
     return any(
         word == "tablesample" or words[at : at + 2] == ["as", "of"] or words[at : at + 4] == qualified

@@ -9,7 +9,7 @@ raw strings; doubled quotes).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from sql.statement import Parts
@@ -82,9 +82,20 @@ def lexemes(text: str, position: int = 0) -> Iterator[Lexeme]:
         position = skip_blank(text, found.end())
 
 
+def is_identifier(lexeme: Lexeme) -> bool:
+    """Can this piece be a part of a name? Text in double quotes is one with spark.sql.ansi.doubleQuotedIdentifiers.
+
+    Without that setting it is a string, and Spark refuses it wherever only a name may stand.
+    """
+    return lexeme.kind in ("word", "quoted") or (lexeme.kind == "string" and lexeme.text[0] == '"')
+
+
 def identifier(lexeme: Lexeme) -> str:
-    """The name that a word or a back-quoted identifier stands for."""
-    return lexeme.text[1:-1].replace("``", "`") if lexeme.kind == "quoted" else lexeme.text
+    """The name that a word, a back-quoted or a double-quoted identifier stands for."""
+    if lexeme.kind not in ("quoted", "string"):
+        return lexeme.text
+    quote = lexeme.text[0]
+    return lexeme.text[1:-1].replace(quote * 2, quote)
 
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))|(''|\"\")", re.DOTALL)
@@ -106,6 +117,41 @@ def string_value(literal: str) -> str:
         return chr(int(octal, 8)) if octal else _CONTROLS.get(character, character)
 
     return _ESCAPE.sub(unescape, literal[1:-1])
+
+
+def dotted_name(pieces: Sequence[Lexeme], start: int = 0) -> tuple[Parts, int]:
+    """The parts of the name that begins at place `start`, none if none does, and the place behind it.
+
+    IDENTIFIER('a.b') among them stands for what its string holds (Spark 4.1). A dot that no part follows is left.
+    """
+    parts: list[str] = []
+    place = start
+    while place < len(pieces) and is_identifier(pieces[place]):
+        found, place = _parts_at(pieces, place)
+        parts += found
+        if place + 1 >= len(pieces) or pieces[place].text != "." or not is_identifier(pieces[place + 1]):
+            break
+        place += 1
+    return tuple(parts), place
+
+
+def is_whole(pieces: Sequence[Lexeme], end: int) -> bool:
+    """Is the name that ends before place `end` all of a name? Not before a dot, or where it is made at run time."""
+    return end >= len(pieces) or not (pieces[end].text == "." or _makes_name(pieces, end - 1))
+
+
+def _parts_at(pieces: Sequence[Lexeme], place: int) -> tuple[list[str], int]:
+    if _makes_name(pieces, place) and place + 3 < len(pieces):
+        literal, closing = pieces[place + 2], pieces[place + 3]
+        if literal.kind == "string" and closing.text == ")":
+            held = lexemes(string_value(literal.text))
+            return [identifier(piece) for piece in held if is_identifier(piece)], place + 4
+    return [identifier(pieces[place])], place + 1
+
+
+def _makes_name(pieces: Sequence[Lexeme], place: int) -> bool:
+    """Does IDENTIFIER(…) stand there?"""
+    return [piece.text.upper() for piece in pieces[place : place + 2]] == ["IDENTIFIER", "("]
 
 
 class Cursor:
@@ -158,17 +204,17 @@ class Cursor:
         return next((word for word in expected if self.accept(word)), None)
 
     def name(self) -> Parts | None:
-        """Consume a dotted name; None, and nothing consumed, if no identifier comes next."""
-        piece = self.peek()
-        if piece is None or piece.kind not in ("word", "quoted"):
-            return None
+        """Consume a dotted name; None if no identifier comes next, or none after a dot, which is consumed then.
+
+        What stands before such a dot is the name of something else: `db` of db.'t' is no table.
+        """
         parts: list[str] = []
-        while (piece := self.peek()) is not None and piece.kind in ("word", "quoted"):
+        while (piece := self.peek()) is not None and is_identifier(piece):
             parts.append(identifier(piece))
             self.take()
             if not self.accept("."):
-                break
-        return tuple(parts)
+                return tuple(parts)
+        return None
 
     def string(self) -> str | None:
         """Consume a string literal (adjacent ones are one, as in Spark); None if none comes next."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sql.scan import Lexeme, identifier, lexemes, string_value
+from sql.scan import Lexeme, identifier, is_identifier, lexemes, string_value
 from sql.statement import Parts
 
 _VERSION_WORDS = frozenset({"VERSION", "SYSTEM_VERSION"})
@@ -101,7 +101,7 @@ def _at(pieces: Sequence[Lexeme], at: int, text: str) -> tuple[Travel | None, in
 def _name_before(pieces: Sequence[Lexeme], end: int) -> Iterator[str]:
     """The parts of the dotted name that ends before place `end`, last first."""
     place = end - 1
-    while place >= 0 and pieces[place].kind in ("word", "quoted"):
+    while place >= 0 and is_identifier(pieces[place]):
         yield identifier(pieces[place])
         if place == 0 or pieces[place - 1].text != ".":
             return

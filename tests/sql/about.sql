@@ -91,3 +91,11 @@ ALTER TABLE mv. RENAME TO a;
 --> None
 SELECT * FROM mv;
 --> None
+DROP VIEW "db"."mv";
+--> DropMaterializedView name=db.mv
+SHOW PARTITIONS db."mv";
+--> ShowPartitions name=db.mv
+ALTER VIEW db."mv" RENAME TO "db"."mv2";
+--> AlterMaterializedView name=db.mv change=Rename name=db.mv2
+DROP VIEW db.'mv';
+--> None

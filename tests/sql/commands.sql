@@ -47,6 +47,14 @@ CREATE MATERIALIZED VIEW mv (a b) AS SELECT 1;
 --> SyntaxProblem expected COMMENT, a comma or ) in the column list, found b (line 1, column 32)
 DROP MATERIALIZED VIEW a.;
 --> SyntaxProblem expected a name after the dot
+DROP MATERIALIZED VIEW a. /* b */;
+--> SyntaxProblem expected a name after the dot, found the end of the statement
+REFRESH MATERIALIZED VIEW a.'b';
+--> SyntaxProblem expected a name after the dot, found 'b'
+REFRESH MATERIALIZED VIEW "a"."b";
+--> RefreshMaterializedView name=a.b
+ALTER MATERIALIZED VIEW a."b" RENAME TO a."c d";
+--> AlterMaterializedView name=a.b change=Rename name=a.c d
 DROP MATERIALIZED VIEW mv CASCADE;
 --> SyntaxProblem CASCADE is not offered: drop the views that read this one first
 REFRESH MATERIALIZED VIEW;

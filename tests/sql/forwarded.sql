@@ -236,3 +236,63 @@ DROP TABLE a; DROP TABLE mv;
 --> reads: … mv … | writes: … mv … | guess
 FROBNICATE db.mv;
 --> reads: … db.mv … | writes: … db.mv … | guess
+-- Names in double quotes, as spark.sql.ansi.doubleQuotedIdentifiers has them; without it Spark refuses all of these.
+DROP VIEW sales."mv";
+--> writes: sales.mv | drops: sales.mv
+DROP VIEW IF EXISTS "sales" . /* a view */ "mv";
+--> writes: sales.mv | drops: sales.mv
+DROP TABLE "it""s".`a``b`."c`d";
+--> writes: it"s.a`b.c`d | drops: it"s.a`b.c`d
+DROP DATABASE "d" CASCADE;
+--> writes: d | drops: d | database
+ALTER VIEW sales."mv" AS SELECT 1;
+--> writes: sales.mv | view: sales.mv
+ALTER VIEW sales."mv" RENAME TO sales.z;
+--> writes: sales.mv sales.z
+ALTER TABLE a.t RENAME TO b."u";
+--> writes: a.t b.u
+ALTER TABLE a.t RENAME TO "u";
+--> writes: a.t a.u
+ALTER TABLE sales."orders" DROP PARTITION (a = 1);
+--> writes: sales.orders
+CREATE OR REPLACE VIEW sales."mv" AS SELECT * FROM s;
+--> reads: s | writes: sales.mv | view: sales.mv
+CREATE TABLE sales."t" SHALLOW CLONE sales."s";
+--> reads: sales.s | writes: sales.t
+TRUNCATE TABLE spark_catalog.sales."orders";
+--> writes: spark_catalog.sales.orders
+MSCK REPAIR TABLE sales."orders";
+--> writes: sales.orders
+LOAD DATA INPATH "/x" INTO TABLE sales."orders";
+--> writes: sales.orders
+CACHE TABLE sales."mv";
+--> reads: sales.mv
+ANALYZE TABLE "sales"."mv" COMPUTE STATISTICS;
+--> reads: sales.mv
+INSERT INTO sales."orders" VALUES (1, "x");
+--> writes: sales.orders
+INSERT INTO "sales"."orders" SELECT * FROM s;
+--> reads: s | writes: sales.orders
+DELETE FROM sales."orders" WHERE a = 1;
+--> reads: … sales.orders … | writes: … sales.orders … | guess
+MERGE INTO t USING "sales".mv ON true WHEN MATCHED THEN DELETE;
+--> reads: … sales.mv … | writes: … sales.mv … | guess
+SELECT * FROM sales."mv";
+--> reads: … sales.mv … | guess
+SELECT * FROM "sales" . "mv" JOIN b USING (x);
+--> reads: … sales.mv … | guess
+EXECUTE IMMEDIATE 'TRUNCATE TABLE sales."orders"';
+--> reads: … sales.orders … | writes: … sales.orders … | guess
+DROP TABLE db.;
+--> reads: … db … | writes: … db … | guess
+DROP TABLE db.'t';
+--> reads: … t … | writes: … t … | guess
+-- A part of a name may be IDENTIFIER('…').
+TRUNCATE TABLE sales.IDENTIFIER('orders');
+--> reads: … sales.orders … | writes: … sales.orders … | guess
+SELECT * FROM IDENTIFIER('sales') . mv;
+--> reads: … sales.mv … | guess
+ALTER TABLE t RENAME TO IDENTIFIER('db.u');
+--> reads: … db.u … | writes: … db.u … | guess
+ANALYZE TABLE IDENTIFIER('db.' || 't') COMPUTE STATISTICS;
+--> reads: … t … | writes: … t … | guess

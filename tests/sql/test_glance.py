@@ -42,6 +42,11 @@ def test_every_quoted_name_is_in_words(name: str, before: str) -> None:
     assert name.lower() in words
 
 
+@pytest.mark.parametrize("text", ['SELECT * FROM ice."My-Db"."o n"', 'TABLE "My-Db" . "o n"', '"My-Db"."o n'])
+def test_names_in_double_quotes_are_in_words(text: str) -> None:
+    assert {"my-db", "o n"} <= glance(text).words
+
+
 def test_dotted_names_are_split() -> None:
     words = glance("SELECT * FROM `Proj-x.Ds`.MV, été.t1").words
     assert {"proj-x.ds", "proj-x", "ds", "mv", "été", "t1"} <= words
@@ -64,5 +69,5 @@ def test_maybe_command(text: str, maybe: bool) -> None:
 @given(st.text(st.characters(max_codepoint=127)))
 def test_words_of_plain_text_are_what_the_expression_finds(text: str) -> None:
     assert set(re.findall(r"\w+", text.lower())) <= glance(text).words
-    unquoted = text.replace("`", "")
+    unquoted = text.replace("`", "").replace('"', "")
     assert glance(unquoted).words == set(re.findall(r"\w+", unquoted.lower()))

@@ -13,7 +13,7 @@ from sql.classify import classify
 from sql.lineage import PARSED_CHARACTERS_MAX, relations
 from sql.names import quote
 from sql.parser import SyntaxProblem
-from sql.scan import Cursor
+from sql.scan import dotted_name, lexemes
 from sql.statement import Forwarded, Reference
 from tests.sql.cases import load
 
@@ -26,7 +26,7 @@ def forwarded(text: str) -> Forwarded:
 
 def read_back(text: str, reference: Reference) -> tuple[str, ...] | None:
     """The name that stands at the place a reference tells."""
-    return Cursor(text[reference.start : reference.end]).name()
+    return dotted_name(list(lexemes(text[reference.start : reference.end])))[0]
 
 
 def facts(found: Forwarded) -> dict[str, str]:
@@ -108,6 +108,9 @@ def test_no_text_is_too_odd(text: str) -> None:
         "EXECUTE IMMEDIATE 'select * from db.mv'",
         "EXECUTE IMMEDIATE 'select * from `db`.`mv`'",
         'EXECUTE IMMEDIATE "it`s from db . mv"',
+        """EXECUTE IMMEDIATE 'say " from db . "mv"'""",
+        """EXECUTE IMMEDIATE 'select * from "db".`mv`'""",
+        """SELECT * FROM "it's a/b", "db"/**/.--\n"mv\"""",
         "SELECT * FROM a ` JOIN db.mv",
         "SELECT ' FROM db.mv",
         "SELECT 1 -- \\\n ' \nFROM db.mv",
@@ -118,6 +121,7 @@ def test_no_text_is_too_odd(text: str) -> None:
         "SELECT " + "FROM " * 30_000 + "db.mv",
         "SELECT * FROM a " + "STRAIGHT_JOIN b " * 40 + ", db.mv",
         "SELECT '" + "x" * PARSED_CHARACTERS_MAX + "' FROM db.mv",
+        "SELECT '" + "x" * PARSED_CHARACTERS_MAX + """' FROM db."mv\"""",
     ],
     ids=lambda text: text[:30],
 )
@@ -146,6 +150,11 @@ def test_a_long_insert_of_values_is_exact() -> None:
 def test_calls_name_the_functions() -> None:
     assert ("db", "f") in forwarded("SELECT db.f(1), g(2) FROM a").calls
     assert ("g",) in forwarded("SELECT * FROM g(2)").calls
+
+
+def test_a_lone_path_in_double_quotes_is_no_name() -> None:
+    assert ("a/b",) not in forwarded('CALL load("a/b", "x y")').writes
+    assert ("delta", "a/b") in forwarded('CALL load(delta."a/b")').writes
 
 
 def test_a_definition_reads_its_base_tables() -> None:

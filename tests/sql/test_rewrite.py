@@ -116,6 +116,7 @@ def test_our_own_table_has_one_name() -> None:
     [
         ("SELECT db.mv.a FROM db.mv", True),
         ("SELECT `DB` . `mv`.a FROM mv", True),
+        ('SELECT db."mv".a FROM db.mv', True),
         ("SELECT a FROM db.mv TABLESAMPLE (10 ROWS)", True),
         ("SELECT a FROM db.mv VERSION AS OF 3", True),
         ("SELECT mv.a FROM db.mv", False),

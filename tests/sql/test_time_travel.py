@@ -50,6 +50,12 @@ def test_found(text: str, expected: list[tuple[str, str | None, str]]) -> None:
     assert statement.exact or not travels
 
 
+@pytest.mark.parametrize("name", ['"a"."m"', 'a."m"', '"a" . m'])
+def test_names_in_double_quotes_are_whole(name: str) -> None:
+    """spark.sql.ansi.doubleQuotedIdentifiers"""
+    assert [travel.parts for travel in find(f"SELECT * FROM {name} VERSION AS OF 3")] == [("a", "m")]
+
+
 PIECES = [
     "(",
     ")",
