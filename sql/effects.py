@@ -192,13 +192,63 @@ def _create_table(cursor: Cursor) -> Forwarded | None:
     if cursor.accept("SHALLOW", "CLONE") or cursor.accept("DEEP", "CLONE") or cursor.accept("CLONE"):
         source = _reading(cursor.text, cursor.position)
         return None if source is None else replace(source, writes=(name,))
+    if _lists_columns(cursor):
+        cursor.skip_brackets()
     return _with_body(cursor, name)
+
+
+def _lists_columns(cursor: Cursor) -> bool:
+    """Does `(name type …, …)` come next? A query in brackets may begin with the same words: (TABLE s), (FROM s, t …).
+
+    Where both would do, as for (TABLE date), Spark takes it for a column.
+    """
+    if not cursor.brackets_hold_query():
+        return cursor.sees("(")
+    columns: list[list[str]] = [[]]
+    depth = place = 0
+    while (piece := cursor.peek(place)) is not None:
+        if piece.text in ("(", "<"):
+            depth += 1
+        elif piece.text == ")" or (piece.text == ">" and depth > 1):
+            depth -= 1
+            if depth == 0:
+                return all(map(_is_column, columns))
+        elif depth == 1 and piece.text == ",":
+            columns.append([])
+        elif depth == 1:
+            columns[-1].append(piece.text.lower())
+        place += 1
+    return False
+
+
+def _is_column(words: list[str]) -> bool:
+    """A name, a type and what may follow it; what stood in brackets is left out."""
+    return words[1:2] != [] and words[1] in _TYPES and words[2:3] in _AFTER_TYPE and _OF_QUERY.isdisjoint(words[3:])
+
+
+_TYPES = frozenset(
+    [
+        *("boolean", "tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long", "float", "real"),
+        *("double", "decimal", "dec", "numeric", "date", "time", "timestamp", "timestamp_ntz", "timestamp_ltz"),
+        *("interval", "string", "char", "character", "varchar", "binary", "void", "variant", "array", "map", "struct"),
+        *("geometry", "geography"),
+    ]
+)
+_AFTER_TYPE = [
+    [],
+    *(["not"], ["default"], ["generated"], ["comment"], ["collate"], ["without"]),
+    *(["year"], ["month"], ["day"], ["hour"], ["minute"], ["second"]),
+    *(["constraint"], ["primary"], ["unique"], ["references"], ["check"]),
+]
+"""What may follow a column's type in CREATE TABLE; some may be an alias as well: FROM date day SELECT."""
+_OF_QUERY = frozenset({"select", "from", "join", "using", "union", "except", "intersect", "minus", "|"})
 
 
 def _create_view(cursor: Cursor, temporary: bool) -> Forwarded | None:
     """Its text is kept, not run; a view that is replaced may feed a materialized view, so it counts as written."""
     cursor.accept("IF", "NOT", "EXISTS")
     name = _name(cursor)
+    cursor.skip_brackets()
     return None if name is None else _with_body(cursor, name, creates_view=name, temporary=temporary)
 
 
@@ -230,7 +280,7 @@ def _alter(cursor: Cursor) -> Forwarded | None:
         return None
     if kind not in ("TABLE", "VIEW"):
         return Forwarded(alters_database=name, touches_rows=False)
-    if kind == "VIEW" and (cursor.sees("AS") or cursor.at_query()):
+    if kind == "VIEW" and (cursor.sees("AS") or cursor.sees("(") or cursor.at_query()):
         return _with_body(cursor, name, creates_view=name)
     if cursor.accept("RENAME", "TO"):
         renamed = _name(cursor)
@@ -280,8 +330,10 @@ def _insert(cursor: Cursor) -> Forwarded | None:
     cursor.accept("BY", "NAME")
     if not cursor.brackets_hold_query():
         cursor.skip_brackets()
-    if cursor.sees("VALUES") and _READING.isdisjoint(_WORD.findall(cursor.text[cursor.position :].lower())):
-        return Forwarded(writes=(name,))
+    if cursor.sees("VALUES"):
+        calls = _calls_in_rows(cursor.text[cursor.position + len("VALUES") :])
+        if calls is not None:
+            return Forwarded(writes=(name,), calls=calls)
     if not (cursor.at_query() or cursor.sees("(")):
         return parsed(cursor.text, start)
     found = parsed(cursor.text, cursor.position)
@@ -289,8 +341,21 @@ def _insert(cursor: Cursor) -> Forwarded | None:
 
 
 _WORD = re.compile(r"\w+")
-_READING = frozenset({"select", "from", "table", "with", "map", "reduce"})
-"""Words without which no expression reads a relation."""
+_READING = frozenset({"select", "from", "join", "table", "with", "map", "reduce"})
+"""Words without which no expression, and nothing behind a pipe, reads a relation."""
+_BEFORE_BRACKET = re.compile(r"\(\s*+(\w++|[`\"])")
+"""Read backwards, for there are fewer brackets than words: a function's name, or the end of a quoted one."""
+
+
+def _calls_in_rows(rows: str) -> tuple[Parts, ...] | None:
+    """The functions that VALUES calls, perhaps more; None where its rows may read a relation."""
+    words = _WORD.findall(rows.lower())
+    if not _READING.isdisjoint(words):
+        return None
+    if "--" in rows or "/*" in rows:  # A comment may stand before a bracket.
+        return tuple((word,) for word in dict.fromkeys(words))
+    called = dict.fromkeys(_BEFORE_BRACKET.findall(rows[::-1]))
+    return None if "`" in called or '"' in called else tuple((word[::-1],) for word in called)
 
 
 def _load(cursor: Cursor) -> Forwarded | None:

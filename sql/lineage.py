@@ -427,6 +427,8 @@ def _calls(tokens: Sequence[Token]) -> tuple[Parts, ...]:
         if token.token_type is not TokenType.L_PAREN or not place:
             continue
         place -= 1
+        if tokens[place].token_type is TokenType.STRING:
+            raise Doubt("a function's name in double quotes")
         if tokens[place].token_type not in _FUNCTION_NAMES:
             continue
         parts = [tokens[place].text]

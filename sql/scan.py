@@ -225,7 +225,7 @@ class Cursor:
         return "".join(values) if values else None
 
     def skip_brackets(self) -> None:
-        """Consume the bracketed group that comes next, if one does, with all that it holds."""
+        """Consume the bracketed group that comes next, if one does, with all that it holds; not another behind it."""
         depth = 0
         while (piece := self.peek()) is not None:
             if piece.text == "(":
@@ -235,18 +235,17 @@ class Cursor:
             elif piece.text == ")":
                 depth -= 1
             self.take()
+            if depth == 0:
+                return
 
     def at_query(self) -> bool:
         """Does a query begin here? (`WITH SERDEPROPERTIES` and `WITH SCHEMA BINDING` do not begin one.)"""
         piece = self.peek()
-        if piece is None or piece.kind != "word":
+        if piece is None or piece.kind != "word" or (word := piece.text.upper()) not in _BEGINNINGS:
             return False
-        match piece.text.upper():
-            case "SELECT" | "FROM" | "VALUES" | "TABLE" | "MAP" | "REDUCE":
-                return True
-            case "WITH":
-                return self.peek(2) is not None and not self.sees("WITH", "SERDEPROPERTIES") and self._names_cte()
-        return False
+        if word == "WITH":
+            return self.peek(2) is not None and not self.sees("WITH", "SERDEPROPERTIES") and self._names_cte()
+        return True
 
     def _names_cte(self) -> bool:
         if self.sees("WITH", "RECURSIVE"):
@@ -257,8 +256,9 @@ class Cursor:
     def find_query(self) -> int | None:
         """Move to the first query that is not inside brackets and give its offset; None if there is none.
 
-        A query in brackets counts where AS stands before it, or where it begins with SELECT or WITH.
+        AS may be left out before one in brackets, so these hold one unless a clause that has a list stands before them.
         """
+        before = ""
         while (piece := self.peek()) is not None:
             if self.at_query():
                 return piece.start
@@ -267,15 +267,24 @@ class Cursor:
                     return self.position
             elif piece.text != "(":
                 self.take()
-            elif self.brackets_hold_query():
-                return piece.start
-            else:
+            elif before in _BEFORE_LIST:
                 self.skip_brackets()
+            else:
+                return piece.start
+            before = piece.text.upper() if piece.kind == "word" else ""
         return None
 
     def brackets_hold_query(self) -> bool:
-        """As in `CREATE TABLE t USING parquet (SELECT …)`, where AS is left out."""
+        """Do brackets come next that hold a query? Those of a list of names may begin with the same word."""
         depth = 0
         while (piece := self.peek(depth)) is not None and piece.text == "(":
             depth += 1
-        return piece is not None and piece.kind == "word" and piece.text.upper() in ("SELECT", "WITH")
+        if not depth or piece is None or piece.kind != "word" or piece.text.upper() not in _BEGINNINGS:
+            return False
+        after = self.peek(depth + 1)
+        return depth > 1 or (after is not None and after.text not in (",", ")"))
+
+
+_BEGINNINGS = frozenset({"SELECT", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "WITH"})
+_BEFORE_LIST = frozenset({"BY", "ON", "OPTIONS", "TBLPROPERTIES", "SERDEPROPERTIES"})
+"""PARTITIONED BY (…), OPTIONS (…): words behind which brackets hold columns or properties."""

@@ -424,6 +424,8 @@ class _Skimmer:
         """Keywords before a bracket are taken along: most can be a function's name too."""
         if previous[:1] in ("`", "_") or previous[:1].isalpha():
             self._calls[_parts(previous)] = None
+        elif previous[:1] == '"':  # "f"(x), where double quotes hold identifiers
+            self._calls[(previous[1:-1],)] = None
 
     def _close(self, state: _State) -> _State | None:
         if not state.closes or len(self._brackets) == 1:

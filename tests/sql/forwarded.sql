@@ -296,3 +296,61 @@ ALTER TABLE t RENAME TO IDENTIFIER('db.u');
 --> reads: … db.u … | writes: … db.u … | guess
 ANALYZE TABLE IDENTIFIER('db.' || 't') COMPUTE STATISTICS;
 --> reads: … t … | writes: … t … | guess
+-- Queries in brackets, without AS.
+CREATE TABLE t USING parquet (TABLE mv);
+--> reads: mv | writes: t
+CREATE OR REPLACE TABLE t USING parquet ((FROM mv SELECT a));
+--> reads: mv | writes: t
+REPLACE TABLE t USING delta OPTIONS (table 'x') COMMENT 'BY' (FROM mv |> WHERE a > 1);
+--> reads: mv | writes: t
+CREATE TABLE t (TABLE sales.mv);
+--> reads: sales.mv | writes: t
+CREATE TABLE t (FROM date, mv SELECT *);
+--> reads: date mv | writes: t
+CREATE TABLE t (FROM date day LEFT JOIN mv ON true SELECT *);
+--> reads: date+ mv | writes: t
+CREATE TABLE t (values DECIMAL(1) UNION TABLE mv);
+--> reads: mv | writes: t
+CREATE TABLE t (VALUES (1) |> CROSS JOIN mv);
+--> reads: mv | writes: t
+CREATE TABLE t USING parquet (MAP a USING 'cat' FROM mv);
+--> reads: … mv … | writes: … t … | guess
+CREATE TABLE t PARTITIONED BY (table) (SELECT * FROM mv);
+--> reads: mv | writes: t
+CREATE TABLE t (a INT) ROW FORMAT SERDE 'x' WITH SERDEPROPERTIES ('a' = 'b') (TABLE a) UNION ALL TABLE b;
+--> reads: a b | writes: t
+CREATE TABLE t (table INT, from STRING);
+--> writes: t
+CREATE TABLE t (values DECIMAL(9, 2) NOT NULL, map MAP<INT, ARRAY<INT>> COMMENT 'x', with INTERVAL DAY TO SECOND) USING parquet;
+--> writes: t
+CREATE TABLE t (a INT) USING jdbc OPTIONS (table 'x') PARTITIONED BY (table, from) CLUSTERED BY (values) INTO 2 BUCKETS;
+--> writes: t
+CREATE TABLE t SKEWED BY (a) ON ((1), (2)) STORED AS DIRECTORIES;
+--> writes: t
+CREATE VIEW v (table, from) TBLPROPERTIES ('a' = 'b') AS (FROM mv);
+--> reads: mv | writes: v | view: v
+CREATE TEMP VIEW v (table INT) USING parquet;
+--> writes: v | view: v | temp
+ALTER VIEW v (TABLE mv);
+--> reads: mv | writes: v | view: v
+CACHE TABLE x OPTIONS ('a' 'b') (TABLE mv);
+--> reads: mv | writes: x | view: x | temp
+INSERT INTO t (FROM mv SELECT *);
+--> reads: mv | writes: t
+INSERT INTO t (TABLE date);
+--> reads: date | writes: t
+INSERT INTO t (VALUES (1)) UNION ALL TABLE mv;
+--> reads: mv | writes: t
+INSERT INTO t PARTITION (d = 1) (table, from) (TABLE mv);
+--> reads: mv | writes: t
+INSERT INTO t (values, select) VALUES (1, 2);
+--> writes: t
+INSERT OVERWRITE DIRECTORY '/x' USING parquet OPTIONS (table 'x') (TABLE mv);
+--> reads: mv | files
+-- Pipes bring relations to rows that read none.
+INSERT INTO t VALUES (1) |> CROSS JOIN mv;
+--> reads: mv | writes: t
+INSERT INTO t VALUES (1) |> AS a |> NATURAL JOIN LATERAL mv;
+--> reads: … mv … | writes: … t … | guess
+INSERT INTO t VALUES (1) |> INTERSECT (VALUES (1)) |> EXTEND (TABLE mv) AS m;
+--> reads: mv | writes: t

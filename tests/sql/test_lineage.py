@@ -152,6 +152,24 @@ def test_calls_name_the_functions() -> None:
     assert ("g",) in forwarded("SELECT * FROM g(2)").calls
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT "f"(1)',
+        'SELECT db."f"(1) FROM t',
+        'SELECT * FROM "f"(1)',
+        "INSERT INTO t VALUES (1, ')'), (f(1), 2)",
+        "INSERT INTO t VALUES (1 + `f` (1))",
+        'INSERT INTO t VALUES ("f"(1))',
+        "INSERT INTO t VALUES (f /* x */ (1))",
+        "INSERT INTO t VALUES (f -- x\n (1))",
+    ],
+)
+def test_every_form_of_a_call_is_found(text: str) -> None:
+    """The function may be one of the session's, whose query reads a view."""
+    assert "f" in {call[-1] for call in forwarded(text).calls}
+
+
 def test_a_lone_path_in_double_quotes_is_no_name() -> None:
     assert ("a/b",) not in forwarded('CALL load("a/b", "x y")').writes
     assert ("delta", "a/b") in forwarded('CALL load(delta."a/b")').writes
