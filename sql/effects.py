@@ -274,12 +274,13 @@ def _replace_table(cursor: Cursor) -> Forwarded | None:
 
 
 def _alter(cursor: Cursor) -> Forwarded | None:
-    kind = cursor.accept_any("TABLE", "VIEW", "DATABASE", "SCHEMA", "NAMESPACE")
+    if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
+        altered = mention(cursor.text, cursor.position)
+        return None if altered is None else Forwarded(alters_database=altered.parts, touches_rows=False)
+    kind = cursor.accept_any("TABLE", "VIEW")
     name = _name(cursor) if kind else None
     if name is None:
         return None
-    if kind not in ("TABLE", "VIEW"):
-        return Forwarded(alters_database=name, touches_rows=False)
     if kind == "VIEW" and (cursor.sees("AS") or cursor.sees("(") or cursor.at_query()):
         return _with_body(cursor, name, creates_view=name)
     if cursor.accept("RENAME", "TO"):

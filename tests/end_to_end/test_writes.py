@@ -200,6 +200,7 @@ PROTECTED = [
     "DROP DATABASE freshgate_storage CASCADE",
     "ALTER DATABASE freshgate_storage SET DBPROPERTIES ('freshgate.gateway' = 'x')",
     "ALTER SCHEMA `freshgate_storage` SET LOCATION '/tmp'",
+    "ALTER SCHEMA IDENTIFIER('freshgate_storage') SET LOCATION '/tmp'",
 ]
 
 
@@ -207,6 +208,21 @@ PROTECTED = [
 def test_a_view_cannot_be_written(view: Database, sql: str) -> None:
     with pytest.raises(Exception, match="42809"):
         view.run(sql.format(db=view.name))
+    assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
+
+
+def test_names_in_double_quotes_are_noticed_and_protected(view: Database) -> None:
+    setting = "spark.sql.ansi.doubleQuotedIdentifiers"
+    view.run("SELECT * FROM m", f"SET {setting}=true")
+    try:
+        assert view.freshness("m") == "FRESH"
+        view.run(f'TRUNCATE TABLE {view.name}."t"', "USE default")
+        assert view.rows(f'SELECT n FROM {view.name}."m"') == [(0,)]
+        with pytest.raises(Exception, match="42809"):
+            view.run(f'ALTER VIEW {view.name}."m" AS SELECT 1 AS n, 2 AS s')
+    finally:
+        view.run(f"USE {view.name}", f"RESET {setting}")
+    view.run("INSERT INTO t VALUES (1, 'x')")
     assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
 
 

@@ -170,6 +170,13 @@ def test_every_form_of_a_call_is_found(text: str) -> None:
     assert "f" in {call[-1] for call in forwarded(text).calls}
 
 
+@pytest.mark.parametrize("name", ['spark_catalog."d"', "IDENTIFIER('d')", "IDENTIFIER('spark_catalog').d"])
+def test_the_database_that_is_altered_is_told(name: str) -> None:
+    found = forwarded(f"ALTER DATABASE {name} SET LOCATION '/x'")
+    assert found.exact
+    assert (found.alters_database or ())[-1:] == ("d",)
+
+
 def test_a_lone_path_in_double_quotes_is_no_name() -> None:
     assert ("a/b",) not in forwarded('CALL load("a/b", "x y")').writes
     assert ("delta", "a/b") in forwarded('CALL load(delta."a/b")').writes
