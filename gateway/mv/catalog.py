@@ -18,13 +18,14 @@ from gateway.mv import discovery, naming
 from gateway.mv import properties as stored
 from gateway.mv.changes import Ledger, OpenWrites, Write
 from gateway.mv.damage import NO_STORAGE, NO_VIEW, Damage, damaged
-from gateway.mv.drift import NOT_LOOKED, reason, unseen
+from gateway.mv.drift import NOT_LOOKED, unseen
 from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence
 from gateway.mv.history import History
 from gateway.mv.model import Freshness, Kept, Leftover, MaterializedView, Staleness, Version
 from gateway.mv.naming import DEFINITION_SUFFIX
 from gateway.mv.ports import Metastore
+from gateway.mv.staleness import Inquiry, bases
 from sql.names import TableName
 
 log = logging.getLogger(__name__)
@@ -151,75 +152,14 @@ class Catalog:
 
     def is_stale(self, view_id: str) -> bool:
         """Whether the current version misses a write that has ended, its own or one below another view."""
-        return self._is_stale(view_id, frozenset())
-
-    def _is_stale(self, view_id: str, above: frozenset[str]) -> bool:
-        entry = self._entries.get(view_id)
-        if entry is None or view_id in above or self._fence.lost:
-            return True
-        if entry.ledger.stale or entry.drift or entry.uncertain or not entry.view.built:
-            return True
-        seen = entry.view.current.views
-        return any(
-            base not in self._entries
-            or seen.get(base) != self._entries[base].view.current.number
-            or self._is_stale(base, above | {view_id})
-            for base in self._bases(entry.view)
-        )
-
-    def _bases(self, view: MaterializedView) -> list[str]:
-        """The materialized views whose changes make one stale."""
-        return [
-            base
-            for base in sorted(view.views)
-            if (entry := self._entries.get(base)) is None or not view.excludes(entry.view.name)
-        ]
+        return self._inquiry().is_stale(view_id)
 
     def staleness(self, view_id: str) -> Staleness | None:
         """Why and since when the current version is stale; None where it is not."""
-        return self._staleness(view_id, frozenset())
+        return self._inquiry().staleness(view_id)
 
-    def _staleness(self, view_id: str, above: frozenset[str]) -> Staleness | None:
-        entry = self._entries.get(view_id)
-        if entry is None or view_id in above:
-            return Staleness(0, "it was dropped")
-        view, ledger = entry.view, entry.ledger
-        if not view.built:
-            return Staleness(view.created_at, "it was not built yet")
-        if self._fence.lost:
-            return Staleness(view.current.started_at, "another gateway refreshes it now")
-        reasons = []
-        if ledger.missed:
-            missed = ledger.missed[0]
-            tables = ", ".join(map(str, sorted(missed.tables & view.tables)))
-            reasons.append(Staleness(missed.at, f"{tables or 'what it reads'} has changed"))
-        elif ledger.stale:
-            reasons.append(Staleness(view.current.started_at, "what it reads has changed"))
-        if entry.uncertain and not reasons:
-            reasons.append(Staleness(view.current.started_at, "the connection broke while a version was published"))
-        for base in self._bases(view):
-            reasons += filter(None, [self._base_staleness(view, base, above | {view_id})])
-        if entry.drift is not None and not any(each.since for each in reasons):
-            # The change came between the last look that showed none and the one that showed it.
-            since = 0 if entry.drift.untold else entry.fresh_at or view.current.started_at
-            reasons.append(Staleness(since, reason(view, entry.drift)))
-        return min(reasons, key=lambda each: each.since or float("inf")) if reasons else None
-
-    def _base_staleness(self, view: MaterializedView, base: str, above: frozenset[str]) -> Staleness | None:
-        entry, known = self._entries.get(base), view.base_name(base)
-        if entry is None:
-            return Staleness(view.current.started_at, f"the materialized view {known}, which it reads, was dropped")
-        if known != str(entry.view.name):
-            return Staleness(
-                view.current.started_at, f"the materialized view {known}, which it reads, is {entry.view.name} now"
-            )
-        if view.current.views.get(base) != entry.view.current.number:
-            return Staleness(view.current.started_at, f"the materialized view {entry.view.name} was refreshed")
-        below = self._staleness(base, above)
-        if below is None:
-            return None
-        how = "is" if below.since else "may be"
-        return replace(below, reason=f"the materialized view {entry.view.name} {how} stale: {below.reason}")
+    def _inquiry(self) -> Inquiry:
+        return Inquiry(self._entries, lost=self._fence.lost is not None)
 
     def freshness(self, view_id: str) -> Freshness:
         entry = self._entries.get(view_id)
@@ -466,7 +406,7 @@ class Catalog:
         self._dependents = {table: frozenset(ids) for table, ids in dependents.items()}
         above: dict[str, set[str]] = {}
         for entry in self._entries.values():
-            for base in self._bases(entry.view):
+            for base in bases(self._entries, entry.view):
                 above.setdefault(base, set()).add(entry.view.id)
         self._above = {base: frozenset(ids) for base, ids in above.items()}
         read = frozenset(table for entry in self._entries.values() for table in entry.view.tables)

@@ -148,16 +148,21 @@ class Scheduler:
     def _concerned(self, entry: Entry) -> bool:
         """Whether what the view reads has changed: a table, a view below that has a newer version, or one that is
         stale itself and of which nothing says when it is refreshed."""
-        if entry.ledger.stale or entry.drift is not None or entry.uncertain:
-            return True
-        seen = entry.view.current.views
-        below = [base for view_id in entry.view.views if (base := self._catalog.find(view_id)) is not None]
-        return any(
-            seen.get(base.view.id) != base.view.current.number
-            or (base.view.clauses.refreshing.trigger is None and self._concerned(base))
-            for base in below
-            if not entry.view.excludes(base.view.name)
-        )
+        pending, seen = [entry], {entry.view.id}
+        while pending:
+            entry = pending.pop()
+            if entry.ledger.stale or entry.drift is not None or entry.uncertain:
+                return True
+            for view_id in entry.view.views:
+                base = self._catalog.find(view_id)
+                if base is None or entry.view.excludes(base.view.name):
+                    continue
+                if entry.view.current.views.get(view_id) != base.view.current.number:
+                    return True
+                if base.view.clauses.refreshing.trigger is None and view_id not in seen:
+                    seen.add(view_id)
+                    pending.append(base)
+        return False
 
     def _of(self, trigger: Trigger) -> list[Entry]:
         return [

@@ -6,6 +6,7 @@ On real Spark no test can choose what happens while a refresh runs, or what time
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from views import view_of
 
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, RefreshFailed, StatementFailed, UpstreamLost
 from gateway.mv.catalog import Catalog
+from gateway.mv.changes import Ledger
 from gateway.mv.entry import Entry
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence, Superseded
@@ -638,6 +640,35 @@ def test_a_watch_starts_no_task_again_that_was_cancelled() -> None:
         await world.scheduler.look(0)
         await settled()
         assert len(world.stage.began) == begun + 1
+
+    play(story())
+
+
+def test_a_watch_asks_each_view_below_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ways lead down to it."""
+
+    async def story() -> None:
+        world = World()
+        below = [world.add(f"v0{side}").view.id for side in "ab"]
+        for layer in range(1, 12):
+            reads = dict.fromkeys(below, 1)
+            below = [world.add(f"v{layer}{side}", reads=reads).view.id for side in "ab"]
+        world.add("top", ON_COMMIT, reads=dict.fromkeys(below, 1))
+        asked = Counter[int]()
+
+        def stale(ledger: Ledger) -> bool:
+            asked[id(ledger)] += 1
+            return ledger.ended > ledger.contains
+
+        monkeypatch.setattr(Ledger, "stale", property(stale))
+        await world.scheduler.look(0.0)
+        assert world.told("top") == []
+        assert set(asked.values()) == {1}
+        assert len(asked) == len(world.catalog)
+        world.catalog.entry("v0b").ledger.touch(world.now, frozenset({TABLE}))
+        await world.scheduler.look(0.0)
+        assert world.told("top") == [("COMMIT", "PENDING")]
+        await world.tasks.stop_all()
 
     play(story())
 

@@ -1,0 +1,102 @@
+"""Views on views: what the lowest of them miss, all above them miss, and nobody asks a view twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import pytest
+from views import SALES, view_of
+
+from gateway.mv.catalog import Catalog
+from gateway.mv.changes import Ledger
+from gateway.mv.model import Version
+from sql.names import TableName
+
+LAYERS = 12
+SINCE = 1_700_000_000_000
+
+
+@dataclass(slots=True)
+class Counted(Ledger):
+    """Tells how often it was asked."""
+
+    asked: int = 0
+
+    @property
+    def stale(self) -> bool:
+        self.asked += 1
+        return self.ended > self.contains
+
+
+class Free:
+    """A fence that nobody else has taken."""
+
+    lost: str | None = None
+
+
+class Ladder:
+    """Layers of two views, each of which reads both below it: 2 to the power of LAYERS ways lead down from the top."""
+
+    def __init__(self) -> None:
+        nobody = cast(Any, None)
+        self.catalog = Catalog(nobody, "s", 1, cast(Any, Free()), lambda: SINCE)
+        below: list[str] = []
+        for layer in range(LAYERS):
+            ids = [f"v{layer}{side}" for side in "ab"]
+            for view_id in ids:
+                self.add(view_id, below)
+            below = ids
+        self.top = below[0]
+
+    def add(self, view_id: str, below: list[str]) -> None:
+        view = replace(
+            view_of(Version.whole(1, 0, 0, dict.fromkeys(below, 1))),
+            id=view_id,
+            name=TableName("d", view_id),
+            tables=frozenset() if below else frozenset({SALES}),
+            views=frozenset(below),
+            view_names={base: TableName("d", base) for base in below},
+        )
+        entry = self.catalog.reserve(view)
+        entry.ledger = Counted()
+        self.catalog.show(entry)
+
+    def most_asked(self) -> int:
+        ledgers = [self.catalog.entry(view.id).ledger for view in self.catalog.views()]
+        return max(ledger.asked for ledger in ledgers if isinstance(ledger, Counted))
+
+
+def test_each_view_is_asked_once() -> None:
+    ladder = Ladder()
+    assert not ladder.catalog.is_stale(ladder.top)
+    assert ladder.most_asked() == 1
+    assert ladder.catalog.staleness(ladder.top) is None
+    assert ladder.most_asked() == 2
+
+
+@pytest.mark.parametrize("side", "ab")
+def test_what_the_lowest_misses_the_highest_misses(side: str) -> None:
+    ladder = Ladder()
+    ladder.catalog.entry(f"v0{side}").ledger.touch(SINCE, frozenset({SALES}))
+    assert ladder.catalog.is_stale(ladder.top)
+    staleness = ladder.catalog.staleness(ladder.top)
+    assert staleness is not None
+    assert staleness.since == SINCE
+    assert staleness.reason.startswith(f"the materialized view d.v{LAYERS - 2}a is stale: ")
+    assert staleness.reason.endswith(f"the materialized view d.v0{side} is stale: {SALES} has changed")
+    # What was found holds for one question.
+    ladder.catalog.entry(f"v0{side}").ledger.publish(1)
+    assert not ladder.catalog.is_stale(ladder.top)
+
+
+def test_a_view_that_came_to_read_itself_is_stale() -> None:
+    ladder = Ladder()
+    lowest = ladder.catalog.entry("v0a")
+    current = replace(lowest.view.current, views={ladder.top: 1})
+    names = {ladder.top: TableName("d", ladder.top)}
+    lowest.view = replace(lowest.view, views=frozenset({ladder.top}), view_names=names, current=current)
+    for view_id in (ladder.top, "v0a", "v3b"):
+        assert ladder.catalog.is_stale(view_id)
+        assert ladder.catalog.staleness(view_id) is not None
+    assert not ladder.catalog.is_stale("v0b")
