@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
@@ -83,13 +83,14 @@ class Janitor:
         self._fence = fence
         self._clock = clock
         self._now_ms = now_ms
-        self._retired: list[Retired] = []
+        self._retired: dict[str, list[Retired]] = {}
+        """By view; of each in the order in which they came."""
         self._since: dict[str, int] = {}
         """By view, since when its current version is that; for views whose version was replaced."""
         self._wake = asyncio.Event()
         self._dropped = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
-        readers.on_release = self._wake.set
+        readers.on_release = self._released
 
     def retire(
         self,
@@ -110,12 +111,26 @@ class Janitor:
             published = self._since.get(view_id, 0)
             self._since[view_id] = now if since is None else since
         at = self._now_ms() if retired_at is None else retired_at
-        self._retired.append(Retired(view_id, leftover, published, now, due, version, at))
+        self._add(Retired(view_id, leftover, published, now, due, version, at))
+
+    def _add(self, retired: Retired) -> None:
+        self._retired.setdefault(retired.view_id, []).append(retired)
         self._wake.set()
+
+    def _all(self) -> list[Retired]:
+        return [each for retired in self._retired.values() for each in retired]
+
+    def _released(self, view_ids: Set[str]) -> None:
+        """A read of these views has been planned, or has ended: what it has kept is due, but for what is kept for its
+        time in any case."""
+        now = self._clock()
+        concerned = self._retired.keys() & view_ids
+        if any(each.not_before <= now for view_id in concerned for each in self._retired[view_id]):
+            self._wake.set()
 
     def retired(self, view_id: str) -> list[Retired]:
         """The versions of a view that were replaced and can still be read, oldest first."""
-        return [each for each in self._retired if each.view_id == view_id and each.version and not each.going]
+        return [each for each in self._retired.get(view_id, ()) if each.version and not each.going]
 
     def moment(self) -> int:
         """One of the readers' moments: now."""
@@ -124,11 +139,11 @@ class Janitor:
     @property
     def waiting(self) -> int:
         """How many things are still to be dropped."""
-        return len(self._retired)
+        return len(self._all())
 
     def is_waiting(self, view_id: str) -> bool:
         """Whether anything of a view is still to be dropped."""
-        return any(each.view_id == view_id for each in self._retired)
+        return view_id in self._retired
 
     def is_due(self, retired: Retired) -> bool:
         """Whether nothing keeps it any more: the next sweep drops it."""
@@ -136,8 +151,8 @@ class Janitor:
 
     def readers_of(self, view_id: str, number: int) -> int:
         """How many open statements and transactions may read a version."""
-        for each in self._retired:
-            if each.view_id == view_id and each.version and each.version.number == number:
+        for each in self._retired.get(view_id, ()):
+            if each.version and each.version.number == number:
                 return self._readers.count(view_id, number, each.published, each.retired)
         return self._readers.count(view_id, number, self._since.get(view_id, 0), None)
 
@@ -162,8 +177,7 @@ class Janitor:
             log.warning("could not drop %s, will try again: %s", leftover.storage, error)
         finally:  # also where whoever asked has gone
             if not dropped:
-                self._retired.append(retired)
-                self._wake.set()
+                self._add(retired)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._loop(), name="janitor")
@@ -184,8 +198,10 @@ class Janitor:
 
     def _pause(self) -> float | None:
         """Seconds until something may be due; None: only a release or a new entry can change anything."""
-        waiting = [retired.not_before for retired in self._retired if not self._held(retired)]
-        return max(0.05, min(waiting) - self._clock()) if waiting else None
+        now = self._clock()
+        # Of what is kept for its time in any case nobody is asked who reads it.
+        waiting = [each.not_before for each in self._all() if each.not_before > now or not self._held(each)]
+        return max(0.05, min(waiting) - now) if waiting else None
 
     def _held(self, retired: Retired) -> bool:
         """Rows of nobody's are dropped beside whatever is read."""
@@ -197,7 +213,7 @@ class Janitor:
     async def sweep(self) -> None:
         """Drops everything that is due now."""
         due: dict[tuple[str, bool], list[Retired]] = {}
-        for each in self._retired:
+        for each in self._all():
             if self.is_due(each):
                 each.going = True
                 due.setdefault((each.view_id, each.leftover.whole), []).append(each)
@@ -216,9 +232,16 @@ class Janitor:
                 log.exception("could not drop %s, will try again", together[0].leftover.storage)
                 self._put_off(together)
             else:
-                self._retired = [each for each in self._retired if each not in together]
+                self._forget(together)
             async with self._dropped:
                 self._dropped.notify_all()
+
+    def _forget(self, together: list[Retired]) -> None:
+        """Of one view."""
+        view_id, gone = together[0].view_id, set(together)
+        left = [each for each in self._retired.pop(view_id, ()) if each not in gone]
+        if left:
+            self._retired[view_id] = left
 
     def _put_off(self, together: list[Retired]) -> None:
         for each in together:
@@ -243,11 +266,7 @@ class Janitor:
         if kept is None:
             return
         # Whatever nobody knows goes as well: a refresh whose gateway was killed may end at Spark long after.
-        waiting = [
-            each.version
-            for each in self._retired
-            if not each.going and each.view_id == retired.view_id and each.version
-        ]
+        waiting = [each.version for each in self._retired.get(retired.view_id, ()) if each.version and not each.going]
         unneeded = [
             partition
             for partition in present

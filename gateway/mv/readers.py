@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Set
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -35,6 +35,11 @@ class Read:
     planned: int | None = None
     """When Spark was known to have planned it: what is published later it does not see."""
 
+    @property
+    def concerned(self) -> Set[str]:
+        """The views of which it may read something."""
+        return self.views | {view_id for view_id, _ in self.versions} if self.versions else self.views
+
     def may_read(self, view_id: str, number: int, published: int, retired: int | None) -> bool:
         """Whether it reads a version of a view that was current from `published` to `retired` (None: it still is)."""
         if (view_id, number) in self.versions:
@@ -51,10 +56,12 @@ class Readers:
         self._clock = clock
         self._moments = count(1)
         self._reads: dict[int, Read] = {}
+        self._reads_of: dict[str, dict[int, Read]] = {}
+        """By the views that they concern: what is asked is asked of one view."""
         self._held = Counter[str]()
         self._news = asyncio.Event()
-        self.on_release: Callable[[], None] = lambda: None
-        """Called when something may not be read any more."""
+        self.on_release: Callable[[Set[str]], None] = lambda _: None
+        """Told the views of which something may not be read any more."""
 
     def now(self) -> int:
         """A moment later than all before."""
@@ -64,19 +71,29 @@ class Readers:
         """Must be released."""
         read = Read(self.now(), self._clock(), frozenset(views), frozenset(versions))
         self._reads[read.began] = read
+        for view_id in read.concerned:
+            self._reads_of.setdefault(view_id, {})[read.began] = read
         return read
 
     def planned(self, read: Read) -> None:
         """Spark has planned it, for it has ended; its rows may still be fetched."""
         if read.planned is None:
             read.planned = self.now()
-            self.on_release()
+            self.on_release(read.concerned)
             self._tell()
 
     def release(self, read: Read) -> None:
         if self._reads.pop(read.began, None):
-            self.on_release()
+            self._forget(read)
+            self.on_release(read.concerned)
             self._tell()
+
+    def _forget(self, read: Read) -> None:
+        for view_id in read.concerned:
+            reads = self._reads_of[view_id]
+            del reads[read.began]
+            if not reads:
+                del self._reads_of[view_id]
 
     # --- waiting -----------------------------------------------------------------------------------
 
@@ -125,11 +142,12 @@ class Readers:
 
     def count(self, view_id: str, number: int, published: int, retired: int | None) -> int:
         """How many may read a version of a view."""
-        return sum(read.may_read(view_id, number, published, retired) for read in self._reads.values())
+        reads = self._reads_of.get(view_id, {}).values()
+        return sum(read.may_read(view_id, number, published, retired) for read in reads)
 
     def any_of(self, view_id: str, before: int) -> bool:
         """Whether anything that began before a moment may read any version of a view."""
         return any(
             (view_id in read.views and read.began < before) or any(view_id == of for of, _ in read.versions)
-            for read in self._reads.values()
+            for read in self._reads_of.get(view_id, {}).values()
         )

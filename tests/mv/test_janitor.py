@@ -1,10 +1,13 @@
-"""How much one statement of the janitor drops: everybody's statements wait while Spark drops partitions."""
+"""How much one statement of the janitor drops: everybody's statements wait while Spark drops partitions. And when it
+drops something, and about what it asks for that: it may be woken by the end of every statement.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -12,14 +15,16 @@ import pytest
 
 from gateway.mv.fence import Fence
 from gateway.mv.janitor import DROPPED_TOGETHER, Janitor
-from gateway.mv.model import Kept, Leftover
+from gateway.mv.model import Kept, Leftover, Version
 from gateway.mv.ports import Metastore
-from gateway.mv.readers import Readers
+from gateway.mv.readers import Read, Readers
 from sql.maintenance import Shown
 from sql.names import TableName
 
 STORAGE = TableName("storage", "v")
 CURRENT = 100
+PARTS = Leftover(STORAGE, STORAGE, whole=False)
+OLD = Version.whole(1, 0, 0, {})
 Stored = list[tuple[int, str]]
 
 
@@ -56,10 +61,7 @@ class Spark:
         return self
 
 
-def swept(stored: Stored, shown: Shown) -> Spark:
-    """What is left when everything that `shown` does not show was dropped."""
-    spark = Spark(stored)
-
+def janitor_of(spark: Spark, shown: Shown, readers: Readers, retention_seconds: float = 0.0) -> Janitor:
     @asynccontextmanager
     async def lock(_: str) -> AsyncIterator[None]:
         yield
@@ -67,10 +69,18 @@ def swept(stored: Stored, shown: Shown) -> Spark:
     async def verify(_: str) -> None:
         pass
 
+    kept = Kept(shown, frozenset(), CURRENT + 1)
+    fence, metastore = cast(Fence, spark), cast(Metastore, spark)
+    return Janitor(metastore, lock, lambda _: kept, verify, readers, fence, retention_seconds)
+
+
+def swept(stored: Stored, shown: Shown) -> Spark:
+    """What is left when everything that `shown` does not show was dropped."""
+    spark = Spark(stored)
+
     async def sweep() -> None:
-        kept = Kept(shown, frozenset(), CURRENT + 1)
-        janitor = Janitor(cast(Metastore, spark), lock, lambda _: kept, verify, Readers(), cast(Fence, spark), 0.0)
-        janitor.retire("v", Leftover(STORAGE, STORAGE, whole=False))
+        janitor = janitor_of(spark, shown, Readers())
+        janitor.retire("v", PARTS)
         await janitor.sweep()
         assert janitor.waiting == 0
 
@@ -93,3 +103,112 @@ def test_what_is_shown_stays() -> None:
     spark = swept([*old, (CURRENT, "p0")], Shown(CURRENT, ((1, 1), (CURRENT, CURRENT)), {1: frozenset({"p0", "p7"})}))
     assert spark.stored == [*(each for each in old if each[1] not in {"p0", "p7"}), (CURRENT, "p0")]
     assert spark.dropped == [2]
+
+
+async def turns() -> None:
+    """Of the event loop, with which everything that need not wait is done."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def on_janitor(story: Callable[[Janitor, Readers, Spark], Awaitable[None]], retention_seconds: float) -> None:
+    """Of d.v version 1 and the current one are stored."""
+
+    async def run() -> None:
+        readers, spark = Readers(), Spark([(1, "p0"), (CURRENT, "p0")])
+        janitor = janitor_of(spark, Shown.only(CURRENT), readers, retention_seconds)
+        janitor.start()
+        try:
+            async with asyncio.timeout(20):
+                await story(janitor, readers, spark)
+        finally:
+            await janitor.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_version_goes_with_its_last_reader(pinned: bool) -> None:
+    async def story(janitor: Janitor, readers: Readers, spark: Spark) -> None:
+        first, last = (
+            readers.begin(versions=[("v", 1)] if pinned else (), views=() if pinned else ["v"]) for _ in range(2)
+        )
+        janitor.retire("v", PARTS, OLD)
+        await turns()
+        readers.release(first)
+        # One that began later does not read it, and one of another view neither.
+        later, other = readers.begin(["v"]), readers.begin(["other"])
+        readers.release(other)
+        await turns()
+        assert spark.dropped == []
+        assert janitor.is_waiting("v")
+        readers.release(last)
+        await turns()
+        assert spark.stored == [(CURRENT, "p0")]
+        assert not janitor.is_waiting("v")
+        readers.release(later)
+
+    on_janitor(story, retention_seconds=0.0)
+
+
+def test_a_version_that_nobody_reads_goes_when_its_time_is_over() -> None:
+    """Though its last reader has gone before that."""
+
+    async def story(janitor: Janitor, readers: Readers, spark: Spark) -> None:
+        read = readers.begin(["v"])
+        janitor.retire("v", PARTS, OLD)
+        await turns()
+        readers.release(read)
+        if janitor.waiting:
+            await janitor.wait_for_drop(20)
+        assert spark.stored == [(CURRENT, "p0")]
+
+    on_janitor(story, retention_seconds=0.2)
+
+
+def test_the_end_of_a_read_is_looked_at_where_something_may_be_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweeps, asked = Counter[str](), Counter[str]()
+    sweep, may_read = Janitor.sweep, Read.may_read
+
+    async def counted_sweep(janitor: Janitor) -> None:
+        sweeps["all"] += 1
+        await sweep(janitor)
+
+    def counted(read: Read, view_id: str, number: int, published: int, retired: int | None) -> bool:
+        asked[view_id] += 1
+        return may_read(read, view_id, number, published, retired)
+
+    monkeypatch.setattr(Janitor, "sweep", counted_sweep)
+    monkeypatch.setattr(Read, "may_read", counted)
+
+    async def kept_for_its_time(janitor: Janitor, readers: Readers, _: Spark) -> None:
+        reads = [readers.begin([f"v{number}"]) for number in range(50)]
+        for number in range(0, 50, 2):
+            janitor.retire(f"v{number}", PARTS, OLD)
+        await turns()
+        sweeps.clear()
+        for read in reads:
+            readers.planned(read)
+            readers.release(read)
+            await turns()
+        assert (sweeps.total(), asked.total()) == (0, 0)
+
+    on_janitor(kept_for_its_time, retention_seconds=3600.0)
+
+    async def held(janitor: Janitor, readers: Readers, spark: Spark) -> None:
+        others = [readers.begin([f"v{number}"]) for number in range(50)]
+        read = readers.begin(["v"])
+        janitor.retire("v", PARTS, OLD)
+        await turns()
+        sweeps.clear()
+        for other in others:
+            readers.release(other)
+            await turns()
+        assert (sweeps.total(), asked.keys()) == (0, {"v"})
+        # By one sweep, and by the pause after it.
+        assert asked["v"] <= 2
+        readers.release(read)
+        await turns()
+        assert spark.stored == [(CURRENT, "p0")]
+
+    on_janitor(held, retention_seconds=0.0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -63,9 +65,43 @@ class History(RuleBasedStateMachine):
         expected = sum(self.number in seen for seen in self.reads.values())
         assert self.readers.count(VIEW, self.number, self.since, None) == expected
         assert self.readers.count("other", 1, 0, None) == 0
+        assert self.readers.any_of(VIEW, self.readers.now()) == bool(self.reads)
+        assert not self.readers.any_of("other", self.readers.now())
 
 
 TestHistory = History.TestCase
+
+
+def test_who_reads_a_view_is_asked_of_its_reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers, asked = Readers(), Counter[Read]()
+    may_read = Read.may_read
+
+    def counted(read: Read, view_id: str, number: int, published: int, retired: int | None) -> bool:
+        asked[read] += 1
+        return may_read(read, view_id, number, published, retired)
+
+    monkeypatch.setattr(Read, "may_read", counted)
+    for number in range(100):
+        readers.begin([f"v{number}"], versions=[(f"w{number}", 1)])
+    both = readers.begin([VIEW, "v7"], versions=[(VIEW, 1), (VIEW, 2)])
+    assert readers.count(VIEW, 2, 0, None) == 1
+    assert asked == {both: 1}
+    readers.release(both)
+    readers.release(both)
+    assert readers.count(VIEW, 2, 0, None) == 0
+    assert readers.count("v7", 1, 0, None) == readers.count("w7", 1, 0, None) == 1
+    assert asked.total() == 3
+
+
+def test_who_ends_tells_of_what_was_read() -> None:
+    readers, told = Readers(), list[frozenset[str]]()
+    readers.on_release = lambda views: told.append(frozenset(views))
+    read = readers.begin([VIEW], versions=[("w", 3)])
+    for _ in range(2):
+        readers.planned(read)
+    for _ in range(2):
+        readers.release(read)
+    assert told == [frozenset({VIEW, "w"})] * 2
 
 
 def test_a_name_waits_for_reads_and_reads_wait_for_the_name() -> None:
