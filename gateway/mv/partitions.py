@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -27,10 +28,24 @@ class Partition:
     value: str | None = None
     """Spark's text of it; None for NULL, and where the view is not partitioned."""
 
-    def is_called(self, name: str, column: str) -> bool:
-        """Whether `name` means it: as SHOW PARTITIONS has it, or as Spark's `column=value`."""
+
+class Called:
+    """Partitions by what statements call them."""
+
+    def __init__(self, partitions: Iterable[Partition], column: str) -> None:
+        self._column = column.lower()
+        self._named: dict[str, list[Partition]] = {}
+        self._of_value: dict[str, list[Partition]] = {}
+        for each in partitions:
+            self._named.setdefault(each.name, []).append(each)
+            if each.value is not None:
+                self._of_value.setdefault(each.value, []).append(each)
+
+    def __getitem__(self, name: str) -> list[Partition]:
+        """Those that `name` means: as SHOW PARTITIONS has it, which several may share, or as Spark's `column=value`."""
         said, equals, value = name.partition("=")
-        return name == self.name or (bool(equals) and said.lower() == column.lower() and value == self.value)
+        of_value = self._of_value.get(value, []) if equals and said.lower() == self._column else []
+        return self._named.get(name, []) + of_value
 
 
 def partition(partitioning: Partitioning, value: str | None, kind: str, rows: int) -> Partition:

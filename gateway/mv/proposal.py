@@ -13,7 +13,7 @@ from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import stored_partitions
 from gateway.mv.model import Cause, Contents, MaterializedView
-from gateway.mv.partitions import Partition, of_key
+from gateway.mv.partitions import Called, Partition, of_key
 from gateway.mv.planner import RefreshPlan, in_order, plan_publish, plan_refresh, window_of_column, window_of_key
 from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.snapshot import PartitionValues, Snapshot
@@ -104,7 +104,7 @@ class Proposer:
         left = await self._left(view, session)
         if single:
             named = await self._called(view, inspection, cause.partitions, session)
-            chosen = Selection(frozenset(named), all_but=False)
+            chosen = Selection(named, all_but=False)
         else:
             chosen = selection(view, found, keys.of)
         if not chosen.all_but and not chosen.keys and not left:
@@ -164,20 +164,15 @@ class Proposer:
     async def missing(self, view: MaterializedView, names: Iterable[str], session: SqlSession) -> list[str]:
         """Those of the names that no partition of the view has, nor one that a refresh would make now."""
         inspection = await self._inspector.inspect(view, time.monotonic())
-        known = await self._known(view, inspection, session)
-        column = view.layout.column
-        return [name for name in names if not any(each.is_called(name, column) for each in known.values())]
+        called = Called((await self._known(view, inspection, session)).values(), view.layout.column)
+        return [name for name in names if not called[name]]
 
     async def _called(
         self, view: MaterializedView, inspection: Inspection, names: Iterable[str], session: SqlSession
-    ) -> list[PartitionKey]:
-        known = await self._known(view, inspection, session)
-        wanted = list(names)
-        return [
-            key
-            for key, partition in known.items()
-            if any(partition.is_called(name, view.layout.column) for name in wanted)
-        ]
+    ) -> frozenset[PartitionKey]:
+        called = Called((await self._known(view, inspection, session)).values(), view.layout.column)
+        # Their values are their keys.
+        return frozenset(each.value for name in set(names) for each in called[name])
 
     async def _known(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession

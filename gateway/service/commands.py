@@ -14,7 +14,7 @@ from gateway.mv.executor import Executor
 from gateway.mv.inspection import Inspector
 from gateway.mv.jobs import Jobs, still_refreshed_though_paused
 from gateway.mv.model import Cause, Freshness, MaterializedView, TriggerMode
-from gateway.mv.partitions import Partition, partition
+from gateway.mv.partitions import Called, Partition, partition
 from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.progress import Report
 from gateway.mv.proposal import Proposal, Proposer, Standing, view_bases
@@ -199,9 +199,9 @@ class Commands:
             async with self._proposer.session_for(view) as session:
                 missing = await self._proposer.missing(view, names, session)
         else:
-            known = await self._partitions(view)
             column = view.clauses.partitioning.column if view.clauses.partitioning else ""
-            missing = [name for name in names if not any(each.is_called(name, column) for each in known)]
+            called = Called(await self._partitions(view), column)
+            missing = [name for name in names if not called[name]]
         if missing:
             raise NoSuchView(
                 f"partition not exist: {', '.join(missing)} of materialized view {view.name}. "
