@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -501,6 +501,13 @@ class Executor:
         number = self.expected_version(view)
         self._next_versions[view.id] = number + 1
         return number
+
+    def forget_dropped(self, refreshed: Container[str]) -> None:
+        """Keeps no numbers of views that are no more, but of those that are being `refreshed`: where such a view is
+        found again, what its refresh has taken may not be reserved yet. Otherwise that says what was used."""
+        for view_id in [each for each in self._next_versions if self._catalog.find(each) is None]:
+            if view_id not in refreshed:
+                del self._next_versions[view_id]
 
     def _discard(self, entry: Entry) -> None:
         """The rows that a failed refresh may have written are nobody's: the janitor drops them.

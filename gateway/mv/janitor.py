@@ -256,6 +256,7 @@ class Janitor:
                 return
             await self._metastore.run(maintenance.drop_view(leftover.definition))
             await self._metastore.run(maintenance.drop_table(leftover.storage))
+            self._since.pop(retired.view_id, None)
             return
         if leftover.storage.table not in await self._metastore.tables(leftover.storage.database):
             return

@@ -252,6 +252,7 @@ class Tasks:
         for view_id in [each for each in {*self._failed, *self._gone} if self._catalog.find(each) is None]:
             self._failed.pop(view_id, None)
             self._gone.pop(view_id, None)
+        self._executor.forget_dropped(self._queues)
 
     # --- ending ------------------------------------------------------------------------------------
 

@@ -45,6 +45,9 @@ class Spark:
     async def check(self) -> None:
         """As a fence that is held."""
 
+    async def relation(self, _: TableName) -> None:
+        """Nobody reads the storage by a name."""
+
     async def run(self, sql: str) -> Spark:
         if sql.startswith("SHOW PARTITIONS"):
             self.rows = [(f"freshgate_version={version}/freshgate_partition={key}",) for version, key in self.stored]
@@ -125,6 +128,20 @@ def on_janitor(story: Callable[[Janitor, Readers, Spark], Awaitable[None]], rete
             await janitor.stop()
 
     asyncio.run(run())
+
+
+def test_nothing_is_kept_of_a_view_that_was_dropped() -> None:
+    async def story(janitor: Janitor, readers: Readers, _: Spark) -> None:
+        for number in range(50):
+            janitor.retire(f"v{number}", PARTS, OLD)
+            janitor.retire(f"v{number}", Leftover(STORAGE, STORAGE))
+            # Each of the two is dropped by some statements.
+            await turns()
+            await turns()
+        assert janitor.waiting == 0
+        assert janitor._since == {}
+
+    on_janitor(story, retention_seconds=0.0)
 
 
 @pytest.mark.parametrize("pinned", [False, True])

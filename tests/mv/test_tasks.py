@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Container, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -82,6 +82,8 @@ class Stage:
     began: list[tuple[str, TriggerMode]] = field(default_factory=list)
     gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
     make_fresh: Any = None
+    refreshed: set[str] = field(default_factory=set)
+    """Views that were being refreshed when those that were dropped were to be forgotten last."""
     on_publish: Any = None
     log: Any = None
 
@@ -100,6 +102,9 @@ class Stage:
 
     def current(self, view_id: str) -> int:
         return 1
+
+    def forget_dropped(self, refreshed: Container[str]) -> None:
+        self.refreshed = {view_id for view_id in self.gates if view_id in refreshed}
 
     async def run(self, run: Run, cause: Cause) -> None:
         entry = run.entry
@@ -417,6 +422,25 @@ def test_a_dropped_view_ends_its_tasks() -> None:
                 await each
         assert [task.status for _, task in entry.history.tasks] == [TaskStatus.CANCELED] * 3
         assert not world.tasks.trigger("v", MANUAL)
+
+    play(story())
+
+
+def test_a_dropped_view_is_forgotten_once_its_tasks_are_gone() -> None:
+    async def story() -> None:
+        world = World()
+        entry = world.add("v")
+        refresh = asyncio.create_task(world.tasks.refresh("v", MANUAL, silent))
+        await settled()
+        world.catalog.remove(entry)
+        world.scheduler.run_due()
+        assert world.stage.refreshed == {"v"}
+        await world.tasks.stop("v")
+        with pytest.raises(RefreshFailed):
+            await refresh
+        world.add("w")
+        world.scheduler.run_due()
+        assert world.stage.refreshed == set()
 
     play(story())
 

@@ -1,0 +1,60 @@
+"""The numbers of versions: none is used twice, and none is kept of a view that is no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from views import view_of
+
+from gateway.mv.catalog import Catalog
+from gateway.mv.executor import Executor
+from gateway.mv.model import MaterializedView, Version
+from gateway.mv.tasks import Limits, Tasks
+from sql.names import TableName
+
+NOBODY = cast(Any, None)
+
+
+class World:
+    def __init__(self) -> None:
+        self.catalog = Catalog(NOBODY, "s", 1, NOBODY)
+        self.executor = Executor(self.catalog, *[NOBODY] * 12)
+        self.tasks = Tasks(self.catalog, NOBODY, self.executor, NOBODY, NOBODY, Limits(0, 0, 0))
+
+    def refresh(self, view: MaterializedView) -> int:
+        """The number that it takes."""
+        return self.executor._next_version(view)
+
+
+def view(view_id: str, reserved: int) -> MaterializedView:
+    any_view = view_of(Version.whole(1, 0, 0, {}))
+    return replace(any_view, id=view_id, name=TableName("d", view_id), versions_reserved=reserved)
+
+
+def test_no_number_is_kept_of_a_view_that_is_no_more() -> None:
+    world = World()
+    world.catalog.show(world.catalog.reserve(view("stays", 9)))
+    assert world.refresh(view("stays", 9)) == 9
+    for number in range(50):
+        entry = world.catalog.reserve(view(f"v{number}", 9))
+        world.catalog.show(entry)
+        world.refresh(entry.view)
+        world.catalog.remove(entry)
+        world.tasks.forget_dropped()
+    assert world.executor._next_versions.keys() == {"stays"}
+    # Those that a failed refresh has used up are not used again.
+    assert world.refresh(view("stays", 9)) == 10
+
+
+def test_a_view_that_was_damaged_goes_on_from_what_is_reserved() -> None:
+    world = World()
+    entry = world.catalog.reserve(view("v", 9))
+    world.catalog.show(entry)
+    taken = world.refresh(entry.view)
+    world.catalog.remove(entry)
+    # While the refresh is under way the number may not be reserved yet, and the view may be found again.
+    world.executor.forget_dropped({"v"})
+    assert world.refresh(view("v", 9)) == taken + 1
+    world.executor.forget_dropped(())
+    assert world.refresh(view("v", 25)) == 25
