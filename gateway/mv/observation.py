@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -53,7 +52,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A look, and which touch of the table was the last before it began."""
+    """A look, and which touch of any table was the last before it began."""
 
     look: Look
     touch: int
@@ -93,7 +92,7 @@ class Observer:
         self._tables = _Tables(sessions, look_seconds)
         self._known: dict[TableName, _Known] = {}
         self._running: dict[TableName, asyncio.Task[_Known]] = {}
-        self._touches = count(1)
+        self._touches = 0
         self._touched: dict[TableName, int] = {}
 
     async def observe(self, tables: Iterable[TableName], not_before: float) -> dict[TableName, Look]:
@@ -117,7 +116,8 @@ class Observer:
     def touch(self, tables: Iterable[TableName]) -> None:
         """A statement may have changed them: looks that began before now do not count."""
         for table in tables:
-            self._touched[table] = next(self._touches)
+            self._touches += 1
+            self._touched[table] = self._touches
 
     def seed(self, table: TableName, snapshot: Snapshot) -> None:
         """A stored earlier look, from which the next one goes on. Of several the best is kept: one that knows what
@@ -152,7 +152,8 @@ class Observer:
                 return known.look
 
     async def _look(self, table: TableName) -> _Known:
-        began, touch = self._clock(), self._touched.get(table, 0)
+        # Not the table's last one: who asks may know of that, and it may have been forgotten since.
+        began, touch = self._clock(), self._touches
         relation: Relation | None = None
         observed: Observed
         remember = True

@@ -405,6 +405,12 @@ def on_fake(
     asyncio.run(run())
 
 
+async def turns() -> None:
+    """Of the event loop, with which everything that need not wait is done."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 async def state(asked: asyncio.Task[dict[TableName, Look]]) -> str:
     observed = (await asked)[TABLE].observed
     assert isinstance(observed, Snapshot)
@@ -474,6 +480,26 @@ def test_a_touch_outdates_looks() -> None:
         assert await state(second) != before
         assert len(fake.listings) == 2
         assert observer.due([TABLE], 0.0)
+
+    on_fake(check)
+
+
+def test_who_asks_for_a_table_that_is_forgotten_has_one_look() -> None:
+    """He came after a touch, joined a look from before it, and the last view that read the table was dropped."""
+
+    async def check(fake: FakeSpark, observer: Observer) -> None:
+        first = asyncio.create_task(observer.observe([TABLE], 0.0))
+        one = await fake.begun(1)
+        observer.touch([TABLE])
+        second = asyncio.create_task(observer.observe([TABLE], 0.0))
+        await turns()
+        observer.forget([TABLE])
+        one.set_result(1)
+        before = await state(first)
+        (await fake.begun(2)).set_result(2)
+        await turns()
+        assert len(fake.listings) == 2
+        assert await state(second) != before
 
     on_fake(check)
 
