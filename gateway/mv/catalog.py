@@ -146,6 +146,10 @@ class Catalog:
         """Every base table."""
         return list(self._dependents)
 
+    def is_read(self, table: TableName) -> bool:
+        """Whether a view reads a table, or a Spark view on the way to one."""
+        return table in self._read
+
     def tables_in(self, database: str) -> frozenset[TableName]:
         """The base tables that lie in a database."""
         return frozenset(table for table in self._dependents if table.database == database)

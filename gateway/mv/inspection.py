@@ -89,7 +89,12 @@ class Inspector:
         self._probe_seconds = probe_seconds
         self._clock = clock
         self._now_ms = now_ms
+        self._unread: set[TableName] = set()
+        """Tables that were looked at, and are remembered, though no view of the catalog reads them."""
+        self._creating: dict[str, frozenset[TableName]] = {}
+        """What views that CREATE is making read, by their ids: the catalog may not know them yet."""
         catalog.on_touch, catalog.on_forget = observer.touch, observer.forget
+        observer.on_look = self._forget_unread
 
     def due(self, view_ids: Iterable[str]) -> bool:
         """Whether `check` would have to ask Spark."""
@@ -141,6 +146,8 @@ class Inspector:
 
     async def inspect(self, view: MaterializedView, not_before: float) -> Inspection:
         """Looks at all that a view reads; a look may be as old as `not_before`."""
+        if view.id in self._catalog.building:
+            self._creating[view.id] = view.tables
         looks = await self._observer.observe(view.tables, not_before)
         observed: dict[str, Observed] = {base_key(table): looks[table].observed for table in view.triggers}
         for base in view.views:
@@ -277,6 +284,16 @@ class Inspector:
         names = self._catalog.names_of(sources.views)
         renamed = {base for base, name in names.items() if view.view_names.get(base, name) != name}
         return frozenset(map(base_key, sources.tables ^ view.tables)) | (sources.views ^ view.views) | renamed, {}
+
+    def _forget_unread(self, table: TableName) -> None:
+        """Of a table that no view reads nothing is kept: a look may end after the last view was dropped, and CREATE may
+        fail after it has looked. While that is under way it goes on from what it has seen."""
+        self._unread = {each for each in {*self._unread, table} if not self._catalog.is_read(each)}
+        building = self._catalog.building
+        self._creating = {view_id: tables for view_id, tables in self._creating.items() if view_id in building}
+        gone = self._unread.difference(*self._creating.values())
+        self._unread -= gone
+        self._observer.forget(gone)
 
     def _forget_views(self, inspection: Inspection, found: Drift) -> None:
         """A Spark view that was replaced past the gateway may read other tables."""

@@ -94,6 +94,8 @@ class Observer:
         self._running: dict[TableName, asyncio.Task[_Known]] = {}
         self._touches = 0
         self._touched: dict[TableName, int] = {}
+        self.on_look: Callable[[TableName], None] = lambda _: None
+        """Told of each table that was looked at."""
 
     async def observe(self, tables: Iterable[TableName], not_before: float) -> dict[TableName, Look]:
         """A look at each table that began at `not_before` or later, and not before the table was last touched. What
@@ -127,8 +129,8 @@ class Observer:
             self._tables.last[table] = snapshot
 
     def forget(self, tables: Iterable[TableName]) -> None:
-        """No view reads them any more."""
-        for table in tables:
+        """No view reads them any more. One that is being looked at stays: `on_look` is told when that has ended."""
+        for table in frozenset(tables) - self._running.keys():
             for remembered in (self._known, self._touched, *self._tables.remembering):
                 remembered.pop(table, None)
 
@@ -175,6 +177,7 @@ class Observer:
             self._known[table] = known
         else:
             self._known.pop(table, None)
+        self.on_look(table)
         return known
 
 

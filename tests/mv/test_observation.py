@@ -7,7 +7,8 @@ import contextlib
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -15,8 +16,12 @@ from urllib.parse import unquote, urlparse
 import pytest
 from clients import pyhive, rows
 from lake import lake_engine
+from views import view_of
 
 from gateway.errors import StatementFailed, UpstreamLost
+from gateway.mv.catalog import Catalog
+from gateway.mv.inspection import Inspector
+from gateway.mv.model import MaterializedView, Version
 from gateway.mv.observation import Look, Observer
 from gateway.mv.ports import Relation, RelationKind
 from gateway.mv.snapshot import PartitionValues, Snapshot, Unobserved
@@ -500,6 +505,81 @@ def test_who_asks_for_a_table_that_is_forgotten_has_one_look() -> None:
         await turns()
         assert len(fake.listings) == 2
         assert await state(second) != before
+
+    on_fake(check)
+
+
+@dataclass
+class Stage:
+    """Views before an observer."""
+
+    fake: FakeSpark
+    observer: Observer
+    view: MaterializedView = field(default_factory=lambda: reading("v", TABLE))
+
+    def __post_init__(self) -> None:
+        nobody: Any = None
+        self.catalog = Catalog(nobody, "s", 1, nobody)
+        self.inspector = Inspector(self.catalog, nobody, self.observer, nobody, 0)
+        self.catalog.show(self.catalog.reserve(reading("other", OTHER)))
+
+    async def look(self, view: MaterializedView, then: Callable[[], object] = lambda: None) -> None:
+        """A look at the view's table, from `then` on ended; nothing where one is remembered."""
+        listed = len(self.fake.listings)
+        asked = asyncio.create_task(self.inspector.inspect(view, 0.0))
+        await turns()
+        if not asked.done():
+            then()
+            (await self.fake.begun(listed + 1)).set_result(1)
+        await asked
+
+    @property
+    def remembered(self) -> set[TableName]:
+        observer = self.observer
+        return {each for memory in (observer._known, *observer._tables.remembering) for each in memory}
+
+
+def reading(view_id: str, table: TableName) -> MaterializedView:
+    any_view = view_of(Version.whole(1, 0, 0, {}))
+    return replace(any_view, id=view_id, name=TableName("d", view_id), tables=frozenset({table}), followed=None)
+
+
+OTHER = TableName("default", "other")
+
+
+def test_a_look_that_ends_after_its_views_leaves_nothing() -> None:
+    async def check(fake: FakeSpark, observer: Observer) -> None:
+        stage = Stage(fake, observer)
+        for _ in range(3):
+            entry = stage.catalog.reserve(stage.view)
+            stage.catalog.show(entry)
+            await stage.look(stage.view, partial(stage.catalog.remove, entry))
+            assert stage.remembered == set()
+        # A view that came meanwhile goes on from it.
+        entry = stage.catalog.reserve(stage.view)
+        await stage.look(stage.view, lambda: (stage.catalog.remove(entry), stage.catalog.reserve(stage.view)))
+        assert stage.remembered == {TABLE}
+
+    on_fake(check)
+
+
+def test_what_a_create_has_seen_is_kept_while_it_is_under_way() -> None:
+    async def check(fake: FakeSpark, observer: Observer) -> None:
+        stage = Stage(fake, observer)
+        for works in (False, True):
+            stage.catalog.building.add("v")
+            await stage.look(stage.view)
+            looks = len(fake.listings)
+            await stage.look(reading("other", OTHER))
+            await stage.look(stage.view)
+            assert TABLE in stage.remembered
+            assert len(fake.listings) <= looks + 1
+            if works:
+                stage.catalog.show(stage.catalog.reserve(stage.view))
+            stage.catalog.building.discard("v")
+            observer.touch([OTHER])
+            await stage.look(reading("other", OTHER))
+            assert stage.remembered == ({TABLE, OTHER} if works else {OTHER})
 
     on_fake(check)
 
