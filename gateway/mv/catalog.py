@@ -199,35 +199,43 @@ class Catalog:
     def begin_write(self, write: Write) -> None:
         """Notes a write that is about to be forwarded with every view that depends on its tables."""
         for entry in self.dependents(write.tables or ()):
-            entry.ledger.begin(write.number, removes=write.removes)
+            self._note(write, entry)
+
+    def _note(self, write: Write, entry: Entry) -> None:
+        write.noted.add(entry.view.id)
+        entry.ledger.begin(write.number, removes=write.removes)
+
+    def _noted(self, write: Write) -> list[Entry]:
+        """The views with which a write was noted, and is still open."""
+        entries = map(self._entries.get, sorted(write.noted))
+        return [entry for entry in entries if entry is not None and write.number in entry.ledger.open]
 
     def _note_open(self, entry: Entry, tables: frozenset[TableName]) -> None:
         """Notes the writes under way that may change one of the tables, with a view that did not read it before."""
         for write in self.writes.touching(tables):
             if write.number not in entry.ledger.open:
-                entry.ledger.begin(write.number, removes=write.removes)
+                self._note(write, entry)
 
     def end_write(self, write: Write) -> None:
         """Notes that a write has ended."""
         self.writes.end(write)
         self._touched(write)
         at, tables = self._now_ms(), write.tables or frozenset()
-        stale = [entry.view.id for entry in self._entries.values() if entry.ledger.end(write.number, at, tables)]
+        stale = [entry.view.id for entry in self._noted(write) if entry.ledger.end(write.number, at, tables)]
         if stale:
             self.on_stale(stale, ", ".join(map(str, sorted(tables))))
 
     def _touched(self, write: Write) -> None:
         """Looks that were taken before now do not count."""
         tables = set(write.tables or ())
-        for entry in self._entries.values():
-            if write.tables is None and write.number in entry.ledger.open:
-                tables |= entry.view.tables
+        if write.tables is None:
+            tables.update(*(entry.view.tables for entry in self._noted(write)))
         self.on_touch(tables)
 
     def forget_write(self, write: Write) -> None:
         """Spark could not even parse the statement."""
         self.writes.end(write)
-        for entry in self._entries.values():
+        for entry in self._noted(write):
             entry.ledger.forget(write.number)
 
     def suspect_write(self, write: Write) -> Write:
@@ -237,10 +245,9 @@ class Catalog:
         """
         late = self.writes.begin(write.words, write.tables)
         self._touched(write)
-        for entry in self._entries.values():
-            if write.number in entry.ledger.open:
-                entry.ledger.end(write.number, self._now_ms(), write.tables or frozenset())
-                entry.ledger.begin(late.number, removes=late.removes)
+        for entry in self._noted(write):
+            entry.ledger.end(write.number, self._now_ms(), write.tables or frozenset())
+            self._note(late, entry)
         self.writes.end(write)
         return late
 

@@ -107,6 +107,8 @@ class Write:
     number: int
     words: frozenset[str]
     tables: frozenset[TableName] | None
+    noted: set[str] = field(default_factory=set)
+    """The ids of the views with which it was noted: there may be thousands of others."""
 
     @property
     def removes(self) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from views import view_of
 
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger, OpenWrites
@@ -128,13 +131,82 @@ def test_a_cancelled_write_stays_suspect() -> None:
     )
     entry = catalog.reserve(view)
     write = catalog.writes.begin(frozenset(), [table])
-    entry.ledger.begin(write.number)
+    catalog.begin_write(write)
     late = catalog.suspect_write(write)
     assert entry.ledger.stale
     entry.ledger.contains = entry.ledger.events  # a refresh that began now
     assert not entry.ledger.stale
     catalog.end_write(late)
     assert entry.ledger.stale
+
+
+T, U = TableName("d", "t"), TableName("d", "u")
+
+
+def stage(views: int) -> Catalog:
+    """So many views that read d.u."""
+    catalog = Catalog(None, "s", 1, Fence(None, "s", ""))  # type: ignore[arg-type]  # nobody asks Spark
+    for number in range(views):
+        catalog.show(catalog.reserve(reading(f"v{number}", U)))
+    return catalog
+
+
+def reading(view_id: str, *tables: TableName) -> MaterializedView:
+    any_view = view_of(Version.whole(1, 0, 0, {}))
+    return replace(any_view, id=view_id, name=TableName("d", view_id), tables=frozenset(tables))
+
+
+def test_a_write_ends_with_the_views_with_which_it_was_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks the others, of which there may be thousands."""
+    catalog, asked = stage(50), Counter[str]()
+    end, forget = Ledger.end, Ledger.forget
+
+    def counted_end(ledger: Ledger, write: int, at: int = 0, tables: frozenset[TableName] = frozenset()) -> bool:
+        asked["end"] += 1
+        return end(ledger, write, at, tables)
+
+    def counted_forget(ledger: Ledger, write: int) -> None:
+        asked["forget"] += 1
+        forget(ledger, write)
+
+    monkeypatch.setattr(Ledger, "end", counted_end)
+    monkeypatch.setattr(Ledger, "forget", counted_forget)
+    catalog.show(catalog.reserve(reading("w", T)))
+    for tables, views in ((None, 0), ([TableName("d", "x")], 0), ([T], 1)):
+        writes = [catalog.writes.begin(frozenset({"insert"}), tables) for _ in range(3)]
+        for each in writes:
+            catalog.begin_write(each)
+        asked.clear()
+        catalog.end_write(writes[0])
+        catalog.forget_write(writes[1])
+        catalog.end_write(catalog.suspect_write(writes[2]))
+        assert asked == Counter({"end": 3 * views, "forget": views})
+        assert catalog.entry("w").ledger.open == {}
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_view_that_comes_to_read_a_table_hears_of_the_end_of_its_open_writes(exact: bool) -> None:
+    catalog, stale, touched = stage(1), list[str](), set[TableName]()
+    catalog.on_stale = lambda ids, _: stale.extend(ids)
+    catalog.on_touch = touched.update
+    write = catalog.writes.begin(frozenset({"insert", "t"}), [T] if exact else None)
+    catalog.begin_write(write)
+    made = catalog.reserve(reading("made", T))
+    replaced = catalog.entry("v0")
+    catalog.replace(replaced, reading("v0", T, U))
+    gone = catalog.reserve(reading("gone", T))
+    catalog.remove(gone)
+    assert [entry.ledger.stale for entry in (made, replaced)] == [False, False]
+    late = catalog.suspect_write(write)
+    assert [entry.ledger.stale for entry in (made, replaced)] == [True, True]
+    assert touched == {T} if exact else {T, U}
+    for entry in (made, replaced):
+        entry.ledger.publish(entry.ledger.events)
+    another = catalog.reserve(reading("another", T))
+    catalog.end_write(late)
+    assert [entry.ledger.stale for entry in (made, replaced, another)] == [True, True, True]
+    assert sorted(stale) == ["another", "made", "v0"]
+    assert not gone.ledger.stale
 
 
 def test_a_write_that_takes_rows_away_beside_a_refresh_is_told() -> None:
