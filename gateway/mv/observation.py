@@ -116,10 +116,12 @@ class Observer:
         )
 
     def touch(self, tables: Iterable[TableName]) -> None:
-        """A statement may have changed them: looks that began before now do not count."""
+        """A statement may have changed them: looks that began before now do not count. Of most tables that statements
+        write there is none."""
         for table in tables:
-            self._touches += 1
-            self._touched[table] = self._touches
+            if table in self._known or table in self._running:
+                self._touches += 1
+                self._touched[table] = self._touches
 
     def seed(self, table: TableName, snapshot: Snapshot) -> None:
         """A stored earlier look, from which the next one goes on. Of several the best is kept: one that knows what

@@ -489,6 +489,23 @@ def test_a_touch_outdates_looks() -> None:
     on_fake(check)
 
 
+def test_nothing_is_kept_of_tables_at_which_nobody_looks() -> None:
+    """Each day's staging table may be written beside a base table."""
+
+    async def check(fake: FakeSpark, observer: Observer) -> None:
+        for number in range(50):
+            observer.touch([TABLE, TableName("default", f"t{number}")])
+        assert observer._touched == {}
+        asked = asyncio.create_task(observer.observe([TABLE], 0.0))
+        (await fake.begun(1)).set_result(1)
+        await asked
+        assert not observer.due([TABLE], 0.0)
+        observer.touch([TABLE])
+        assert observer.due([TABLE], 0.0)
+
+    on_fake(check)
+
+
 def test_who_asks_for_a_table_that_is_forgotten_has_one_look() -> None:
     """He came after a touch, joined a look from before it, and the last view that read the table was dropped."""
 
