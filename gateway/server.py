@@ -176,7 +176,7 @@ class Server:
         catalog.on_leftover = self._janitor.retire
         self._settlement = Settlement(catalog, metastore, self._fence)
         limits = Limits(kept_for.max_count, kept_for.max_bytes, kept_for.wait)
-        self._versions = Versions(self._catalog, self._janitor, self._readers, metastore, limits)
+        self._versions = Versions(self._janitor, self._readers, metastore, limits)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
         catalog.on_move = self._relations.forget_sources
         self._schemas = Schemas(self._catalog, metastore, settings.views.scan_interval)

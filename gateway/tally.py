@@ -26,10 +26,6 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
-    @property
-    def count(self) -> int:
-        return sum(self._counts)
-
     def buckets(self) -> Iterator[tuple[str, float]]:
         """Each bound as a text, `+Inf` last, and how many values were at most that."""
         bounds = [*map(str, self._bounds), "+Inf"]

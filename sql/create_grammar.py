@@ -227,11 +227,11 @@ def _location(grammar: Grammar) -> str:
 
 
 def _key(grammar: Grammar, said: _Said) -> None:
-    said.clauses = replace(said.clauses, keys=grammar.bracketed("column", "KEY"))
+    said.clauses = replace(said.clauses, keys=grammar.bracketed("KEY"))
 
 
 def _duplicate_key(grammar: Grammar, said: _Said) -> None:
-    said.clauses = replace(said.clauses, keys=grammar.bracketed("column", "KEY"), duplicate=True)
+    said.clauses = replace(said.clauses, keys=grammar.bracketed("KEY"), duplicate=True)
 
 
 # --- comment and properties ----------------------------------------------------------------------------

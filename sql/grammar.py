@@ -17,9 +17,8 @@ _NUMBER_MAX = 999_999
 class SyntaxProblem(Exception):
     """A statement of ours that does not follow its grammar; `position` is a character offset in the text."""
 
-    def __init__(self, message: str, position: int, sqlstate: str = SYNTAX) -> None:
+    def __init__(self, message: str, position: int, sqlstate: str) -> None:
         super().__init__(message)
-        self.message = message
         self.position = position
         self.sqlstate = sqlstate
 
@@ -94,13 +93,13 @@ class Grammar(Cursor):
             if not self.accept(","):
                 return tuple(names)
 
-    def bracketed(self, what: str, after: str) -> tuple[str, ...]:
-        """A list of names in brackets."""
+    def bracketed(self, after: str) -> tuple[str, ...]:
+        """A list of columns in brackets."""
         if not self.accept("("):
-            raise self.problem(f"({what}s) after {after}")
-        names = self.identifiers(f"a {what}'s name")
+            raise self.problem(f"(columns) after {after}")
+        names = self.identifiers("a column's name")
         if not self.accept(")"):
-            raise self.problem(f"a comma or ) after the {what}")
+            raise self.problem("a comma or ) after the column")
         return names
 
     def expect_string(self, what: str) -> str:

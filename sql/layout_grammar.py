@@ -79,7 +79,7 @@ def distributed_by(grammar: Grammar) -> Distribution:
     """What follows Doris' DISTRIBUTED BY: HASH (columns) or RANDOM, and a number of BUCKETS."""
     columns: tuple[str, ...] = ()
     if grammar.expect_any("HASH", "RANDOM", after="DISTRIBUTED BY") == "HASH":
-        columns = grammar.bracketed("column", "HASH")
+        columns = grammar.bracketed("HASH")
     buckets = None
     if grammar.accept("BUCKETS") and not grammar.accept("AUTO"):
         buckets = grammar.expect_number("AUTO or the number of buckets")
@@ -88,7 +88,7 @@ def distributed_by(grammar: Grammar) -> Distribution:
 
 def clustered_by(grammar: Grammar) -> Distribution:
     """What follows Spark's CLUSTERED BY: (columns) [SORTED BY (columns)] INTO n BUCKETS."""
-    columns = grammar.bracketed("column", "CLUSTERED BY")
+    columns = grammar.bracketed("CLUSTERED BY")
     ordered = _ordered(grammar) if grammar.accept("SORTED", "BY") else ()
     if not grammar.accept("INTO"):
         raise grammar.problem("SORTED BY or INTO with the number of buckets after CLUSTERED BY")
@@ -114,21 +114,21 @@ def _ordered(grammar: Grammar) -> tuple[str, ...]:
 
 def clustered_on(grammar: Grammar) -> Clustering:
     """What follows Hive's CLUSTERED ON: rows are brought together and sorted by the same columns."""
-    columns = grammar.bracketed("column", "CLUSTERED ON")
+    columns = grammar.bracketed("CLUSTERED ON")
     return Clustering(columns, columns)
 
 
 def distributed_on(grammar: Grammar) -> Clustering:
     """What follows Hive's DISTRIBUTED ON: (columns) [SORTED ON (columns)]."""
-    columns = grammar.bracketed("column", "DISTRIBUTED ON")
-    ordered = grammar.bracketed("column", "SORTED ON") if grammar.accept("SORTED", "ON") else ()
+    columns = grammar.bracketed("DISTRIBUTED ON")
+    ordered = grammar.bracketed("SORTED ON") if grammar.accept("SORTED", "ON") else ()
     return Clustering(columns, ordered)
 
 
 def cluster_by(grammar: Grammar) -> Clustering:
     """Databricks has brackets, BigQuery has none; StarRocks' ORDER BY is the same."""
     if grammar.sees("("):
-        columns = grammar.bracketed("column", "CLUSTER BY")
+        columns = grammar.bracketed("CLUSTER BY")
     elif grammar.sees("AUTO") or grammar.sees("NONE"):
         raise grammar.problem("columns after CLUSTER BY")
     else:

@@ -270,8 +270,3 @@ def rewrite_enabled(properties: Mapping[str, str]) -> bool:
 def is_clause(name: str) -> bool:
     """Is the name, in a list of known ones, a clause of CREATE in other families?"""
     return name in _CLAUSES
-
-
-def is_kept_only(name: str) -> bool:
-    """Is the property kept and shown without an effect?"""
-    return name not in _MEANING and not name.startswith(_SESSION_PREFIX)

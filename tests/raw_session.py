@@ -60,9 +60,9 @@ class Closed(Exception):
 class RawConnection:
     """A connection of a SASL client that is logged in. Close it, or use it as a context."""
 
-    def __init__(self, host: str, port: int, user: str = "tester") -> None:
+    def __init__(self, host: str, port: int) -> None:
         self.socket = socket.create_connection((host, port), ANSWER_SECONDS)
-        self.socket.sendall(login(user))
+        self.socket.sendall(login("tester"))
         assert self._read(5) == b"\x05\0\0\0\0"
 
     def call(self, name: str, request: Any) -> bytes:
@@ -116,8 +116,8 @@ class RawConnection:
 class RawSession(RawConnection):
     """A connection with a session, which its end leaves to the server."""
 
-    def __init__(self, server: Any, protocol: int = COLUMNAR, user: str = "tester") -> None:
-        super().__init__(server.host, server.port, user)
+    def __init__(self, server: Any, protocol: int = COLUMNAR) -> None:
+        super().__init__(server.host, server.port)
         self.handle = self.open(protocol)
 
     def open(self, protocol: int = COLUMNAR) -> Any:

@@ -41,11 +41,11 @@ COMPOSITION = {"gateway.__main__", "gateway.server"}
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager"}
 
 
-def _modules(root: Path = ROOT) -> dict[str, Path]:
+def _modules() -> dict[str, Path]:
     found = {}
     for package in PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            parts = path.relative_to(root).with_suffix("").parts
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 

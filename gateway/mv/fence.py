@@ -43,13 +43,11 @@ class Fence:
         metastore: Metastore,
         database: str,
         here: str,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metastore = metastore
         self._database = database
         self._here = here
-        self._now_ms = now_ms
         self._clock = clock
         self._mark = secrets.token_hex(8)
         self._taken = False
@@ -66,7 +64,7 @@ class Fence:
         found = await self._read()
         if found is None:
             return False
-        place = f"{self._here}, started {time.strftime('%F %T', time.gmtime(self._now_ms() / 1000))} UTC"
+        place = f"{self._here}, started {time.strftime('%F %T', time.gmtime())} UTC"
         await self._put({GATEWAY: self._mark, WHERE: place.encode().hex()})
         self._taken = True
         return bool(found.get(GATEWAY)) and found.get(RELEASED) != found.get(GATEWAY)

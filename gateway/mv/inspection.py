@@ -80,7 +80,6 @@ class Inspector:
         fence: Fence,
         probe_seconds: float,
         clock: Callable[[], float] = time.monotonic,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
         self._relations = relations
@@ -88,7 +87,6 @@ class Inspector:
         self._fence = fence
         self._probe_seconds = probe_seconds
         self._clock = clock
-        self._now_ms = now_ms
         self._unread: set[TableName] = set()
         """Tables that were looked at, and are remembered, though no view of the catalog reads them."""
         self._creating: dict[str, frozenset[TableName]] = {}
@@ -243,7 +241,7 @@ class Inspector:
         view = entry.view
         if not view.built or entry.uncertain:
             return False
-        contains, now = entry.ledger.events, self._now_ms()
+        contains, now = entry.ledger.events, time.time_ns() // 1_000_000
         looks = self._observer.due(view.tables, oldest)
         inspection, _ = await asyncio.gather(self.inspect(view, oldest), self._verify(entry, looks))
         found = drift(view, inspection.observed)

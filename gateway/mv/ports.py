@@ -122,10 +122,6 @@ class Metastore(Protocol):
 
     async def properties(self, table: TableName) -> Mapping[str, str]: ...
 
-    async def versions(self, table: TableName) -> frozenset[int]:
-        """The versions of which the storage table has a partition."""
-        ...
-
     async def run(self, sql: str) -> Rows:
         """One statement in a service session."""
         ...

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.catalog import Catalog
@@ -21,17 +21,10 @@ log = logging.getLogger(__name__)
 class Schemas:
     """Schemas of tables, remembered for `interval` seconds or until a statement through the gateway changes them."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        metastore: Metastore,
-        interval_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, catalog: Catalog, metastore: Metastore, interval_seconds: float) -> None:
         self._catalog = catalog
         self._metastore = metastore
         self._interval = interval_seconds
-        self._clock = clock
         self._known: dict[TableName, tuple[float, Schema | None]] = {}
 
     def forget(self, tables: Iterable[TableName]) -> None:
@@ -54,7 +47,7 @@ class Schemas:
         return found
 
     async def _schema(self, table: TableName) -> Schema | None:
-        asked_at = self._clock()
+        asked_at = time.monotonic()
         known = self._known.get(table)
         if known is not None and known[0] > asked_at - self._interval:
             return known[1]

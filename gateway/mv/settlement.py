@@ -51,11 +51,6 @@ class Settlement:
         seconds = naming.LATE_SECONDS if naming.is_untold(error) else 0.0
         self._begin(self._storing, [entry], partial(self._store, entry, seconds))
 
-    @property
-    def working(self) -> bool:
-        """Something is in doubt, or to be stored once more."""
-        return bool(self._settling or self._storing)
-
     async def stop(self) -> None:
         """What is in doubt then the next start finds out; settings are written at once, or not."""
         self._ending.set()

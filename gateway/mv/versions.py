@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from gateway.errors import FreshgateError, RefreshFailed, StatementFailed
-from gateway.mv.catalog import Catalog
 from gateway.mv.janitor import Janitor
 from gateway.mv.measures import Measure
 from gateway.mv.model import MaterializedView, Version
@@ -52,19 +51,15 @@ class Versions:
 
     def __init__(
         self,
-        catalog: Catalog,
         janitor: Janitor,
         readers: Readers,
         metastore: Metastore,
         limits: Limits,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._catalog = catalog
         self._janitor = janitor
         self._readers = readers
         self._metastore = metastore
         self._limits = limits
-        self._clock = clock
 
     def kept(self, view: MaterializedView) -> list[KeptVersion]:
         """Oldest first; the current one is the last, where there is one."""
@@ -152,10 +147,10 @@ class Versions:
 
     async def _wait(self, view: MaterializedView, excess: Callable[[], Awaitable[str]]) -> None:
         """Waits until a limit is kept. `excess` says how it is not, or nothing."""
-        deadline = self._clock() + self._limits.wait_seconds
+        deadline = time.monotonic() + self._limits.wait_seconds
         while said := await excess():
             older = [each for each in self.kept(view) if each.retired_at]
-            left = deadline - self._clock()
+            left = deadline - time.monotonic()
             if left <= 0 or not self._janitor.is_waiting(view.id):
                 raise RefreshFailed(
                     f"The materialized view {view.name} cannot have another version: {said}{_held_by(older)}. "

@@ -215,10 +215,6 @@ class Operation:
         """It is finished, or continues at Spark."""
         return self._settled.is_set()
 
-    def watch(self, progress: Progress) -> None:
-        """Shows a refresh in status replies that ask for progress, while the operation runs."""
-        self.report.watch(progress)
-
     def start(
         self,
         work: Awaitable[Result | ForwardedOperation],

@@ -87,7 +87,7 @@ class StaleReads:
         view = self._catalog.entry(view_id).view
         return not (view.when_stale is WhenStale.SERVE and view.built)
 
-    def wanted(self, place: Place, read: Read, *, pinned: bool = False) -> Wanted:
+    def wanted(self, place: Place, read: Read, *, pinned: bool) -> Wanted:
         """`pinned`: a transaction will see the same rows again, so no definition can stand in for a view.
 
         Raises NotFresh where a view that is surely read must not be served.

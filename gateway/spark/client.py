@@ -28,7 +28,6 @@ from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.http_connection import HTTP, CallRefused
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login, LoginRefused
-from gateway.wire.scanner import message_end
 
 CONNECT_SECONDS = 10.0
 END_SECONDS = 10.0  # for the small calls that cancel and close: nobody should wait longer for a server that hangs
@@ -45,9 +44,6 @@ POLL_SECONDS = 0.01
 
 ENDED_SESSION = "Invalid SessionHandle"
 """Begins the text of HiveServer2's error about a session that it does not have, or no longer."""
-
-Decode = Callable[[bytes], Any]
-"""Makes something of a reply's message. Raises EOFError where the message is not complete."""
 
 State = ttypes.TOperationState
 RUNNING_STATES = frozenset({State.INITIALIZED_STATE, State.RUNNING_STATE, State.PENDING_STATE})
@@ -505,12 +501,6 @@ def job_group(handle: Handle) -> str:
 
 def _refused(login: str, error: Exception) -> StatementFailed:
     return StatementFailed(f"Spark refused the login {login}: {error}", "28000")
-
-
-def _whole(payload: bytes) -> bytes:
-    if message_end(payload, REPLY_BYTES_MAX) is None:
-        raise EOFError
-    return payload
 
 
 def _session_key(key: str) -> str:

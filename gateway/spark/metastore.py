@@ -114,12 +114,6 @@ class SparkMetastore:
         answer = await self.run(f"SHOW TBLPROPERTIES {table.quoted}")
         return {row[0]: row[1] for row in answer.rows}
 
-    async def versions(self, table: TableName) -> frozenset[int]:
-        """Reads `freshgate_version=8` or `freshgate_version=8/d=3`."""
-        answer = await self.run(f"SHOW PARTITIONS {table.quoted}")
-        first_levels = (row[0].split("/", 1)[0].split("=", 1)[1] for row in answer.rows)
-        return frozenset(int(version) for version in first_levels if version.isdigit())
-
 
 # --- DESCRIBE … AS JSON --------------------------------------------------------------------------------
 

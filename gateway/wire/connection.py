@@ -92,7 +92,7 @@ class ClientEnd(Protocol):
         """
         ...
 
-    def refuse_connection(self, message: str, data: bytes = b"") -> bytes:
+    def refuse_connection(self, message: str, data: bytes) -> bytes:
         """The bytes that tell a client which has sent `data` first, or nothing yet, that it cannot be served."""
         ...
 
@@ -201,7 +201,7 @@ class ClientConnection:
         """SASL knows one refusal. The connection is to be closed behind it."""
         return refusal(message) if self.framed or self._server else b""
 
-    def refuse_connection(self, message: str, data: bytes = b"") -> bytes:
+    def refuse_connection(self, message: str, data: bytes) -> bytes:
         """What a SASL client reads as its login's answer, another one as its first request's."""
         return _told(data, message) if data[:1] == bytes((_STRICT_MESSAGE,)) else refusal(message)
 

@@ -362,7 +362,7 @@ class HttpClientConnection:
             return refusal(HTTPStatus.REQUEST_TIMEOUT, message)
         return refusal(HTTPStatus.UNAUTHORIZED, f"Authentication Error: {message}", _CHALLENGE)
 
-    def refuse_connection(self, message: str, data: bytes = b"") -> bytes:
+    def refuse_connection(self, message: str, data: bytes) -> bytes:
         """What the client reads as the answer to its first request."""
         return refusal(HTTPStatus.SERVICE_UNAVAILABLE, message)
 
@@ -530,7 +530,7 @@ class HttpUpstreamConnection:
 
     framed = False
 
-    def __init__(self, login: Login, limits: WireLimits, host: str, path: str, *, early: bool = False) -> None:
+    def __init__(self, login: Login, limits: WireLimits, host: str, path: str, *, early: bool) -> None:
         if ":" in login.user:
             raise LoginRefused("A user name cannot contain a colon where Spark speaks HTTP.")
         names = base64.b64encode(f"{login.user}:{login.password}".encode()).decode("ascii")

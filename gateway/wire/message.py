@@ -102,7 +102,6 @@ class ExecuteCall:
 
     statement: str
     run_async: bool
-    session: Handle
     query_timeout_seconds: int = 0
 
 
@@ -168,33 +167,20 @@ def request_handle(payload: bytes) -> Handle | None:
     return Handle(*(_bytes(payload, place) for place in places)) if places else None
 
 
-def session_handle(payload: bytes) -> Handle | None:
-    """The session that a request is for; None for OpenSession and for requests about an operation."""
-    name = _name(payload)
-    return None if name in OPERATION_METHODS or name == b"OpenSession" else request_handle(payload)
-
-
-def operation_handle(payload: bytes) -> Handle | None:
-    """The operation that a request is for; None for requests of other kinds."""
-    return request_handle(payload) if _name(payload) in OPERATION_METHODS else None
-
-
 def statement(payload: bytes) -> ExecuteCall:
-    """Raises `WireError` where statement or session are missing.
+    """Raises `WireError` where the statement is missing.
 
     Bytes that are not UTF-8 are read as Java reads them, as U+FFFD, so that the text is the one Spark would
     see.
     """
     fields = _statement_fields(payload)
-    session = request_handle(payload)
     place = _of_kind(fields, 2, STRING)
-    if session is None or place is None:
-        raise WireError("ExecuteStatement without session or statement")
+    if place is None:
+        raise WireError("ExecuteStatement without a statement")
     asynchronous = _of_kind(fields, 4, BOOL)
     return ExecuteCall(
         _text(payload, place),
         asynchronous is not None and payload[asynchronous.start] == 1,
-        session,
         max(_number(payload, _of_kind(fields, 5, I64)) or 0, 0),
     )
 
@@ -467,10 +453,6 @@ def locate(payload: bytes, path: Sequence[int], kind: int) -> Place | None:
 
 
 # --- walking ---------------------------------------------------------------------------------------------
-
-
-def _name(payload: bytes) -> bytes:
-    return payload[8 : 8 + int.from_bytes(payload[4:8], "big")]
 
 
 def _request_fields(payload: bytes) -> dict[int, Place]:

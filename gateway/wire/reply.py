@@ -13,9 +13,8 @@ from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.wire.frame import WireError
-from gateway.wire.message import METADATA_METHODS, STATUS_ERROR, Handle, Place, peek
+from gateway.wire.message import METADATA_METHODS, STATUS_ERROR, Handle, Place
 from gateway.wire.rowset import Column, table_schema
-from gateway.wire.scanner import EXCEPTION
 
 SUCCESS = 0
 
@@ -73,12 +72,12 @@ class ProgressUpdate:
     """Since the epoch."""
 
 
-def execute_ok(seqid: int, handle: Handle, has_result_set: bool = True) -> bytes:
+def execute_ok(seqid: int, handle: Handle) -> bytes:
     """ExecuteStatement has begun the operation `handle`."""
     operation = ttypes.TOperationHandle(
         ttypes.THandleIdentifier(handle.guid, handle.secret),
         ttypes.TOperationType.EXECUTE_STATEMENT,
-        has_result_set,
+        True,
     )
     return _reply("ExecuteStatement", seqid, ttypes.TExecuteStatementResp(_success(), operation))
 
@@ -126,10 +125,7 @@ def operation_status(
     sqlstate: str | None = None,
     message: str | None = None,
     *,
-    code: int = 0,
     has_result_set: bool | None = None,
-    started_ms: int | None = None,
-    completed_ms: int | None = None,
     progress: ProgressUpdate | None = None,
 ) -> bytes:
     """GetOperationStatus: states as in TOperationState (1 running, 2 finished, 3 cancelled, 4 closed, 5
@@ -139,10 +135,8 @@ def operation_status(
         status=_success(),
         operationState=state,
         sqlState=sqlstate,
-        errorCode=code if message is not None else None,
+        errorCode=0 if message is not None else None,
         errorMessage=message,
-        operationStarted=started_ms,
-        operationCompleted=completed_ms,
         hasResultSet=has_result_set,
         progressUpdateResponse=_progress(progress) if progress is not None else None,
     )
@@ -172,29 +166,6 @@ def result_metadata(seqid: int, columns: Sequence[Column]) -> bytes:
 def fetch(seqid: int, rows: Any) -> bytes:
     """FetchResults with a TRowSet. `hasMoreRows` is false, as Spark has it: clients fetch until no row comes."""
     return _reply("FetchResults", seqid, ttypes.TFetchResultsResp(_success(), False, rows))
-
-
-def decode(reply: bytes) -> Any:
-    """The Thrift response object in a reply. Raises `WireError` for an exception, an unknown method, or
-    garbage.
-
-    Slow, and blind to fields newer than protocol V10: for replies to the gateway's own requests only.
-    """
-    head = peek(reply)
-    response_type = _RESPONSES.get(head.name)
-    if response_type is None or head.kind == EXCEPTION:
-        raise WireError(f"{head.name} was answered by a Thrift exception, or is not known")
-    protocol = TBinaryProtocol(TMemoryBuffer(reply[head.body_offset :]))
-    response = response_type()
-    try:
-        while (field := protocol.readFieldBegin())[1] != TType.STOP:
-            if field[1:] == (TType.STRUCT, 0):
-                response.read(protocol)
-            else:
-                protocol.skip(field[1])
-    except _UNREADABLE as cause:
-        raise WireError(f"the reply to {head.name} cannot be read: {cause}") from cause
-    return response
 
 
 def read_rows(reply: bytes, place: Place) -> Any:

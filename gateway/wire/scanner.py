@@ -9,7 +9,6 @@ from gateway.wire.frame import WireError
 
 STOP: Final = 0
 BOOL: Final = 2
-DOUBLE: Final = 4
 I16: Final = 6
 I32: Final = 8
 I64: Final = 10

@@ -78,7 +78,7 @@ def test_histogram() -> None:
     for value in (0.5, 1.0, 1.5, 3.0):
         histogram.add(value)
     assert list(histogram.buckets()) == [("1.0", 2.0), ("2.0", 3.0), ("+Inf", 4.0)]
-    assert (histogram.count, histogram.total) == (4, 6.0)
+    assert histogram.total == 6.0
 
 
 def test_lag_of_a_loop_that_was_held() -> None:
@@ -91,6 +91,6 @@ def test_lag_of_a_loop_that_was_held() -> None:
         lag._measure(loop, loop.time() + 0.001)  # as uvloop's clock of whole milliseconds has it
         lag.stop()
         assert 0.7 <= lag.greatest < 30
-        assert lag.seconds.count == 2
+        assert dict(lag.seconds.buckets())["+Inf"] == 2
 
     asyncio.run(scenario())

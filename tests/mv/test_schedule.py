@@ -17,20 +17,20 @@ BERLIN = ZoneInfo("Europe/Berlin")
 """Its clocks went forward on 2026-03-29, from 2:00 to 3:00, and back on 2026-10-25."""
 
 
-def moment(text: str, zone: ZoneInfo = BERLIN) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=zone).timestamp() * 1000)
+def moment(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp() * 1000)
 
 
-def runs(schedule: Schedule, after: str, number: int = 3, zone: ZoneInfo = BERLIN) -> list[str | None]:
-    """The next moments, as the zone's clocks show them; None at the end of a schedule that ends."""
-    anchor = last = moment(after, zone)
+def runs(schedule: Schedule, after: str, number: int = 3) -> list[str | None]:
+    """The next moments, as Berlin's clocks show them; None at the end of a schedule that ends."""
+    anchor = last = moment(after)
     found: list[str | None] = []
     while len(found) < number:
-        due = next_run(schedule, anchor, last, zone)
+        due = next_run(schedule, anchor, last, BERLIN)
         if due is None:
             return [*found, None]
         assert due > last
-        found.append(datetime.fromtimestamp(due / 1000, zone).strftime("%Y-%m-%d %H:%M:%S"))
+        found.append(datetime.fromtimestamp(due / 1000, BERLIN).strftime("%Y-%m-%d %H:%M:%S"))
         last = due
     return found
 

@@ -168,7 +168,7 @@ def test_another_gateway_settles_what_is_in_doubt_once_it_has_come() -> None:
         gateway.spark.superseded = True
         for _ in range(2):
             gateway.catalog.doubt(entry)
-            while settling.working:  # noqa: ASYNC110
+            while settling._settling:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         assert entry.uncertain
 

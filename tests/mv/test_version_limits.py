@@ -11,7 +11,6 @@ import pytest
 from views import view_of
 
 from gateway.errors import RefreshFailed
-from gateway.mv.catalog import Catalog
 from gateway.mv.fence import Fence
 from gateway.mv.janitor import Janitor
 from gateway.mv.model import Leftover, Version
@@ -42,7 +41,7 @@ class Kept:
             nothing, no_lock, lambda _: None, no_check, self.readers, cast(Fence, None), retention_seconds
         )
         limits = Limits(count=2, wait_seconds=0)
-        self.versions = Versions(cast(Catalog, None), janitor, self.readers, nothing, limits)
+        self.versions = Versions(janitor, self.readers, nothing, limits)
         self.read = self.readers.begin(versions=[("v", 1)])
         janitor.retire("v", Leftover(VIEW.storage, VIEW.definition, whole=False), FIRST)
 

@@ -233,8 +233,8 @@ class Gateway:
         return peer
 
 
-def login_bytes(user: str = "ada") -> bytes:
-    return negotiation(START, b"PLAIN") + negotiation(COMPLETE, f"\0{user}\0x".encode())
+def login_bytes() -> bytes:
+    return negotiation(START, b"PLAIN") + negotiation(COMPLETE, b"\0ada\0x")
 
 
 @asynccontextmanager

@@ -62,7 +62,7 @@ class Side:
         name = message.peek(payload).name
         self._spark.asked.append(name)
         if name == "CloseSession":
-            handle = message.session_handle(payload)
+            handle = message.request_handle(payload)
             assert handle is not None
             await self._spark.closes.wait()
             if self._spark.refuses_to_close:

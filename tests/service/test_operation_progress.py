@@ -118,8 +118,8 @@ def test_bar_only_where_it_was_asked_for_and_while_it_runs() -> None:
     async def check(operation: Operation, outcome: asyncio.Future[Any]) -> None:
         empty = bar_of(operation)
         assert (empty.headerNames, empty.rows, empty.progressedPercentage) == (list(HEADERS), [], 0.0)
-        operation.watch(running())
-        operation.watch(running("hourly"))
+        operation.report.watch(running())
+        operation.report.watch(running("hourly"))
         drawn = bar_of(operation)
         assert [row[0] for row in drawn.rows] == ["sales.daily", "sales.hourly"]
         assert drawn.progressedPercentage == pytest.approx(0.225)
@@ -136,7 +136,7 @@ def test_bar_only_where_it_was_asked_for_and_while_it_runs() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_bar_ends_when_the_query_is_at_spark_or_failed(end: ForwardedOperation | Exception) -> None:
     async def check(operation: Operation, outcome: asyncio.Future[Any]) -> None:
-        operation.watch(running())
+        operation.report.watch(running())
         assert bar_of(operation) is not None
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         outcome.set_exception(end) if isinstance(end, Exception) else outcome.set_result(end)
@@ -149,8 +149,8 @@ def test_bar_ends_when_the_query_is_at_spark_or_failed(end: ForwardedOperation |
 def test_a_refresh_is_shown_once() -> None:
     async def check(operation: Operation, _: asyncio.Future[Any]) -> None:
         progress = running()
-        operation.watch(progress)
-        operation.report.watch(progress)
+        for _ in range(2):
+            operation.report.watch(progress)
         assert len(bar_of(operation).rows) == 1
 
     check_on(check)
@@ -169,7 +169,7 @@ def test_status_calls_are_held_shorter_while_a_bar_is_drawn(monkeypatch: pytest.
             await operation.hold(bar=True)
             operation._began -= 3600
             await operation.hold(bar=True)
-            operation.watch(running())
+            operation.report.watch(running())
             await operation.hold(bar=True)
             await operation.hold()
 

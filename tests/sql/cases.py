@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sql.view_properties import _MEANING, _SESSION_PREFIX
+
 
 def load(name: str) -> list[tuple[str, str]]:
     """The (statement, expected) pairs of a file in this folder; `name` is its path from here."""
@@ -16,3 +18,8 @@ def load(name: str) -> list[tuple[str, str]]:
         elif lines or (line and not line.startswith("-- ")):
             lines.append(line)
     return pairs
+
+
+def is_kept_only(name: str) -> bool:
+    """Is the view's property kept and shown without an effect?"""
+    return name not in _MEANING and not name.startswith(_SESSION_PREFIX)

@@ -22,7 +22,7 @@ from sql.statement import (
     Schedule,
     Trigger,
 )
-from sql.view_properties import is_kept_only
+from tests.sql.cases import is_kept_only
 
 characters = st.characters(blacklist_categories=["Cs"])
 names = st.text(characters, min_size=1, max_size=6)

@@ -18,8 +18,7 @@ from sql.parser import SyntaxProblem, parse, parse_about
 from sql.rewrite import safe_literal
 from sql.scan import string_value
 from sql.statement import Clauses, Column, Command, CreateMaterializedView, Forwarded, Refreshing, Schedule
-from sql.view_properties import is_kept_only
-from tests.sql.cases import load
+from tests.sql.cases import is_kept_only, load
 
 
 def shown(value: object) -> str:
@@ -69,7 +68,7 @@ def test_case(text: str, expected: str) -> None:
         return
     with pytest.raises(SyntaxProblem) as caught:
         classify(text)
-    assert caught.value.message.startswith(expected.removeprefix("SyntaxProblem "))
+    assert str(caught.value).startswith(expected.removeprefix("SyntaxProblem "))
     assert 0 <= caught.value.position <= len(text)
 
 
@@ -170,7 +169,7 @@ def test_any_text_is_read_or_refused(beginning: str, rest: str) -> None:
     found = outcome(text)
     if isinstance(found, SyntaxProblem):
         assert 0 <= found.position <= len(text)
-        assert found.message
+        assert str(found)
         assert found.sqlstate in ("42601", "22023")
     assert found is None or glance(text).maybe_command
 

@@ -17,7 +17,7 @@ def fault(name: str, value: str, *, free: bool) -> str:
     with pytest.raises(SyntaxProblem) as caught:
         check(((name, value),), free=free, position=7)
     assert (caught.value.sqlstate, caught.value.position) == ("22023", 7)
-    return caught.value.message
+    return str(caught.value)
 
 
 @pytest.mark.parametrize("free", [True, False])

@@ -24,8 +24,8 @@ REQUESTS = st.lists(st.sampled_from(calls.samples()), max_size=6)
 PAGE = replies.fetch(1, row_set([Column("a")], [("x" * 30,)] * 40, 9))
 
 
-def logged_in(transports: frozenset[str] = BOTH, limits: WireLimits = LIMITS) -> ClientConnection:
-    connection = ClientConnection(transports, limits)
+def logged_in(transports: frozenset[str] = BOTH) -> ClientConnection:
+    connection = ClientConnection(transports, LIMITS)
     assert connection.receive(HANDSHAKE) == [ADA]
     assert connection.accept_login() == negotiation(COMPLETE)
     return connection

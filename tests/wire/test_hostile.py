@@ -352,7 +352,6 @@ REPLY_READERS: list[Callable[[bytes], Any]] = [
     messages.results,
     messages.opened,
     messages.peek,
-    replies.decode,
     healing.with_column,
     lambda reply: messages.with_seqid(reply, 3),
 ]
@@ -415,8 +414,6 @@ def _healed(payload: bytes) -> bytes:
 REQUEST_READERS: list[Callable[[bytes], Any]] = [
     messages.peek,
     messages.request_handle,
-    messages.session_handle,
-    messages.operation_handle,
     messages.statement,
     messages.table_types,
     messages.open_session,

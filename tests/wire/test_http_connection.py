@@ -54,9 +54,9 @@ def opened(
     return HttpClientConnection(limits, cookies or Cookies(60), "/cliservice", secure=secure)
 
 
-def logged_in(body: bytes = calls.status(), **options: bool) -> HttpClientConnection:
+def logged_in() -> HttpClientConnection:
     """A connection on which ada's first request was answered."""
-    connection = opened(**options)
+    connection, body = opened(), calls.status()
     assert connection.receive(post(body, basic("ada", "x:y"))) == [ADA]
     assert connection.accept_login() == b""
     assert connection.receive(b"") == [body]

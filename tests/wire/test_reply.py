@@ -11,7 +11,6 @@ from TCLIService import ttypes
 
 from gateway.wire import message as messages
 from gateway.wire import reply as replies
-from gateway.wire.frame import WireError
 from gateway.wire.reply import METHODS
 from gateway.wire.rowset import Column, Type, Value, null_bits, row_set, rows_of, table_schema
 from tests.wire import calls
@@ -59,9 +58,9 @@ def test_replies_that_say_yes() -> None:
 
 
 def test_operation_status() -> None:
-    response = calls.read_reply(replies.operation_status(5, 5, "58000", "gone", code=1, started_ms=7))
+    response = calls.read_reply(replies.operation_status(5, 5, "58000", "gone"))
     assert (response.operationState, response.sqlState, response.errorMessage) == (5, "58000", "gone")
-    assert (response.errorCode, response.operationStarted, response.operationCompleted) == (1, 7, None)
+    assert response.errorCode == 0
     assert messages.operation_state(replies.operation_status(5, 1)) == 1
 
 
@@ -80,7 +79,6 @@ def test_columnar_rows_come_back(rows: list[tuple[Value, ...]]) -> None:
     results = calls.read_reply(payload).results
     assert rows_of(results) == rows
     assert (results.startRowOffset, results.rows, len(results.columns)) == (40, [], len(COLUMNS))
-    assert rows_of(replies.decode(payload).results) == rows
 
 
 @given(st.lists(ROW, max_size=5), st.integers(0, 4))
@@ -108,14 +106,6 @@ def test_short_bitmaps_say_not_null() -> None:
 def test_a_time_is_what_java_reads() -> None:
     rows = row_set([Column("at", Type.TIMESTAMP)], [(datetime(2026, 1, 31, 12, 5, 0, 250),)], 9)
     assert rows_of(rows) == [("2026-01-31 12:05:00.000250",)]
-
-
-@pytest.mark.parametrize(
-    "payload", [replies.exception("GetInfo", 1, "no"), calls.reply("GetInfo", None)[:-1] + b"\x0c"]
-)
-def test_decoding_refuses_what_is_no_reply(payload: bytes) -> None:
-    with pytest.raises(WireError):
-        replies.decode(payload)
 
 
 def test_progress_in_a_status() -> None:

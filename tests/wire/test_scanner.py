@@ -20,9 +20,9 @@ MIB = 1 << 20
 HEAD = b"\x80\x01\x00\x01\x00\x00\x00\x01f\x00\x00\x00\x07"
 
 
-def scan(pieces: list[bytes], bytes_max: int = MIB) -> int | None:
+def scan(pieces: list[bytes]) -> int | None:
     """The end counted from the first piece's first byte; the scanner is fed no further than that."""
-    scanner = MessageScanner(bytes_max)
+    scanner = MessageScanner(MIB)
     before = 0
     for piece in pieces:
         if (end := scanner.feed(piece)) is not None:
