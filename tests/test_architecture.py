@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -177,6 +179,18 @@ def test_names() -> None:
     # A script run from inside a folder would import our file instead of the standard library's.
     taken = sys.stdlib_module_names | NAMES_THAT_SAY_NOTHING
     assert [name for name in MODULES if name.split(".")[-1] in taken - {"__main__"}] == []
+
+
+def test_each_module_stands_in_the_description_of_the_layers() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    layers = text.partition("## The layers")[2].split("```")[1]
+    said, package = dict[str, set[str]](), ""
+    for line in layers.splitlines():
+        if head := re.match(r"( *)(\w+)/", line):
+            package = f"gateway.{head[2]}" if head[1] else head[2]
+        said.setdefault(package, set()).update(re.findall(r"[\w*]+", line))
+    apart = [(name, *name.rpartition(".")[::2]) for name in MODULES if not _is_package(name)]
+    assert [name for name, inside, last in apart if not any(fnmatch(last, word) for word in said.get(inside, ()))] == []
 
 
 def test_test_modules_have_names_of_their_own() -> None:
