@@ -230,8 +230,9 @@ class Authentication:
         60.0,
         "How long a password that was right over HTTP is not checked again, for clients that send it with each request "
         "and keep no cookie. A users file that has changed counts at once, what has changed in a directory or at Spark "
-        "after so long. 0: each connection's is checked, under none by one more connection to Spark. Connections to "
-        "Spark that are kept for who logs in alike serve no longer, either.",
+        "after so long. 0: the password of each connection is checked, which with the method none takes one more "
+        "connection to Spark. Idle connections to Spark are kept for the next login with the same name and password no "
+        "longer than this, either.",
         _at_least(0),
     )
     hand_on: str = _setting(

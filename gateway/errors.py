@@ -1,4 +1,4 @@
-"""Errors that a client sees: each carries a SQLSTATE, names the object, and says what to do (DESIGN invariant 8)."""
+"""Errors that a client sees: each carries a SQLSTATE, names the object, and says what to do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NameTaken(FreshgateError):
 
 
 class NotAllowed(FreshgateError):
-    """A write to a materialized view or its storage."""
+    """What nobody may do to a materialized view or its storage, or what this user may not."""
 
     sqlstate = "42809"
 

@@ -44,9 +44,8 @@ from gateway.mv.schemas import Schemas
 from gateway.mv.settlement import Settlement
 from gateway.mv.surroundings import POOL, Surroundings
 from gateway.mv.task_log import TaskLog
-from gateway.mv.tasks import Limits as TaskLimits
-from gateway.mv.tasks import Tasks
-from gateway.mv.versions import Limits, Versions
+from gateway.mv.tasks import RefreshLimits, Tasks
+from gateway.mv.versions import KeptLimits, Versions
 from gateway.proxy import upstream
 from gateway.proxy.listener import Listener, Port
 from gateway.proxy.tls import Certificate, client_context
@@ -175,7 +174,7 @@ class Server:
         )
         catalog.on_leftover = self._janitor.retire
         self._settlement = Settlement(catalog, metastore, self._fence)
-        limits = Limits(kept_for.max_count, kept_for.max_bytes, kept_for.wait)
+        limits = KeptLimits(kept_for.max_count, kept_for.max_bytes, kept_for.wait)
         self._versions = Versions(self._janitor, self._readers, metastore, limits)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
         catalog.on_move = self._relations.forget_sources
@@ -262,7 +261,7 @@ class Server:
             self._executor,
             self._log,
             self._fence,
-            TaskLimits(refresh.retries, refresh.retry_wait, refresh.timeout),
+            RefreshLimits(refresh.retries, refresh.retry_wait, refresh.timeout),
         )
         self._jobs = Jobs(
             self._catalog,

@@ -31,6 +31,7 @@ from gateway.mv.rights import Rights
 from gateway.mv.tasks import Tasks
 from sql import maintenance
 from sql.following import CannotFollow
+from sql.grammar import NOT_SUPPORTED
 from sql.names import Namespace, TableName
 from sql.statement import (
     AlterMaterializedView,
@@ -150,7 +151,7 @@ class Alteration:
             raise DefinitionRefused(
                 f"The materialized view {view.name} cannot move to the database {target.database}: Spark renames views "
                 f"within their database. Create it there anew (SHOW CREATE MATERIALIZED VIEW {view.name}).",
-                sqlstate="0A000",
+                sqlstate=NOT_SUPPORTED,
             )
         await self._creation.check_name_is_free(target)
 
@@ -265,7 +266,7 @@ class Alteration:
         return True
 
     async def _store_names(self, names: Mapping[TableName, Entry]) -> None:
-        """After the switch. What cannot be stored now is as soon as Spark answers: readers see the new names."""
+        """After the switch readers see the new names. What cannot be stored now is stored as soon as Spark answers."""
         try:
             for name, entry in names.items():
                 await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_name(name)))

@@ -110,8 +110,8 @@ async def _may_exist(metastore: Metastore, table: TableName) -> bool:
 
 
 def _before(version: Version, properties: Mapping[str, str]) -> tuple[Version, ...]:
-    """The versions before one, as far as they are kept, oldest first. (Properties of a version that was never published
-    stand in no such row.)"""
+    """The versions before one, as far as they are kept, oldest first. (A version that was never published is no other
+    one's `previous`.)"""
     found: list[Version] = []
     numbers = stored.versions(properties)
     while version.previous in numbers and version.previous < version.number:

@@ -82,7 +82,8 @@ def unseen(view: MaterializedView) -> Drift | None:
 
 
 def _behind(view: MaterializedView, others: Mapping[str, Snapshot]) -> tuple[tuple[int, frozenset[str]], ...]:
-    """Of what some partition was written by, and nothing where no partition is behind."""
+    """From which version on which other tables have changed since, as far as partitions that are shown were written
+    then; empty where none have."""
     contents, writers = view.current.contents, view.current.manifest.versions
     layers = contents.others or ((NEVER_BUILT, {}),)
     seen = {id(contents.others_of(writer)) for writer in writers if writer != NEVER_BUILT}

@@ -20,8 +20,7 @@ class Rights:
         self.check_owner(user, view.owner, view.name, action)
 
     def check_owner(self, user: str, owner: str | None, name: TableName, action: str) -> None:
-        """The same for a view of which not more is known; whose owner is not known is everybody's, as far as Spark
-        lets him."""
+        """The same for a damaged view. One whose owner cannot be read anybody may drop, as far as Spark lets him."""
         if owner is not None and user != owner and user not in self._administrators:
             raise NotAllowed(
                 f"The materialized view {name} belongs to {owner}; {user} may not {action}. Ask the owner, or an "

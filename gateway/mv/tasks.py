@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from gateway.errors import FreshgateError, NoSuchTask, RefreshFailed, UpstreamLost
+from gateway.errors import FreshgateError, NoSuchTask, RefreshFailed, Stopping
 from gateway.mv.catalog import Catalog
 from gateway.mv.entry import Entry
 from gateway.mv.executor import BaseTableMissing, Executor, stopped
@@ -26,6 +26,7 @@ from gateway.mv.model import Cause, RefreshMode, Task, TaskStatus, TriggerMode
 from gateway.mv.progress import Progress, Report
 from gateway.mv.runs import Run
 from gateway.mv.task_log import TaskLog
+from gateway.mv.versions import LIMIT_EXCEEDED
 from gateway.tally import LONG_SECONDS, Histogram
 
 log = logging.getLogger(__name__)
@@ -38,13 +39,13 @@ LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "2B", "38", "39", "42", "44
 """Classes of SQLSTATEs that say that the same statement fails again: it is wrong, or the rows are."""
 DISTURBED = "40001"
 """Something else has changed the view, or left it in doubt, while it was refreshed."""
-LASTING = frozenset({DISTURBED, "53400", "58030", "HY008", "HYT00"})
+LASTING = frozenset({DISTURBED, LIMIT_EXCEEDED, "58030", "HY008", "HYT00"})
 AUTOMATIC = frozenset({TriggerMode.SYSTEM, TriggerMode.COMMIT})
 NOBODY = "nobody waits for it any more, or it was stopped"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RefreshLimits:
     """The settings `refresh.retries`, `refresh.retry_wait` and `refresh.timeout` (seconds; 0: none)."""
 
     retries: int
@@ -95,7 +96,7 @@ class Tasks:
         executor: Executor,
         task_log: TaskLog,
         fence: Fence,
-        limits: Limits,
+        limits: RefreshLimits,
     ) -> None:
         self._catalog = catalog
         self._inspector = inspector
@@ -132,7 +133,7 @@ class Tasks:
         """Returns when the current version contains every write that had ended when this was called, and every other
         change that the last look at the base tables showed.
 
-        Views below come first. Raises RefreshFailed (BaseTableMissing where Spark says so), UpstreamLost.
+        Views below come first. Raises RefreshFailed (BaseTableMissing where Spark says so), UpstreamLost, Stopping.
         """
         self._fence.raise_if_lost()
         entry = self._catalog.entry(view_id)
@@ -342,7 +343,7 @@ class Tasks:
 
     def _add(self, entry: Entry, cause: Cause, *, kept: bool = False) -> Run:
         if self._stopping:
-            raise UpstreamLost("The gateway is being stopped. Connect again in some seconds.")
+            raise Stopping("The gateway is being stopped. Connect again in some seconds.")
         number, task = self._log.begin(entry, cause)
         run = Run(entry, number, task.id, cause, kept)
         queue = self._queues.setdefault(entry.view.id, _Queue())

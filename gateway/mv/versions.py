@@ -25,7 +25,7 @@ class NoSuchVersion(FreshgateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class KeptLimits:
     """How much of one view may be kept, 0: any number. A refresh waits `wait_seconds` for older versions to go."""
 
     count: int = 0
@@ -54,7 +54,7 @@ class Versions:
         janitor: Janitor,
         readers: Readers,
         metastore: Metastore,
-        limits: Limits,
+        limits: KeptLimits,
     ) -> None:
         self._janitor = janitor
         self._readers = readers

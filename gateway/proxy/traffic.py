@@ -28,5 +28,5 @@ class Traffic:
     connects: int = 0
     """Connections to Spark that work for a client: his own, and his sessions' second ones."""
     connects_failed: int = 0
-    """Such that could not be made; a login that Spark refused is none of them."""
+    """Those that could not be made; a login that Spark refused is none of them."""
     connect_seconds: Histogram = field(default_factory=lambda: Histogram(SHORT_SECONDS))

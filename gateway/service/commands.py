@@ -27,6 +27,7 @@ from gateway.service.operation import NO_ROWS, Result
 from gateway.service.session import Session
 from gateway.wire.rowset import Column, Type
 from sql import create_text, maintenance, view_properties
+from sql.grammar import NOT_SUPPORTED
 from sql.names import TableName
 from sql.statement import (
     AlterMaterializedView,
@@ -137,7 +138,7 @@ class Commands:
                 return await self._explain_create(statement, session)
             case Explain(RefreshMaterializedView() as statement):
                 return await self._explain_refresh(statement, await self._view(statement.name, session))
-        raise FreshgateError(f"The gateway does not run {type(command).__name__}.", sqlstate="0A000")
+        raise FreshgateError(f"The gateway does not run {type(command).__name__}.", sqlstate=NOT_SUPPORTED)
 
     async def databases(self, text: str, session: Session, _: Report) -> Result:
         """SHOW DATABASES as Spark answers it, without the storage database."""

@@ -97,7 +97,7 @@ class WithoutDatabase(Listing):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListedAs:
     """What a client's list of table types means."""
 
     ask: tuple[str, ...] | None
@@ -108,7 +108,7 @@ class Wanted:
     """Other views are shown too."""
 
     @classmethod
-    def of(cls, types: Sequence[str]) -> Wanted:
+    def of(cls, types: Sequence[str]) -> ListedAs:
         """No types are all types. Tools that know tables or views only see materialized views as views."""
         others = tuple(each for each in types if each not in SPELLINGS)
         if len(others) < len(types):
@@ -123,7 +123,7 @@ class Wanted:
 class Tables(Listing):
     """Tables, views, and the materialized views among the views; those of the database `hidden` are left out."""
 
-    def __init__(self, wanted: Wanted, is_materialized: Callable[[TableName], bool], hidden: str | None) -> None:
+    def __init__(self, wanted: ListedAs, is_materialized: Callable[[TableName], bool], hidden: str | None) -> None:
         self._wanted = wanted
         self._is_materialized = is_materialized
         self._hidden = hidden
@@ -194,7 +194,7 @@ def listing_of(name: str, payload: bytes, catalog: Catalog, show_storage: bool) 
         # A view that is dropped while its row is on the way was one when Spark made the list.
         before = frozenset(view.name for view in catalog.views())
         return Tables(
-            Wanted.of(message.table_types(payload)),
+            ListedAs.of(message.table_types(payload)),
             lambda table: table in before or catalog.named(table) is not None,
             hidden,
         )

@@ -37,7 +37,7 @@ class Sides:
         self._closed = False
 
     async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
-        """As `Upstream.connect`; `ask`: by a connection of which Spark knows nothing yet."""
+        """As `Upstream.connect`; `ask`: over a new connection, so that Spark checks the password."""
         if not ask and (kept := self._take(login)) is not None:
             return kept
         asked = asyncio.get_running_loop().time()

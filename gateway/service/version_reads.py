@@ -20,6 +20,7 @@ from gateway.service.session import Session
 from gateway.service.transaction import Pin, Transaction
 from sql import maintenance, rewrite, time_travel
 from sql.classify import glance
+from sql.grammar import NOT_SUPPORTED
 from sql.names import Namespace, TableName, quote
 from sql.statement import Forwarded, Glance, Reference
 from sql.time_travel import Travel
@@ -48,7 +49,7 @@ class Journey:
             raise NotAllowed(
                 "A version of a materialized view cannot stand in a view, permanent or not: it goes when nobody reads "
                 "it any more. Keep its rows with CREATE TABLE ... AS SELECT.",
-                sqlstate="0A000",
+                sqlstate=NOT_SUPPORTED,
             )
         mentions = {reference.end: reference for reference in statement.reads}
         found = []
@@ -58,7 +59,7 @@ class Journey:
                 raise NotAllowed(
                     f"The version of {view.name} cannot be read in this statement. Read it in a subquery, "
                     f"(SELECT * FROM {view.name} VERSION AS OF {version.number}) AS v, and qualify columns by v.",
-                    sqlstate="0A000",
+                    sqlstate=NOT_SUPPORTED,
                 )
             whole = Reference(mention.parts, mention.start, travel.end, mention.aliased)
             found.append(_replacement(self.text, whole, view, version))
@@ -97,7 +98,7 @@ class VersionReads:
         if len(found) > TRAVELS_MAX:
             raise NotAllowed(f"The statement names more than {TRAVELS_MAX} versions. Use fewer.", "54001")
         if look.keyword not in REPLACED_IN:
-            raise NotAllowed(f"{view.name} cannot be read as of a version in a {look.keyword.upper()}.", "0A000")
+            raise NotAllowed(f"{view.name} cannot be read as of a version in a {look.keyword.upper()}.", NOT_SUPPORTED)
         moments = {
             travel.start: await _milliseconds(travel.moment, view, session)
             for travel, view in found
@@ -141,7 +142,7 @@ class VersionReads:
                     f"The materialized view {view.name} cannot be read so in a transaction, or with "
                     f"freshgate.snapshot=session: {reason}. Name {view.name} itself, with an alias for its columns, or "
                     f"end the transaction first.",
-                    sqlstate="0A000",
+                    sqlstate=NOT_SUPPORTED,
                 )
 
     def depart(

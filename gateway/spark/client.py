@@ -1,7 +1,7 @@
 """An asyncio client of HiveServer2, for the gateway's own statements: refreshes, catalog reads, side connections.
 
 A connection carries one call at a time. Session and operation handles belong to no connection: a statement that one
-connection waits for is canceled over another.
+connection waits for is cancelled over another.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Connection:
         self._lock = asyncio.Lock()
         self._seqids = itertools.count(1)
         self._broken = self._cut_off = False
-        # What is under way although its caller was canceled; kept here so that it is not collected half done.
+        # What is under way although its caller was cancelled; kept here so that it is not collected half done.
         self._calls: set[asyncio.Task[bytes]] = set()
 
     @classmethod
@@ -162,7 +162,7 @@ class Connection:
     async def call(self, name: str, request: Any) -> Any:
         """One call and its reply's struct. Raises StatementFailed for an error status, and UpstreamLost.
 
-        When the caller is canceled the reply is still read, so that the next call finds the connection in order.
+        When the caller is cancelled the reply is still read, so that the next call finds the connection in order.
         """
         return protocol.decode(name, await self.forward(protocol.encode(name, request, next(self._seqids))))
 
@@ -177,7 +177,7 @@ class Connection:
     def _forget(self, task: asyncio.Task[bytes]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
-            task.exception()  # marks it as seen: the caller may have been canceled
+            task.exception()  # marks it as seen: the caller may have been cancelled
 
     async def _exchange(self, payload: bytes) -> bytes:
         async with self._lock:
@@ -240,7 +240,7 @@ class Session:
         """Runs a statement to its end and returns its whole result.
 
         `on_start` gets the statement's `job_group` once it has started. Raises StatementFailed with Spark's own
-        reason, or UpstreamLost. When the caller is canceled, Spark's work is canceled before this returns.
+        reason, or UpstreamLost. When the caller is cancelled, Spark's work is cancelled before this returns.
         """
         started = asyncio.ensure_future(self.execute(sql))
         try:
@@ -254,7 +254,7 @@ class Session:
             outcome = await self.wait(handle)
             if outcome.error is not None:
                 if outcome.state != State.ERROR_STATE:
-                    await asyncio.sleep(LATE_JOB_SECONDS)  # canceled by somebody else; see _abandon
+                    await asyncio.sleep(LATE_JOB_SECONDS)  # cancelled by somebody else; see _abandon
                 raise outcome.error
             result = await self._fetch(handle)
         except asyncio.CancelledError:

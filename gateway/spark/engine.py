@@ -276,7 +276,7 @@ class EmbeddedEngine:
         except TimeoutError:
             log.warning("Spark did not end by itself; it was killed.")
         finally:
-            # The whole group: a JVM that outlived the child, and everything when we are canceled while we wait.
+            # The whole group: a JVM that outlived the child, and everything when we are cancelled while we wait.
             _kill_group(child.pid)
 
 

@@ -17,11 +17,11 @@ from gateway.errors import StatementFailed
 from gateway.mv.ports import Relation, RelationKind, Rows, Sessions, SqlSession
 from gateway.mv.snapshot import fingerprint
 from sql import observation
+from sql.grammar import NOT_SUPPORTED
 from sql.names import SESSION_CATALOG, Namespace, TableName, quote
 
 NOT_FOUND = frozenset({"42P01", "42704"})
 """SQLSTATEs of TABLE_OR_VIEW_NOT_FOUND and SCHEMA_NOT_FOUND."""
-NOT_SUPPORTED = "0A000"
 COUNTED = re.compile(
     r"transient_lastDdlTime|last_modified_\w+|num(Files|Rows|Partitions|FilesErasureCoded)|totalSize|rawDataSize"
     r"|COLUMN_STATS_ACCURATE|STATS_\w+|DO_NOT_UPDATE_STATS|comment|(spark|impala|freshgate)\..*",

@@ -21,8 +21,9 @@ CHARACTERS_MAX = 8 * 1024 * 1024
 """Of all names and passwords together: clients choose how long theirs are. The oldest go, too."""
 
 ACCEPTED_SECONDS = 3600.0
-"""How long a login that was right is known by its header, beyond the time that its cookie lives, for what nothing but
-politeness hangs on. With the cookie it is sent no more, and then first with what the cookie was refused for."""
+"""How much longer than its cookie a right login is known by its Authorization header (`was_accepted`). It decides only
+how long a request may be before its login is checked: a client sends the header again when its cookie was refused, with
+the request that the cookie came with."""
 
 
 class Cookies:

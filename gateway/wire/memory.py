@@ -16,7 +16,7 @@ LOGINS_MAX = 20_000
 
 
 class Memory:
-    """Remembers each login for `seconds` from its check, by a hash under a key that leaves this process never.
+    """Remembers each login for `seconds` from its check, by a hash under a key that never leaves this process.
 
     Several threads may call it at a time.
     """

@@ -52,7 +52,7 @@ class Page:
     claims = None
 
     def ended(self, *, may_read_ahead: bool) -> None:
-        """Nothing is read ahead: what the next page may be long is not known."""
+        """Nothing is read ahead: how long the next page will be is not known."""
 
     def receive(self, data: bytes) -> tuple[bytes, bytes | None]:
         """What goes to the client of the reply's next bytes, and what to ask Spark now, where that is due.

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from views import view_of
 
-from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, RefreshFailed, StatementFailed, UpstreamLost
+from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, RefreshFailed, StatementFailed, Stopping
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger
 from gateway.mv.entry import Entry
@@ -31,13 +31,13 @@ from gateway.mv.progress import Lines, Report
 from gateway.mv.runs import Run
 from gateway.mv.scheduler import Scheduler
 from gateway.mv.task_log import TaskLog
-from gateway.mv.tasks import CHECKED_TOGETHER, Limits, Tasks
+from gateway.mv.tasks import CHECKED_TOGETHER, RefreshLimits, Tasks
 from sql.names import TableName
 from sql.statement import Clauses, Method, Refreshing, Schedule, Trigger
 
 MANUAL = Cause(TriggerMode.MANUAL, "ann", complete=True)
 READ = Cause(TriggerMode.READ, "bob")
-NO_TRIES = Limits(0, 0, 0)
+NO_TRIES = RefreshLimits(0, 0, 0)
 BY_READS = Refreshing()
 HOURLY = Refreshing(None, Trigger.SCHEDULE, Schedule(1, "HOUR"))
 ON_COMMIT = Refreshing(None, Trigger.COMMIT)
@@ -123,7 +123,7 @@ class Stage:
 class World:
     """Views v, w, … that read d.t; `above` reads v."""
 
-    def __init__(self, limits: Limits = NO_TRIES) -> None:
+    def __init__(self, limits: RefreshLimits = NO_TRIES) -> None:
         self.now = 1_700_000_000_000
         free = cast(Any, Free())
         self.stage, self.free = Stage(), free
@@ -348,7 +348,7 @@ def test_the_failure_of_an_earlier_task_is_not_a_later_readers() -> None:
 
 def test_tries_and_the_time_limit() -> None:
     async def story() -> None:
-        world = World(Limits(2, 0, 0))
+        world = World(RefreshLimits(2, 0, 0))
         world.add("v")
         passing, lasting = StatementFailed("a node died", "HY000"), StatementFailed("no such column", "42703")
         world.stage.let("v", passing, passing, None)
@@ -365,7 +365,7 @@ def test_tries_and_the_time_limit() -> None:
         with pytest.raises(StatementFailed):
             await world.tasks.make_fresh("v", READ, silent)
         assert world.statuses("v") == ["SUCCESS", "FAILED", "FAILED"]
-        short = World(Limits(2, 0, 0.01))
+        short = World(RefreshLimits(2, 0, 0.01))
         short.add("v")
         with pytest.raises(RefreshFailed, match="longer than 0"):
             await short.tasks.refresh("v", MANUAL, silent)
@@ -399,8 +399,9 @@ def test_nothing_begins_once_the_gateway_ends() -> None:
         await settled()
         await world.tasks.stop_all()
         for reader in readers:
-            with pytest.raises(UpstreamLost, match="being stopped"):
+            with pytest.raises(Stopping, match="being stopped") as told:
                 await reader
+            assert told.value.sqlstate == "57P01"
         with pytest.raises(RefreshFailed, match="was stopped"):
             await manual
         await world.write()
@@ -701,7 +702,7 @@ def test_nothing_is_refreshed_or_looked_at_once_another_gateway_has_taken_over()
     """Not even what waited for its turn already."""
 
     async def story() -> None:
-        world = World(Limits(2, 0, 0))
+        world = World(RefreshLimits(2, 0, 0))
         world.add("v", ON_COMMIT)
         await world.write()
         waiting = await world.tasks.begin("v", MANUAL)

@@ -16,7 +16,7 @@ from gateway.mv.janitor import Janitor
 from gateway.mv.model import Leftover, Version
 from gateway.mv.ports import Metastore
 from gateway.mv.readers import Readers
-from gateway.mv.versions import Limits, Versions
+from gateway.mv.versions import KeptLimits, Versions
 
 FIRST, SECOND = Version.whole(1, 0, 1, {}), Version.whole(2, 1, 2, {})
 VIEW = view_of(SECOND)
@@ -40,7 +40,7 @@ class Kept:
         janitor = Janitor(
             nothing, no_lock, lambda _: None, no_check, self.readers, cast(Fence, None), retention_seconds
         )
-        limits = Limits(count=2, wait_seconds=0)
+        limits = KeptLimits(count=2, wait_seconds=0)
         self.versions = Versions(janitor, self.readers, nothing, limits)
         self.read = self.readers.begin(versions=[("v", 1)])
         janitor.retire("v", Leftover(VIEW.storage, VIEW.definition, whole=False), FIRST)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
 
-from gateway.service.metadata import ROWS_MAX, Listing, Tables, TableTypes, Wanted, WithoutDatabase, listing_of
+from gateway.service.metadata import ROWS_MAX, ListedAs, Listing, Tables, TableTypes, WithoutDatabase, listing_of
 from gateway.wire import message as messages
 from gateway.wire import reply as replies
 from gateway.wire import rowset
@@ -121,7 +121,7 @@ def fetch_all(listing: Listing, spark: Spark, rows_max: int, orientation: int = 
 
 
 def tables(types: Sequence[str], hidden: str | None = STORAGE) -> Tables:
-    return Tables(Wanted.of(types), MATERIALIZED.__contains__, hidden)
+    return Tables(ListedAs.of(types), MATERIALIZED.__contains__, hidden)
 
 
 def expected_tables(rows: Sequence[Row], types: Sequence[str]) -> list[Row]:
@@ -205,7 +205,7 @@ def test_table_types_begin_with_ours(types: list[str], protocol: int, rows_max: 
 )
 def test_what_spark_is_asked_for(types: tuple[str, ...], ask: tuple[str, ...] | None) -> None:
     request = calls.call("GetTables", ttypes.TGetTablesReq(calls.session(), "", "%", "t", list(types)))
-    assert Wanted.of(types).ask == ask
+    assert ListedAs.of(types).ask == ask
     spliced = tables(types).request(request)
     assert spliced == calls.call("GetTables", ttypes.TGetTablesReq(calls.session(), "", "%", "t", list(ask or types)))
 
