@@ -81,7 +81,8 @@ class Alteration:
     async def alter(self, statement: AlterMaterializedView, caller: Caller) -> None:
         """Raises NoSuchView, NotAllowed without the right, and what the change itself refuses."""
         name = TableName.resolve(statement.name, caller.namespace)
-        async with self._catalog.name_locks(name, *_other_name(statement.change, name, caller.namespace)):
+        other = _other_name(statement.change, name)
+        async with self._catalog.name_locks(name, *([other] if other else [])):
             await self._fence.check()
             view = await self._catalog.certain(name)
             if view is None:
@@ -92,12 +93,10 @@ class Alteration:
             self._rights.check(caller.user, view, "alter it")
             entry = self._catalog.entry(view.id)
             match statement.change:
-                case Rename():
-                    (target,) = _other_name(statement.change, name, caller.namespace)
-                    await self._rename(entry, target, caller)
-                case ReplaceWith():
-                    (target,) = _other_name(statement.change, name, caller.namespace)
-                    await self._replace_with(entry, target, statement.change.swap, caller)
+                case Rename() if other is not None:
+                    await self._rename(entry, other, caller)
+                case ReplaceWith(swap=swap) if other is not None:
+                    await self._replace_with(entry, other, swap, caller)
                 case change:
                     await unbroken(self._set(entry, change, caller.session))
 
@@ -315,14 +314,12 @@ async def _show(session: SqlSession, name: TableName, view: MaterializedView) ->
     await session.run(maintenance.publish(name, view.storage, view.columns, view.current.shown, view.layout))
 
 
-def _other_name(change: Change, name: TableName, namespace: Namespace) -> tuple[TableName, ...]:
-    """The second name that a change is about; a new name without a database stays in the view's."""
+def _other_name(change: Change, name: TableName) -> TableName | None:
+    """The second name that a change is about; one without a database is in the view's."""
     match change:
-        case Rename(parts):
-            return (TableName.resolve(parts, Namespace(name.database, name.catalog)),)
-        case ReplaceWith(parts):
-            return (TableName.resolve(parts, Namespace(name.database, name.catalog)),)
-    return ()
+        case Rename(parts) | ReplaceWith(parts):
+            return TableName.resolve(parts, Namespace(name.database, name.catalog))
+    return None
 
 
 def changed(view: MaterializedView, change: Change) -> MaterializedView:

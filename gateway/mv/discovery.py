@@ -13,7 +13,6 @@ from gateway.mv.damage import NO_STORAGE, NO_VIEW, Damage
 from gateway.mv.model import Leftover, MaterializedView, Version
 from gateway.mv.naming import definition_of
 from gateway.mv.ports import Metastore
-from sql import maintenance
 from sql.names import TableName
 
 log = logging.getLogger(__name__)
@@ -95,8 +94,7 @@ async def without_view(
     metastore: Metastore, name: TableName, storage: TableName, properties: Mapping[str, str]
 ) -> Finding:
     """A storage table that its view does not show: what a broken CREATE, DROP or REPLACE left, or damage."""
-    relation = await metastore.relation(name)
-    replaced = relation is not None and maintenance.read_published(relation.view_text) is not None
+    replaced = await naming.shown(metastore, name) is not None
     if stored.was_published(properties) and not replaced:
         return Finding(damage=Damage(name, storage, stored.read_owner(properties), NO_VIEW))
     return Finding(leftover=Leftover(storage, definition_of(storage)))

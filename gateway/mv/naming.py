@@ -25,19 +25,21 @@ def definition_of(storage: TableName) -> TableName:
     return TableName(storage.database, storage.table + DEFINITION_SUFFIX)
 
 
+async def shown(metastore: Metastore, name: TableName) -> tuple[TableName, int] | None:
+    """The storage, and its version, that the public view of a name shows; None where it shows none."""
+    relation = await metastore.relation(name)
+    return maintenance.read_published(relation.view_text) if relation else None
+
+
 async def published(metastore: Metastore, name: TableName, storage: TableName) -> int | None:
     """The version that the public view of a name shows, None where it shows another storage or is gone."""
-    relation = await metastore.relation(name)
-    found = maintenance.read_published(relation.view_text) if relation else None
-    if found is None or found[0] != storage:
-        return None
-    return found[1]
+    found = await shown(metastore, name)
+    return found[1] if found and found[0] == storage else None
 
 
 async def shown_as(metastore: Metastore, name: TableName) -> str | None:
     """The id of the view that the public view of a name shows; None where it shows none."""
-    relation = await metastore.relation(name)
-    found = maintenance.read_published(relation.view_text) if relation else None
+    found = await shown(metastore, name)
     return found[0].table if found else None
 
 
@@ -92,8 +94,8 @@ async def settled(
         found = name, version
     elif await _is_to_take(metastore, target, storage, properties):
         columns, layout = stored.read_columns(properties), stored.read_layout(properties)
-        shown = stored.read_version(properties, moved_version).shown
-        await metastore.run(maintenance.publish(target, storage, columns, shown, layout))
+        rows = stored.read_version(properties, moved_version).shown
+        await metastore.run(maintenance.publish(target, storage, columns, rows, layout))
         found = target, moved_version
     else:
         return None
@@ -108,12 +110,12 @@ async def _is_to_take(
     """Whether a name that shows another storage so far is to show this one, as in the middle of an ALTER: the other one
     goes by another name, or this one is shown under none and was not dropped. An intention that was left behind does
     not take another view's name."""
-    shown = await shown_as(metastore, target)
-    if shown is None:
+    there = await shown_as(metastore, target)
+    if there is None:
         return False
     if stored.was_published(properties) and await metastore.relation(stored.read_name(properties)) is None:
         return True
-    if await metastore.relation(other := TableName(storage.database, shown)) is None:
+    if await metastore.relation(other := TableName(storage.database, there)) is None:
         return False
     found = await metastore.properties(other)
     move = stored.read_move(found)
