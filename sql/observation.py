@@ -136,7 +136,7 @@ def partition_values(text: str, columns: Sequence[str]) -> Values | None:
 
 
 def unescaped(text: str) -> str:
-    """Undoes Hive's escapes in the names of partitions."""
+    """A partition's value without the escapes that make it a directory's name (Spark's ExternalCatalogUtils)."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 

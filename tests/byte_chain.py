@@ -27,8 +27,7 @@ from processes import Engine, Gateway, wait_until
 from recorder import Recorder, Recording
 
 from gateway.wire.frame import HEADER_BYTES
-from gateway.wire.message import Head, fetch_call, peek, request_handle, with_seqid
-from gateway.wire.page import FETCH_PRIOR
+from gateway.wire.message import FETCH_PRIOR, Head, fetch_call, peek, request_handle, with_seqid
 from gateway.wire.scanner import message_end
 
 OPEN_SESSION = "OpenSession"

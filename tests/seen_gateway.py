@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,25 +47,23 @@ class Seen:
 
     def line_of(self, part: str) -> dict[str, Any]:
         """The line of the one statement whose text has this part."""
-        found: list[dict[str, Any]] = []
-
-        def there() -> bool:
-            found[:] = [line for line in self.lines() if part in line.get("text", "")]
-            return bool(found)
-
-        wait_until(there, what=f"the audit line of {part}")
-        assert len(found) == 1, found
-        return found[0]
+        return self._only(lambda line: part in line.get("text", ""), f"the audit line of {part}")
 
     def end_of(self, user: str) -> dict[str, Any]:
         """The line of the end of the one session of a user."""
+        return self._only(
+            lambda line: line["event"] == "session_end" and line["user"] == user, f"the end of the session of {user}"
+        )
+
+    def _only(self, wanted: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
+        """The one line that is wanted; waits for it."""
         found: list[dict[str, Any]] = []
 
         def there() -> bool:
-            found[:] = [line for line in self.lines() if line["event"] == "session_end" and line["user"] == user]
+            found[:] = filter(wanted, self.lines())
             return bool(found)
 
-        wait_until(there, what=f"the end of the session of {user}")
+        wait_until(there, what=what)
         assert len(found) == 1, found
         return found[0]
 

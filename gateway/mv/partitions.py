@@ -10,9 +10,8 @@ from datetime import date, datetime, timedelta
 
 from gateway.mv.model import MaterializedView
 from sql.maintenance import DEFAULT_PARTITION, PartitionKey
+from sql.observation import unescaped
 from sql.statement import Partitioning
-
-_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 
 NAME_CHARACTERS_MAX = 50
 _LEFT_OUT = re.compile(r"[^a-zA-Z0-9,]")
@@ -109,8 +108,3 @@ def stored_partition(path: str) -> tuple[int, PartitionKey]:
     value = rest.partition("=")[2]
     key = None if not rest or value == DEFAULT_PARTITION else unescaped(value)
     return int(version.partition("=")[2]), key
-
-
-def unescaped(value: str) -> str:
-    """A partition's value without the escapes that make it a directory's name (Spark's ExternalCatalogUtils)."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)

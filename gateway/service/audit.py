@@ -13,7 +13,7 @@ from typing import Protocol
 
 from gateway.errors import FreshgateError
 from gateway.mv.progress import Progress, Report
-from gateway.service.context import ORIGIN, Origin, public_id
+from gateway.service.context import ORIGIN, Origin
 from gateway.service.operation import TIMED_OUT, End, Operation, OperationState
 from gateway.service.session import Session
 from gateway.tally import LONG_SECONDS, Histogram
@@ -147,8 +147,8 @@ class Statement:
         ORIGIN.set(self._origin())
 
     def _origin(self) -> Origin:
-        operation = public_id(self._operation) if self._operation is not None else ""
-        return Origin(self._session.user, public_id(self._session.handle), self._number, operation)
+        operation = self._operation.public_id if self._operation is not None else ""
+        return Origin(self._session.user, self._session.handle.public_id, self._number, operation)
 
     def understood(self, mentions: Mentions) -> None:
         self._mentions = mentions
@@ -254,7 +254,7 @@ class Statement:
             **_whose(origin, self._peer),
             "statement": origin.statement,
             "operation": origin.operation,
-            "spark_operation": public_id(spark) if spark is not None else "",
+            "spark_operation": spark.public_id if spark is not None else "",
             "taken_for": self.taken_for,
             "views": _names(mentions.views),
             "reads": _names(mentions.reads - mentions.views),
@@ -331,7 +331,7 @@ class Audit:
         """A session is over."""
         if self._write is None:
             return
-        origin = Origin(session.user, public_id(session.handle))
+        origin = Origin(session.user, session.handle.public_id)
         outcome = "closed" if session.closed else "stopped" if session.stopped else "lost"
         seconds = time.monotonic() - session.began
         line: Line = {

@@ -244,7 +244,7 @@ def _job(view: MaterializedView) -> tuple[Value, ...]:
         "RECURRING" if scheduled else "MANUAL",
         create_text.recurring_strategy(view.clauses),
         "PAUSED" if view.paused else "RUNNING",
-        _text_moment(view.created_at),
+        info.time_text(view.created_at),
     )
 
 
@@ -265,9 +265,9 @@ def task_row(view: MaterializedView, task: Task, progress: Progress | None) -> t
         view.name.database,
         task.status.value,
         task.error or NULL_TEXT,
-        _text_moment(task.created_at),
-        _text_moment(task.started_at) if task.started_at else NULL_TEXT,
-        _text_moment(task.finished_at) if task.finished_at else NULL_TEXT,
+        info.time_text(task.created_at),
+        info.time_text(task.started_at) if task.started_at else NULL_TEXT,
+        info.time_text(task.finished_at) if task.finished_at else NULL_TEXT,
         str(task.finished_at - (task.started_at or task.created_at)) if task.finished_at else NULL_TEXT,
         f'{{"triggerMode":"{task.cause.trigger}","partitions":[{partitions}],"isComplete":{complete}}}',
         task.mode.value,
@@ -290,10 +290,6 @@ def _names(names: Sequence[str], count: int) -> str:
 
 def _moment(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(sep=" ")
-
-
-def _text_moment(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _strings(*names: str) -> tuple[tuple[str, str], ...]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
 from contextvars import ContextVar
 from dataclasses import dataclass
-
-from gateway.wire.message import Handle
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +19,3 @@ class Origin:
 
 NOWHERE = Origin()
 ORIGIN: ContextVar[Origin] = ContextVar("origin", default=NOWHERE)
-
-
-def public_id(handle: Handle) -> str:
-    """The public part of a handle as Spark writes it: a UUID in its UI and logs."""
-    return str(uuid.UUID(bytes=handle.guid)) if len(handle.guid) == 16 else handle.guid.hex()

@@ -21,7 +21,6 @@ from gateway.service.handover import Handover
 from gateway.service.metadata import ListedOperation, listing_of
 from gateway.service.opening import Opening
 from gateway.service.operation import (
-    FETCH_LOG,
     End,
     ForwardedOperation,
     Operation,
@@ -35,7 +34,7 @@ from gateway.service.sides import Sides
 from gateway.service.upstream import SideConnection
 from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
-from gateway.wire.message import ExecuteCall, Handle, Head
+from gateway.wire.message import FETCH_LOG, ExecuteCall, Handle, Head
 from gateway.wire.page import Page
 from gateway.wire.reading import Ahead, Reading
 from gateway.wire.rowset import COLUMNAR_PROTOCOL

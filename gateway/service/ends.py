@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from gateway.service.operation import TERMINAL_STATES, End, ForwardedOperation
+from collections.abc import Mapping
+
+from gateway.service.operation import TERMINAL_STATES, End, ForwardedOperation, OperationState
 from gateway.wire import message
 from sql.classify import glance
 
 PARSE_ERROR = "42601"
 
-_ENDS = {2: End.SUCCEEDED, 5: End.FAILED}
-"""FINISHED and ERROR; a cancelled or timed-out statement may still commit."""
+_ENDS: Mapping[int, End] = {OperationState.FINISHED: End.SUCCEEDED, OperationState.ERROR: End.FAILED}
+"""A cancelled or timed-out statement may still commit."""
 
 
 def status_seen(operation: ForwardedOperation, answer: bytes) -> int | None:

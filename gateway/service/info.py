@@ -157,6 +157,11 @@ def moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)
 
 
+def time_text(milliseconds: int) -> str:
+    """The time in UTC, to the second."""
+    return moment(milliseconds).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def _matcher(pattern: str | None) -> Callable[[str], object]:
     """Spark's pattern of SHOW TABLES: `*` is any text, `|` separates alternatives, case does not count."""
     if pattern is None:
@@ -273,7 +278,8 @@ def show_partitions(catalog: Catalog, view: MaterializedView, standings: Sequenc
             number,
             each.partition.name,
             each.version,
-            _time(published.get(each.version)),
+            # Of a version that wrote partitions so long ago that its task is forgotten nobody knows.
+            "" if (at := published.get(each.version)) is None else time_text(at),
             "NORMAL",
             column,
             each.partition.range,
@@ -284,11 +290,6 @@ def show_partitions(catalog: Catalog, view: MaterializedView, standings: Sequenc
         for number, each in enumerate(standings, 1)
     ]
     return Result(PARTITION_COLUMNS, rows)
-
-
-def _time(milliseconds: int | None) -> str:
-    """Nothing for a version that wrote partitions so long ago that its task is forgotten."""
-    return "" if milliseconds is None else moment(milliseconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
 # --- EXPLAIN -------------------------------------------------------------------------------------------

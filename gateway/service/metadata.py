@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.mv.catalog import Catalog
-from gateway.service.operation import FETCH_FIRST, ForwardedOperation
+from gateway.service.operation import ForwardedOperation
 from gateway.wire import message, reply, rowset
-from gateway.wire.message import FetchCall, Handle
+from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FetchCall, Handle
 from sql.names import TableName
 
 TABLE = "TABLE"
@@ -24,7 +24,6 @@ MATERIALIZED_VIEW = "MATERIALIZED_VIEW"
 SPELLINGS = frozenset({MATERIALIZED_VIEW, "MATERIALIZED VIEW"})
 """What clients ask for: the first as Hive has it, the second as PostgreSQL and Oracle do."""
 
-FETCH_NEXT = 0
 ROWS_MAX = 1000
 """Rows of one page asked of Spark: 1,000 rows of 23 columns take 30 ms to read and write again, in which nothing else
 is done. A client that wants more fetches again, for only an empty page is the end."""

@@ -14,7 +14,7 @@ from gateway.errors import FreshgateError
 from gateway.mv.progress import Progress
 from gateway.service.progress_bar import progress_update
 from gateway.wire import reply
-from gateway.wire.message import FetchCall, Handle
+from gateway.wire.message import FETCH_FIRST, FETCH_LOG, FetchCall, Handle
 from gateway.wire.page import Fit
 from gateway.wire.reading import Reading
 from gateway.wire.rowset import Column, Value, row_set
@@ -32,21 +32,28 @@ class End(Enum):
 
 
 class OperationState(IntEnum):
-    """TOperationState, as far as the gateway's own operations use it. PENDING is never used: Superset fetches then."""
+    """TOperationState, as far as it matters here. The gateway's own are never PENDING: Superset fetches then."""
 
     RUNNING = 1
     FINISHED = 2
     CANCELED = 3
+    CLOSED = 4
     ERROR = 5
     TIMEDOUT = 8
 
 
 TIMED_OUT = "HYT00"
-TERMINAL_STATES = frozenset({2, 3, 4, 5, 8})
-"""FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT: the status of such an operation never changes again."""
+TERMINAL_STATES = frozenset(
+    {
+        OperationState.FINISHED,
+        OperationState.CANCELED,
+        OperationState.CLOSED,
+        OperationState.ERROR,
+        OperationState.TIMEDOUT,
+    }
+)
+"""The status of such an operation never changes again."""
 
-FETCH_FIRST = 4
-FETCH_LOG = 1
 LOG_COLUMNS = (Column("operation_log"),)
 BAR_SECONDS = 1.0
 """How long a status call is held at most while the client draws a bar, which it does only when the answer comes."""

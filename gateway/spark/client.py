@@ -12,7 +12,6 @@ import itertools
 import os
 import socket
 import ssl
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -239,7 +238,7 @@ class Session:
     async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Rows:
         """Runs a statement to its end and returns its whole result.
 
-        `on_start` gets the statement's `job_group` once it has started. Raises StatementFailed with Spark's own
+        `on_start` gets the statement's group of Spark jobs once it has started. Raises StatementFailed with Spark's own
         reason, or UpstreamLost. When the caller is cancelled, Spark's work is cancelled before this returns.
         """
         started = asyncio.ensure_future(self.execute(sql))
@@ -250,7 +249,9 @@ class Session:
             raise
         try:
             if on_start is not None:
-                on_start(job_group(handle))
+                # The Thrift server runs an operation's jobs in the group of its public id; one that is not Spark's may
+                # have no such groups.
+                on_start(handle.public_id)
             outcome = await self.wait(handle)
             if outcome.error is not None:
                 if outcome.state != State.ERROR_STATE:
@@ -489,14 +490,6 @@ async def _end(session: Session) -> None:
                 await connection.session(session.handle).close()
             finally:
                 await connection.close()
-
-
-def job_group(handle: Handle) -> str:
-    """The group of Spark jobs in which the Thrift server runs an operation: its public id as Java prints a UUID.
-
-    A server that is not Spark's may have ids of another length, and then no such groups.
-    """
-    return str(uuid.UUID(bytes=handle.guid)) if len(handle.guid) == 16 else handle.guid.hex()
 
 
 def _refused(login: str, error: Exception) -> StatementFailed:

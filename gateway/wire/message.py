@@ -12,6 +12,7 @@ All functions take whole messages and raise `WireError` for bytes that are none.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -86,6 +87,11 @@ class Handle:
     guid: bytes
     secret: bytes = field(repr=False)
 
+    @property
+    def public_id(self) -> str:
+        """The public part as Spark writes it: a UUID in its UI and logs. Other servers' may have another length."""
+        return str(uuid.UUID(bytes=self.guid)) if len(self.guid) == 16 else self.guid.hex()
+
 
 class Head(NamedTuple):
     """What every message begins with. `kind`: 1 call, 2 reply, 3 exception. The body begins at `body_offset`."""
@@ -115,9 +121,15 @@ class OpenCall:
     protocol: int
 
 
+FETCH_NEXT, FETCH_PRIOR, FETCH_FIRST = 0, 1, 4
+"""Orientations: which rows are fetched."""
+FETCH_ROWS, FETCH_LOG = 0, 1
+"""Types: what is fetched, the rows or the operation's log."""
+
+
 @dataclass(frozen=True, slots=True)
 class FetchCall:
-    """A FetchResults request. `orientation`: 0 next, 4 first; `fetch_type`: 0 rows, 1 the operation's log."""
+    """A FetchResults request: which rows of what, by the numbers above."""
 
     operation: Handle
     orientation: int
@@ -241,9 +253,8 @@ def with_table_types(payload: bytes, types: Sequence[str]) -> bytes:
     place = _of_kind(_request_fields(payload), 5, LIST)
     if place is None:
         return payload
-    encoded = [each.encode() for each in types]
-    texts = b"".join(len(each).to_bytes(4, "big") + each for each in encoded)
-    return payload[: place.start] + bytes((STRING,)) + len(encoded).to_bytes(4, "big") + texts + payload[place.end :]
+    value = bytes((STRING,)) + len(types).to_bytes(4, "big") + b"".join(map(_encoded, types))
+    return payload[: place.start] + value + payload[place.end :]
 
 
 def texts(payload: bytes) -> dict[int, str]:
@@ -265,8 +276,7 @@ def with_texts(payload: bytes, texts: Mapping[int, str]) -> bytes:
     added = b""
     splices = []
     for number, text in texts.items():
-        encoded = text.encode("utf-8", "replace")
-        value = bytes((STRING,)) + number.to_bytes(2, "big") + len(encoded).to_bytes(4, "big") + encoded
+        value = _header(STRING, number) + _encoded(text)
         place = fields.get(number)
         if place is None:
             added += value
@@ -400,13 +410,16 @@ def operation_state(reply: bytes) -> int | None:
 
 def operation_sqlstate(reply: bytes) -> str | None:
     """The SQLSTATE in a GetOperationStatus reply about a failed operation; None where there is none."""
-    place = locate(reply, (0, 3), STRING) if peek(reply).kind != EXCEPTION else None
-    return _text(reply, place) if place else None
+    return _status_text(reply, 3)
 
 
 def operation_error(reply: bytes) -> str | None:
     """The error's text in such a reply; None where there is none."""
-    place = locate(reply, (0, 5), STRING) if peek(reply).kind != EXCEPTION else None
+    return _status_text(reply, 5)
+
+
+def _status_text(reply: bytes, number: int) -> str | None:
+    place = locate(reply, (0, number), STRING) if peek(reply).kind != EXCEPTION else None
     return _text(reply, place) if place else None
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from gateway.wire import message
 from gateway.wire.frame import HEADER_BYTES, WireError
+from gateway.wire.message import FETCH_NEXT, FETCH_PRIOR
 from gateway.wire.scanner import LIST, STRUCT
 
-FETCH_NEXT, FETCH_PRIOR, FETCH_FIRST = 0, 1, 4
 SHARE = 0.9
 """Of the limit that the next try aims at: rows are of different lengths."""
 GROW_BELOW = 0.25

@@ -14,11 +14,10 @@ from collections.abc import Callable
 
 from gateway.wire import message
 from gateway.wire.frame import HEADER_BYTES, WireError
-from gateway.wire.message import FetchCall
-from gateway.wire.page import FETCH_NEXT, FETCH_PRIOR, rows_in
+from gateway.wire.message import FETCH_NEXT, FETCH_PRIOR, FETCH_ROWS, FetchCall
+from gateway.wire.page import rows_in
 from gateway.wire.scanner import EXCEPTION, REPLY
 
-FETCH_ROWS = 0
 PAGE_BYTES_MAX = 32 << 20
 """Of the page before one that is asked for ahead. What else the client wants waits until a longer one is there."""
 _REQUEST_BYTES_MAX = 512

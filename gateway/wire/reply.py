@@ -9,9 +9,10 @@ from typing import Any
 
 from TCLIService import ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.Thrift import TApplicationException, TException, TMessageType, TType
+from thrift.Thrift import TApplicationException, TException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
+from gateway.wire.envelope import enveloped
 from gateway.wire.frame import WireError
 from gateway.wire.message import METADATA_METHODS, STATUS_ERROR, Handle, Place
 from gateway.wire.rowset import Column, table_schema
@@ -190,10 +191,4 @@ def _success() -> Any:
 
 
 def _reply(name: str, seqid: int, response: Any) -> bytes:
-    """A reply's only field is 0, the method's result."""
-    protocol = TBinaryProtocol(TMemoryBuffer())
-    protocol.writeMessageBegin(name, TMessageType.REPLY, seqid)
-    protocol.writeFieldBegin("success", TType.STRUCT, 0)
-    response.write(protocol)
-    protocol.writeFieldStop()
-    return bytes(protocol.trans.getvalue())
+    return enveloped(name, TMessageType.REPLY, seqid, response)

@@ -6,9 +6,10 @@ from typing import Any
 
 from TCLIService import ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.Thrift import TMessageType, TType
+from thrift.Thrift import TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
+from gateway.wire.envelope import enveloped
 from gateway.wire.message import Handle
 
 
@@ -44,10 +45,4 @@ def _operation(operation: Handle) -> Any:
 
 
 def _request(name: str, argument: Any) -> bytes:
-    """A call whose only argument is field 1."""
-    protocol = TBinaryProtocol(TMemoryBuffer())
-    protocol.writeMessageBegin(name, TMessageType.CALL, 0)
-    protocol.writeFieldBegin("req", TType.STRUCT, 1)
-    argument.write(protocol)
-    protocol.writeFieldStop()
-    return bytes(protocol.trans.getvalue())
+    return enveloped(name, TMessageType.CALL, 0, argument)

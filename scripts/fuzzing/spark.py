@@ -24,8 +24,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 from fuzzing.mutation import mutated, pieces
 from gateway.wire import message, reply
 from gateway.wire.frame import WireError, frame
-from gateway.wire.message import Handle, peek
-from gateway.wire.page import FETCH_FIRST, FETCH_PRIOR
+from gateway.wire.message import FETCH_FIRST, FETCH_PRIOR, Handle, peek
 from gateway.wire.rowset import Column, row_set
 from gateway.wire.sasl import COMPLETE, PlainServer, negotiation
 from gateway.wire.scanner import MessageScanner

@@ -12,8 +12,7 @@ from gateway.proxy.relay import Relay
 from gateway.service.decision import Decision, Forward
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import frame
-from gateway.wire.message import fetch_call, peek, reply_status
-from gateway.wire.page import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
+from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR, fetch_call, peek, reply_status
 from gateway.wire.reading import Ahead, Reading
 from gateway.wire.reply import closed
 from tests.proxy.peers import Gateway, Peer, Script, Service, Spark, echo_of, gateway, until

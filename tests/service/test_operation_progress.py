@@ -15,8 +15,6 @@ from gateway.mv.ports import JobProgress
 from gateway.mv.progress import Progress, Report
 from gateway.service.operation import (
     BAR_SECONDS,
-    FETCH_FIRST,
-    FETCH_LOG,
     NO_ROWS,
     ForwardedOperation,
     Operation,
@@ -25,7 +23,7 @@ from gateway.service.operation import (
 )
 from gateway.service.progress_bar import HEADERS, NAME_CHARACTERS_MAX, progress_update
 from gateway.wire import message, reply
-from gateway.wire.message import FetchCall
+from gateway.wire.message import FETCH_FIRST, FETCH_LOG, FetchCall
 from gateway.wire.rowset import rows_of
 from sql.names import TableName
 from tests.proxy.peers import Peer

@@ -7,7 +7,7 @@ from typing import Any
 from TCLIService import ttypes
 
 from gateway.wire import message, reply
-from gateway.wire.page import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
+from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
 from gateway.wire.rowset import Column, Type, row_set, rows_of
 from tests.wire import calls
 

@@ -9,7 +9,8 @@ from TCLIService import ttypes
 
 from gateway.wire import message, reply
 from gateway.wire.frame import HEADER_BYTES, WireError, frame
-from gateway.wire.page import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR, Fit, Page, rows_in
+from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
+from gateway.wire.page import Fit, Page, rows_in
 from tests.wire import calls
 from tests.wire.spark_result import COLUMNAR, ROW_WISE, SparkResult, fetch, results
 

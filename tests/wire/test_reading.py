@@ -13,7 +13,7 @@ from TCLIService import ttypes
 
 from gateway.wire import reading, reply
 from gateway.wire.frame import WireError, frame
-from gateway.wire.page import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
+from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
 from gateway.wire.reading import Ahead, Reading
 from tests.wire import calls
 from tests.wire.spark_result import ROW_WISE, SparkResult, fetch, results
