@@ -110,6 +110,13 @@ class Program:
         self.process.stdout.close()
         return code
 
+    def end(self) -> None:
+        """Closes standard input, which ends the program by itself."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(STOP_SECONDS)
+        self.stop()
+
 
 class Engine:
     """The embedded engine alone, as the gateway starts it."""
@@ -149,12 +156,7 @@ class Engine:
         return f"jdbc:hive2://{self.host}:{self.port}/default"
 
     def stop(self) -> None:
-        """Closes standard input, which ends the engine."""
-        stdin = self.program.process.stdin
-        assert stdin is not None
-        stdin.close()
-        self.program.process.wait(STOP_SECONDS)
-        self.program.stop()
+        self.program.end()
 
     def kill(self) -> None:
         """Ends it as a crash would."""
@@ -179,12 +181,7 @@ class ThriftServers:
         self.ports: dict[str, int] = json.loads(line)
 
     def stop(self) -> None:
-        """Closes standard input, which ends them."""
-        stdin = self.program.process.stdin
-        assert stdin is not None
-        stdin.close()
-        self.program.process.wait(STOP_SECONDS)
-        self.program.stop()
+        self.program.end()
 
 
 class Gateway:
