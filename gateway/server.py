@@ -193,7 +193,6 @@ class Server:
             self._relations,
             self._schemas,
             self._refreshes,
-            self._inspector,
             self._proposer,
             self._janitor,
             self._versions,

@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -159,6 +160,10 @@ def _chains(text: str) -> Iterator[Reference]:
         place = after
 
 
+_NAME_PIECES = 64
+"""More than any name has."""
+
+
 def _may_name(chain: Reference) -> bool:
     """Not a number, nor, in double quotes, a path: a table's stands behind its format's name."""
     first = chain.parts[0]
@@ -167,7 +172,7 @@ def _may_name(chain: Reference) -> bool:
 
 def mention(text: str, start: int) -> Reference | None:
     """The name that stands at `start`; None if none does, or no whole one."""
-    pieces = list(lexemes(text, start))
+    pieces = list(islice(lexemes(text, start), _NAME_PIECES))
     chain, after = _chain(pieces, 0)
     return chain if is_whole(pieces, after) else None
 

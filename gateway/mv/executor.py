@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Container, Itera
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, UpstreamLost
+from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, Stopping, UpstreamLost
 from gateway.mv import naming
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog
@@ -17,7 +17,7 @@ from gateway.mv.concurrency import beside
 from gateway.mv.drift import CHANGED
 from gateway.mv.entry import Entry, enter
 from gateway.mv.fence import Fence, Superseded
-from gateway.mv.inspection import Inspection, Inspector
+from gateway.mv.inspection import Inspection
 from gateway.mv.janitor import Janitor
 from gateway.mv.model import (
     NEVER_BUILT,
@@ -76,10 +76,9 @@ class _Start:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One refresh under way: for which task, with what it was asked for, and the session that it runs in."""
+    """One refresh under way: for which task, and the session that it runs in."""
 
     run: Run
-    cause: Cause
     start: _Start
     session: SqlSession
 
@@ -97,7 +96,6 @@ class Executor:
         relations: Relations,
         schemas: Schemas,
         sessions: Sessions,
-        inspector: Inspector,
         proposer: Proposer,
         janitor: Janitor,
         versions: Versions,
@@ -112,7 +110,6 @@ class Executor:
         self._relations = relations
         self._schemas = schemas
         self._sessions = sessions
-        self._inspector = inspector
         self._proposer = proposer
         self._janitor = janitor
         self._versions = versions
@@ -125,8 +122,6 @@ class Executor:
         self._next_versions: dict[str, int] = {}
         self.make_fresh: MakeFresh = _nobody
         """Makes a view fresh that lies below another one."""
-        self.recomputes = 0
-        """Refreshes that ran a definition since the start."""
 
     async def compact(self, view_id: str) -> None:
         """Shortens what the public view says, after replaced partitions were dropped. No row is touched, and no reader
@@ -221,7 +216,7 @@ class Executor:
             async with self._ready(entry, before, cause, run) as (session, start, present):
                 self._log.start(entry, run.number)
                 run.begin_work()
-                work = _Work(run, cause, start, session)
+                work = _Work(run, start, session)
                 version = self.expected_version(before)
                 proposal = await self._proposer.propose(present, before, cause, version, session)
             # The look has asked, too.
@@ -233,7 +228,7 @@ class Executor:
             await self._versions.make_room(before)
             async with self._sessions.session() as session, self._surroundings.of(before, session):
                 await self._execute(replace(work, session=session), proposal, proposal.plan)
-        except UpstreamLost:
+        except (UpstreamLost, Stopping):
             self._discard(entry)
             raise
         except FreshgateError as error:
@@ -290,7 +285,6 @@ class Executor:
         self, view: MaterializedView, inspection: Inspection, session: SqlSession, progress: Progress
     ) -> None:
         """Writes the rows of a new view's version."""
-        self.recomputes += 1
         self._next_versions[view.id] = view.current.number + 1
         plan = self._proposer.first(view, inspection)
         async with self._surroundings.of(view, session):
@@ -298,7 +292,6 @@ class Executor:
                 log.debug("%s: %s is done", view.name, step.purpose)
 
     async def _execute(self, work: _Work, proposal: Proposal, plan: RefreshPlan) -> None:
-        self.recomputes += 1
         entry, run, session, present = work.entry, work.run, work.session, proposal.view
         entry.writing = self._next_version(entry.view)
         self._plan_task(work, proposal, plan)

@@ -532,6 +532,8 @@ class Router:
         elif not RELATION_WORDS.isdisjoint(look.words):
             databases = {TableName.resolve(parts, namespace).database for parts in statement.writes}
             route.ends.append(lambda _: self._forget(databases))
+            if (view := statement.creates_view) and look.keyword == "alter" and self._temporary(session).may_be(view):
+                self._temporary(session).suspect([view], self._names_read(session, namespace, statement))
 
     def _names_read(self, session: Session, namespace: Namespace, statement: Forwarded) -> frozenset[TableName]:
         """What it reads, and what the temporary views and functions read that it names."""

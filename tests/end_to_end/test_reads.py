@@ -236,6 +236,12 @@ def test_a_temporary_view_made_by_a_text_that_is_not_understood(view: Database, 
         assert rows(cursor, "SELECT n FROM made_x") == view.rows("SELECT count(*) FROM t")
 
 
+def test_a_temporary_view_that_comes_to_read_a_materialized_one(view: Database) -> None:
+    view.run("CREATE TEMP VIEW altered AS SELECT a AS n FROM other", "ALTER VIEW altered AS SELECT n FROM m")
+    view.run("INSERT INTO t VALUES (1)")
+    assert view.rows("SELECT n FROM altered") == view.rows("SELECT count(*) FROM t")
+
+
 def test_a_shared_temporary_view_made_by_a_script(view: Database) -> None:
     gateway = view.gateway
     name = f"global_temp.of_{view.name}"
@@ -287,7 +293,7 @@ def test_spark_has_what_a_refresh_leaves_of_the_time_limit(
     with chain(engine, database.name, tmp_path / "gateway.log") as recorded, RawSession(recorded) as session:
         for setup in (f"USE {database.name}", NAP, f"CREATE MATERIALIZED VIEW slow AS {slow}"):
             session.execute(setup)
-        session.execute("INSERT INTO t VALUES (2)")
+        session.execute("INSERT INTO t VALUES (5)")
         operation = session.execute(sql, run_async=run_async, limit_seconds=60)
         session.wait(operation)
         session.execute("DROP MATERIALIZED VIEW slow")

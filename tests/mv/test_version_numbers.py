@@ -10,7 +10,7 @@ from views import view_of
 from gateway.mv.catalog import Catalog
 from gateway.mv.executor import Executor
 from gateway.mv.model import MaterializedView, Version
-from gateway.mv.tasks import Limits, Tasks
+from gateway.mv.tasks import RefreshLimits, Tasks
 from sql.names import TableName
 
 NOBODY = cast(Any, None)
@@ -19,8 +19,8 @@ NOBODY = cast(Any, None)
 class World:
     def __init__(self) -> None:
         self.catalog = Catalog(NOBODY, "s", 1, NOBODY)
-        self.executor = Executor(self.catalog, *[NOBODY] * 12)
-        self.tasks = Tasks(self.catalog, NOBODY, self.executor, NOBODY, NOBODY, Limits(0, 0, 0))
+        self.executor = Executor(self.catalog, *[NOBODY] * 11)
+        self.tasks = Tasks(self.catalog, NOBODY, self.executor, NOBODY, NOBODY, RefreshLimits(0, 0, 0))
 
     def refresh(self, view: MaterializedView) -> int:
         """The number that it takes."""
