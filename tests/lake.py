@@ -12,11 +12,15 @@ ICEBERG = "lake"
 """The catalog of Iceberg tables. Delta's stand in Spark's own."""
 
 
+def lake_archives() -> list[Path]:
+    """For the class path, not spark.jars: Hive closes the class loader of those with the first session of the server
+    that ends."""
+    return [jar(artifact) for artifact in ARCHIVES]
+
+
 def lake_settings(warehouse: Path) -> dict[str, str]:
-    """Spark settings for both; `warehouse` is the directory of the Iceberg tables."""
+    """Spark settings for both, beside the archives; `warehouse` is the directory of the Iceberg tables."""
     return {
-        # Not spark.jars: Hive closes the class loader of those with the first session of the server that ends.
-        "spark.driver.extraClassPath": ":".join(str(jar(artifact)) for artifact in ARCHIVES),
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -29,4 +33,4 @@ def lake_settings(warehouse: Path) -> dict[str, str]:
 
 def lake_engine(data_dir: Path) -> Engine:
     """An engine with both, its tables below `data_dir`."""
-    return Engine(data_dir, **lake_settings(data_dir / "lake"))
+    return Engine(data_dir, archives=lake_archives(), **lake_settings(data_dir / "lake"))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jpype
 from clients import SPARK_HOME
+from jvm import DERBY, java_options
 from processes import START_SECONDS
 
 
@@ -22,7 +23,12 @@ def _serve(home: Path, started: Connection) -> None:
     """
     os.chdir(home)
     jpype.startJVM(
-        "-Xmx512m", f"-Dderby.system.home={home}", classpath=[str(SPARK_HOME / "jars" / "*")], convertStrings=True
+        *java_options().split(),
+        DERBY,
+        "-Xmx512m",
+        f"-Dderby.system.home={home}",
+        classpath=[str(SPARK_HOME / "jars" / "*")],
+        convertStrings=True,
     )
     settings = jpype.JClass("org.apache.hadoop.hive.conf.HiveConf")()
     for key, value in {

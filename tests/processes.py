@@ -11,12 +11,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from jvm import JAVA_OPTIONS, spark_java_options
+from jvm import JAVA_OPTIONS, spark_java_options, spark_options
 
 ROOT = Path(__file__).parent.parent
 START_SECONDS = 120.0
@@ -63,6 +63,8 @@ class Program:
     command: list[str]
     stdin: int = subprocess.DEVNULL
     stderr: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """In its environment, beside the tests' own."""
     process: subprocess.Popen[str] = field(init=False)
     _lines: queue.Queue[str] = field(init=False, default_factory=queue.Queue)
 
@@ -74,7 +76,7 @@ class Program:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env=environment(),
+                env={**environment(), **self.variables},
                 cwd=ROOT,
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -123,21 +125,28 @@ class Engine:
 
     host = "127.0.0.1"
 
-    def __init__(self, data_dir: Path, *, obeys_modes: bool = False, **spark: str) -> None:
-        """`obeys_modes`: files that their modes close to their owner are closed to it, though root starts it."""
+    def __init__(
+        self, data_dir: Path, *, obeys_modes: bool = False, archives: Sequence[Path] = (), **spark: str
+    ) -> None:
+        """`obeys_modes`: files that their modes close to their owner are closed to it, though root starts it.
+
+        `archives` are Java's, on the class path behind Spark's own: before them they would rule out the archive of
+        classes.
+        """
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
         command = [sys.executable, "-m", "gateway.spark.host"]
         if obeys_modes and os.geteuid() == 0:
             without = "-dac_override,-dac_read_search"
             command = ["setpriv", f"--bounding-set={without}", f"--inh-caps={without}", "--", *command]
-        self.program = Program(command, subprocess.PIPE, data_dir / "host.stderr")
+        class_path = {"SPARK_DIST_CLASSPATH": ":".join(map(str, archives))} if archives else {}
+        self.program = Program(command, subprocess.PIPE, data_dir / "host.stderr", class_path)
         options = {
             "data_dir": str(data_dir),
             "master": "local[*]",
-            "driver_memory": "1g",
+            "driver_memory": "1536m",
             "parent": os.getpid(),
-            "spark": {JAVA_OPTIONS: spark_java_options(), **spark},
+            "spark": {**spark_options(), **spark},
         }
         stdin = self.program.process.stdin
         assert stdin is not None

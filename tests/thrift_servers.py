@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from jvm import JAVA_OPTIONS, spark_java_options
+from jvm import spark_options
 from processes import free_port
 
 from gateway.spark import host
@@ -36,7 +36,7 @@ def main(data_dir: Path, key_store: Path, settings: dict[str, str], *ldap: str) 
         master="local[*]",
         driver_memory="2g",
         parent=os.getpid(),
-        spark={"spark.ui.enabled": "false", JAVA_OPTIONS: spark_java_options(), **PROXY, **settings},
+        spark={"spark.ui.enabled": "false", **spark_options(), **PROXY, **settings},
     )
     data_dir.mkdir(parents=True, exist_ok=True)
     lock = host.lock_data_dir(options)

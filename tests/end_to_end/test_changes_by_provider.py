@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from lake import ICEBERG, lake_settings
+from lake import ICEBERG, lake_archives, lake_settings
 from processes import Engine, Gateway
 from pyhive.exc import OperationalError
 
@@ -212,7 +212,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     home = tmp_path_factory.mktemp("changes")
     settings = {**lake_settings(home / "lake"), "spark.sql.shuffle.partitions": "1"}
     settings["spark.hadoop.hive.exec.dynamic.partition.mode"] = "nonstrict"
-    engine = Engine(home / "data", obeys_modes=True, **settings)
+    engine = Engine(home / "data", obeys_modes=True, archives=lake_archives(), **settings)
     try:
         upstream = f"{engine.host}:{engine.port}"
         gateway = Gateway(home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0})

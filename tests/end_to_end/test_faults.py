@@ -127,7 +127,7 @@ def test_nothing_counts_as_fresh_after_a_kill_before_it_was_looked_at(
 
 def test_a_stopped_gateway_stops_its_refresh(database: Database, direct: Any, start_gateway: Any) -> None:
     """SIGTERM: clients hear of it, the refresh is cancelled at Spark, the exit code is 0."""
-    gateway: Gateway = start_gateway()
+    gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1})
     with unclosed(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, NAP)

@@ -248,7 +248,7 @@ def test_a_reader_that_leaves_does_not_stop_what_a_trigger_asked_for(site: Site)
 
 def test_one_refresh_at_a_time_and_its_time_limit(database: Database, start_gateway: Any) -> None:
     """The second waits for the first one, and runs when that is cancelled: its place at Spark is free."""
-    limits = {"refresh.max_concurrent": 1, "refresh.timeout": 20, "refresh.retries": 0}
+    limits = {"refresh.max_concurrent": 1, "refresh.timeout": 10, "refresh.retries": 0}
     gateway: Gateway = start_gateway(**SETTINGS | limits | {"storage.database": f"s_{database.name}"})
     with pyhive(gateway.host, gateway.port, database=database.name) as cursor:
         site = Site(database.name, gateway, cursor)
@@ -268,7 +268,7 @@ def test_one_refresh_at_a_time_and_its_time_limit(database: Database, start_gate
         wait_until(lambda: site.tasks("short")[-1].status == "SUCCESS", PATIENCE, "the second task")
         last = site.tasks("long")[-1]
         assert last.status == "FAILED"
-        assert "took longer than 20 s and was cancelled" in last.error
+        assert "took longer than 10 s and was cancelled" in last.error
         assert site.rows("SELECT n FROM short") == [(1,)]
         site.run("DROP MATERIALIZED VIEW long", "DROP MATERIALIZED VIEW short")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from clients import Jdbc, pyhive, rows
+from jvm import JAVA_OPTIONS, spark_java_options
 from processes import Engine, Gateway
 from pyhive.exc import OperationalError
 from slapd import GROUPS, PASSWORDS, PEOPLE, Slapd
@@ -30,7 +31,7 @@ def strict(slapd: Slapd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
         **{
             "spark.hadoop.hive.server2.authentication": "LDAP",
             # Spark reads these from no other place than Java's properties or a hive-site.xml.
-            "spark.driver.extraJavaOptions": f"{ldap}.url={slapd.url} {ldap}.userDNPattern={PATTERN}",
+            JAVA_OPTIONS: f"{spark_java_options()} {ldap}.url={slapd.url} {ldap}.userDNPattern={PATTERN}",
             "spark.hadoop.hadoop.proxyuser.svc.hosts": "*",
             "spark.hadoop.hadoop.proxyuser.svc.groups": "*",
         },

@@ -165,10 +165,10 @@ def test_a_statement_that_nobody_asks_about_ends_before_the_gateway_does(start_g
     """Some clients ask for a status every quarter of a minute only."""
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 60})
     with RawSession(gateway) as client:
-        operation = client.execute(_nap(12), run_async=True)
+        operation = client.execute(_nap(8), run_async=True)
         wait_until(lambda: _has_begun(spark), what="the statement to run")
         gateway.program.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: _noted(spark, "ended.12"), what="the statement to end")
+        wait_until(lambda: _noted(spark, "ended.8"), what="the statement to end")
         assert client.wait(operation) == ttypes.TOperationState.FINISHED_STATE
         assert texts(client.fetch(operation, rows_max=1)) == [("no", "null", "null")]
     assert gateway.stop() == 0
@@ -177,7 +177,7 @@ def test_a_statement_that_nobody_asks_about_ends_before_the_gateway_does(start_g
 @pytest.mark.parametrize("how", ["its time is over", "a second signal"])
 def test_statements_that_do_not_end_are_cut(start_gateway: Any, spark: Any, how: str) -> None:
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1 if how == "its time is over" else 600})
-    nap = _nap(20)
+    nap = _nap(10)
     with unclosed(gateway) as slow, ThreadPoolExecutor(1) as pool:
         reading = pool.submit(rows, slow, nap)
         wait_until(lambda: _has_begun(spark), what="the statement to run")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from lake import ICEBERG, lake_settings
+from lake import ICEBERG, lake_archives, lake_settings
 from metastore import at_metastore, running_metastore
 from processes import Engine, Gateway
 from pyhive.exc import Error
@@ -75,7 +75,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
         cursors = []
         engines = []
         for name in ("first", "second"):
-            engines.append(Engine(tmp_path_factory.mktemp(name), **settings))
+            engines.append(Engine(tmp_path_factory.mktemp(name), archives=lake_archives(), **settings))
             stack.callback(engines[-1].stop)
             cursors.append(stack.enter_context(pyhive(engines[-1].host, engines[-1].port)))
         upstream = f"{engines[0].host}:{engines[0].port}"

@@ -294,7 +294,7 @@ def test_versions_survive_a_restart(views: Database, start_gateway: Any) -> None
 
 def test_stopping_deletes_what_a_refresh_wrote(views: Database, start_gateway: Any, direct: Any) -> None:
     """SIGTERM in the middle of a refresh of several batches: nothing of it is left, not even until the next start."""
-    gateway: Gateway = start_gateway()
+    gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1})
     with unclosed(gateway, views.name) as writer, ThreadPoolExecutor(1) as pool:
         # Of a text file Spark asks for each row whether it shall go on; of Parquet, for each four thousand.
         rows(writer, "CREATE TABLE parted (x INT, d INT) USING csv PARTITIONED BY (d)")

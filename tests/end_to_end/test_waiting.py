@@ -17,7 +17,7 @@ from processes import Engine, Gateway, wait_until
 from pyhive.exc import OperationalError
 
 PATIENCE = 120.0
-NUMBERS = 4000
+NUMBERS = 3000
 SLOW = "SELECT t.d, sum(t.a) AS s, max(hash(x.id, y.id, t.a)) AS h FROM t CROSS JOIN n x CROSS JOIN n y GROUP BY t.d"
 """Keeps a core busy for a second or more for each row of t. (A function of one's own may read tables, so that the
 partitions of a view with `nap` follow nobody's.)"""

@@ -401,3 +401,4 @@ async def test_answers_of_the_gateway_itself_wait_for_the_client_too() -> None:
             await asyncio.sleep(0.001)
         assert relay._transport is not None
         assert relay._transport.get_write_buffer_size() < 2 * LIMITS.buffer_bytes_max
+        await peer.end()  # The listener's end would wait for it to read.

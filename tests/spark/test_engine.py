@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from clients import pyhive, rows
+from jvm import JAVA_OPTIONS, spark_java_options
 from processes import Engine, Program, descendants, none_alive, wait_until
 
 from gateway import settings_file
@@ -51,7 +52,8 @@ def family(engine: EmbeddedEngine) -> list[psutil.Process]:
 
 
 def settings(data_dir: Path) -> Settings:
-    return settings_file.load(None, [f"data_dir={data_dir}", "engine.driver_memory=1g"])
+    java = f"engine.{JAVA_OPTIONS}={spark_java_options()}"
+    return settings_file.load(None, [f"data_dir={data_dir}", "engine.driver_memory=1g", java])
 
 
 def test_life_of_an_engine(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from jvm import JAVA_OPTIONS, spark_java_options
 from processes import Engine, descendants, none_alive, wait_until
 
 from gateway import settings_file
@@ -157,7 +158,10 @@ def test_an_engine_of_the_gateway(tmp_path: Path) -> None:
 
     async def check() -> None:
         ui = ("engine.spark.ui.enabled=true", "engine.spark.ui.port=0")
-        engine = EmbeddedEngine(settings_file.load(None, [f"data_dir={tmp_path}", "engine.driver_memory=1g", *ui]))
+        java = f"engine.{JAVA_OPTIONS}={spark_java_options()}"
+        engine = EmbeddedEngine(
+            settings_file.load(None, [f"data_dir={tmp_path}", "engine.driver_memory=1g", *ui, java])
+        )
         assert await engine.of_statement("not started") is None
         address = await engine.start()
         try:
