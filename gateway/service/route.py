@@ -434,9 +434,8 @@ class Router:
         names = self._read_elsewhere(statement)
         leading = self._catalog.view_words | self._relations.view_words
         temporary = self._temporary(session)
-        for parts in {each.parts for each in statement.reads}:
-            if temporary.may_be(parts):
-                names |= temporary.reads(parts)
+        for parts in temporary.among((each.parts for each in statement.reads), leading):
+            names |= temporary.reads(parts)
             if parts[-1].lower() in leading:
                 name = TableName.resolve(parts, namespace)
                 view = self._catalog.named(name)
@@ -446,9 +445,8 @@ class Router:
                     names.add(name)
                 else:
                     (perhaps if _is_temporary(session, parts) else direct).add(view.id)
-        for parts in statement.calls:
-            if temporary.may_be(parts):
-                names |= temporary.reads(parts)
+        for parts in temporary.among(statement.calls, frozenset()):
+            names |= temporary.reads(parts)
         below = (await self._relations.sources_of(names)).views
         return staleness.Read(frozenset(direct), below, frozenset(perhaps))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from gateway.service.operation import End
@@ -10,7 +10,7 @@ from sql.hidden import GLOBAL_TEMPORARY
 from sql.names import TableName
 from sql.statement import Parts
 
-_ANY = ""
+ANY = ""
 """Stands for every name."""
 
 
@@ -20,22 +20,24 @@ class TemporaryViews:
     def __init__(self) -> None:
         self._reads: dict[str, frozenset[TableName]] = {}
         self._perhaps: dict[str, frozenset[TableName]] = {}
-        """By names that one may have, and by _ANY where one may have any."""
+        """By names that one may have, and by ANY where one may have any."""
 
     def __contains__(self, name: str) -> bool:
         """Whether one has had the name, surely."""
         return name in self._reads
 
-    def may_have(self, name: str) -> bool:
-        return name in self._reads or name in self._perhaps or _ANY in self._perhaps
+    @property
+    def names(self) -> Set[str]:
+        """Those that one has, or may have; ANY among them where that is every name."""
+        return self._reads.keys() | self._perhaps.keys()
 
     def mentioned(self, words: frozenset[str]) -> bool:
         """Whether a text of these words may name one."""
-        return _ANY in self._perhaps or not (words.isdisjoint(self._reads) and words.isdisjoint(self._perhaps))
+        return ANY in self._perhaps or not (words.isdisjoint(self._reads) and words.isdisjoint(self._perhaps))
 
     def reads(self, name: str) -> frozenset[TableName]:
         """What one of that name reads, or may read; nothing where there is none."""
-        perhaps = self._perhaps.get(name, frozenset()) | self._perhaps.get(_ANY, frozenset())
+        perhaps = self._perhaps.get(name, frozenset()) | self._perhaps.get(ANY, frozenset())
         return self._reads.get(name, frozenset()) | perhaps
 
     def add(self, name: str, reads: frozenset[TableName], end: End) -> None:
@@ -74,7 +76,13 @@ class Reachable:
 
     def may_be(self, parts: Parts) -> bool:
         views = self.of(parts)
-        return views is not None and views.may_have(parts[-1].lower())
+        return views is not None and not views.names.isdisjoint((parts[-1].lower(), ANY))
+
+    def among(self, names: Iterable[Parts], others: Set[str]) -> set[Parts]:
+        """Those of many names that may be one's, or whose last parts are among the `others`: a text that is not
+        understood may have tens of thousands."""
+        known = others | self.own.names | self.shared.names
+        return {parts for parts in names if ANY in known or parts[-1].lower() in known}
 
     def reads(self, parts: Parts) -> frozenset[TableName]:
         """What a temporary view or function of that name reads; nothing where it is none."""
