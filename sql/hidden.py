@@ -47,36 +47,40 @@ def changes(text: str, depth: int = 0) -> Changes:
 
 
 def temporaries(text: str, depth: int = 0) -> frozenset[Parts]:
-    """The temporary views and functions that statements anywhere in `text`, its strings included, may make; CACHE TABLE
-    may make one, too. Those of all sessions begin with `global_temp`. The last part is "" where it cannot be read."""
+    """The temporary views and functions that statements anywhere in `text` may make, in its strings too where it has
+    EXECUTE IMMEDIATE; CACHE TABLE may make one as well. Those of all sessions begin with `global_temp`. The last part
+    is "" where it cannot be read."""
     found: set[Parts] = set()
     if not _holds(text, "temp", "cache"):
         return frozenset()
+    runs_strings = depth > 0 or "immediate" in text.lower()
     pieces = list(lexemes(text))
     for index, piece in enumerate(pieces):
-        if piece.kind == "string" and depth < _DEPTH_MAX:
+        if piece.kind == "string" and runs_strings and depth < _DEPTH_MAX:
             found |= temporaries(string_value(piece.text), depth + 1)
         elif piece.kind == "word" and piece.text.upper() in ("TEMP", "TEMPORARY", "CACHE"):
-            name = _made(pieces[index : index + _HEAD_PIECES])
+            name = _made(pieces[index : index + _HEAD_PIECES], goes_on=depth > 0)
             shared = index > 0 and pieces[index - 1].text.upper() == "GLOBAL"
             if name is not None:
                 found.add((GLOBAL_TEMPORARY, name) if shared else (name,))
     return frozenset(found)
 
 
-def _made(pieces: list[Lexeme]) -> str | None:
-    """What the statement makes in whose head these pieces stand; None for no such statement."""
+def _made(pieces: list[Lexeme], *, goes_on: bool) -> str | None:
+    """What the statement makes in whose head these pieces stand; None for no such statement. `goes_on`: a string that
+    ends with them may be put together with another one."""
     words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
     kinds = ("TABLE",) if words[0] == "CACHE" else ("VIEW", "FUNCTION")
     place = 2 if words[1:2] == ["LAZY"] else 1
-    if words[place : place + 1] and words[place] not in kinds:
+    if place >= len(words):
+        return "" if goes_on else None
+    if words[place] not in kinds:
         return None
     place += 1
     if words[place : place + 3] == ["IF", "NOT", "EXISTS"]:
         place += 3
     name = _name(pieces[place:])
-    # A string that ends here goes on in another one.
-    return name[-1].lower() if name and place + 1 < len(pieces) else ""
+    return name[-1].lower() if name and (place + 1 < len(pieces) or not goes_on) else ""
 
 
 _HEAD_PIECES = 24

@@ -431,7 +431,7 @@ class Creation:
                     sqlstate="42P19",
                 )
 
-    async def _check_unmoved(self, view: MaterializedView) -> None:
+    async def _check_same_sources(self, view: MaterializedView) -> None:
         """The definition reads what it did when that was looked up. What changes a name from here on is noted for the
         view; before it was reserved nothing was."""
         sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
@@ -464,7 +464,7 @@ class Creation:
         view = entry.view
         contains, started_at = entry.ledger.events, self._now_ms()
         views = {base: self._catalog.entry(base).view.current.number for base in view.views}
-        await self._check_unmoved(view)
+        await self._check_same_sources(view)
         await self._metastore.run(
             maintenance.create_storage(
                 view.storage,

@@ -67,6 +67,8 @@ def test_any_text_can_be_looked_at(text: str) -> None:
         ("SELECT temp, cache FROM view; DROP TEMPORARY FUNCTION IF EXISTS f", {("if",)}),
         ("UNCACHE TABLE c; SELECT temp view FROM t", {("from",)}),
         ("SELECT temperature FROM views", set()),
+        ("SELECT ${a} FROM temp", set()),
+        ("SELECT ${a} FROM cache WHERE kind = 'temp' OR kind = \"cache table\"", set()),
     ],
 )
 def test_temporaries(text: str, expected: set[Parts]) -> None:
