@@ -1,0 +1,605 @@
+"""A small world without Spark: fakes of the ports, joined with the real catalog, router and dispatcher.
+
+    world = World()
+    world.table("s.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    bob = await world.client("bob")
+    world.spark.holds("INSERT INTO s.t VALUES (1)")    # it runs until the test ends it
+    insert = await bob.execute("INSERT INTO s.t VALUES (1)")
+    insert.at_spark.finish()
+    await bob.execute("SELECT n FROM s.mv")
+    assert world.refreshed == ["s.mv"]
+
+`FakeMetastore` is what Spark's metastore says. `FakeSpark` has sessions and operations, and answers the calls that the
+gateway forwards or makes itself. A statement has ended at Spark when its ExecuteStatement is answered, whether or not
+its client polls; those that `holds` names run until the test says `finish`. Of what statements do, only `USE` is
+carried out; a test that needs more sets `FakeSpark.on_finish`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+from raw_session import decoded, encoded
+from TCLIService import ttypes
+from thrift.Thrift import TMessageType
+from views import view_of
+
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.mv.catalog import Catalog
+from gateway.mv.changes import Ledger
+from gateway.mv.entry import Entry
+from gateway.mv.habits import Habits
+from gateway.mv.inspection import Inspector
+from gateway.mv.model import Cause, MaterializedView, Version
+from gateway.mv.ports import Relation, RelationKind, SqlSession
+from gateway.mv.progress import Report
+from gateway.mv.readers import Readers
+from gateway.mv.relations import Relations, definition_reads
+from gateway.mv.schemas import Schemas
+from gateway.mv.tasks import Tasks
+from gateway.service.decision import Forward, decided
+from gateway.service.dispatch import Dispatch, Service
+from gateway.service.handover import Handover
+from gateway.service.operation import TERMINAL_STATES, OperationState, new_handle
+from gateway.service.route import Router
+from gateway.service.session import Session, Sessions
+from gateway.service.sides import Sides
+from gateway.service.staleness import StaleReads
+from gateway.service.version_reads import VersionReads
+from gateway.wire import message, reply
+from gateway.wire.connection import PLAIN
+from gateway.wire.envelope import enveloped
+from gateway.wire.message import Handle
+from gateway.wire.sasl import Login
+from sql.maintenance import StorageLayout
+from sql.names import Namespace, TableName
+
+STORAGE = "storage"
+FINISHED, ERROR, CANCELED = OperationState.FINISHED, OperationState.ERROR, OperationState.CANCELED
+NAMESPACE_QUESTION = "SELECT current_catalog(), current_database()"
+
+
+def named(dotted: str) -> TableName:
+    """`s.t`, or `lake.s.t` of another catalog."""
+    return TableName.resolve(tuple(dotted.split(".")), Namespace())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A `ports.Rows`."""
+
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    columns: tuple[str, ...] = ()
+
+
+Said = Answer | FreshgateError | Callable[[str], Answer]
+"""What Spark answers to a statement of the gateway's own."""
+
+
+class Answers:
+    """Answers to statements, by the first pattern that is found in the text; others have no rows."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self._said: list[tuple[re.Pattern[str], Said]] = []
+
+    def say(self, pattern: str, said: Said) -> None:
+        """The newest answer to a pattern comes first."""
+        self._said.insert(0, (re.compile(pattern, re.IGNORECASE), said))
+
+    def to(self, text: str) -> Answer:
+        self.heard.append(text)
+        for pattern, said in self._said:
+            if pattern.search(text):
+                if isinstance(said, FreshgateError):
+                    raise said
+                return said if isinstance(said, Answer) else said(text)
+        return Answer()
+
+
+class FakeMetastore:
+    """Implements `ports.Metastore`. `answering` is cleared to keep whoever asks waiting."""
+
+    def __init__(self) -> None:
+        self.relations: dict[TableName, Relation] = {}
+        self.stored: dict[TableName, dict[str, str]] = {}
+        self.names = {"default"}
+        self.answers = Answers()
+        self.asked: list[tuple[str, object]] = []
+        """Which methods were called, and about what."""
+        self.answering = asyncio.Event()
+        self.answering.set()
+
+    def add(self, relation: Relation) -> Relation:
+        self.relations[relation.name] = relation
+        self.names.add(relation.name.database)
+        return relation
+
+    def drop(self, name: TableName) -> None:
+        del self.relations[name]
+
+    async def relation(self, name: TableName) -> Relation | None:
+        await self._ask("relation", name)
+        return self.relations.get(name)
+
+    async def databases(self) -> frozenset[str]:
+        await self._ask("databases", "")
+        return frozenset(self.names)
+
+    async def tables(self, database: str) -> frozenset[str]:
+        await self._ask("tables", database)
+        return frozenset(name.table for name in self.relations if name.database == database)
+
+    async def views(self, database: str) -> frozenset[str]:
+        await self._ask("views", database)
+        found = [each for each in self.relations.values() if each.kind is RelationKind.VIEW]
+        return frozenset(each.name.table for each in found if each.name.database == database)
+
+    async def properties(self, table: TableName) -> Mapping[str, str]:
+        await self._ask("properties", table)
+        return self.stored.get(table, {})
+
+    async def run(self, sql: str) -> Answer:
+        await self._ask("run", sql)
+        return self.answers.to(sql)
+
+    async def _ask(self, method: str, subject: object) -> None:
+        self.asked.append((method, subject))
+        await self.answering.wait()
+
+
+# --- Spark's Thrift Server ---------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class SparkSession:
+    """A session at Spark, and what is so in it."""
+
+    user: str
+    namespace: Namespace
+    handle: Handle = field(default_factory=new_handle)
+    operations: list[SparkOperation] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class SparkOperation:
+    """A client's statement at Spark."""
+
+    text: str
+    session: SparkSession
+    spark: FakeSpark
+    handle: Handle = field(default_factory=new_handle)
+    state: OperationState = OperationState.RUNNING
+    sqlstate: str | None = None
+    polled: int = 0
+    """How often its status was asked for, by whomever."""
+    closed: bool = False
+
+    def finish(self, state: OperationState = FINISHED, sqlstate: str | None = None) -> None:
+        """It ends now, and has done what it does where it ends well."""
+        if self.state in TERMINAL_STATES:
+            return
+        self.state, self.sqlstate = state, sqlstate
+        if state is FINISHED:
+            self.spark.carry_out(self)
+
+
+class FakeSpark:
+    """Implements `service.upstream.Upstream`, and hears what clients forward (`hear`).
+
+    `answering` is cleared to keep calls over side connections waiting.
+    """
+
+    def __init__(self) -> None:
+        self.sessions: dict[bytes, SparkSession] = {}
+        self.operations: dict[bytes, SparkOperation] = {}
+        self.answers = Answers()
+        """To the gateway's own statements in clients' sessions."""
+        self.asked: list[str] = []
+        """The names of all calls, of clients' and of the gateway's own."""
+        self.on_finish: Callable[[SparkOperation], None] = lambda _: None
+        self.answering = asyncio.Event()
+        self.answering.set()
+        self.refusal: tuple[str, str] | None = None
+        """Message and SQLSTATE with which every further statement is refused at once."""
+        self.down = False
+        self._held: set[str] = set()
+
+    def holds(self, *texts: str) -> None:
+        """Statements of these texts run until the test ends them."""
+        self._held.update(texts)
+
+    def carry_out(self, operation: SparkOperation) -> None:
+        """What a statement that has ended well does."""
+        if found := re.fullmatch(r"\s*use\s+(?:(\w+)\.)?(\w+)\s*;?", operation.text, re.IGNORECASE):
+            catalog = found[1] or operation.session.namespace.catalog
+            operation.session.namespace = Namespace(found[2].lower(), catalog.lower())
+        self.on_finish(operation)
+
+    @property
+    def texts(self) -> list[str]:
+        """The statements that clients have sent, in their order."""
+        return [operation.text for operation in self.operations.values()]
+
+    def operation(self, text: str) -> SparkOperation:
+        """The last one of that text."""
+        return next(each for each in reversed(self.operations.values()) if each.text == text)
+
+    # --- calls
+
+    def hear(self, payload: bytes) -> bytes:
+        """The reply to one call."""
+        name = message.peek(payload).name
+        self.asked.append(name)
+        handle = message.request_handle(payload)
+        match name:
+            case "OpenSession":
+                return self._open(payload)
+            case "ExecuteStatement":
+                return self._execute(self.sessions[cast(Handle, handle).guid], payload)
+            case "CloseSession":
+                self.sessions.pop(cast(Handle, handle).guid, None)
+                return reply.closed(name, 1)
+        operation = self.operations.get(cast(Handle, handle).guid)
+        if operation is None or operation.closed:
+            return reply.error(name, 1, "Invalid OperationHandle", "HY000")
+        return self._about(name, operation)
+
+    def _open(self, payload: bytes) -> bytes:
+        call = message.open_session(payload)
+        session = SparkSession(call.username or "", Namespace(call.configuration.get("use:database", "default")))
+        self.sessions[session.handle.guid] = session
+        identifier = ttypes.THandleIdentifier(session.handle.guid, session.handle.secret)
+        opened = ttypes.TOpenSessionResp(ttypes.TStatus(0), call.protocol, ttypes.TSessionHandle(identifier), {})
+        return enveloped("OpenSession", TMessageType.REPLY, 1, opened)
+
+    def _execute(self, session: SparkSession, payload: bytes) -> bytes:
+        call = message.statement(payload)
+        if self.refusal is not None:
+            return reply.error("ExecuteStatement", 1, *self.refusal)
+        operation = SparkOperation(call.statement, session, self)
+        session.operations.append(operation)
+        self.operations[operation.handle.guid] = operation
+        if call.statement not in self._held:
+            operation.finish()
+        return reply.execute_ok(1, operation.handle)
+
+    def _about(self, name: str, operation: SparkOperation) -> bytes:
+        if name == "GetOperationStatus":
+            operation.polled += 1
+            failed = "it failed" if operation.state is ERROR else None
+            return reply.operation_status(1, operation.state, operation.sqlstate, failed)
+        if name == "CancelOperation":
+            operation.finish(CANCELED)
+        elif name == "CloseOperation":
+            operation.finish(OperationState.CLOSED)
+            operation.closed = True
+        return reply.closed(name, 1)
+
+    # --- the gateway's own connections
+
+    async def connect(self, login: Login, *, ask: bool = False) -> FakeSide:
+        if self.down:
+            raise UpstreamLost("Spark does not answer.")
+        return FakeSide(self)
+
+
+class FakeSide:
+    """Implements `service.upstream.SideConnection`."""
+
+    def __init__(self, spark: FakeSpark) -> None:
+        self.alive = True
+        self.busy = False
+        self._spark = spark
+
+    async def forward(self, payload: bytes) -> bytes:
+        await self._spark.answering.wait()
+        if self._spark.down:
+            self.alive = False
+            raise UpstreamLost("Spark does not answer.")
+        return self._spark.hear(payload)
+
+    def session(self, handle: Handle) -> SqlSession:
+        return FakeSqlSession(self._spark, self._spark.sessions[handle.guid])
+
+    async def close(self) -> None:
+        self.alive = False
+
+
+@dataclass
+class FakeSqlSession:
+    """Implements `ports.SqlSession`: the gateway's own statements in a client's session."""
+
+    spark: FakeSpark
+    session: SparkSession
+
+    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Answer:
+        found = self.session.namespace
+        await self.spark.answering.wait()
+        if sql == NAMESPACE_QUESTION:
+            self.spark.answers.heard.append(sql)
+            return Answer([(found.catalog, found.database)])
+        return self.spark.answers.to(sql)
+
+    def spoil(self) -> None: ...
+
+
+# --- the gateway's parts that need a refresh, or a look ------------------------------------------------------
+
+
+class FakeTasks:
+    """What the router asks of `mv.tasks`: a refresh is done at once, or fails as `failing` says of the view's name."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.made: list[tuple[str, Cause]] = []
+        self.failing: dict[str, FreshgateError] = {}
+        self.gone: dict[str, str] = {}
+        """What `known_gone` says, by names."""
+        self.working = asyncio.Event()
+        """Cleared: refreshes come to no end."""
+        self.working.set()
+
+    def known_gone(self, view_id: str) -> str | None:
+        entry = self._catalog.find(view_id)
+        return None if entry is None else self.gone.get(str(entry.view.name))
+
+    async def make_fresh(self, view_id: str, cause: Cause, report: Report) -> None:
+        entry = self._catalog.entry(view_id)
+        contains = entry.ledger.events
+        self.made.append((str(entry.view.name), cause))
+        await self.working.wait()
+        if (error := self.failing.get(str(entry.view.name))) is not None:
+            raise error
+        number = entry.view.current.number + 1
+        entry.view = entry.view.published(Version.whole(number, 1, 1, {}), number + 1)
+        entry.ledger.publish(contains)
+
+    def note_unchanged(self, view_id: str, cause: Cause) -> None: ...
+
+
+class FakeInspector:
+    """What the router asks of `mv.inspection`: the last looks show all there is."""
+
+    def due(self, views: Iterable[str]) -> bool:
+        list(views)
+        return False
+
+    async def check(self, views: Iterable[str], not_before: float | None = None) -> list[str]:
+        list(views)
+        return []
+
+    async def cached(self, view: MaterializedView) -> list[TableName]:
+        return []
+
+
+# --- all of it --------------------------------------------------------------------------------------------
+
+
+class World:
+    """A gateway before a fake Spark."""
+
+    def __init__(self, **service: Any) -> None:
+        self.metastore = FakeMetastore()
+        self.spark = FakeSpark()
+        self.catalog = Catalog(self.metastore, STORAGE, 4, cast(Any, SimpleNamespace(lost=None)))
+        self.relations = Relations(self.catalog, self.metastore, 3_600)
+        self.catalog.on_move = self.relations.forget_sources
+        self.schemas = Schemas(self.catalog, self.metastore, 3_600)
+        self.readers = Readers()
+        self.tasks = FakeTasks(self.catalog)
+        self.inspector = FakeInspector()
+        self.sides = Sides(self.spark, 60.0)
+        self.sessions = Sessions()
+        nothing = cast(Any, SimpleNamespace())
+        self.router = Router(
+            self.catalog,
+            self.relations,
+            self.schemas,
+            cast(Tasks, self.tasks),
+            StaleReads(self.catalog, cast(Inspector, self.inspector), Habits()),
+            VersionReads(self.catalog, nothing, self.readers),
+            self.readers,
+            nothing,
+            nothing,
+            show_storage=False,
+        )
+        handover = Handover(PLAIN)
+        self.service = Service(
+            self.catalog, self.router, self.sides, handover, **{"sessions": self.sessions, **service}
+        )
+
+    # --- what there is
+
+    def table(self, dotted: str, **relation: Any) -> Relation:
+        return self.metastore.add(Relation(named(dotted), RelationKind.TABLE, **relation))
+
+    def spark_view(self, dotted: str, text: str, **relation: Any) -> Relation:
+        name = named(dotted)
+        view = Relation(name, RelationKind.VIEW, view_text=text, namespace=Namespace(name.database), **relation)
+        self.relations.forget(name.database)
+        return self.metastore.add(view)
+
+    async def view(
+        self, dotted: str, query: str, *, owner: str = "ada", built: bool = True, **properties: str
+    ) -> MaterializedView:
+        """A materialized view, fresh where it was built."""
+        name = named(dotted)
+        namespace = Namespace(name.database)
+        sources = await self.relations.sources_of(definition_reads(query, namespace))
+        view_id = f"{name.database}__{name.table}__{secrets.token_hex(4)}"
+        version = Version.whole(1 if built else 0, 1, 1, {})
+        storage = TableName(STORAGE, view_id)
+        view = replace(
+            view_of(version),
+            id=view_id,
+            name=name,
+            storage=storage,
+            definition=TableName(STORAGE, f"{view_id}__definition"),
+            query=query,
+            namespace=namespace,
+            columns=("n",),
+            owner=owner,
+            tables=sources.tables,
+            views=sources.views,
+            layout=StorageLayout(),
+            followed=None,
+            properties=properties,
+            versions_reserved=version.number + 1,
+        )
+        self.catalog.show(self.catalog.reserve(view))
+        shown = f"SELECT n FROM {storage.quoted}"
+        self.metastore.add(Relation(name, RelationKind.VIEW, view_text=shown, namespace=namespace))
+        self.relations.forget(name.database)
+        return view
+
+    def entry(self, dotted: str) -> Entry:
+        view = self.catalog.named(named(dotted))
+        assert view is not None, dotted
+        return self.catalog.entry(view.id)
+
+    def ledger(self, dotted: str) -> Ledger:
+        return self.entry(dotted).ledger
+
+    def write(self, dotted: str) -> None:
+        """A table changes, through the gateway, from now on for good."""
+        write = self.catalog.writes.begin(frozenset({"insert"}), [named(dotted)])
+        self.catalog.begin_write(write)
+        self.catalog.end_write(write)
+
+    @property
+    def refreshed(self) -> list[str]:
+        """The names of the views that were made fresh, in that order; taken out of the list by that."""
+        names, self.tasks.made = [name for name, _ in self.tasks.made], []
+        return names
+
+    # --- who is there
+
+    async def client(self, user: str = "ada", configuration: Mapping[str, str] | None = None) -> Client:
+        """One that is logged in and has a session."""
+        dispatch = Dispatch(self.service)
+        dispatch.came_from("10.0.0.1:5")
+        dispatch.login(Login(user, "x", PLAIN))
+        await dispatch.admit()
+        client = Client(self, dispatch, user)
+        await client.open(configuration or {})
+        return client
+
+
+@dataclass(eq=False)
+class Executed:
+    """A client's statement: what became of it."""
+
+    client: Client
+    handle: Handle | None
+    """As the client knows it; None where the statement was refused at once."""
+    sqlstate: str | None
+    error: str | None
+
+    @property
+    def at_spark(self) -> SparkOperation:
+        """Spark's operation."""
+        assert self.handle is not None, self.error
+        operation = self.client.session.operations[self.handle.guid]
+        handle = getattr(operation, "continued", None) or operation
+        return self.client.world.spark.operations[handle.handle.guid]
+
+    async def poll(self) -> Any:
+        """The answer to GetOperationStatus."""
+        return await self.client.ask("GetOperationStatus", ttypes.TGetOperationStatusReq(self._operation))
+
+    async def close(self) -> None:
+        await self.client.ask("CloseOperation", ttypes.TCloseOperationReq(self._operation))
+
+    async def cancel(self) -> None:
+        await self.client.ask("CancelOperation", ttypes.TCancelOperationReq(self._operation))
+
+    @property
+    def log(self) -> list[str]:
+        """The lines of the gateway's own in the operation's log; none where it was forwarded at once."""
+        assert self.handle is not None
+        report = getattr(self.client.session.operations[self.handle.guid], "report", None)
+        return [] if report is None else report.fetch(0)
+
+    @property
+    def _operation(self) -> Any:
+        assert self.handle is not None, self.error
+        identifier = ttypes.THandleIdentifier(self.handle.guid, self.handle.secret)
+        return ttypes.TOperationHandle(identifier, ttypes.TOperationType.EXECUTE_STATEMENT, True)
+
+
+class Client:
+    """A client connection with one session."""
+
+    def __init__(self, world: World, dispatch: Dispatch, user: str) -> None:
+        self.world = world
+        self.dispatch = dispatch
+        self.user = user
+        self.session = cast(Session, None)
+
+    async def open(self, configuration: Mapping[str, str]) -> None:
+        """Another session, which is the client's from here on."""
+        await self.ask("OpenSession", ttypes.TOpenSessionReq(COLUMNAR, self.user, "x", dict(configuration)))
+        self.session = next(reversed(self.world.sessions._sessions.values()))
+
+    @property
+    def at_spark(self) -> SparkSession:
+        return self.world.spark.sessions[self.session.upstream_handle.guid]
+
+    async def execute(self, text: str, *, run_async: bool = True, settle: bool = True) -> Executed:
+        """Runs a statement until Spark has begun it, or it has failed; nobody asks Spark for its status.
+
+        `settle`: waits for what the gateway does first; without it, the statement may still wait for a refresh.
+        """
+        identifier = ttypes.THandleIdentifier(self.session.handle.guid, self.session.handle.secret)
+        request = ttypes.TExecuteStatementReq(ttypes.TSessionHandle(identifier), text, {}, run_async)
+        answer = await self.exchange(encoded("ExecuteStatement", request))
+        status = message.reply_status(answer)
+        handle = message.execute_handle(answer)
+        if handle is not None and settle:
+            operation = self.session.operations.get(handle.guid)
+            if (waiting := getattr(operation, "settle", None)) is not None:
+                await waiting()
+                error = getattr(operation, "error", None)
+                if error is not None:
+                    return Executed(self, handle, error.sqlstate, str(error))
+        return Executed(self, handle, status.sqlstate, status.message)
+
+    async def ask(self, name: str, request: Any) -> Any:
+        """The response to one call."""
+        return decoded(await self.exchange(encoded(name, request)))
+
+    async def exchange(self, payload: bytes) -> bytes:
+        """The reply to one request, as `proxy.relay` gets it to the client."""
+        decision = await decided(self.dispatch.request(payload))
+        answer = decision.payload
+        if isinstance(decision, Forward):
+            answer = self.world.spark.hear(decision.payload)
+            if decision.on_reply is not None:
+                decision.on_reply(answer)
+            elif decision.on_sent is not None:
+                decision.on_sent()
+            answer = answer if decision.mend is None else decision.mend(answer)
+        self.dispatch.replied()
+        return answer
+
+    async def leave(self) -> None:
+        """The client is gone."""
+        if (ending := self.dispatch.client_lost()) is not None:
+            await ending
+
+
+COLUMNAR = 5
+"""HIVE_CLI_SERVICE_PROTOCOL_V6."""
+
+
+def not_found(dotted: str) -> StatementFailed:
+    """As Spark says it of a table or view."""
+    return StatementFailed(f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {dotted} cannot be found.", "42P01")
