@@ -610,6 +610,13 @@ class Healing:
         "Whether the rows of a statement without a result have the one column, empty, that their schema tells of. "
         "From Spark they have none, which some tools show as 'Error retrieving next row'.",
     )
+    show_tables: str = _setting(
+        "auto",
+        "Whose SHOW TABLES and SHOW VIEWS have the name in the first column, where Hive has it, and not the database. "
+        "auto: those that PyHive's SQLAlchemy dialect and Superset send, which read the first column. on: everybody's. "
+        "off: nobody's.",
+        _one_of("auto", "on", "off"),
+    )
     page_bytes: int = _setting(
         0,
         "Longest page of rows that a client gets; of a longer one it gets fewer rows. 104857600 is where Hive's JDBC "

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from gateway.config import Healing
 from gateway.errors import FreshgateError, LimitReached, UpstreamLost
@@ -247,6 +248,10 @@ class Dispatch:
         if (refusal := self._refusal(call)) is not None:
             statement.refuse(refusal)
             return Answer(failure(head, refusal))
+        if healing.lists_names(self._service.healing.show_tables, session.call, call.statement):
+            statement.taken_for_command()
+            names = Own(partial(healing.names_first, call.statement, session))
+            return self._own_operation(session, head, call, payload, names, statement)
         route = self._service.router.plain(session, call.statement)
         if route is not None:
             return self._forward(session, call, payload, route, statement)

@@ -9,13 +9,17 @@ import re
 from typing import Final
 
 from gateway.config import Healing
+from gateway.mv.progress import Report
+from gateway.service.operation import Result
+from gateway.service.session import DATABASE_KEY, Session
 from gateway.wire import message, reply
-from gateway.wire.message import Head
+from gateway.wire.message import Head, OpenCall
 from gateway.wire.reply import InfoKind
-from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, row_set
+from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, Type, row_set
 from sql.classify import glance
 from sql.effects import forwarded
 from sql.names import SESSION_CATALOG, Namespace
+from sql.scan import skip_blank
 
 ANSWERED_BY_SPARK: Final = frozenset({13, 17, 18, 10006})
 """CLI_SERVER_NAME, CLI_DBMS_NAME, CLI_DBMS_VER, CLI_ODBC_KEYWORDS. Drivers tell Spark by them, so they are its own."""
@@ -121,6 +125,37 @@ _WITHOUT_RESULT: Final = frozenset(
 _BEFORE_INSERT: Final = frozenset({"with", "from"})
 _EMPTY_REPLY_BYTES_MAX = 1024
 """Such a reply has about 80 bytes; longer ones need no reading."""
+
+
+_LIST_OF_NAMES = re.compile(r"show\s+(?:tables|views)\b", re.IGNORECASE)
+_DIALECTS_LIST_OF_NAMES = re.compile(r"SHOW (?:TABLES|VIEWS)(?: IN `(?:[^`]|``)+`)?")
+"""As PyHive's sqlalchemy_hive.py and Superset's db_engine_specs/hive.py write them."""
+_PYHIVE_PROTOCOL: Final = 5
+"""HIVE_CLI_SERVICE_PROTOCOL_V6."""
+
+
+def lists_names(setting: str, call: OpenCall, statement: str) -> bool:
+    """Whether a statement is a SHOW TABLES or SHOW VIEWS whose client reads the first column (`healing.show_tables`).
+
+    `call` has opened the session. PyHive sends a configuration, which names no database. impyla, of the same protocol,
+    sends none and reads the second column; JDBC drivers always name a database.
+    """
+    if setting == "on":
+        return _LIST_OF_NAMES.match(statement, skip_blank(statement)) is not None
+    pyhive = call.protocol == _PYHIVE_PROTOCOL and call.configured and DATABASE_KEY not in call.configuration
+    return setting == "auto" and pyhive and _DIALECTS_LIST_OF_NAMES.fullmatch(statement) is not None
+
+
+async def names_first(statement: str, session: Session, _: Report) -> Result:
+    """The answer to a SHOW TABLES or SHOW VIEWS, with its first two columns, database and name, in the other order.
+
+    Raises FreshgateError.
+    """
+    answer = await (await session.sql()).run(statement)
+    order = [1, 0, *range(2, len(answer.columns))]
+    types = (Type.STRING, Type.STRING, Type.BOOLEAN)
+    columns = tuple(Column(answer.columns[place], kind) for place, kind in zip(order, types, strict=True))
+    return Result(columns, [[row[place] for place in order] for row in answer.rows])
 
 
 def info(head: Head, payload: bytes, user: str) -> bytes | None:

@@ -89,6 +89,8 @@ class Session:
         """Nothing of it is at Spark any more."""
         self.stopped = False
         """The gateway has ended it with itself."""
+        self.call = call
+        """The request that opened it."""
         self.temporary = TemporaryViews()
         self.transaction = Transaction.of(call.configuration)
         """The versions that its transaction sees."""

@@ -119,6 +119,8 @@ class OpenCall:
     password: str | None = field(repr=False)
     configuration: Mapping[str, str]
     protocol: int
+    configured: bool = True
+    """A configuration was sent, perhaps an empty one. Drivers differ in this."""
 
 
 FETCH_NEXT, FETCH_PRIOR, FETCH_FIRST = 0, 1, 4
@@ -303,6 +305,7 @@ def open_session(payload: bytes) -> OpenCall:
         _text(payload, password) if password else None,
         _text_map(payload, configuration) if configuration else {},
         0 if protocol is None else protocol,
+        configuration is not None,
     )
 
 

@@ -296,6 +296,31 @@ def test_sqlalchemy(server: Server, told: Told) -> None:
     assert (unknown[1], missing[1]) == ("42P01", "42P01")
 
 
+def test_sqlalchemy_lists_names(server: Server) -> None:
+    """Its dialect reads the first column, where Spark has the database. impyla reads the second one."""
+    engine = sqlalchemy.create_engine(f"hive://{USER}@{server.host}:{server.port}/{DATABASE}")
+    try:
+        with engine.connect() as connection:
+            inspector = sqlalchemy.inspect(connection)
+            listed = [
+                inspector.get_table_names(),
+                inspector.get_table_names(DATABASE),
+                inspector.get_view_names(DATABASE),
+            ]
+            shown = connection.execute(sqlalchemy.text("SHOW TABLES")).mappings().all()
+    finally:
+        engine.dispose()
+    names = {row["tableName"] for row in shown}
+    assert "every_type" in names
+    assert {row["namespace"] for row in shown} == {DATABASE}
+    assert {row["isTemporary"] for row in shown} == {False}
+    expected = {DATABASE} if server.name == "direct" else names
+    assert [set(each) for each in listed] == [expected] * 3
+    with with_impyla(server) as cursor:
+        cursor.execute(f"SHOW TABLES IN `{DATABASE}`")
+        assert {row[1] for row in cursor.fetchall()} == names
+
+
 def test_the_life_of_a_view_with_sqlalchemy(through: Server, life_database: str) -> None:
     engine = sqlalchemy.create_engine(f"hive://{USER}@{through.host}:{through.port}/{life_database}")
     try:

@@ -21,7 +21,7 @@ from gateway.wire.scanner import message_end
 from sql.names import Namespace
 
 ALL = Healing(early_metadata=True, ddl_columns=True)
-NONE = Healing(False, False, False, False, False, False)
+NONE = Healing(False, False, False, False, False, False, "off")
 SESSION = ttypes.TSessionHandle(ttypes.THandleIdentifier(b"g" * 16, b"s" * 16))
 SALES = Namespace("sales", "spark_catalog")
 PATTERNS = st.text("ab*%|(+?.\\_[", max_size=8)
@@ -196,3 +196,41 @@ def test_texts_are_put_into_a_request(texts: dict[int, str], arguments: list[str
 def test_texts_need_a_request() -> None:
     with pytest.raises(WireError):
         message.with_texts(b"\x80\x01\0\x01\0\0\0\x01x\0\0\0\0\0", {2: "a"})
+
+
+# --- lists of names ----------------------------------------------------------------------------------------
+
+
+def opened(protocol: int, configuration: dict[str, str] | None) -> message.OpenCall:
+    return message.open_session(encoded("OpenSession", ttypes.TOpenSessionReq(protocol, "ada", None, configuration)))
+
+
+PYHIVE, IMPYLA, JDBC = opened(5, {}), opened(5, None), opened(9, {"use:database": "sales"})
+OF_DIALECTS = ["SHOW TABLES", "SHOW TABLES IN `sales`", "SHOW VIEWS", "SHOW VIEWS IN `a``b`"]
+OF_OTHERS = [
+    "show tables in sales like '*'",
+    "SHOW TABLES FROM `sales`",
+    " SHOW TABLES",
+    "SHOW TABLES IN `sales` LIKE 'x'",
+]
+
+
+@pytest.mark.parametrize("statement", OF_DIALECTS)
+def test_names_come_first_for_pyhive_alone(statement: str) -> None:
+    assert healing.lists_names("auto", PYHIVE, statement)
+    assert healing.lists_names("auto", opened(5, {"set:hiveconf:spark.x": "1"}), statement)
+    assert not healing.lists_names("auto", IMPYLA, statement)
+    assert not healing.lists_names("auto", JDBC, statement)
+    assert healing.lists_names("on", JDBC, statement)
+    assert not healing.lists_names("off", PYHIVE, statement)
+
+
+@pytest.mark.parametrize("statement", OF_OTHERS)
+def test_what_no_dialect_sends_is_left_alone_unless_the_setting_is_on(statement: str) -> None:
+    assert not healing.lists_names("auto", PYHIVE, statement)
+    assert healing.lists_names("on", PYHIVE, statement)
+
+
+@pytest.mark.parametrize("statement", ["SHOW TABLE EXTENDED LIKE '*'", "SHOW TBLPROPERTIES t", "SHOW VIEW", "SELECT 1"])
+def test_other_statements_are_no_lists_of_names(statement: str) -> None:
+    assert not healing.lists_names("on", PYHIVE, statement)
