@@ -21,6 +21,7 @@ from gateway import settings_file
 from gateway.config import OFF, Address, ConfigError, Settings
 from gateway.errors import FreshgateError
 from gateway.login import command as user_command
+from gateway.login import exposure
 from gateway.login.user_file import BadUser
 from gateway.monitoring import logs
 from gateway.proxy import descriptors, heap
@@ -215,6 +216,7 @@ def _own_target(settings: Settings) -> Target:
 
 async def serve(settings: Settings) -> None:
     """Runs the gateway until a signal. Raises FreshgateError without Spark, PortUnavailable where it cannot listen."""
+    exposure.check(settings)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -364,6 +364,11 @@ class Engine:
     start_timeout: float = _setting(
         120.0, "Seconds to wait for Spark to start. A cluster may queue the application.", _at_least(1)
     )
+    accept_user_code: bool = _setting(
+        False,
+        "Whether the gateway may listen beyond this machine with the embedded engine. Spark's SQL runs programs and "
+        "reads files as the account that runs it, so whoever is let in has that account (docs/security.md).",
+    )
     spark: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}),
         metadata={
@@ -395,6 +400,11 @@ class Storage:
         "Seconds after which the gateway looks at that database again: for what a killed gateway left that Spark made "
         "only later, and for views of which somebody dropped a part.",
         _at_least(1),
+    )
+    locations: tuple[str, ...] = _setting(
+        (),
+        "Directories below which the LOCATION of a materialized view may lie, written as there: /data/views or "
+        "hdfs://name/views. Best such that hold nothing else. Empty: LOCATION is refused.",
     )
     listed: bool = _setting(
         False,

@@ -31,6 +31,7 @@ from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import LATE_SECONDS, Janitor
 from gateway.mv.jobs import Jobs
+from gateway.mv.locations import Locations
 from gateway.mv.measures import Measures
 from gateway.mv.model import Leftover
 from gateway.mv.observation import Observer
@@ -107,7 +108,9 @@ def _handover(settings: Settings, mechanism: str) -> Handover:
     if authentication.hand_on == "proxy_user":
         # Spark's PLAIN refuses an empty password even where it checks none.
         account = Login(upstream_settings.user, upstream_settings.password or ANONYMOUS, mechanism)
-    return Handover(mechanism, account, checked=authentication.method != "none")
+    checked = authentication.method != "none"
+    # The embedded Spark lets everybody be anybody; another one asks its own rules for proxy users.
+    return Handover(mechanism, account, checked=checked, substitutes=not (checked and not upstream_settings.address))
 
 
 class Spark:
@@ -291,6 +294,7 @@ class Server:
             rights,
             self._fence,
             self._habits,
+            Locations(settings.storage.locations),
             settings.storage.definition_characters,
         )
         alteration = Alteration(

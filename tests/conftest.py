@@ -50,7 +50,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def gateway(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway before the shared engine, for tests that do not change or stop it."""
     log = tmp_path_factory.mktemp("gateway") / "gateway.log"
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}")
+    locations = {"storage.locations": tmp_path_factory.getbasetemp()}
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **locations)
     yield running
     running.stop()
 

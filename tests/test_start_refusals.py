@@ -11,9 +11,9 @@ import pytest
 from processes import environment
 
 
-def serve(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def serve(folder: Path, *options: str, upstream: str = "127.0.0.1:1") -> subprocess.CompletedProcess[str]:
     """A gateway that must end by itself."""
-    command = [sys.executable, "-m", "gateway", "serve", "--upstream", "127.0.0.1:1", *options]
+    command = [sys.executable, "-m", "gateway", "serve", *(["--upstream", upstream] if upstream else []), *options]
     return subprocess.run(
         command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
     )
@@ -64,3 +64,22 @@ def test_an_address_that_is_not_here_is_named(tmp_path: Path) -> None:
     assert ended.returncode == 1
     said = "Cannot listen at 192.0.2.1:28041: Cannot assign requested address. Check listen.host and listen.port."
     assert said in ended.stderr
+
+
+def test_the_embedded_engine_does_not_listen_for_other_machines(tmp_path: Path) -> None:
+    """Whoever is let in has the account that runs it. Nothing is started before that is said."""
+    ended = serve(tmp_path, "--host", "0.0.0.0", "--port", "0", "--set", "authentication=file", upstream="")
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("freshgate: listen.host is 0.0.0.0, which other machines reach")
+    assert "accept that with engine.accept_user_code = true" in ended.stderr
+    assert not (tmp_path / "freshgate-data").exists()
+
+
+def test_passwords_in_plain_text_are_a_warning(tmp_path: Path) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = serve(tmp_path, "--host", "0.0.0.0", "--port", str(port))
+    assert f"Port {port} (listen.port) is in use" in ended.stderr
+    assert "WARNING" in ended.stderr
+    assert "passwords come to listen.port on 0.0.0.0 unencrypted" in ended.stderr

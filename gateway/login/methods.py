@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,6 +10,7 @@ from gateway.config import Ldap, Settings
 from gateway.errors import FreshgateError
 from gateway.login.authenticator import Authenticator, Checked, Unavailable, Unchecked, Verifier
 from gateway.login.directory import LdapDirectory
+from gateway.login.exposure import is_local
 from gateway.login.ldap import LdapUsers
 from gateway.login.user_file import UserFile
 from gateway.wire.memory import Memory
@@ -23,7 +23,7 @@ def authenticator(settings: Settings) -> Authenticator:
     chosen = settings.authentication
     memory = Memory(chosen.remember_seconds)
     if chosen.method == "none":
-        if not _is_local(settings.listen.host):
+        if not is_local(settings.listen.host):
             log.warning(
                 "the gateway listens on %s for other machines, and checks %s; set authentication.method, or let the "
                 "network decide who gets there",
@@ -54,13 +54,6 @@ def _ldap(settings: Ldap) -> Verifier:
         except OSError as error:
             raise FreshgateError(f"ldap.ca: {settings.ca} cannot be read: {error.strerror}.") from error
     for url in settings.url.split():
-        if url.startswith("ldap:") and not settings.start_tls and not _is_local(urlsplit(url).hostname or ""):
+        if url.startswith("ldap:") and not settings.start_tls and not is_local(urlsplit(url).hostname or ""):
             log.warning("passwords go to %s unencrypted; use ldaps:// or ldap.start_tls", url)
     return LdapUsers(settings, LdapDirectory(settings))
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

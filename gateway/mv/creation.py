@@ -39,6 +39,7 @@ from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.jobs import Jobs
 from gateway.mv.layout import storage_layout
+from gateway.mv.locations import Locations
 from gateway.mv.model import (
     NEVER_BUILT,
     Cause,
@@ -103,6 +104,7 @@ class Creation:
         rights: Rights,
         fence: Fence,
         habits: Habits,
+        locations: Locations,
         definition_characters_max: int,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -120,6 +122,7 @@ class Creation:
         self._rights = rights
         self._fence = fence
         self._habits = habits
+        self._locations = locations
         self._definition_characters_max = definition_characters_max
         self._now_ms = now_ms
         self._settling: set[asyncio.Task[None]] = set()
@@ -133,6 +136,7 @@ class Creation:
         async with self._catalog.name_lock(name):
             if not await self._may_create(statement, name, caller):
                 return
+            await self._check_location(statement, name)
             storage = TableName(self._catalog.storage_database, _new_id(name))
             self._catalog.building.add(storage.table)
             try:
@@ -170,6 +174,7 @@ class Creation:
         Raises what `create` refuses, as far as that is known without creating anything.
         """
         await self._may_create(statement, name, caller)
+        await self._check_location(statement, name)
         try:
             # EXPLAIN puts an error into its answer, where nobody sees it; this raises it.
             described = await caller.session.run(f"DESCRIBE QUERY {statement.query}")
@@ -262,6 +267,12 @@ class Creation:
         if damage is None or await self._catalog.published(name, damage.storage) is None:
             await self.check_name_is_free(name)
         return True
+
+    async def _check_location(self, statement: CreateMaterializedView, name: TableName) -> None:
+        if (location := statement.clauses.location) is not None:
+            storages = {view.id for view in self._catalog.views()} | self._catalog.building
+            storages |= {damage.storage.table for damage in self._catalog.damaged.values()}
+            await self._locations.check(name, location, storages)
 
     async def check_name_is_free(self, name: TableName) -> None:
         """Whether a view could be created under this name, or be given it. Raises DefinitionRefused, NameTaken."""

@@ -21,12 +21,14 @@ class Handover:
     """`mechanism`: how Spark is logged in to, "PLAIN", "NOSASL" or "HTTP".
 
     `account` logs in to Spark for every user, each of whom is named as a proxy user; None: each user does himself.
-    `checked`: the gateway has checked who the users are.
+    `checked`: the gateway has checked who the users are. `substitutes`: Spark has rules about who may name another
+    user; without them anybody could be anybody there.
     """
 
     mechanism: str
     account: Login | None = None
     checked: bool = False
+    substitutes: bool = True
 
     def login(self, login: Login) -> Login:
         """With what to log in to Spark: the client's own name and password, if no account stands for all users.
@@ -42,16 +44,9 @@ class Handover:
 
         `joined_as`: with whose name the connection to Spark was made; None where there is none yet.
         """
-        if self.account is not None:
-            named = {value for key, value in call.configuration.items() if key.lower().endswith(PROXY_USER_KEY)}
-            if named - {login.user}:
-                other = min(named - {login.user})
-                raise FreshgateError(
-                    f"User {login.user!r} cannot open a session as {other!r}: the gateway itself names the user to "
-                    f"Spark. Leave {PROXY_USER_KEY} out, or log in as {other!r}.",
-                    "42501",
-                )
-        elif self.mechanism != NOSASL and joined_as not in (None, login.user):
+        if self.account is not None or not self.substitutes:
+            _refuse_proxy_user(login.user, call, "itself names the user" if self.account else "hands the login on")
+        if self.account is None and self.mechanism != NOSASL and joined_as not in (None, login.user):
             # Spark takes every session of a connection for the one's whose password it has seen.
             raise FreshgateError(
                 f"This connection is {joined_as!r}'s at Spark. Open another one for {login.user!r}.", "28000"
@@ -67,3 +62,15 @@ class Handover:
             own = self.login(login)
             return message.with_names(payload, own.user, own.password)
         return payload
+
+
+def _refuse_proxy_user(user: str, call: OpenCall, gateway: str) -> None:
+    """Raises FreshgateError (42501) for another user's name, under any spelling of the key that somebody might read."""
+    named = {value for key, value in call.configuration.items() if PROXY_USER_KEY in key.lower()} - {user}
+    if named:
+        other = min(named)
+        raise FreshgateError(
+            f"User {user!r} cannot open a session as {other!r}: the gateway {gateway} to Spark. Leave {PROXY_USER_KEY} "
+            f"out, or log in as {other!r}.",
+            "42501",
+        )

@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
+from urllib.parse import unquote_plus
 
 import httptools
 
@@ -314,7 +315,7 @@ class HttpClientConnection:
             return HTTPStatus.NOT_FOUND, f"Nothing is here; HiveServer2's messages go to {self._path}.", ""
         if message.method != "POST":
             return HTTPStatus.METHOD_NOT_ALLOWED, "Send HiveServer2's messages with POST.", "Allow: POST"
-        if _DO_AS.search((url.query or b"").decode("latin-1")):
+        if _DO_AS.search(unquote_plus((url.query or b"").decode("latin-1"))):
             return HTTPStatus.FORBIDDEN, "doAs is not supported: log in as the user himself.", ""
         return None
 

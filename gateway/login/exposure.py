@@ -1,0 +1,58 @@
+"""What a gateway that other machines reach opens to them: refused, or said in the log, before it listens."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+
+from gateway.config import OFF, Settings
+from gateway.errors import FreshgateError
+
+log = logging.getLogger(__name__)
+
+
+def is_local(host: str) -> bool:
+    """Is it an address that only this machine reaches? A name other than localhost may be any address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check(settings: Settings) -> None:
+    """Warns of passwords in plain text. Raises FreshgateError for an engine that must not be reached so."""
+    if is_local(settings.listen.host):
+        return
+    _refuse_shared_engine(settings)
+    _warn_of_plain_passwords(settings)
+
+
+def _refuse_shared_engine(settings: Settings) -> None:
+    if settings.upstream.address or settings.engine.accept_user_code:
+        return
+    method = settings.authentication.method
+    everybody = "everybody who reaches the port" if method == "none" else "every user whom it lets in"
+    own = f", {settings.authentication.users_file} included" if method == "file" else ""
+    raise FreshgateError(
+        f"listen.host is {settings.listen.host}, which other machines reach, and the engine is the embedded Spark: "
+        f"{everybody} could run programs as the account that runs the gateway, and read and write all its files{own}. "
+        f"Listen on this machine only, name a Spark Thrift Server of its own by upstream.address, or accept that with "
+        f"engine.accept_user_code = true (docs/login.md)."
+    )
+
+
+def _warn_of_plain_passwords(settings: Settings) -> None:
+    if not settings.upstream.address and settings.authentication.method == "none":
+        return  # Nobody checks any, and the log says that already.
+    listen, tls = settings.listen, settings.tls
+    for name, port, kind in (
+        ("listen.port", listen.port, "binary"),
+        ("listen.http_port", listen.http_port, "http"),
+    ):
+        if port != OFF and not (tls.certificate and kind in tls.ports):
+            log.warning(
+                "passwords come to %s on %s unencrypted, and the network can read them; set tls.certificate, or let "
+                "only a proxy that speaks TLS reach that port",
+                name,
+                listen.host,
+            )
