@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sql.names import TableName, quote
 from sql.rewrite import safe_literal
@@ -24,6 +25,7 @@ STAGED: Mapping[str, str] = {"spark.sql.sources.partitionOverwriteMode": "dynami
 """The setting of sessions that run `insert_version`."""
 _STAGED_TABLE: Mapping[str, str] = {"partitionOverwriteMode": "dynamic"}
 PLAIN = Clauses()
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 PartitionKey = str | None
 """The text of a partition of a view's own; None is NULL."""
@@ -126,10 +128,13 @@ def read_database_properties(rows: Iterable[Sequence[str]], names: Iterable[str]
     return {name: match[1] for name, match in found.items() if match}
 
 
-def create_definition(definition: TableName, query: str, columns: Sequence[Column] = ()) -> str:
+def create_definition(
+    definition: TableName, query: str, columns: Sequence[Column] = (), properties: Mapping[str, str] = NO_PROPERTIES
+) -> str:
     """The view that keeps the query; the query's text is the user's own and stays as it is."""
     listed = ", ".join(quote(column.name) + _comment(column.comment) for column in columns)
-    return f"CREATE VIEW {definition.quoted}{f' ({listed})' if listed else ''} AS {query}"
+    kept = f" TBLPROPERTIES ({_pairs(properties)})" if properties else ""
+    return f"CREATE VIEW {definition.quoted}{f' ({listed})' if listed else ''}{kept} AS {query}"
 
 
 def create_storage(
@@ -516,6 +521,11 @@ def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:
 def set_view_properties(view: TableName, properties: Mapping[str, str], comment: str | None) -> str:
     """Properties and comment of the public view; the metastore keeps the comment as one of them."""
     return f"ALTER VIEW {view.quoted} SET TBLPROPERTIES ({_pairs({**properties, 'comment': comment or ''})})"
+
+
+def set_definition_properties(definition: TableName, properties: Mapping[str, str]) -> str:
+    """At least one property."""
+    return f"ALTER VIEW {definition.quoted} SET TBLPROPERTIES ({_pairs(properties)})"
 
 
 def unset_view_properties(view: TableName, keys: Iterable[str]) -> str:

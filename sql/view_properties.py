@@ -16,6 +16,7 @@ from sql import intervals
 from sql.grammar import WRONG_VALUE, SyntaxProblem
 from sql.maintenance import STAGED
 from sql.names import TableName
+from sql.refresh_settings import is_offered
 from sql.statement import Pairs, Trigger, WhenStale
 
 OWN_PREFIX = "freshgate."
@@ -152,6 +153,13 @@ def check_name(name: str, *, free: bool) -> None:
         raise ValueError(f"illegal key:{name}; write {_SESSION_PREFIX}spark.sql.shuffle.partitions")
     if name.removeprefix(_SESSION_PREFIX).lower() in _OWN_SETTINGS:
         raise ValueError(f"illegal key:{name}; refreshes need this setting as the gateway sets it")
+    # StarRocks' session variables have no dots. They are kept, and Spark hears nothing of them.
+    setting = name.removeprefix(_SESSION_PREFIX)
+    if name.startswith(_SESSION_PREFIX) and "." in setting and not is_offered(setting):
+        raise ValueError(
+            f"illegal key:{name}; a view sets only what decides plans and results of its query, such as "
+            f"{_SESSION_PREFIX}spark.sql.shuffle.partitions"
+        )
     if name in _MEANING or name in _KEPT or name.startswith((_SESSION_PREFIX, *_KEPT_PREFIXES)):
         return
     if not free and name in _CLAUSES:
@@ -188,12 +196,14 @@ def grace_seconds(properties: Mapping[str, str]) -> float:
 
 
 def session_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings for the view's refresh: the properties below `session.`, without that."""
-    return {
+    """Spark's settings for the view's refresh: the properties below `session.`, without that. What is not offered may
+    have been stored by somebody else, past the checks, and counts for nothing."""
+    below = {
         name.removeprefix(_SESSION_PREFIX): value
         for name, value in properties.items()
         if name.startswith(_SESSION_PREFIX)
     }
+    return {name: value for name, value in below.items() if is_offered(name)}
 
 
 def when_stale(properties: Mapping[str, str], trigger: Trigger | None) -> WhenStale:

@@ -113,6 +113,8 @@ class Alteration:
             # First what Spark may refuse: a property that it keeps for itself, or for want of rights.
             if (before.properties, before.comment) != (after.properties, after.comment):
                 await self._show_properties(before.properties, after, session)
+            if before.owner != after.owner:
+                await self._name_owner(after)
             properties = {**stored.write_settings(after), **stored.write_job(after)}
             if after.layout.partitioned and after.deciding != before.deciding:
                 # What the old limit kept out was never written, and under other settings rows may lie in other
@@ -132,6 +134,14 @@ class Alteration:
                 entry.drift, entry.compared = entry.drift or CHANGED, None
         if before.clauses.refreshing != after.clauses.refreshing:
             self._jobs.served(after.id)
+
+    async def _name_owner(self, view: MaterializedView) -> None:
+        """On the definition, which counts once the storage is gone."""
+        owner = stored.write_owner(view.owner)
+        try:
+            await self._metastore.run(maintenance.set_definition_properties(view.definition, owner))
+        except StatementFailed as error:
+            log.warning("the definition of %s has the owner of before: %s", view.name, error)
 
     async def _show_properties(self, before: Mapping[str, str], view: MaterializedView, session: SqlSession) -> None:
         """Comment and properties stand on the public view as well, for those who ask Spark."""

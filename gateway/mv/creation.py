@@ -315,7 +315,8 @@ class Creation:
                 f"storage.definition_characters if the metastore's database stores longer texts.",
                 sqlstate="54001",
             )
-        text = maintenance.create_definition(definition, statement.query, statement.columns)
+        owner = stored.write_owner(caller.user)
+        text = maintenance.create_definition(definition, statement.query, statement.columns, owner)
         try:
             try:
                 await caller.session.run(text)

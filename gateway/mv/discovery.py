@@ -61,8 +61,16 @@ async def of_definition(metastore: Metastore, storage: TableName) -> Finding:
             log.warning("%s is left alone: %s cannot be read: %s", definition, name, error)
             return Finding()
         if shown is not None:
-            return Finding(damage=Damage(name, storage, None, NO_STORAGE))
+            return Finding(damage=Damage(name, storage, await _owner_of(metastore, definition), NO_STORAGE))
     return Finding(leftover=Leftover(storage, definition))
+
+
+async def _owner_of(metastore: Metastore, definition: TableName) -> str | None:
+    try:
+        return stored.read_owner(await metastore.properties(definition))
+    except StatementFailed as error:
+        log.warning("nobody can tell whose %s is: %s", definition, error)
+        return None
 
 
 async def _of_readable(metastore: Metastore, storage: TableName) -> Finding:

@@ -94,7 +94,7 @@ def write_view(view: MaterializedView) -> dict[str, str]:
 def write_settings(view: MaterializedView) -> dict[str, str]:
     """What ALTER can change, the name left out."""
     return {
-        **_text("owner", view.owner),
+        **write_owner(view.owner),
         **_text("clauses", json.dumps(dataclasses.asdict(view.clauses))),
         **_text("properties", json.dumps(dict(view.properties))),
         **_text("comment", json.dumps(view.comment)),
@@ -103,6 +103,11 @@ def write_settings(view: MaterializedView) -> dict[str, str]:
 
 def write_name(name: TableName) -> dict[str, str]:
     return _text("view", _name(name))
+
+
+def write_owner(owner: str) -> dict[str, str]:
+    """Stands on the definition as well: who may drop the rest of a view whose storage was dropped."""
+    return _text("owner", owner)
 
 
 def write_job(view: MaterializedView) -> dict[str, str]:

@@ -20,11 +20,18 @@ class Rights:
         self.check_owner(user, view.owner, view.name, action)
 
     def check_owner(self, user: str, owner: str | None, name: TableName, action: str) -> None:
-        """The same for a damaged view. One whose owner cannot be read anybody may drop, as far as Spark lets him."""
-        if owner is not None and user != owner and user not in self._administrators:
+        """The same for a damaged view. One whose owner cannot be read is the administrators'."""
+        if user == owner or user in self._administrators:
+            return
+        if owner is None:
             raise NotAllowed(
-                f"The materialized view {name} belongs to {owner}; {user} may not {action}. Ask the owner, or an "
-                f"administrator of the gateway, or have it given to you with ALTER MATERIALIZED VIEW {name} OWNER TO "
-                f"{user}.",
+                f"Nobody can tell whose the materialized view {name} is, so {user} may not {action}. Ask an "
+                f"administrator of the gateway (access.administrators).",
                 sqlstate="42501",
             )
+        raise NotAllowed(
+            f"The materialized view {name} belongs to {owner}; {user} may not {action}. Ask the owner, or an "
+            f"administrator of the gateway, or have it given to you with ALTER MATERIALIZED VIEW {name} OWNER TO "
+            f"{user}.",
+            sqlstate="42501",
+        )

@@ -423,6 +423,11 @@ def test_a_damaged_view_is_reported_and_can_be_dropped(
             rows(cursor, "REFRESH MATERIALIZED VIEW p")
         expected = sorted(rows(cursor, "SELECT a FROM t"))
         assert sorted(rows(cursor, "SELECT a FROM q")) == expected
+        with (
+            pyhive(gateway.host, gateway.port, "mallory", database=views.name) as other,
+            pytest.raises(Exception, match="belongs to tester; mallory may not drop it"),
+        ):
+            rows(other, "DROP MATERIALIZED VIEW p")
         if part == "storage":
             rows(cursor, "CREATE OR REPLACE MATERIALIZED VIEW p AS SELECT a FROM t")
             assert sorted(rows(cursor, "SELECT a FROM p")) == expected

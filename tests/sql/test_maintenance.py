@@ -75,6 +75,10 @@ def test_definition() -> None:
     text = maintenance.create_definition(DEFINITION, "SELECT ${x} FROM t", [Column("a`b", "it's"), Column("c")])
     assert text == f"CREATE VIEW {DEFINITION.quoted} (`a``b` COMMENT 'it\\'s', `c`) AS SELECT ${{x}} FROM t"
     assert maintenance.create_definition(DEFINITION, "SELECT 1") == f"CREATE VIEW {DEFINITION.quoted} AS SELECT 1"
+    owned = maintenance.create_definition(DEFINITION, "SELECT 1", (), {"k": "${v}"})
+    assert owned == f"CREATE VIEW {DEFINITION.quoted} TBLPROPERTIES ('k' = '$\\{{v}}') AS SELECT 1"
+    changed = maintenance.set_definition_properties(DEFINITION, {"k": "v"})
+    assert changed == f"ALTER VIEW {DEFINITION.quoted} SET TBLPROPERTIES ('k' = 'v')"
 
 
 def test_storage() -> None:

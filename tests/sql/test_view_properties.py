@@ -79,6 +79,78 @@ def test_names() -> None:
     assert fault("format", "csv", free=False).startswith("valid format: ")
 
 
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "spark.sql.warehouse.dir",
+        "spark.sql.extensions",
+        "spark.sql.catalog.lake",
+        "spark.sql.catalog.spark_catalog.uri",
+        "spark.sql.defaultCatalog",
+        "spark.sql.sources.commitProtocolClass",
+        "spark.sql.sources.outputCommitterClass",
+        "spark.sql.parquet.output.committer.class",
+        "spark.sql.adaptive.customCostEvaluatorClass",
+        "spark.sql.queryExecutionListeners",
+        "spark.sql.cache.serializer",
+        "spark.sql.streaming.checkpointLocation",
+        "spark.sql.hive.metastore.jars.path",
+        "spark.sql.redaction.string.regex",
+        "spark.sql.variable.substitute",
+        "spark.sql.maven.additionalRemoteRepositories",
+        "spark.sql.udt.allowedDynamicUDTClasses",
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.defaultFS",
+        "spark.executorEnv.X",
+        "fs.s3a.access.key",
+        "hive.exec.pre.hooks",
+        "javax.jdo.option.ConnectionPassword",
+        "SPARK.SQL.SHUFFLE.PARTITIONS",
+        "spark.sql",
+        "spark.sql.files",
+    ],
+)
+def test_a_refresh_sets_nothing_that_runs_code_or_leads_elsewhere(free: bool, setting: str) -> None:
+    name = f"session.{setting}"
+    assert fault(name, "1", free=free).startswith(f"illegal key:{name}; ")
+    assert view_properties.session_settings({name: "1", "session.spark.sql.ansi.enabled": "true"}) == {
+        "spark.sql.ansi.enabled": "true"
+    }
+
+
+def test_session_variables_of_starrocks_are_kept_and_set_nothing() -> None:
+    pairs = (("session.query_timeout", "300"),)
+    assert check(pairs, free=False) == pairs
+    assert view_properties.session_settings(dict(pairs)) == {}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "spark.sql.shuffle.partitions",
+        "spark.sql.adaptive.skewJoin.enabled",
+        "spark.sql.autoBroadcastJoinThreshold",
+        "spark.sql.session.timeZone",
+        "spark.sql.ansi.enabled",
+        "spark.sql.caseSensitive",
+        "spark.sql.files.maxPartitionBytes",
+        "spark.sql.files.maxRecordsPerFile",
+        "spark.sql.legacy.timeParserPolicy",
+        "spark.sql.optimizer.excludedRules",
+        "spark.sql.orc.impl",
+        "spark.sql.parquet.datetimeRebaseModeInRead",
+        "spark.sql.hive.convertMetastoreOrc",
+        "spark.sql.sources.v2.bucketing.enabled",
+        "spark.sql.storeAssignmentPolicy",
+    ],
+)
+def test_what_decides_plans_and_results_is_taken(setting: str) -> None:
+    pairs = ((f"session.{setting}", "1"),)
+    assert check(pairs, free=False) == check(pairs, free=True) == pairs
+    assert view_properties.session_settings(dict(pairs)) == {setting: "1"}
+
+
 @pytest.mark.parametrize(
     ("properties", "seconds"),
     [

@@ -1,0 +1,83 @@
+"""Who may change a view, and drop what is left of a damaged one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+
+from gateway.errors import NotAllowed, StatementFailed
+from gateway.mv import discovery
+from gateway.mv import properties as stored
+from gateway.mv.model import Leftover
+from gateway.mv.naming import definition_of
+from gateway.mv.ports import Metastore, Relation, RelationKind
+from gateway.mv.rights import Rights
+from sql.maintenance import UNPARTITIONED, Shown, shown_rows
+from sql.names import TableName
+
+NAME = TableName("s", "mv")
+
+
+@pytest.mark.parametrize(
+    ("user", "owner", "allowed"),
+    [
+        ("ada", "ada", True),
+        ("root", "ada", True),
+        ("root", None, True),
+        ("bob", "ada", False),
+        ("Ada", "ada", False),
+        ("bob", None, False),
+        ("", None, False),
+    ],
+)
+def test_owners_and_administrators(user: str, owner: str | None, allowed: bool) -> None:
+    rights = Rights(["root"])
+    if allowed:
+        rights.check_owner(user, owner, NAME, "drop it")
+        return
+    with pytest.raises(NotAllowed, match=r"s\.mv.* may not drop it") as refusal:
+        rights.check_owner(user, owner, NAME, "drop it")
+    assert refusal.value.sqlstate == "42501"
+
+
+def test_a_view_whose_owner_nobody_can_tell_is_nobodys_without_administrators() -> None:
+    with pytest.raises(NotAllowed, match=r"access\.administrators"):
+        Rights([]).check_owner("ada", None, NAME, "drop it")
+
+
+class Spark:
+    """A metastore in which the storage table of `s.mv` was dropped, and the rest was not."""
+
+    def __init__(self, storage: TableName, properties: Mapping[str, str] | None) -> None:
+        self._text = shown_rows(storage, ("a",), Shown.only(1), UNPARTITIONED)
+        self._properties = properties
+
+    async def relation(self, name: TableName) -> Relation | None:
+        return Relation(name, RelationKind.VIEW, self._text) if name == NAME else None
+
+    async def properties(self, table: TableName) -> Mapping[str, str]:
+        if self._properties is None:
+            raise StatementFailed(f"{table} cannot be read")
+        return self._properties
+
+
+@pytest.mark.parametrize(
+    ("properties", "owner"),
+    [(stored.write_owner("ada"), "ada"), ({}, None), ({"freshgate.owner": "zz"}, None), (None, None)],
+)
+def test_the_definition_tells_the_owner_where_the_storage_is_gone(
+    properties: Mapping[str, str] | None, owner: str | None
+) -> None:
+    storage = TableName("freshgate_storage", "s__mv__0f1aba1b")
+    found = asyncio.run(discovery.of_definition(cast(Metastore, Spark(storage, properties)), storage))
+    assert found.damage is not None
+    assert (found.damage.name, found.damage.owner) == (NAME, owner)
+
+
+def test_a_definition_without_a_view_is_a_leftover() -> None:
+    storage = TableName("freshgate_storage", "s__gone__0f1aba1b")
+    found = asyncio.run(discovery.of_definition(cast(Metastore, Spark(storage, {})), storage))
+    assert found.leftover == Leftover(storage, definition_of(storage))
