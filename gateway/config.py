@@ -6,14 +6,27 @@ bytes. `settings_file` reads and prints them.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_network
 from types import MappingProxyType
 from typing import Any, Self
-from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from gateway.checks import Check
+from gateway.checks import at_least as _at_least
+from gateway.checks import attribute_name as _attribute_name
+from gateway.checks import attribute_name_or_empty as _attribute_name_or_empty
+from gateway.checks import between as _between
+from gateway.checks import dn_patterns as _dn_patterns
+from gateway.checks import filled as _filled
+from gateway.checks import ldap_urls as _ldap_urls
+from gateway.checks import networks as _networks
+from gateway.checks import none_or_at_least as _none_or_at_least
+from gateway.checks import one_of as _one_of
+from gateway.checks import path as _path
+from gateway.checks import some_of as _some_of
+from gateway.checks import storage_database as _storage_database
+from gateway.checks import time_zone as _time_zone
+from gateway.checks import url_or_empty as _url_or_empty
 
 TRANSPORTS = ("sasl", "nosasl")
 UPSTREAM_TRANSPORTS = (*TRANSPORTS, "http")
@@ -24,8 +37,6 @@ METHODS = ("none", "file", "ldap")
 HAND_ON = ("replay", "proxy_user")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 LOG_FORMATS = ("text", "json")
-
-Check = Callable[[Any], str | None]
 
 
 class ConfigError(Exception):
@@ -52,47 +63,6 @@ class Address:
         return cls(host, int(port))
 
 
-def _between(low: float, high: float) -> Check:
-    def check(value: Any) -> str | None:
-        return None if low <= value <= high else f"must be between {low} and {high}"
-
-    return check
-
-
-def _at_least(low: float) -> Check:
-    return lambda value: None if low <= value < math.inf else f"must be at least {low}, and finite"
-
-
-def _none_or_at_least(low: int) -> Check:
-    return lambda value: None if value == 0 or value >= low else f"must be 0, or at least {low}"
-
-
-def _one_of(*choices: str) -> Check:
-    return lambda value: None if value in choices else f"must be one of {', '.join(choices)}"
-
-
-def _some_of(*choices: str) -> Check:
-    def check(value: Any) -> str | None:
-        fits = value and all(item in choices for item in value)
-        return None if fits else f"must name at least one of {', '.join(choices)}, and nothing else"
-
-    return check
-
-
-def _filled(value: Any) -> str | None:
-    return None if value else "must not be empty"
-
-
-def _path(value: Any) -> str | None:
-    return None if value.startswith("/") and not value.endswith("/") else "must begin with / and not end with it"
-
-
-def _storage_database(value: Any) -> str | None:
-    # The metastore folds names: one with capitals would be taken for another database after a restart.
-    plain = value.isidentifier() and value.isascii() and value == value.lower() and value != "default"
-    return None if plain else "must be small letters, digits and _, and not the default database"
-
-
 def _address_or_empty(value: Any) -> str | None:
     if value:
         try:
@@ -100,57 +70,6 @@ def _address_or_empty(value: Any) -> str | None:
         except ConfigError:
             return "must be HOST:PORT, such as 127.0.0.1:10000"
     return None
-
-
-def _time_zone(value: Any) -> str | None:
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return "must be a time zone, such as Europe/Berlin or UTC"
-    return None
-
-
-def _networks(value: Any) -> str | None:
-    try:
-        for each in value:
-            ip_network(each, strict=False)
-    except ValueError:
-        return "must be addresses and networks, such as 127.0.0.1 and 10.0.0.0/8"
-    return None
-
-
-def _url_or_empty(value: Any) -> str | None:
-    if value:
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            return "must be a URL such as http://spark.example:4040"
-    return None
-
-
-def _ldap_urls(value: Any) -> str | None:
-    for url in value.split():
-        try:
-            parts = urlsplit(url)
-            fits = parts.scheme in ("ldap", "ldaps") and parts.hostname and parts.port != 0
-        except ValueError:
-            fits = False
-        if not fits or parts.path.strip("/") or parts.query or parts.fragment or parts.username:
-            return "must be URLs such as ldaps://ldap.example or ldap://ldap.example:389, with spaces between them"
-    return None
-
-
-def _dn_patterns(value: Any) -> str | None:
-    fits = all("," in pattern and "=" in pattern for pattern in value.split(":")) or not value.strip()
-    return None if fits else "must be DNs such as uid=%s,ou=people,dc=example,dc=com, with colons between them"
-
-
-def _attribute_name(value: Any) -> str | None:
-    plain = value.isascii() and value.replace("-", "").replace(".", "").isalnum()
-    return None if plain else "must be the name of an LDAP attribute or class"
-
-
-def _attribute_name_or_empty(value: Any) -> str | None:
-    return _attribute_name(value) if value else None
 
 
 def _setting(default: Any, why: str, check: Check | None = None) -> Any:

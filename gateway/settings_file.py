@@ -17,7 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from gateway.config import OFF, Check, ConfigError, Settings
+from gateway.checks import Check
+from gateway.config import OFF, ConfigError, Settings
 
 
 @dataclass(frozen=True, slots=True)

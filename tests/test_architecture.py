@@ -22,8 +22,9 @@ MODULE_LINES_MAX = 700
 ALLOWED = {
     "sql": set[str](),
     "gateway.wire": set[str](),
-    "gateway.config": set[str](),
-    "gateway.settings_file": set[str](),
+    "gateway.checks": set[str](),
+    "gateway.config": {"gateway.checks"},
+    "gateway.settings_file": {"gateway.checks"},
     "gateway.errors": set[str](),
     "gateway.tally": set[str](),
     "gateway.mv": {"sql"},

@@ -1,0 +1,104 @@
+"""What a setting's value may be: each check says what is wrong with one, or nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from ipaddress import ip_network
+from typing import Any
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+Check = Callable[[Any], str | None]
+
+
+def between(low: float, high: float) -> Check:
+    def check(value: Any) -> str | None:
+        return None if low <= value <= high else f"must be between {low} and {high}"
+
+    return check
+
+
+def at_least(low: float) -> Check:
+    return lambda value: None if low <= value < math.inf else f"must be at least {low}, and finite"
+
+
+def none_or_at_least(low: int) -> Check:
+    return lambda value: None if value == 0 or value >= low else f"must be 0, or at least {low}"
+
+
+def one_of(*choices: str) -> Check:
+    return lambda value: None if value in choices else f"must be one of {', '.join(choices)}"
+
+
+def some_of(*choices: str) -> Check:
+    def check(value: Any) -> str | None:
+        fits = value and all(item in choices for item in value)
+        return None if fits else f"must name at least one of {', '.join(choices)}, and nothing else"
+
+    return check
+
+
+def filled(value: Any) -> str | None:
+    return None if value else "must not be empty"
+
+
+def path(value: Any) -> str | None:
+    return None if value.startswith("/") and not value.endswith("/") else "must begin with / and not end with it"
+
+
+def storage_database(value: Any) -> str | None:
+    # The metastore folds names: one with capitals would be taken for another database after a restart.
+    plain = value.isidentifier() and value.isascii() and value == value.lower() and value != "default"
+    return None if plain else "must be small letters, digits and _, and not the default database"
+
+
+def time_zone(value: Any) -> str | None:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return "must be a time zone, such as Europe/Berlin or UTC"
+    return None
+
+
+def networks(value: Any) -> str | None:
+    try:
+        for each in value:
+            ip_network(each, strict=False)
+    except ValueError:
+        return "must be addresses and networks, such as 127.0.0.1 and 10.0.0.0/8"
+    return None
+
+
+def url_or_empty(value: Any) -> str | None:
+    if value:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            return "must be a URL such as http://spark.example:4040"
+    return None
+
+
+def ldap_urls(value: Any) -> str | None:
+    for url in value.split():
+        try:
+            parts = urlsplit(url)
+            fits = parts.scheme in ("ldap", "ldaps") and parts.hostname and parts.port != 0
+        except ValueError:
+            fits = False
+        if not fits or parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+            return "must be URLs such as ldaps://ldap.example or ldap://ldap.example:389, with spaces between them"
+    return None
+
+
+def dn_patterns(value: Any) -> str | None:
+    fits = all("," in pattern and "=" in pattern for pattern in value.split(":")) or not value.strip()
+    return None if fits else "must be DNs such as uid=%s,ou=people,dc=example,dc=com, with colons between them"
+
+
+def attribute_name(value: Any) -> str | None:
+    plain = value.isascii() and value.replace("-", "").replace(".", "").isalnum()
+    return None if plain else "must be the name of an LDAP attribute or class"
+
+
+def attribute_name_or_empty(value: Any) -> str | None:
+    return attribute_name(value) if value else None
