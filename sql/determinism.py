@@ -63,7 +63,8 @@ _TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
 _TO_TIME = _TIME_TYPES | {"cast", "try_cast", "to_date", "to_timestamp", "try_to_timestamp", "try_to_date"}
 _ALL = DATE_FUNCTIONS | CHANGING_FUNCTIONS
 _CALL = re.compile(r"(?<![\w.`])(\w+)\(")
-_SAMPLE_NODE = re.compile(r"^[\s:+|-]*Sample ", re.MULTILINE)
+# Blanks of one line: the plan shows a literal's line ends, and thousands of them must not be read from each one on.
+_SAMPLE_NODE = re.compile(r"^[ \t:+|-]*+Sample ", re.MULTILINE)
 
 
 def nondeterministic(query: str, plan: str) -> frozenset[str]:

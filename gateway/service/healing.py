@@ -92,6 +92,8 @@ columns. In its patterns of tables and functions * is any text."""
 
 _DANGLING = re.compile(r"(?:(?<=[*%|(+?])|\A)\*")
 """A * with nothing before it to repeat. (The one that stands for % makes the next one such, too.)"""
+_PATTERN_CHARACTERS_MAX: Final = 10_000
+"""No name is so long: a longer pattern is Spark's to refuse."""
 
 _WITHOUT_RESULT: Final = frozenset(
     {
@@ -192,6 +194,7 @@ def _with_readable_stars(name: str, payload: bytes) -> bytes:
     changed = {
         number: pattern
         for number in _PATTERNS[name]
+        if len(texts.get(number, "")) <= _PATTERN_CHARACTERS_MAX
         if number in texts and (pattern := _DANGLING.sub("%", texts[number])) != texts[number]
     }
     return message.with_texts(payload, changed) if changed else payload

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +14,7 @@ from gateway.mv.proposal import Proposal, Standing
 from gateway.mv.versions import KeptVersion
 from gateway.service.operation import Result
 from gateway.wire.rowset import Column, Type
-from sql import create_text, lineage, view_properties
+from sql import create_text, glob, lineage, view_properties
 from sql.maintenance import PartitionKey
 from sql.names import TableName, quote
 from sql.statement import Clauses, ShowCreate, Trigger, WhenStale
@@ -68,7 +67,7 @@ PLAN_COLUMNS = (Column("plan"),)
 
 def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
     """SHOW MATERIALIZED VIEWS; `database` None means every database."""
-    matches = _matcher(pattern)
+    matches = glob.matcher(pattern)
     rows = [
         _show_row(catalog, view)
         for view in catalog.views()
@@ -160,14 +159,6 @@ def moment(milliseconds: int) -> datetime:
 def time_text(milliseconds: int) -> str:
     """The time in UTC, to the second."""
     return moment(milliseconds).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _matcher(pattern: str | None) -> Callable[[str], object]:
-    """Spark's pattern of SHOW TABLES: `*` is any text, `|` separates alternatives, case does not count."""
-    if pattern is None:
-        return re.compile(".*", re.DOTALL).fullmatch
-    alternatives = (".*".join(map(re.escape, part.strip().split("*"))) for part in pattern.split("|"))
-    return re.compile("(?:" + "|".join(alternatives) + ")", re.IGNORECASE | re.DOTALL).fullmatch
 
 
 # --- one view ------------------------------------------------------------------------------------------

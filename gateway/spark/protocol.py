@@ -36,9 +36,11 @@ _SPARK_ERROR = re.compile(
 )
 # The Thrift server says the class twice: [CLASS] java.Exception: [CLASS] text.
 _TWICE = re.compile(r"(\[[A-Z][A-Z0-9_.]+\]) [\w.$]+:\s+(?=\1)")
-_STACK = re.compile(r"\n\s*at |\nCaused by: |\n\n?== |\n'|\nDriver stacktrace")
+_STACK = re.compile(r"\n[ \t]*+at |\nCaused by: |\n\n?== |\n'|\nDriver stacktrace")
 _JAVA_CLASS = re.compile(r"^(?:[a-z][\w]*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
 MESSAGE_CHARACTERS_MAX = 2000  # a message is read by people; a stack trace of Spark has 9,000
+READ_CHARACTERS_MAX = 20_000
+"""Of a message: behind its error stand plans, stacks, and the whole text of a statement that may have megabytes."""
 
 
 def encode(name: str, request: Any, seqid: int) -> bytes:
@@ -83,8 +85,9 @@ def decode(name: str, payload: bytes) -> Any:
 
 def failure(message: str | None, sqlstate: str | None = None) -> StatementFailed:
     """Spark's error without its stack trace and plan: `[CLASS] text SQLSTATE: 42P01; line 1 pos 14`."""
-    text = _TWICE.sub("", message or "Spark gave no reason.")
-    found = _SPARK_ERROR.search(text)
+    text = _TWICE.sub("", (message or "Spark gave no reason.")[:READ_CHARACTERS_MAX])
+    # Without that word the expression would look for it again behind each bracket.
+    found = _SPARK_ERROR.search(text) if "SQLSTATE: " in text else None
     if found:
         return StatementFailed(_shortened(found.group(0)), sqlstate or found.group("sqlstate"))
     text = _STACK.split(text.strip(), maxsplit=1)[0].strip()

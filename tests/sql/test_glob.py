@@ -1,0 +1,68 @@
+"""Patterns of SHOW: what they match, and that their stars cost no time."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.spark import protocol
+from sql import glob
+from sql.determinism import nondeterministic
+from sql.grammar import SyntaxProblem
+from sql.parser import parse
+
+
+def _by_expression(pattern: str, name: str) -> bool:
+    alternatives = (".*".join(map(re.escape, part.strip().split("*"))) for part in pattern.split("|"))
+    return re.fullmatch("|".join(alternatives), name, re.IGNORECASE | re.DOTALL) is not None
+
+
+@given(st.text("ab*|", max_size=12), st.text("ab", max_size=12))
+def test_it_matches_what_the_regular_expression_matches(pattern: str, name: str) -> None:
+    assert glob.matcher(pattern)(name) is _by_expression(pattern, name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("daily*|monthly*", "Monthly_totals", True),
+        (" DAILY ", "daily", True),
+        ("a*a", "a", False),
+        ("*ab*ab", "ab", False),
+        ("**", "", True),
+        ("a.c", "abc", False),
+        ("%x%", "axb", True),
+    ],
+)
+def test_examples(pattern: str, name: str, matches: bool) -> None:
+    assert glob.matcher(pattern, "*%")(name) is matches
+
+
+def test_no_pattern_matches_everything() -> None:
+    assert glob.matcher(None)("anything")
+
+
+def test_many_stars_before_what_is_not_there_end() -> None:
+    # By a regular expression this does not end within a lifetime.
+    assert not glob.matcher("*" * 500 + "x")("a" * 100_000)
+    assert not glob.matcher("*a" * 400 + "*x")("a" * 10_000)
+
+
+@pytest.mark.parametrize("pattern", ["a" * 1_001, "|".join(f"{n}*" for n in range(51))])
+def test_a_pattern_that_would_take_long_is_refused(pattern: str) -> None:
+    with pytest.raises(SyntaxProblem, match="at most"):
+        parse(f"SHOW MATERIALIZED VIEWS LIKE '{pattern}'")
+
+
+def test_thousands_of_line_ends_in_a_plan_are_read_once() -> None:
+    plan = "== Analyzed Logical Plan ==\n" + "\n" * 200_000 + "x\n== Optimized Logical Plan ==\n"
+    assert nondeterministic("SELECT 1", plan) == frozenset()
+
+
+@pytest.mark.parametrize("repeated", ["[AB] ", "\n", "a.B: ", "[AB] a.B: ", "Error running query: "])
+def test_an_error_of_spark_that_quotes_a_long_text_is_read_at_once(repeated: str) -> None:
+    error = protocol.failure(repeated * 1_000_000)
+    assert len(str(error)) < 3_000
