@@ -13,6 +13,7 @@ from functools import partial
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
+from gateway import loops
 from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
 from gateway.errors import FreshgateError, UpstreamLost
@@ -416,7 +417,7 @@ class Server:
         self._inspector.seed()
         self._janitor.start()
         self._scheduler.start()
-        self._survey = asyncio.create_task(self._survey_again(), name="survey")
+        self._survey = loops.keep("survey of the storage database", self._survey_again)
         await self._listener.start()
         self._readiness.catalog_loaded = True
         log.info("%d materialized views, %d leftovers to drop", len(self._catalog), len(leftovers))
@@ -430,18 +431,18 @@ class Server:
         for version, after in zip(leftover.versions, following, strict=True):
             self._janitor.retire(view_id, leftover, version, retired_at=after.published_at)
 
-    async def _survey_again(self) -> None:
+    async def _survey_again(self) -> bool:
         """What crashes and people do to the storage database is noticed without a restart."""
-        while True:
-            await asyncio.sleep(self._settings.storage.check_interval)
-            try:
-                await self._fence.check()
-                for leftover in await self._catalog.survey():
-                    self._retire(leftover)
-            except Superseded:
-                return  # The fence has said so, and it stays so.
-            except FreshgateError as error:
-                log.warning("could not look at the storage database, will try again: %s", error)
+        await asyncio.sleep(self._settings.storage.check_interval)
+        try:
+            await self._fence.check()
+            for leftover in await self._catalog.survey():
+                self._retire(leftover)
+        except Superseded:
+            return loops.OVER  # The fence has said so, and it stays so.
+        except FreshgateError as error:
+            log.warning("could not look at the storage database, will try again: %s", error)
+        return False
 
     async def _load(self) -> list[Leftover]:
         """Waits for a Thrift server that is not up yet, as long as the engine may take to start."""

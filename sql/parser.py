@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sql import alter_grammar, create_grammar, glob, property_grammar, refresh_grammar, transaction_grammar
+from sql import alter_grammar, create_grammar, property_grammar, refresh_grammar, transaction_grammar, wildcards
 from sql.grammar import SYNTAX, Grammar, SyntaxProblem
 from sql.names import SESSION_CATALOG
 from sql.scan import identifier, skip_blank
@@ -161,7 +161,7 @@ def _show(grammar: Grammar) -> Command:
     pattern = grammar.string()
     if liked and pattern is None:
         raise grammar.problem("a pattern as a string after LIKE")
-    if pattern is not None and (problem := glob.problem(pattern)) is not None:
+    if pattern is not None and (problem := wildcards.problem(pattern)) is not None:
         raise grammar.refusal(f"expected {problem}")
     grammar.expect_end()
     return ShowMaterializedViews(database, pattern)

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
+from gateway import loops
 from gateway.errors import FreshgateError
 
 log = logging.getLogger(__name__)
@@ -53,17 +54,16 @@ class Readiness:
 
     def start(self) -> None:
         """From within the event loop."""
-        self._task = asyncio.create_task(self._loop(), name="readiness")
+        self._task = loops.keep("readiness", self._turn)
 
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _loop(self) -> None:
-        while True:
-            await self.look()
-            await asyncio.sleep(self._interval)
+    async def _turn(self) -> None:
+        await self.look()
+        await asyncio.sleep(self._interval)
 
     async def look(self) -> None:
         """Asks Spark, and keeps what comes of it."""

@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from gateway import loops
 from gateway.errors import (
     DefinitionRefused,
     FreshgateError,
@@ -551,6 +552,7 @@ class Creation:
                 # It may have come to be. Until the metastore tells, the view stays reserved, writes are noted for it.
                 self._settling.add(task := asyncio.create_task(self._settle(entry)))
                 task.add_done_callback(self._settling.discard)
+                loops.heard(task, f"finding out whether {view.name} was created")
             else:
                 await self._abandon(view.storage, entry)
             raise

@@ -7,6 +7,7 @@ reads straight on Spark are invisible here, the retention is their time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+from gateway import loops
 from gateway.errors import FreshgateError
 from gateway.mv import naming
 from gateway.mv import properties as stored
@@ -180,21 +182,18 @@ class Janitor:
                 self._add(retired)
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._loop(), name="janitor")
+        self._task = loops.keep("janitor", self._turn)
 
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _loop(self) -> None:
-        while True:
-            self._wake.clear()
-            await self.sweep()
-            try:
-                await asyncio.wait_for(self._wake.wait(), self._pause())
-            except TimeoutError:
-                continue
+    async def _turn(self) -> None:
+        self._wake.clear()
+        await self.sweep()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), self._pause())
 
     def _pause(self) -> float | None:
         """Seconds until something may be due; None: only a release or a new entry can change anything."""

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
+from gateway import loops
 from gateway.mv.catalog import Catalog
 from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence
@@ -49,16 +50,16 @@ class Scheduler:
         self._woken = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._revision = -1
+        self._not_before, self._what = 0.0, ""
+        """Since when looks count for the watch, and what their tasks are told to be for."""
         jobs.on_change = self._woken.set
         catalog.on_stale = self.changed
         catalog.on_publish = self.published
 
     def start(self) -> None:
         """Begins with what was missed while no gateway ran."""
-        self._loops = [
-            asyncio.create_task(self._keep_schedules(), name="schedules"),
-            asyncio.create_task(self._watch(), name="watch"),
-        ]
+        self._not_before, self._what = time.monotonic(), "a change before the start"
+        self._loops = [loops.keep("schedules", self._keep_schedules), loops.keep("watch", self._watch)]
 
     async def stop(self) -> None:
         for loop in self._loops:
@@ -68,12 +69,11 @@ class Scheduler:
     # --- schedules ---------------------------------------------------------------------------------
 
     async def _keep_schedules(self) -> None:
-        while True:
-            pause = self.run_due()
-            # What it has served itself has woken nobody.
-            self._woken.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), pause)
+        pause = self.run_due()
+        # What it has served itself has woken nobody.
+        self._woken.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), pause)
 
     def run_due(self) -> float:
         """Starts what is due; returns in how many seconds something may be next. Of several missed moments of one
@@ -85,14 +85,23 @@ class Scheduler:
             self._jobs.forget_dropped()
             self._tasks.forget_dropped()
         for entry in self._of(Trigger.SCHEDULE):
-            due = self._jobs.next_run(entry.view.id)
-            if due is not None and due <= now:
-                self._jobs.served(entry.view.id)
-                self._trigger(entry, TriggerMode.SYSTEM, create_text.recurring_strategy(entry.view.clauses))
-                due = self._jobs.next_run(entry.view.id)
+            try:
+                due = self._serve(entry, now)
+            except Exception:  # a fault in one view's schedule must not keep the others from theirs
+                log.exception("the schedule of %s could not be served", entry.view.name)
+                continue
             if due is not None:
                 pause = min(pause, max(0.0, (due - now) / 1000))
         return pause
+
+    def _serve(self, entry: Entry, now: int) -> int | None:
+        """Starts a view's task where it is due; returns when the next one is."""
+        due = self._jobs.next_run(entry.view.id)
+        if due is not None and due <= now:
+            self._jobs.served(entry.view.id)
+            self._trigger(entry, TriggerMode.SYSTEM, create_text.recurring_strategy(entry.view.clauses))
+            due = self._jobs.next_run(entry.view.id)
+        return due
 
     # --- changes -----------------------------------------------------------------------------------
 
@@ -117,18 +126,14 @@ class Scheduler:
         if entry is not None:
             self.changed(self._catalog.above(view_id), str(entry.view.name))
 
-    async def _watch(self) -> None:
+    async def _watch(self) -> bool:
         """Looks for changes that were made before the start, and from then on for those made past the gateway."""
-        not_before, what = time.monotonic(), "a change before the start"
-        while True:
-            try:
-                await self.look(not_before, what)
-            except Exception:  # one look that breaks must not end all later ones
-                log.exception("could not look at the base tables of ON COMMIT views")
-            if not self._watch_seconds:
-                return
-            await asyncio.sleep(self._watch_seconds)
-            not_before, what = time.monotonic() - self._watch_seconds, "a look at its base tables"
+        await self.look(self._not_before, self._what)
+        if not self._watch_seconds:
+            return loops.OVER
+        await asyncio.sleep(self._watch_seconds)
+        self._not_before, self._what = time.monotonic() - self._watch_seconds, "a look at its base tables"
+        return False
 
     async def look(self, not_before: float, what: str = "a look at its base tables") -> None:
         """Refreshes the ON COMMIT views that are stale by looks which began at `not_before` (monotonic) or later, but

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 
+from gateway import loops
 from gateway.errors import FreshgateError
 from gateway.mv.catalog import Catalog
 from gateway.mv.entry import Entry
@@ -154,6 +155,7 @@ class TaskLog:
         task = asyncio.ensure_future(work)
         self._saving.add(task)
         task.add_done_callback(self._saving.discard)
+        loops.heard(task, "the storing of a task")
 
     async def stop(self) -> None:
         """What became of failed tasks is worth a moment."""

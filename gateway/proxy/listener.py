@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from gateway import loops
 from gateway.proxy.farewell import Farewell
 from gateway.proxy.relay import ConnectUpstream, Relay
 from gateway.proxy.tls import Certificate
@@ -121,7 +122,7 @@ class Listener:
         if not self._servers:
             await self.bind()
         self._serving = True
-        self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="sweep of clients")
+        self._sweeper = loops.keep("sweep of clients", self._sweep)
 
     async def drain(self, seconds: float, busy: Callable[[], int]) -> None:
         """Accepts no more clients, and returns when nobody waits for a reply and no session is `busy`, or it is time.
@@ -174,17 +175,13 @@ class Listener:
             self._sockets.pop()[1].close()
 
     async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            now = asyncio.get_running_loop().time()
-            try:
-                for relay in list(self._relays):
-                    relay.sweep(now)
-                for port in self._ports:
-                    if port.certificate is not None:
-                        port.certificate.renew()
-            except Exception:  # the next sweep must come all the same
-                log.exception("the sweep of clients failed")
+        await asyncio.sleep(SWEEP_SECONDS)
+        now = asyncio.get_running_loop().time()
+        for relay in list(self._relays):
+            relay.sweep(now)
+        for port in self._ports:
+            if port.certificate is not None:
+                port.certificate.renew()
 
     def _has_place(self) -> bool:
         """Whether another TLS handshake may begin."""

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from gateway import loops
+
 T = TypeVar("T")
 
 
@@ -20,6 +22,7 @@ class Background:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        loops.heard(task, "what went on for a client that has gone")
         return task
 
     async def finish(self, seconds: float) -> None:

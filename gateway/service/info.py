@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from gateway.mv.proposal import Proposal, Standing
 from gateway.mv.versions import KeptVersion
 from gateway.service.operation import Result
 from gateway.wire.rowset import Column, Type
-from sql import create_text, glob, lineage, view_properties
+from sql import create_text, lineage, view_properties, wildcards
 from sql.maintenance import PartitionKey
 from sql.names import TableName, quote
 from sql.statement import Clauses, ShowCreate, Trigger, WhenStale
@@ -67,7 +67,7 @@ PLAN_COLUMNS = (Column("plan"),)
 
 def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
     """SHOW MATERIALIZED VIEWS; `database` None means every database."""
-    matches = glob.matcher(pattern)
+    matches = wildcards.matcher(pattern)
     rows = [
         _show_row(catalog, view)
         for view in catalog.views()

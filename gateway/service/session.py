@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
+from gateway import loops
 from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
 from gateway.service.operation import ForwardedOperation, Operation
@@ -299,19 +300,16 @@ class Sessions:
         if loose:
             self._loose[session.handle.guid] = session
             if self._sweeper is None and self._loose_seconds:
-                self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="sweep of sessions")
+                self._sweeper = loops.keep("sweep of sessions", self._sweep)
 
     async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(min(self._loose_seconds / 4, 60.0))
-            oldest = time.monotonic() - self._loose_seconds
-            unused = [session for session in self._loose.values() if self._is_unused(session, oldest)]
-            for session in unused:
-                log.info(
-                    "a session of %s is closed: no request for too long (limits.http_session_seconds)", session.user
-                )
-            # Many at once: for one of them Spark may not answer, and they may come faster than it answers one.
-            await self.end_all(unused)
+        await asyncio.sleep(min(self._loose_seconds / 4, 60.0))
+        oldest = time.monotonic() - self._loose_seconds
+        unused = [session for session in self._loose.values() if self._is_unused(session, oldest)]
+        for session in unused:
+            log.info("a session of %s is closed: no request for too long (limits.http_session_seconds)", session.user)
+        # Many at once: for one of them Spark may not answer, and they may come faster than it answers one.
+        await self.end_all(unused)
 
     def _is_unused(self, session: Session, oldest: float) -> bool:
         return session.used < oldest and not session.outstanding and not session.runs_own()

@@ -10,6 +10,7 @@ from collections import Counter
 from math import inf
 from weakref import WeakKeyDictionary
 
+from gateway import loops
 from gateway.service.upstream import SideConnection, Upstream
 from gateway.wire.sasl import Login
 
@@ -80,6 +81,7 @@ class Sides:
         closing = asyncio.get_running_loop().create_task(side.close())
         self._closings.add(closing)
         closing.add_done_callback(self._closings.discard)
+        loops.heard(closing, "the end of a connection to Spark")
 
     async def close(self) -> None:
         """Closes those that are kept; what comes back later is closed at once."""

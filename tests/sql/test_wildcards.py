@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.spark import protocol
-from sql import glob
+from sql import wildcards
 from sql.determinism import nondeterministic
 from sql.grammar import SyntaxProblem
 from sql.parser import parse
@@ -22,7 +22,7 @@ def _by_expression(pattern: str, name: str) -> bool:
 
 @given(st.text("ab*|", max_size=12), st.text("ab", max_size=12))
 def test_it_matches_what_the_regular_expression_matches(pattern: str, name: str) -> None:
-    assert glob.matcher(pattern)(name) is _by_expression(pattern, name)
+    assert wildcards.matcher(pattern)(name) is _by_expression(pattern, name)
 
 
 @pytest.mark.parametrize(
@@ -38,17 +38,17 @@ def test_it_matches_what_the_regular_expression_matches(pattern: str, name: str)
     ],
 )
 def test_examples(pattern: str, name: str, matches: bool) -> None:
-    assert glob.matcher(pattern, "*%")(name) is matches
+    assert wildcards.matcher(pattern, "*%")(name) is matches
 
 
 def test_no_pattern_matches_everything() -> None:
-    assert glob.matcher(None)("anything")
+    assert wildcards.matcher(None)("anything")
 
 
 def test_many_stars_before_what_is_not_there_end() -> None:
     # By a regular expression this does not end within a lifetime.
-    assert not glob.matcher("*" * 500 + "x")("a" * 100_000)
-    assert not glob.matcher("*a" * 400 + "*x")("a" * 10_000)
+    assert not wildcards.matcher("*" * 500 + "x")("a" * 100_000)
+    assert not wildcards.matcher("*a" * 400 + "*x")("a" * 10_000)
 
 
 @pytest.mark.parametrize("pattern", ["a" * 1_001, "|".join(f"{n}*" for n in range(51))])

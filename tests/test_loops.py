@@ -1,0 +1,88 @@
+"""Background work goes on when one turn of it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gateway import loops
+from gateway.errors import UpstreamLost
+from gateway.mv.jobs import Jobs
+from gateway.mv.scheduler import LOOK_AGAIN_SECONDS, Scheduler
+from gateway.mv.tasks import Tasks
+from sql import create_text
+
+
+async def test_a_turn_that_fails_is_told_and_the_next_one_comes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loops, "BACK_OFF_SECONDS", (0.0,))
+    turns = 0
+
+    async def turn() -> bool:
+        nonlocal turns
+        turns += 1
+        if turns < 4:
+            raise LookupError(f"turn {turns}")
+        return loops.OVER
+
+    async with asyncio.timeout(10):
+        await loops.keep("the work", turn)
+    assert turns == 4
+    failed = [record for record in caplog.records if record.exc_info]
+    assert [str(record.exc_info[1]) for record in failed if record.exc_info] == ["turn 1", "turn 2", "turn 3"]
+    assert "the work: a turn failed (3 in a row)" in failed[-1].getMessage()
+
+
+async def test_it_ends_when_it_is_cancelled() -> None:
+    task = loops.keep("the work", lambda: asyncio.sleep(0))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(("error", "level"), [(UpstreamLost("away"), logging.INFO), (KeyError("k"), logging.ERROR)])
+async def test_an_error_that_nobody_waits_for_is_logged_at_once(
+    error: Exception, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def fail() -> None:
+        raise error
+
+    task = asyncio.ensure_future(fail())
+    loops.heard(task, "the errand")
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    assert [(record.levelno, "the errand" in record.getMessage()) for record in caplog.records] == [(level, True)]
+
+
+async def test_a_schedule_that_breaks_keeps_no_other_view_from_its_own(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    entries = [
+        cast(Any, SimpleNamespace(view=SimpleNamespace(id=name, name=name, clauses=None)))
+        for name in ("broken", "well")
+    ]
+    served = []
+
+    def next_run(view_id: str) -> int | None:
+        if view_id == "broken":
+            raise ArithmeticError("no such date")
+        return None if view_id in served else 1
+
+    nobody = cast(Any, SimpleNamespace(revision=-1))
+    jobs = cast(Jobs, SimpleNamespace(next_run=next_run, served=served.append))
+    scheduler = Scheduler(nobody, jobs, cast(Tasks, None), nobody, nobody, 0.0, lambda: 2)
+    scheduler._of = lambda _: entries  # type: ignore[method-assign]
+    monkeypatch.setattr(create_text, "recurring_strategy", lambda _: "")
+    started: list[str] = []
+    scheduler._trigger = lambda entry, mode, what: started.append(entry.view.id)  # type: ignore[method-assign]
+    assert scheduler.run_due() == LOOK_AGAIN_SECONDS
+    assert started == ["well"]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
