@@ -23,7 +23,7 @@ def at_least(low: float) -> Check:
     return lambda value: None if low <= value < math.inf else f"must be at least {low}, and finite"
 
 
-def none_or_at_least(low: int) -> Check:
+def none_or_at_least(low: float) -> Check:
     return lambda value: None if value == 0 or value >= low else f"must be 0, or at least {low}"
 
 

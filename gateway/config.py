@@ -288,6 +288,12 @@ class Engine:
         "Whether the gateway may listen beyond this machine with the embedded engine. Spark's SQL runs programs and "
         "reads files as the account that runs it, so whoever is let in has that account (docs/security.md).",
     )
+    silent_seconds: float = _setting(
+        40.0,
+        "Seconds after which Spark is killed and started again where it lets nobody log in, though its process lives: "
+        "a server that hangs does not end by itself. More than its longest collection of garbage takes. 0: never.",
+        _none_or_at_least(10),
+    )
     spark: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}),
         metadata={

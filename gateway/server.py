@@ -91,7 +91,7 @@ STOP_SECONDS = 20.0
 MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL, "http": HTTP}
 
 
-class Engine(StageProgress, Protocol):
+class Engine(StageProgress, probe.Restarts, Protocol):
     """Where Spark is, and how far it is with a statement; `spark.engine` has two."""
 
     async def address(self) -> Address:
@@ -218,6 +218,15 @@ class Server:
         self._readiness = Readiness(partial(probe.ask, self._probes), settings.metrics.check_interval)
         self._monitor = self._monitoring(service) if settings.metrics.port else None
         self._survey: asyncio.Task[None] | None = None
+        self._watch = self._watch_of_spark()
+
+    def _watch_of_spark(self) -> probe.Watch | None:
+        """None for a Spark that somebody else runs."""
+        account = self._settings.upstream
+        if account.address or not self._settings.engine.silent_seconds:
+            return None
+        log_in = partial(probe.log_in, self._spark.endpoint, account.user, account.password)
+        return probe.Watch(log_in, self._engine, self._settings.engine.silent_seconds, time.monotonic)
 
     def _service(self, metastore: SparkMetastore) -> Service:
         settings = self._settings
@@ -417,6 +426,8 @@ class Server:
         self._inspector.seed()
         self._janitor.start()
         self._scheduler.start()
+        if self._watch is not None:
+            self._watch.start()
         self._survey = loops.keep("survey of the storage database", self._survey_again)
         await self._listener.start()
         self._readiness.catalog_loaded = True
@@ -498,6 +509,8 @@ class Server:
         await self._sides.close()
         if self._survey is not None:
             self._survey.cancel()
+        if self._watch is not None:
+            await self._watch.stop()
         await self._scheduler.stop()
         await self._tasks.stop_all()
         await self._settlement.stop()

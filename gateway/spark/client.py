@@ -271,9 +271,9 @@ class Session:
         """Breaks the connection; a pool never lends the session again, and sees to it that the server ends it."""
         self.connection.give_up()
 
-    async def execute(self, sql: str) -> Handle:
-        """Starts a statement and returns its operation handle; `wait` tells how it ends."""
-        request = ttypes.TExecuteStatementReq(protocol.session_handle(self.handle), sql, {}, True)
+    async def execute(self, sql: str, *, run_async: bool = True) -> Handle:
+        """Starts a statement and returns its operation handle; `wait` tells how it ends. Not `run_async`: it has."""
+        request = ttypes.TExecuteStatementReq(protocol.session_handle(self.handle), sql, {}, run_async)
         reply = await self.connection.call("ExecuteStatement", request)
         return protocol.handle_of(reply.operationHandle)
 
@@ -382,10 +382,10 @@ class PooledSession(Session):
         self._untouched = True
         return self
 
-    async def execute(self, sql: str) -> Handle:
+    async def execute(self, sql: str, *, run_async: bool = True) -> Handle:
         untouched, self._untouched = self._untouched, False
         try:
-            return await super().execute(sql)
+            return await super().execute(sql, run_async=run_async)
         except StatementFailed as error:
             if not str(error).startswith(ENDED_SESSION):
                 raise
@@ -396,7 +396,7 @@ class PooledSession(Session):
         await self.connection.close()
         session = await self._opened()
         self.connection, self.handle = session.connection, session.handle
-        return await super().execute(sql)
+        return await super().execute(sql, run_async=run_async)
 
 
 class SessionPool:

@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import gateway
+from gateway import loops
 from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.ports import JobProgress
@@ -72,6 +73,14 @@ class ExternalEngine:
     def leave(self) -> None:
         """Nobody waits for this one."""
 
+    @property
+    def pid(self) -> int | None:
+        """None: the process is somebody else's."""
+        return None
+
+    def give_up(self, reason: str) -> None:
+        """Who runs it starts it again."""
+
     async def stop(self) -> None:
         """Nothing to stop."""
 
@@ -87,6 +96,8 @@ class EmbeddedEngine:
         self._running = asyncio.Event()
         self._leaving = False
         self._supervisor: asyncio.Task[None] | None = None
+        self._started, self._failures = 0.0, 0
+        """When the child was started, and how many starts in a row came to nothing, or to no more than a minute."""
         self._last_error = ""
         self._requests = itertools.count(1)
         self._asked: dict[int, asyncio.Future[JobProgress | None]] = {}
@@ -95,8 +106,14 @@ class EmbeddedEngine:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the running child."""
-        return self._child.pid if self._child else None
+        """Process id of the child that serves; None while one is starting."""
+        return self._child.pid if self._child and self._address else None
+
+    def give_up(self, reason: str) -> None:
+        """Kills the child, which does not serve though it lives; another one is started in its place."""
+        if (child := self._child) is not None and self._supervisor is not None:
+            log.error("Spark is killed: %s. Its log is %s.", reason, self._data_dir / "engine.log")
+            _kill_group(child.pid)
 
     async def start(self) -> Address:
         """Starts Spark and returns its address. Raises EngineFailed; then nothing is left running."""
@@ -108,7 +125,8 @@ class EmbeddedEngine:
                 f"Cannot make the data directory {self._data_dir}: {error.strerror}. Choose another with --data-dir."
             ) from error
         address = await self._launch()
-        self._supervisor = asyncio.create_task(self._supervise())
+        self._started, self._failures = time.monotonic(), 0
+        self._supervisor = loops.keep("supervision of Spark", self._supervise)
         return address
 
     async def address(self) -> Address:
@@ -177,28 +195,26 @@ class EmbeddedEngine:
         await self._end_child()
 
     async def _supervise(self) -> None:
-        failures = 0
-        started = time.monotonic()
-        while True:
-            if self._child is not None:
-                code = await self._child.wait()
-                self._last_error = f"the engine ended with code {code}; see {self._data_dir / 'engine.log'}."
-                log.error("Spark is gone: %s Starting it again.", self._last_error)
-                await self._end_child()
-                failures = 0 if time.monotonic() - started > STEADY_SECONDS else failures
-            await asyncio.sleep(BACK_OFF_SECONDS[min(failures, len(BACK_OFF_SECONDS) - 1)])
-            failures += 1
-            started = time.monotonic()
-            try:
-                address = await self._launch()
-            except EngineFailed as error:
-                self._last_error = str(error)
-                log.error("Spark did not start again: %s", error)
-            except Exception as error:  # no memory or no file left for a process, say: nothing else would start it
-                self._last_error = f"its process could not be started: {error}"
-                log.exception("Spark did not start again")
-            else:
-                log.info("Spark runs again at %s", address)
+        """One turn: waits for the child's end, where there is one, and starts another."""
+        if self._child is not None:
+            code = await self._child.wait()
+            self._last_error = f"the engine ended with code {code}; see {self._data_dir / 'engine.log'}."
+            log.error("Spark is gone: %s Starting it again.", self._last_error)
+            await self._end_child()
+            self._failures = 0 if time.monotonic() - self._started > STEADY_SECONDS else self._failures
+        await asyncio.sleep(BACK_OFF_SECONDS[min(self._failures, len(BACK_OFF_SECONDS) - 1)])
+        self._failures += 1
+        self._started = time.monotonic()
+        try:
+            address = await self._launch()
+        except EngineFailed as error:
+            self._last_error = str(error)
+            log.error("Spark did not start again: %s", error)
+        except Exception as error:  # no memory or no file left for a process, say: nothing else would start it
+            self._last_error = f"its process could not be started: {error}"
+            log.exception("Spark did not start again")
+        else:
+            log.info("Spark runs again at %s", address)
 
     async def _launch(self) -> Address:
         began = time.monotonic()

@@ -133,7 +133,9 @@ def spark_settings(options: Options) -> dict[str, str]:
         paths = [jar.removeprefix("file://").removeprefix("file:") for jar in jars.split(",")]
         before = settings.get("spark.driver.extraClassPath")
         settings["spark.driver.extraClassPath"] = os.pathsep.join([*paths, *([before] if before else [])])
-    ours = " ".join(f'"-D{key}={_escaped(value)}"' for key, value in java.items())
+    properties = " ".join(f'"-D{key}={_escaped(value)}"' for key, value in java.items())
+    # A server that has been short of memory once goes on with threads missing: it is better started again.
+    ours = f"-XX:+ExitOnOutOfMemoryError {properties}"
     theirs = options.spark.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = f"{ours} {theirs}".strip()
     return settings

@@ -12,6 +12,8 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
+from gateway.errors import UpstreamLost
+from gateway.spark import probe
 from gateway.spark.client import SessionPool
 from gateway.spark.probe import ask
 from gateway.wire.endpoint import Endpoint
@@ -88,3 +90,71 @@ def test_a_spark_that_hangs_leaves_nothing_in_the_log(stopped: bool) -> None:
     # A task complains when it is collected.
     gc.collect()
     assert complaints == []
+
+
+class _Hanging:
+    """A Spark whose logins end as `outcomes` say, on a clock of its own."""
+
+    def __init__(self, *outcomes: object) -> None:
+        self.pid: int | None = 1
+        self.now = 0.0
+        self.given_up: list[float] = []
+        self._outcomes = list(outcomes)
+
+    async def log_in(self) -> None:
+        outcome = self._outcomes.pop(0)
+        if outcome == "replaced":
+            self.pid = (self.pid or 0) + 1
+            raise UpstreamLost("its connection broke")
+        if isinstance(outcome, float):
+            self.now += outcome
+            raise TimeoutError
+        if isinstance(outcome, Exception):
+            raise outcome
+
+    def give_up(self, reason: str) -> None:
+        self.given_up.append(self.now)
+
+    async def look(self, times: int, seconds: float = 40.0) -> None:
+        watch = probe.Watch(self.log_in, self, seconds, lambda: self.now)
+        for _ in range(times):
+            await watch.look()
+            self.now += probe.INTERVAL_SECONDS
+
+
+async def test_a_spark_that_lets_nobody_log_in_is_given_up_within_a_minute() -> None:
+    spark = _Hanging(*[10.0] * 3)
+    await spark.look(3)
+    assert spark.given_up == [40.0]
+
+
+async def test_a_spark_that_refuses_connections_is_given_up_too() -> None:
+    spark = _Hanging(*[UpstreamLost("nobody listens")] * 12)
+    await spark.look(12)
+    assert spark.given_up == [40.0]
+
+
+async def test_one_login_that_is_answered_clears_it_of_all_before() -> None:
+    spark = _Hanging(10.0, 10.0, None, 10.0, 10.0)
+    await spark.look(5)
+    assert spark.given_up == []
+
+
+async def test_a_long_pause_is_no_end() -> None:
+    """A machine that slept, or one collection of garbage: few logins have failed."""
+    spark = _Hanging(600.0, 10.0, None)
+    await spark.look(3)
+    assert spark.given_up == []
+
+
+async def test_what_one_process_did_not_answer_counts_against_no_other() -> None:
+    spark = _Hanging(10.0, 10.0, "replaced", 10.0, 10.0)
+    await spark.look(5)
+    assert spark.given_up == []
+
+
+async def test_a_spark_that_is_starting_is_not_asked() -> None:
+    spark = _Hanging()
+    spark.pid = None
+    await spark.look(3)
+    assert spark.given_up == []
