@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from sql import effects, parser, transaction_grammar
-from sql.scan import skip_blank
+from sql.scan import folded, skip_blank
 from sql.statement import Glance, Statement
+from sql.within import within
 
 _WORD = re.compile(r"\w+")
 _SEPARATORS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
@@ -24,6 +25,8 @@ _SECOND_WORDS = {
 }
 """Words of which a statement of ours holds one, by its first word."""
 _NONE = frozenset[str]()
+_RUNS_STRINGS = frozenset({"immediate", "identifier", "call"})
+"""Words of texts that run, or name something by, what their strings hold."""
 
 
 def glance(text: str) -> Glance:
@@ -32,17 +35,29 @@ def glance(text: str) -> Glance:
     `words` is a superset: words in comments and strings are in it too, so a name that is not in it is nowhere in the
     text. (A name composed at run time is beyond any look at the text.)
     """
-    folded = text.lower()
-    # Three times as fast as the expression, which knows letters of all languages.
-    words = set(folded.translate(_SEPARATORS).split() if folded.isascii() else _WORD.findall(folded))
-    if "`" in folded:
-        words |= _quoted(folded, "`")
-    # db."x-y", with spark.sql.ansi.doubleQuotedIdentifiers. Mostly double quotes hold strings, which may be many.
-    if '"' in folded and ('."' in folded or '".' in folded or '. "' in folded or '" .' in folded):
-        words |= _quoted(folded, '"')
-    keyword = _keyword(folded)
+    words = _words(text)
+    if not words.isdisjoint(_RUNS_STRINGS):
+        words.update(*map(_words, within(text).texts))
+    keyword = _keyword(folded(text))
     ours = keyword in transaction_grammar.FIRST_WORDS or not _SECOND_WORDS.get(keyword, _NONE).isdisjoint(words)
     return Glance(keyword, frozenset(words), ours)
+
+
+def _words(text: str) -> set[str]:
+    """Those of one text, as names are folded and as keywords are."""
+    if text.isascii():
+        # Three times as fast as the expression, which knows letters of all languages.
+        text = text.lower()
+        words = set(text.translate(_SEPARATORS).split())
+    else:
+        words = {word.lower() for word in _WORD.findall(text)}
+        words.update(_WORD.findall(folded(text)))
+    if "`" in text:
+        words |= _quoted(text, "`")
+    # db."x-y", with spark.sql.ansi.doubleQuotedIdentifiers. Mostly double quotes hold strings, which may be many.
+    if '"' in text and ('."' in text or '".' in text or '. "' in text or '" .' in text):
+        words |= _quoted(text, '"')
+    return words
 
 
 def _keyword(text: str) -> str:
@@ -70,7 +85,8 @@ def _quoted(text: str, quote: str) -> set[str]:
         if "." in stretch:
             names.update(stretch.split("."))
     names.discard("")
-    return names
+    # Each by itself: how a Greek sigma is folded depends on what follows.
+    return names if text.isascii() else {name.lower() for name in names}
 
 
 def classify(text: str) -> Statement:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sql.lineage import expression, guess, mention, parsed, without_rows
-from sql.scan import Cursor, skip_blank
+from sql.scan import Cursor, folded, skip_blank
 from sql.statement import Forwarded, Parts
 
 _Reader = Callable[[Cursor], Forwarded | None]
@@ -81,10 +81,12 @@ def _explain(cursor: Cursor) -> Forwarded:
     piece = cursor.peek()
     if piece is None:
         return _UNTOUCHED
-    if piece.text == "(" or piece.text.lower() in _QUERIES:
+    keyword = folded(piece.text)
+    if keyword == "(" or keyword in _QUERIES:
         return without_rows(parsed(cursor.text, piece.start))
-    inner = forwarded(" " * piece.start + cursor.text[piece.start :], piece.text.lower())
-    return without_rows(inner)
+    inner = forwarded(" " * piece.start + cursor.text[piece.start :], keyword)
+    # Spark runs the text of EXECUTE IMMEDIATE to tell how it would.
+    return inner if keyword == "execute" else without_rows(inner)
 
 
 def _show_description(cursor: Cursor) -> Forwarded:
@@ -316,7 +318,7 @@ def _table_after(*words: str) -> _Reader:
 
 def _insert(cursor: Cursor) -> Forwarded | None:
     """The head is read here, for sqlglot knows neither all of Spark's forms nor how to be quick with many VALUES."""
-    start = cursor.text.lower().index("insert", skip_blank(cursor.text))
+    start = skip_blank(cursor.text)
     overwrites = cursor.accept_any("INTO", "OVERWRITE") == "OVERWRITE"
     if overwrites and (cursor.sees("DIRECTORY") or cursor.sees("LOCAL", "DIRECTORY")):
         return replace(_body(cursor), writes=(), writes_files=True)
@@ -350,7 +352,7 @@ _BEFORE_BRACKET = re.compile(r"\(\s*+(\w++|[`\"])")
 
 def _calls_in_rows(rows: str) -> tuple[Parts, ...] | None:
     """The functions that VALUES calls, perhaps more; None where its rows may read a relation."""
-    words = _WORD.findall(rows.lower())
+    words = _WORD.findall(folded(rows))
     if not _READING.isdisjoint(words):
         return None
     if "--" in rows or "/*" in rows:  # A comment may stand before a bracket.

@@ -282,6 +282,9 @@ class _Reading:
         lineage = relations(text)
         if not lineage.exact:
             raise CannotFollow(f"the query is not understood: {lineage.reason}")
+        unsure = (TableName.resolve(read.parts, self._namespace) for read in lineage.reads if read.perhaps)
+        if (name := next((name for name in unsure if name in self._sources), None)) is not None:
+            raise CannotFollow(f"{name} is a CTE's name, too, if case does not count")
         mine = Counter(self._name(table) for table in self._tree.find_all(exp.Table) if is_named(table))
         mine.subtract(Counter(TableName.resolve(read.parts, self._namespace) for read in lineage.reads))
         if missed := next((name for name, count in mine.items() if count < 0), None):

@@ -1,69 +1,78 @@
 """What stands inside texts that run other statements: scripts, EXECUTE IMMEDIATE, and names in odd forms.
 
 Such a text cannot be told apart into what it reads and writes, but DROP VIEW, ALTER VIEW, CREATE OR REPLACE VIEW and
-DROP DATABASE begin with words that can be found in it and in its strings. What a text puts together when it runs
-(`'DROP ' || 'VIEW v'`) stays hidden; that it may do so can be told.
+DROP DATABASE begin with words that can be found in it and in its strings (`sql.within`). What a text puts together when
+it runs (`'DROP ' || 'VIEW v'`) stays hidden; that it may do so can be told.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
-from sql.scan import Lexeme, dotted_name, is_whole, lexemes, string_value
+from sql.scan import Lexeme, dotted_name, folded, is_whole, lexemes, string_value
 from sql.statement import Parts
+from sql.within import CHARACTERS_MAX, SIGNS, within
 
 GLOBAL_TEMPORARY = "global_temp"
-_DEPTH_MAX = 3
-"""Texts within strings within texts."""
 _DATABASES = ("DATABASE", "SCHEMA", "NAMESPACE")
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a text may change. `told`: every name could be read."""
+    """What a text may change. `told`, `told_databases`: every name of a view, or of a database, could be read."""
 
     views: frozenset[Parts] = frozenset()
     databases: frozenset[Parts] = frozenset()
     told: bool = True
+    told_databases: bool = True
 
     def __or__(self, other: Changes) -> Changes:
-        return Changes(self.views | other.views, self.databases | other.databases, self.told and other.told)
+        return Changes(
+            self.views | other.views,
+            self.databases | other.databases,
+            self.told and other.told,
+            self.told_databases and other.told_databases,
+        )
 
 
-def changes(text: str, depth: int = 0) -> Changes:
-    """The views and databases that statements anywhere in `text`, its strings included, drop, alter or replace."""
+def changes(text: str) -> Changes:
+    """The views and databases that statements anywhere in `text` drop, alter or replace, in its strings too where it
+    has EXECUTE IMMEDIATE."""
     found = Changes()
-    if not _holds(text, "drop", "alter", "create"):
-        return found
-    pieces = list(lexemes(text))
-    for index, piece in enumerate(pieces):
-        if piece.kind == "string" and depth < _DEPTH_MAX:
-            found |= changes(string_value(piece.text), depth + 1)
-        elif piece.kind == "word" and piece.text.upper() in ("DROP", "ALTER", "CREATE"):
-            found |= _change(pieces[index : index + _HEAD_PIECES])
+    for each in _texts(text):
+        if not _holds(each, "drop", "alter", "create"):
+            continue
+        pieces = list(lexemes(each))
+        for index, piece in enumerate(pieces):
+            if piece.kind == "word" and piece.text.upper() in ("DROP", "ALTER", "CREATE"):
+                found |= _change(pieces[index : index + _HEAD_PIECES])
     return found
 
 
-def temporaries(text: str, depth: int = 0) -> frozenset[Parts]:
+def temporaries(text: str) -> frozenset[Parts]:
     """The temporary views and functions that statements anywhere in `text` may make, in its strings too where it has
     EXECUTE IMMEDIATE; CACHE TABLE may make one as well. Those of all sessions begin with `global_temp`. The last part
     is "" where it cannot be read."""
     found: set[Parts] = set()
-    if not _holds(text, "temp", "cache"):
-        return frozenset()
-    runs_strings = depth > 0 or "immediate" in text.lower()
-    pieces = list(lexemes(text))
-    for index, piece in enumerate(pieces):
-        if piece.kind == "string" and runs_strings and depth < _DEPTH_MAX:
-            found |= temporaries(string_value(piece.text), depth + 1)
-        elif piece.kind == "word" and piece.text.upper() in ("TEMP", "TEMPORARY", "CACHE"):
-            name = _made(pieces[index : index + _HEAD_PIECES], goes_on=depth > 0)
-            shared = index > 0 and pieces[index - 1].text.upper() == "GLOBAL"
-            if name is not None:
-                found.add((GLOBAL_TEMPORARY, name) if shared else (name,))
+    for each in _texts(text):
+        if not _holds(each, "temp", "cache"):
+            continue
+        pieces = list(lexemes(each))
+        for index, piece in enumerate(pieces):
+            if piece.kind == "word" and piece.text.upper() in ("TEMP", "TEMPORARY", "CACHE"):
+                name = _made(pieces[index : index + _HEAD_PIECES], goes_on=each is not text)
+                shared = index > 0 and pieces[index - 1].text.upper() == "GLOBAL"
+                if name is not None:
+                    found.add((GLOBAL_TEMPORARY, name) if shared else (name,))
     return frozenset(found)
+
+
+def _texts(text: str) -> Iterator[str]:
+    """The text, and all that it may run."""
+    yield text
+    if "immediate" in folded(text):
+        yield from within(text).texts
 
 
 def _made(pieces: list[Lexeme], *, goes_on: bool) -> str | None:
@@ -87,52 +96,60 @@ _HEAD_PIECES = 24
 """More than the longest head, DROP VIEW IF EXISTS IDENTIFIER('…') or a name of four parts, has."""
 
 
-_NUMBERED = re.compile(r"(?<!\\)(?:\\\\)*\\(?:[uU]|[0-3][0-7]{2})")
-"""A character of a string that is written by its number, so that words may stand in it which nobody sees."""
-
-
 def _holds(text: str, *words: str) -> bool:
-    """Whether one of the words may stand in it, perhaps in the strings of its strings."""
-    folded = text.lower()
-    return any(word in folded for word in words) or _NUMBERED.search(text) is not None
-
-
-_PLAIN_ARGUMENT = re.compile(
-    r"""\bidentifier\s*\(\s*'[^'\\]*'\s*\)"""
-    r"""|\bimmediate\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*(?=;|using\b|into\b|\Z)""",
-    re.IGNORECASE | re.DOTALL,
-)
-"""IDENTIFIER('t') and EXECUTE IMMEDIATE 'text': what they name stands in the text after all."""
-
-
-_COMPOSING = re.compile(r"\b(?:identifier|immediate)\b", re.IGNORECASE)
+    lower = folded(text)
+    return any(word in lower for word in words)
 
 
 def composes(text: str, words: Container[str]) -> bool:
     """Whether a name, or a whole statement, may be put together when the text runs, so that it does not stand in it.
     `words` are those of the text, in lower case."""
-    if "${" in text or "directory" in words:
+    if "directory" in words or moves(text, words):
         return True
-    if "identifier" not in words and "immediate" not in words:
+    if "identifier" not in words:
         return False
-    return _COMPOSING.search(_without_plain(text)) is not None
+    inner = within(text).texts if "immediate" in words else ()
+    return any(_puts_together(each, "identifier") for each in (text, *inner))
 
 
-_IN_PARTS = re.compile(r"\.\s*identifier\s*\(|\bidentifier\s*\([^()]*\)\s*\.", re.IGNORECASE)
-"""db.IDENTIFIER('t'): names within strings are looked for without such parts."""
+def moves(text: str, words: Container[str]) -> bool:
+    """Whether a whole statement may be put together: one that chooses a database, too."""
+    if "${" in text:
+        return True
+    if "immediate" not in words:
+        return False
+    inner = within(text)
+    return not inner.whole or any("${" in each or _puts_together(each, "immediate") for each in (text, *inner.texts))
 
 
-def _without_plain(text: str) -> str:
-    return _PLAIN_ARGUMENT.sub(_inside, text)
+def _puts_together(text: str, word: str) -> bool:
+    if len(text) > CHARACTERS_MAX:
+        return True
+    if word not in folded(text):
+        return False
+    pieces = list(lexemes(text))
+    return any(
+        piece.kind == "word" and folded(piece.text) == word and not _is_plain(pieces, place)
+        for place, piece in enumerate(pieces)
+    )
 
 
-def _inside(found: re.Match[str]) -> str:
-    """What is still to be looked at: a statement in a string may put names together in its turn, from parameters."""
-    literal = found[1]
-    if literal is None:
-        return " "
-    text = string_value(literal)
-    return found[0] if _NUMBERED.search(literal) or _IN_PARTS.search(text) else _without_plain(text)
+def _is_plain(pieces: Sequence[Lexeme], place: int) -> bool:
+    """IDENTIFIER('t') and EXECUTE IMMEDIATE 'text': what they name stands in the text after all."""
+    after = place + 1
+    if pieces[place].text.upper() == "IMMEDIATE":
+        if not place or pieces[place - 1].text.upper() != "EXECUTE":
+            return True  # a column
+        while after < len(pieces) and pieces[after].kind == "string":
+            after += 1
+        ends = after == len(pieces) or pieces[after].text.upper() in (";", "USING", "INTO")
+        return after > place + 1 and ends
+    if after == len(pieces) or pieces[after].text != "(":
+        return True  # a column of this name
+    literal, closing = (*pieces[after + 1 : after + 3], None, None)[:2]
+    if literal is None or literal.kind != "string" or closing is None or closing.text != ")":
+        return False
+    return not any(sign in literal.text[1:-1] for sign in SIGNS)
 
 
 def _change(pieces: list[Lexeme]) -> Changes:
@@ -152,7 +169,7 @@ def _change(pieces: list[Lexeme]) -> Changes:
         place += 2
     name = _name(pieces[place:])
     if name is None:
-        return Changes(told=False)
+        return Changes(told_databases=False) if is_database else Changes(told=False)
     return Changes(databases=frozenset({name})) if is_database else Changes(views=frozenset({name}))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -17,9 +17,11 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import Token, TokenType
 
-from sql.scan import Lexeme, dotted_name, is_whole, lexemes
+from sql.hidden import moves
+from sql.scan import Lexeme, dotted_name, folded, is_whole, lexemes, marks
 from sql.skim import skim
 from sql.statement import Forwarded, Parts, Reference
+from sql.within import within
 
 _SPARK = Dialect.get_or_raise("spark")
 # sqlglot warns each time it gives up on a text; here that is an ordinary outcome, reported as Forwarded.reason.
@@ -39,9 +41,8 @@ _TYPES_WITHIN_MAX = 200
 """Types with arguments within such, DECIMAL(DECIMAL(…)): how deep, and how many below the second level. sqlglot tries
 each as a type and then as a function, so that each level doubles the time."""
 
-_FOREIGN = ("${", "\\\n", "{{", "{%", "{#")
-"""What Spark reads otherwise than sqlglot: variables are substituted first, a comment goes on after a backslash at
-the line's end, and nothing is Jinja."""
+_FOREIGN = ("${", "{{", "{%", "{#")
+"""What Spark reads otherwise than sqlglot: variables are substituted first, and nothing is Jinja."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +127,12 @@ _DOUBLE_QUOTED_PART = re.compile(r"""\.\s*+"|"\s*+\.""")
 def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
     """Every chain of identifiers as read, and as written unless the statement can only read.
 
-    `writes` overrides that rule. USE anywhere, in a string too, may change the current database.
+    `writes` overrides that rule. USE anywhere, in a string too, may change the current database, and so may what is put
+    together when the text runs.
     """
     chains = tuple(_chains(text))
-    words = {part.lower() for chain in chains for part in chain.parts}
-    first = chains[0].parts[0].lower() if chains else ""
+    words = {folded(part) for chain in chains for part in chain.parts}
+    first = folded(chains[0].parts[0]) if chains else ""
     if writes is None:
         writes = first not in _READ_ONLY or not words.isdisjoint(_CHANGING)
     written = dict.fromkeys(chain.parts for chain in chains) if writes else {}
@@ -138,26 +140,39 @@ def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
         reads=chains,
         writes=tuple(written),
         calls=tuple(dict.fromkeys(chain.parts for chain in chains)),
-        changes_namespace="use" in words or {"set", "catalog"} <= words or "defaultcatalog" in words,
+        changes_namespace="use" in words
+        or {"set", "catalog"} <= words
+        or "defaultcatalog" in words
+        or _is_torn(text)
+        or moves(text, words),
         exact=False,
         reason=reason,
     )
 
 
+def _is_torn(text: str) -> bool:
+    """Whether comments may stand within its names: they are not told apart in a long text."""
+    return len(text) > PARSED_CHARACTERS_MAX and ("/*" in text or "--" in text)
+
+
 def _chains(text: str) -> Iterator[Reference]:
+    """Those of the text, with their places, and those of all texts that it may run."""
     if len(text) > PARSED_CHARACTERS_MAX:  # comments and strings are not told apart here, which is ten times faster
-        yield from _chains_in_string(text, 0, len(text))
-        return
+        yield from _chains_in_long(text)
+    else:
+        yield from _chains_in(text)
+    for inner in within(text).texts:
+        for chain in _chains_in(inner):
+            yield Reference(chain.parts, 0, 0)  # It has no place in this text.
+
+
+def _chains_in(text: str) -> Iterator[Reference]:
     pieces = list(lexemes(text))
     place = 0
     while place < len(pieces):
-        chain, after = _chain(pieces, place)
-        for piece in pieces[place:after]:
-            if piece.kind == "string":
-                yield from _chains_in_string(text, piece.start + 1, piece.end - 1)
+        chain, place = _chain(pieces, place)
         if chain is not None and _may_name(chain):
             yield chain
-        place = after
 
 
 _NAME_PIECES = 64
@@ -184,15 +199,15 @@ def _chain(pieces: Sequence[Lexeme], start: int) -> tuple[Reference | None, int]
     return chain, max(after, start + 1)
 
 
-def _chains_in_string(text: str, start: int, end: int) -> Iterator[Reference]:
-    """Twice: with quotes as Spark would read the string's text, and without, should a lone one mislead."""
-    for found in _PLAIN_CHAIN.finditer(text, start, end):
+def _chains_in_long(text: str) -> Iterator[Reference]:
+    """Twice: with quotes as Spark would read them, and without, should a lone one mislead."""
+    for found in _PLAIN_CHAIN.finditer(text):
         name = found.group()
         if not name.isdecimal():  # Long texts are lists of numbers, mostly.
             yield Reference(tuple(map(str.strip, name.split("."))), *found.span())
-    if "`" not in text[start:end] and _DOUBLE_QUOTED_PART.search(text, start, end) is None:
+    if "`" not in text and _DOUBLE_QUOTED_PART.search(text) is None:
         return
-    for found in _QUOTED_CHAIN.finditer(text, start, end):
+    for found in _QUOTED_CHAIN.finditer(text):
         if parts := dotted_name(list(lexemes(found.group())))[0]:
             yield Reference(parts, *found.span())
 
@@ -203,17 +218,69 @@ def _chains_in_string(text: str, start: int, end: int) -> Iterator[Reference]:
 def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
     if len(text) - start > PARSED_CHARACTERS_MAX:
         raise Doubt(f"longer than {PARSED_CHARACTERS_MAX} characters")
-    if foreign := next((mark for mark in _FOREIGN if mark in text), None):
-        raise Doubt(f"{foreign!r} in the text")
     # Blanks in place of what stands before `start`, so that all offsets are those of the whole text.
-    tokens = _SPARK.tokenize(" " * start + text[start:])
+    text = " " * start + text[start:]
+    plain, quoted = _plain(text)
+    if foreign := next((mark for mark in _FOREIGN if mark in plain), None):
+        raise Doubt(f"{foreign!r} in the text")
+    tokens = _SPARK.tokenize(plain)
+    if quoted != _joined(_quotes(tokens, plain)):
+        raise Doubt("quotes that are read in two ways")
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     _check_types(tokens)
-    trees = _SPARK.parser().parse(list(_adapted(tokens)), text)
+    trees = _SPARK.parser().parse(list(_adapted(tokens)), plain)
     if len(trees) != 1 or trees[0] is None:
         raise Doubt("not one statement")
     return trees[0], _calls(tokens)
+
+
+_Span = tuple[int, int]
+
+
+def _plain(text: str) -> tuple[str, list[_Span]]:
+    """The text without comments and hints, and where its strings and quoted names stand: sqlglot nests other comments,
+    and lets other quotes end a string. Everything keeps its place."""
+    kept: list[str] = []
+    quoted: list[_Span] = []
+    done = 0
+    for kind, start, end in marks(text):
+        kept.append(text[done:start])
+        if kind in ("string", "quoted"):
+            kept.append(text[start:end])
+            quoted.append((start, end))
+        else:
+            kept.append(" " * (end - start))
+        done = end
+    kept.append(text[done:])
+    return "".join(kept), _joined(quoted)
+
+
+_PREFIXES = {
+    TokenType.STRING: 0,
+    TokenType.RAW_STRING: 0,
+    TokenType.IDENTIFIER: 0,
+    TokenType.HEX_STRING: 1,
+    TokenType.NATIONAL_STRING: 1,
+}
+"""What is read as quoted, and how many characters before the quote it takes that are a word to Spark."""
+
+
+def _quotes(tokens: Iterable[Token], text: str) -> Iterator[_Span]:
+    for token in tokens:
+        kind = token.token_type
+        if kind in _PREFIXES and (kind is not TokenType.IDENTIFIER or text[token.start] == "`"):
+            yield token.start + _PREFIXES[kind], token.end + 1
+
+
+def _joined(spans: Iterable[_Span]) -> list[_Span]:
+    """'a''b' is one string to one reader, and two to another."""
+    joined: list[_Span] = []
+    for start, end in spans:
+        if joined and joined[-1][1] == start:
+            start, _ = joined.pop()
+        joined.append((start, end))
+    return joined
 
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE, TokenType.STRUCT})
@@ -371,9 +438,11 @@ def _reference(table: exp.Table, text: str) -> Reference | None:
     """The mention; None for a table function, a hint's argument or the name of a CTE."""
     if isinstance(table.this, exp.Func):
         return None
-    if not table.args.get("db") and _is_bound(table):
+    if table.args.get("db"):
+        return _named(table, text)
+    if _is_bound(table, str):
         return None
-    return _named(table, text)
+    return replace(_named(table, text), perhaps=_is_bound(table, str.lower))
 
 
 def _named(table: exp.Table, text: str) -> Reference:
@@ -394,13 +463,13 @@ def _named(table: exp.Table, text: str) -> Reference:
     return Reference(tuple(parts), start, end, aliased=bool(table.args.get("alias")))
 
 
-def _is_bound(table: exp.Table) -> bool:
-    """Does the name mean a CTE here, or nothing (in a hint)?
+def _is_bound(table: exp.Table, fold: Callable[[str], str]) -> bool:
+    """Does the name mean a CTE here, or nothing (in a hint)? `fold` makes names equal.
 
     A CTE's body sees the CTEs before it; its own name only if it is recursive: `WITH t AS (SELECT * FROM t)` reads
     the table t.
     """
-    name = table.name.lower()
+    name = fold(table.name)
     child: exp.Expr = table
     own: exp.CTE | None = None
     while (parent := child.parent) is not None:
@@ -409,18 +478,18 @@ def _is_bound(table: exp.Table) -> bool:
         if isinstance(child, exp.CTE):
             own = child
         with_ = parent.args.get("with_")
-        if with_ is not None and _binds(with_, name, own if child is with_ else None):
+        if with_ is not None and _binds(with_, name, own if child is with_ else None, fold):
             return True
         child = parent
     return False
 
 
-def _binds(with_: exp.Expr, name: str, inside: exp.CTE | None) -> bool:
+def _binds(with_: exp.Expr, name: str, inside: exp.CTE | None, fold: Callable[[str], str]) -> bool:
     """Does this WITH give `name` a meaning, seen from the body of its CTE `inside` or from outside all of them?"""
     for cte in with_.expressions:
         if cte is inside:
-            return bool(with_.args.get("recursive")) and inside is not None and inside.alias.lower() == name
-        if cte.alias.lower() == name:
+            return bool(with_.args.get("recursive")) and inside is not None and fold(inside.alias) == name
+        if fold(cte.alias) == name:
             return True
     return False
 

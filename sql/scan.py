@@ -2,14 +2,16 @@
 
 sqlglot's tokenizer is made for whole statements that it knows: it takes all that follows SHOW, CALL or EXECUTE as one
 string and joins `MSCK REPAIR` into one token. The heads of statements are read here instead, lazily, so that a long
-body costs nothing. Rules: Spark's SqlBaseLexer (nested comments; `--` goes on after a backslash at the line's end;
-raw strings; doubled quotes).
+body costs nothing. Rules: Spark's SqlBaseLexer. Comments nest; `/*+` begins none, and outside of comments a hint, whose
+pieces are lexed. `--` goes on after a backslash at the line's end. Strings are raw, or double their quotes. Keywords
+are compared in Java's upper case, to which two letters beyond ASCII lead.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
 from typing import Literal, NamedTuple
 
 from sql.statement import Parts
@@ -29,32 +31,62 @@ class Lexeme(NamedTuple):
     end: int
 
 
+_RAW = r"""[rR](?:'[^']*'|"[^"]*")"""
+_STRING = r"""'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*\""""
+_QUOTED = r"`[^`]*(?:``[^`]*)*`"
 _LEXEME = re.compile(
-    r"""
-    (?P<string>[rR](?:'[^']*'|"[^"]*")
-      |'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'
-      |"[^"\\]*(?:(?:\\.|"")[^"\\]*)*")
+    rf"""
+    (?P<string>{_RAW}|{_STRING})
     |(?P<word>\w+)
-    |(?P<quoted>`[^`]*(?:``[^`]*)*`)
+    |(?P<quoted>{_QUOTED})
     |(?P<symbol>.)
     """,
     re.VERBOSE | re.DOTALL,
 )
 _PLAIN = re.compile(r"(?P<word>\w+)|(?P<symbol>.)", re.DOTALL)
-_BLANK = re.compile(r"(?:\s+|--(?:\\\n|[^\r\n])*)+")
-_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_LINE_COMMENT = r"--(?:\\\n|[^\r\n])*+"
+_BLANK = re.compile(rf"(?:\s+|{_LINE_COMMENT})+")
+_COMMENT = re.compile(r"/\*(?!\+)")
+_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
+
+_KEYWORD_LETTERS = {ord("\u0131"): "i", ord("\u017f"): "s"}
+"""The dotless i and the long s, whose capitals in Java are I and S."""
+
+
+def folded(text: str) -> str:
+    """In lower case, with keywords as Spark reads them: `u\u017fe` is USE. (Names are not read so: see str.lower.)"""
+    return text.lower() if text.isascii() else text.translate(_KEYWORD_LETTERS).lower()
 
 
 def skip_blank(text: str, position: int = 0) -> int:
-    """The offset of the first character from `position` on that is neither space nor comment; hints are comments."""
+    """The offset of the first character from `position` on that is neither space nor comment nor part of a hint."""
+    position = _skip_comments(text, position)
+    while text.startswith("/*+", position) and (end := _hint_end(text, position)) is not None:
+        position = _skip_comments(text, end)
+    return position
+
+
+def _skip_comments(text: str, position: int) -> int:
     while position < len(text):
         if blank := _BLANK.match(text, position):
             position = blank.end()
-        elif text.startswith("/*", position):
+        elif _COMMENT.match(text, position):
             position = _comment_end(text, position)
         else:
             break
     return position
+
+
+def _hint_end(text: str, position: int) -> int | None:
+    """Where the hint ends that begins at `position`; None: nowhere. Strings and comments in it may hold such an end."""
+    position = _skip_comments(text, position + 3)
+    while found := _LEXEME.match(text, position):
+        if found.group() in QUOTES:
+            return None
+        if found.group() == "*" and text.startswith("/", found.end()):
+            return found.end() + 1
+        position = _skip_comments(text, found.end())
+    return None
 
 
 def _comment_end(text: str, position: int) -> int:
@@ -73,13 +105,17 @@ def lexemes(text: str, position: int = 0) -> Iterator[Lexeme]:
     (Spark refuses such a text. To look for the end of each quote again would take quadratic time.)
     """
     match_at = _LEXEME.match
-    position = skip_blank(text, position)
+    skip: Callable[[str, int], int] = skip_blank
+    position = skip(text, position)
     while found := match_at(text, position):
         kind: Kind = found.lastgroup  # type: ignore[assignment]
-        if kind == "symbol" and found.group() in QUOTES:
-            match_at = _PLAIN.match
+        if kind == "symbol":
+            if found.group() in QUOTES:
+                match_at = _PLAIN.match
+            elif text.startswith("/*", position):  # an open hint: no other one behind it is closed
+                skip = _skip_comments
         yield Lexeme(kind, found.group(), position, found.end())
-        position = skip_blank(text, found.end())
+        position = skip(text, found.end())
 
 
 def is_identifier(lexeme: Lexeme) -> bool:
@@ -98,7 +134,8 @@ def identifier(lexeme: Lexeme) -> str:
     return lexeme.text[1:-1].replace(quote * 2, quote)
 
 
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))|(''|\"\")", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))|(''|\"\")", re.DOTALL)
+_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
@@ -116,7 +153,92 @@ def string_value(literal: str) -> str:
             return chr(number) if number <= 0x10FFFF else "\ufffd"
         return chr(int(octal, 8)) if octal else _CONTROLS.get(character, character)
 
-    return _ESCAPE.sub(unescape, literal[1:-1])
+    value = _ESCAPE.sub(unescape, literal[1:-1])
+    return value if value.isascii() else _SURROGATES.sub(_joined, value)
+
+
+def _joined(pair: re.Match[str]) -> str:
+    """The character that is written as two surrogates, as in Java."""
+    return pair.group().encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+class Literals(Enum):
+    """How Spark's settings have it read string literals."""
+
+    UNESCAPED = auto()
+    """By default."""
+    AS_WRITTEN = auto()
+    """spark.sql.parser.escapedStringLiterals: what stands between the quotes, of a raw one with its first quote."""
+    JOINED = auto()
+    """spark.sql.legacy.consecutiveStringLiterals.enabled: a doubled quote stands for nothing."""
+
+
+def string_values(literals: Sequence[str]) -> dict[Literals, str]:
+    """What adjacent literals stand for together, under each of these settings."""
+    written = "".join(literal[1:-1] for literal in literals)
+    values = "".join(map(string_value, literals))
+    joined = "".join(string_value(_without_doubled(literal)) for literal in literals)
+    return {Literals.UNESCAPED: values, Literals.AS_WRITTEN: written, Literals.JOINED: joined}
+
+
+_PIECE = re.compile(r"""\\.|''|""" + '""', re.DOTALL)
+
+
+def _without_doubled(literal: str) -> str:
+    quote = literal[0]
+    if quote in "rR" or quote * 2 not in literal[1:-1]:
+        return literal
+    kept = _PIECE.sub(lambda found: "" if found.group() == quote * 2 else found.group(), literal[1:-1])
+    return f"{quote}{kept}{quote}"
+
+
+class Mark(NamedTuple):
+    """What in a text is not to be read as words and symbols."""
+
+    kind: Literal["comment", "hint", "string", "quoted"]
+    start: int
+    end: int
+
+
+_MARK = re.compile(
+    rf"""(?P<line>{_LINE_COMMENT})
+      | (?P<comment>/\*)
+      | (?P<string>{_STRING})
+      | (?P<raw>{_RAW})
+      | (?P<quoted>{_QUOTED})
+      | (?P<open>['"`])""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+_IN_WORD = re.compile(r"\w\w")
+
+
+def marks(text: str) -> Iterator[Mark]:
+    """The comments, hints, strings and quoted names of a text, those within hints left out: as `lexemes` has it, at the
+    speed of a search. Behind an unclosed quote there are comments only."""
+    position, closed, hints = 0, True, True
+    while found := _MARK.search(text, position):
+        start, position = found.span()
+        kind = found.lastgroup
+        if kind == "comment":
+            if text.startswith("+", position):
+                end = _hint_end(text, start) if hints else None
+                hints = hints and end is not None
+                if end is not None:
+                    yield Mark("hint", start, end)
+                    position = end
+                continue
+            position = _comment_end(text, start)
+            yield Mark("comment", start, position)
+        elif kind == "line":
+            yield Mark("comment", start, position)
+        elif kind == "raw" and _IN_WORD.match(text, start - 1):
+            position = start + 1
+        elif kind == "open" or not closed:
+            closed, position = False, start + 1
+        else:
+            yield Mark("quoted" if kind == "quoted" else "string", start, position)
 
 
 def dotted_name(pieces: Sequence[Lexeme], start: int = 0) -> tuple[Parts, int]:

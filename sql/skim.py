@@ -18,14 +18,14 @@ _DEPTH_MAX = 100
 _PART = r"(?:\w++|`(?:[^`]|``)++`)"
 _TOKEN = re.compile(
     rf"""\s++
-    | --[^\r\n]*+ | /\*(?:[^*/]|\*(?!/)|/(?!\*))*+\*/
+    | --[^\r\n]*+ | /\*(?!\+)(?:[^*/]|\*(?!/)|/(?!\*))*+\*/ | /\*\+[\w\s(),.=]*+\*/
     | ([rR]'[^']*+' | [rR]"[^"]*+" | '(?:[^'\\]|\\.)*+' | "[^"\\]*+" | \d\w*+(?:\.\d\w*+|\.(?![\w`]))?+
         | (?!--|/\*|\|>)[^\w\s'"`(),;{{}}])
     | ((?:[^\W\d]\w*+|`(?:[^`]|``)++`)(?:\s*+\.\s*+{_PART})*+)
     | (\() | (\)) | (,) | (\|>) | (;) | (.)""",
     re.VERBOSE | re.DOTALL,
 )
-"""Blanks and comments have no group. What no rule knows (an open quote, a nested comment, a brace) is the last one's.
+"""Blanks, comments and hints have no group. What no rule knows (an open quote, a nested comment) is the last one's.
 
 A double-quoted text with a backslash is such a thing: it ends elsewhere where double quotes hold identifiers.
 """
@@ -287,7 +287,7 @@ class _Bracket:
         self.body_of = body_of
         """The CTE whose query it holds; empty if it holds none's."""
         self.defined: set[str] = set()
-        """The CTEs of its own WITH, as far as they were read; folded."""
+        """The CTEs of its own WITH, as far as they were read."""
         self.defining = ""
         self.recursive = False
         self.from_first = False
@@ -363,7 +363,7 @@ class _Skimmer:
         if following is _NAMED or state is _TABLE:
             return self._relation(following, word, start)
         if following is _CTE_HEAD and state is not _CTE_HEAD:
-            bracket.defining = _parts(word)[-1].lower()
+            bracket.defining = _parts(word)[-1]
             bracket.recursive = bracket.recursive or state is _CTE_RECURSIVE
         elif following is _SELECT:
             if state not in _BEGINNINGS and not bracket.from_first:
@@ -375,7 +375,7 @@ class _Skimmer:
             self._conditions += 1
         elif state is _NAMED and (following is _ALIASED or following is _AS):
             named = self._found.pop()
-            self._found.append(Reference(named.parts, named.start, named.end, aliased=True))
+            self._found.append(Reference(named.parts, named.start, named.end, True, named.perhaps))
         return following
 
     def _expected(self, state: _State, word: str, before: str) -> None:
@@ -390,13 +390,15 @@ class _Skimmer:
 
     def _relation(self, following: _State, word: str, start: int) -> _State:
         parts = _parts(word)
-        if len(parts) == 1 and self._is_cte(parts[0].lower()):
-            return _UNNAMED if following is _NAMED else following
-        self._found.append(Reference(parts, start, start + len(word)))
+        perhaps = False
+        if len(parts) == 1 and len(self._brackets) + len(self._brackets[0].defined) > 1:
+            name = parts[0]
+            if any(name in bracket.defined for bracket in self._brackets):
+                return _UNNAMED if following is _NAMED else following
+            name = name.lower()
+            perhaps = any(name == cte.lower() for bracket in self._brackets for cte in bracket.defined)
+        self._found.append(Reference(parts, start, start + len(word), perhaps=perhaps))
         return following
-
-    def _is_cte(self, name: str) -> bool:
-        return any(name in bracket.defined for bracket in self._brackets)
 
     def _open(self, state: _State, previous: str) -> _State | None:
         word = previous.upper()

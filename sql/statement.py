@@ -17,13 +17,15 @@ class Reference:
 
     `start` and `end` are character offsets of the whole dotted name (back quotes included), end exclusive, so that the
     mention can be spliced. `aliased` tells whether an alias follows, so that a spliced subquery knows whether to
-    bring one.
+    bring one. What stands in a string, in a text that is not exactly understood, has no place: both are 0.
     """
 
     parts: Parts
     start: int
     end: int
     aliased: bool = False
+    perhaps: bool = False
+    """A CTE has this name but for its case: with spark.sql.caseSensitive that is another name."""
 
 
 # --- the clauses of a materialized view ------------------------------------------------------------------

@@ -43,6 +43,12 @@ class Protection:
                 "The statement drops, alters or replaces a view whose name is put together when it runs; it could be a "
                 "materialized view. Write the name out."
             )
+        if not found.told_databases:
+            holding = sorted({view.name.database for view in self._catalog.views()})
+            raise NotAllowed(
+                "The statement drops a database whose name is put together when it runs; it could be one that holds "
+                f"materialized views, such as {', '.join(holding[:5])}. Write the name out."
+            )
         for parts in found.views:
             name = TableName.resolve(parts, namespace)
             elsewhere = statement.changes_namespace and len(parts) == 1

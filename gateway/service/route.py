@@ -434,6 +434,7 @@ class Router:
         names = self._read_elsewhere(statement)
         leading = self._catalog.view_words | self._relations.view_words
         temporary = self._temporary(session)
+        sure = {each.parts for each in statement.reads if not each.perhaps}
         for parts in temporary.among((each.parts for each in statement.reads), leading):
             names |= temporary.reads(parts)
             if parts[-1].lower() in leading:
@@ -444,7 +445,7 @@ class Router:
                 if view is None:
                     names.add(name)
                 else:
-                    (perhaps if _is_temporary(session, parts) else direct).add(view.id)
+                    (direct if parts in sure and not _is_temporary(session, parts) else perhaps).add(view.id)
         for parts in temporary.among(statement.calls, frozenset()):
             names |= temporary.reads(parts)
         below = (await self._relations.sources_of(names)).views
@@ -637,7 +638,7 @@ def _is_path(name: str) -> bool:
 
 def _may_write(look: Glance) -> bool:
     if look.keyword in READING:
-        return False
+        return look.keyword == "explain" and "immediate" in look.words  # Spark runs what it explains.
     return look.keyword not in {"with", "from", "map", "reduce"} or not WRITING_WORDS.isdisjoint(look.words)
 
 

@@ -124,12 +124,15 @@ class StaleReads:
         """What puts the definition in the place of each mention; nothing where the text does not allow it."""
         if place.keyword not in INLINED_IN or rewrite.is_qualifier(place.text, view.name):
             return []
-        query = f"(SELECT * FROM {view.definition.quoted})"
-        return [
-            rewrite.replacement(place.text, reference, query, quote(reference.parts[-1]))
+        mentions = [
+            reference
             for reference in place.statement.reads
             if TableName.resolve(reference.parts, place.namespace) == view.name
         ]
+        if any(mention.perhaps for mention in mentions):
+            return []
+        query = f"(SELECT * FROM {view.definition.quoted})"
+        return [rewrite.replacement(place.text, mention, query, quote(mention.parts[-1])) for mention in mentions]
 
 
 def _not_fresh(view: MaterializedView, reason: str) -> NotFresh:

@@ -17,7 +17,7 @@ WITH a AS (SELECT * FROM b), b AS (SELECT 1) SELECT * FROM a, b;
 WITH a AS (WITH b AS (SELECT * FROM c) SELECT * FROM b) SELECT * FROM a, b;
 --> reads: c b
 WITH A AS (SELECT 1) SELECT * FROM a, db.a;
---> reads: db.a
+--> reads: a db.a
 WITH t AS (SELECT 1) SELECT * FROM (WITH u AS (SELECT * FROM t) SELECT * FROM u) JOIN u;
 --> reads: u
 WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t JOIN s) SELECT * FROM t;
@@ -57,7 +57,7 @@ SELECT * FROM IDENTIFIER('db.mv');
 SELECT * FROM f(TABLE(mv));
 --> reads: … mv … | guess
 SELECT * FROM ${t};
---> reads: … t … | guess
+--> reads: … t … | use | guess
 SELECT * FROM a JOIN b JOIN c JOIN d JOIN e JOIN f JOIN g JOIN h JOIN i JOIN j JOIN mv;
 --> reads: … mv … | guess
 SELECT * FROM a WHERE 1=0;
@@ -354,3 +354,47 @@ INSERT INTO t VALUES (1) |> AS a |> NATURAL JOIN LATERAL mv;
 --> reads: … mv … | writes: … t … | guess
 INSERT INTO t VALUES (1) |> INTERSECT (VALUES (1)) |> EXTEND (TABLE mv) AS m;
 --> reads: mv | writes: t
+-- Comments, hints, quotes and keywords as Spark's lexer has them.
+SELECT * FROM /* /*+ */ mv /* */;
+--> reads: mv
+SELECT /*+ BROADCAST(b), REPARTITION(3) */ * FROM mv b;
+--> reads: mv+
+SELECT /*+ BROADCAST(b) -- */
+*/ * FROM mv b;
+--> reads: mv+
+SELECT /*+ x('*/') */ * FROM mv;
+--> reads: mv
+SELECT r'\', ' FROM a, ' FROM mv;
+--> reads: mv
+SELECT 'it''s', "it's -- " FROM mv QUALIFY 1 > 0;
+--> reads: mv
+uſe s;
+--> use | probe
+ınſert ınto t VALUES (1);
+--> writes: t
+INSERT INTO t VALUES ((ſelect 1 from mv));
+--> reads: mv | writes: t
+ſelect * from mv ſort by a;
+--> reads: mv
+-- Whether case counts is a setting.
+WITH MV AS (SELECT 1) SELECT * FROM MV;
+-->
+WITH MV AS (SELECT 1) SELECT * FROM mv x JOIN MV y;
+--> reads: mv+
+WITH MV AS (SELECT 1) SELECT * FROM (SELECT * FROM Mv WHERE EXISTS (SELECT 1 FROM mV)) QUALIFY 1 > 0;
+--> reads: Mv mV
+-- Texts within texts.
+EXECUTE IMMEDIATE 'SELECT n FROM\ns.mv';
+--> reads: … s.mv … | writes: … s.mv … | guess
+EXECUTE IMMEDIATE 'INSERT INTO\ts.t VALUES (1)';
+--> reads: … s.t … | writes: … s.t … | guess
+EXECUTE IMMEDIATE 'SELECT n FROM s./**/mv';
+--> reads: … s.mv … | writes: … s.mv … | guess
+BEGIN EXECUTE IMMEDIATE 'SELECT n ' "FROM\ns.m" 'v'; END;
+--> reads: … s.mv … | writes: … s.mv … | guess
+EXECUTE IMMEDIATE 'U\SE s';
+--> reads: … s … | writes: … s … | use | guess
+EXECUTE IMMEDIATE concat('US', 'E s');
+--> reads: … s … | writes: … s … | use | guess
+EXPLAIN EXECUTE IMMEDIATE 'INSERT INTO\ts.t SELECT 1';
+--> reads: … s.t … | writes: … s.t … | guess

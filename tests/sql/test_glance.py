@@ -25,6 +25,9 @@ from sql.names import quote
         ("-1", ""),
         ("", ""),
         ("`select` 1", ""),
+        ("/* /*+ */ select /* */", "select"),
+        ("u\u017fe s", "use"),
+        ("\u0131nsert into t", "insert"),
     ],
 )
 def test_keyword(text: str, keyword: str) -> None:
@@ -50,6 +53,24 @@ def test_names_in_double_quotes_are_in_words(text: str) -> None:
 def test_dotted_names_are_split() -> None:
     words = glance("SELECT * FROM `Proj-x.Ds`.MV, été.t1").words
     assert {"proj-x.ds", "proj-x", "ds", "mv", "été", "t1"} <= words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (r"EXECUTE IMMEDIATE 'SELECT n FROM\ns.mv'", {"s", "mv"}),
+        (r"EXECUTE IMMEDIATE 'INSERT INTO\ts.t VALUES (1)'", {"insert", "into", "s", "t"}),
+        (r"BEGIN EXECUTE IMMEDIATE '\u0044ROP \VIEW \155v'; END", {"drop", "view", "mv"}),
+        ("EXECUTE IMMEDIATE 'FROM m' 'v'", {"mv"}),
+        (r"EXECUTE IMMEDIATE 'EXECUTE IMMEDIATE \'FROM\\nmv\''", {"mv"}),
+        (r"SELECT * FROM IDENTIFIER('s.\155v')", {"mv"}),
+        (r"CALL lake.system.drop('s\u002emv')", {"s", "mv"}),
+        ("u\u017fe s", {"use", "s"}),
+        ("SELECT * FROM `\u03b1\u03a3`.`x`, \u017ft", {"\u03b1\u03c2", "x", "\u017ft"}),
+    ],
+)
+def test_words_of_texts_within_are_among_the_words(text: str, words: set[str]) -> None:
+    assert words <= glance(text).words
 
 
 @pytest.mark.parametrize(

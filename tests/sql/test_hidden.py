@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import glance
-from sql.hidden import Changes, changes, composes, temporaries
+from sql.hidden import Changes, changes, composes, moves, temporaries
 from sql.statement import Parts
 
 G = ("global_temp", "g")
@@ -35,6 +35,18 @@ def views(*names: str) -> Changes:
         ("DROP VIEW", Changes(told=False)),
         (r"EXECUTE IMMEDIATE '\u0044ROP VIEW \166'", views("v")),
         ("EXECUTE IMMEDIATE 'DROP SCHEMA IF EXISTS d CASCADE'", Changes(databases=frozenset({("d",)}))),
+        (r"EXECUTE IMMEDIATE 'D\ROP \VIEW s.mv'", views("s.mv")),
+        (r"EXECUTE IMMEDIATE 'DROP\nVIEW\ts.mv'", views("s.mv")),
+        ("EXECUTE IMMEDIATE 'DROP VI' 'EW s./**/mv'", views("s.mv")),
+        ("EXECUTE IMMEDIATE 'DR''OP VIEW mv'", views("mv")),
+        ("EXECUTE IMMEDIATE R'DROP VIEW mv'", views("mv")),
+        (r"EXECUTE IMMEDIATE 'EXECUTE IMMEDIATE \'D\\ROP VIEW mv\''", views("mv")),
+        ("BEGIN /* /*+ */ DROP VIEW mv; -- */\nEND", views("mv")),
+        ("BEGIN SELECT /*+ x(' */') */ 1; DROP VIEW mv; -- '\nEND", views("mv")),
+        ("EXECUTE IMMEDIATE 'DROP V\u0131EW mv'", views("mv")),
+        ("BEGIN DROP V\u0131EW mv; CREATE OR REPLACE VIEW w AS SELECT 1; END", views("mv", "w")),
+        ("DROP SCHEMA IDENTIFIER('a' || 'b')", Changes(told_databases=False)),
+        ("BEGIN SELECT 'DROP VIEW mv'; END", Changes()),
         ("BEGIN CREATE OR REPLACE TEMP VIEW v AS SELECT 1; DROP TABLE v; CREATE VIEW w AS SELECT 2; END", Changes()),
         ("SELECT 'drop', replace(alter, 'a', 'b') FROM v", Changes()),
         ("SELECT drop, view FROM v", Changes()),
@@ -64,6 +76,7 @@ def test_any_text_can_be_looked_at(text: str) -> None:
         ("EXECUTE IMMEDIATE 'CREATE TEMP VIEW x' || said", {("",)}),
         ("EXECUTE IMMEDIATE 'CREATE TEMP' || ' VIEW x AS SELECT 1'", {("",)}),
         (r"EXECUTE IMMEDIATE 'CREATE \u0054EMP VIEW \170 AS SELECT 1'", {("x",)}),
+        (r"EXECUTE IMMEDIATE 'CREATE T\EMP V\IEW \x AS SELECT 1'", {("x",)}),
         ("SELECT temp, cache FROM view; DROP TEMPORARY FUNCTION IF EXISTS f", {("if",)}),
         ("UNCACHE TABLE c; SELECT temp view FROM t", {("from",)}),
         ("SELECT temperature FROM views", set()),
@@ -86,17 +99,25 @@ def test_temporaries(text: str, expected: set[Parts]) -> None:
         (r"SELECT a FROM IDENTIFIER('\u0074')", True),
         ("SELECT a FROM IDENTIFIER(:t)", True),
         ("EXECUTE IMMEDIATE 'SELECT a FROM t WHERE a = ?' USING 1", False),
-        ("EXECUTE IMMEDIATE 'SELECT ''t'' FROM t'", True),
+        ("EXECUTE IMMEDIATE 'SELECT ''t'' FROM t'", False),
         ("EXECUTE IMMEDIATE concat('SELECT a', ' FROM t')", True),
         ("EXECUTE IMMEDIATE said", True),
-        ("EXECUTE IMMEDIATE 'SELECT customer_identifier, ''immediately'' FROM t'", True),
+        ("EXECUTE IMMEDIATE CAST('SELECT 1' AS STRING)", True),
+        ("EXECUTE IMMEDIATE 'SELECT a FROM' ' t'", False),
+        ("BEGIN EXECUTE IMMEDIATE 'SELECT a FROM t' INTO x; EXECUTE /* c */ IMMEDIATE 'SELECT 1'; END", False),
+        ("EXECUTE IMMEDIATE 'EXECUTE IMMEDIATE ?' USING 'SELECT 1'", True),
+        (r"EXECUTE IMMEDIATE 'SELECT a FROM \u0024{t}'", True),
+        (r"EXECUTE IMMEDIATE 'SELECT a FROM IDENTIF\IER(:t)'", True),
+        ("SELECT immediate FROM t", False),
+        ("SELECT a FROM IDENTIFIER('m''v')", True),
+        ("EXECUTE IMMEDIATE 'SELECT customer_identifier, ''immediately'' FROM t'", False),
         ("EXECUTE IMMEDIATE \"SELECT customer_identifier FROM t WHERE a RLIKE 'x\\\\\\\\1'\"", False),
         ("EXECUTE IMMEDIATE 'SELECT a FROM IDENTIFIER(:t)' USING which AS t", True),
         ("EXECUTE IMMEDIATE \"SELECT a FROM IDENTIFIER('t')\"", False),
         (r"EXECUTE IMMEDIATE 'SELECT a FROM IDENTIFIER(\'t\')'", False),
-        (r"EXECUTE IMMEDIATE 'SELECT a FROM \u0074'", True),
-        ("EXECUTE IMMEDIATE \"TRUNCATE TABLE s . IDENTIFIER('t')\"", True),
-        ("EXECUTE IMMEDIATE \"TRUNCATE TABLE IDENTIFIER('s').t\"", True),
+        (r"EXECUTE IMMEDIATE 'SELECT a FROM \u0074'", False),
+        ("EXECUTE IMMEDIATE \"TRUNCATE TABLE s . IDENTIFIER('t')\"", False),
+        ("EXECUTE IMMEDIATE \"TRUNCATE TABLE IDENTIFIER('s').t\"", False),
         ("TRUNCATE TABLE s.IDENTIFIER('t')", False),
         ("EXECUTE IMMEDIATE \"EXECUTE IMMEDIATE 'SELECT a FROM t'\"", False),
         ("EXECUTE IMMEDIATE \"EXECUTE IMMEDIATE 'SELECT a FROM ' || 't'\"", True),
@@ -104,3 +125,16 @@ def test_temporaries(text: str, expected: set[Parts]) -> None:
 )
 def test_composes(text: str, expected: bool) -> None:
     assert composes(text, glance(text).words) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT a FROM IDENTIFIER(:t)", False),
+        ("EXECUTE IMMEDIATE 'SELECT 1'", False),
+        ("EXECUTE IMMEDIATE 'U' || 'SE s'", True),
+        ("${x}", True),
+    ],
+)
+def test_moves(text: str, expected: bool) -> None:
+    assert moves(text, glance(text).words) is expected

@@ -1,0 +1,110 @@
+"""What the router makes of texts that hold others, or that Spark reads otherwise than they look."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import World
+
+READ = "SELECT n FROM s.mv"
+
+
+async def stage(**properties: str) -> World:
+    """ada's s.mv, which counts the rows of s.t."""
+    world = World()
+    world.table("s.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t", **properties)
+    return world
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"EXECUTE IMMEDIATE 'SELECT n FROM\ns.mv'",
+        "EXECUTE IMMEDIATE 'SELECT n FROM s./**/mv'",
+        "EXECUTE IMMEDIATE 'SELECT n FROM s.m' 'v'",
+        r"BEGIN EXECUTE IMMEDIATE 'SELECT n FROM\ts.\155v'; END",
+        "SELECT /* /*+ */ n FROM s.mv --*/",
+        "SELECT /*+ x('*/') */ n FROM s.mv",
+        r"SELECT r'\', n FROM s.mv -- '",
+        "\u017felect n from s.mv",
+    ],
+)
+async def test_a_read_is_seen(text: str) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    world.write("s.t")
+    await bob.execute(text)
+    assert world.refreshed == ["s.mv"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"EXECUTE IMMEDIATE 'INSERT INTO\ts.t VALUES (1)'",
+        "EXECUTE IMMEDIATE 'INSERT INTO s./**/t VALUES (1)'",
+        r"BEGIN EXECUTE IMMEDIATE '\111NSERT INTO s.\164 VALUES (1)'; END",
+        r"EXPLAIN EXECUTE IMMEDIATE 'INSERT INTO\ts.t VALUES (1)'",
+        "\u0131nsert into s.t values (1)",
+        "INSERT /* /*+ */ INTO s.t VALUES (1) --*/",
+    ],
+)
+async def test_a_write_is_seen(text: str) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await (await bob.execute(text)).poll()
+    await bob.execute(READ)
+    assert world.refreshed == ["s.mv"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"EXECUTE IMMEDIATE 'D\ROP \VIEW s.mv'",
+        r"EXECUTE IMMEDIATE 'DROP\nVIEW s./**/mv'",
+        "BEGIN /* /*+ */ DROP VIEW s.mv; --*/\nEND",
+        "BEGIN DROP V\u0131EW s.mv; END",
+        r"BEGIN EXECUTE IMMEDIATE 'U\SE s'; DROP VIEW mv; END",
+        "BEGIN EXECUTE IMMEDIATE 'U' || 'SE s'; ALTER VIEW mv AS SELECT 666 n; END",
+    ],
+)
+async def test_a_change_of_a_view_is_refused(text: str) -> None:
+    world = await stage()
+    mallory = await world.client("mallory")
+    refused = await mallory.execute(text)
+    assert refused.sqlstate == "42809"
+    assert "s.mv" in str(refused.error)
+
+
+@pytest.mark.parametrize("text", ["u\u017fe s", r"EXECUTE IMMEDIATE 'U\SE s'", "EXECUTE IMMEDIATE 'US' 'E s'"])
+async def test_a_chosen_database_is_asked_for_again(text: str) -> None:
+    world = await stage()
+    mallory = await world.client("mallory")
+    await mallory.execute("SELECT 1")
+    chosen = await mallory.execute(text)
+    await chosen.poll()
+    assert mallory.session.namespace is None
+
+
+async def test_a_cte_hides_a_view_only_where_case_does_not_count() -> None:
+    """Whether it does is a setting of the session."""
+    world = await stage(when_stale="INLINE")
+    bob = await world.client("bob")
+    await (await bob.execute("USE s")).poll()
+    world.write("s.t")
+    text = "WITH MV AS (SELECT 5 n) SELECT n FROM mv"
+    read = await bob.execute(text)
+    assert world.refreshed == ["s.mv"]
+    assert read.at_spark.text == text
+    world.write("s.t")
+    await bob.execute("WITH mv AS (SELECT 5 n) SELECT n FROM mv")
+    assert world.refreshed == []
+
+
+async def test_a_database_without_a_name_is_none_of_a_view() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    refused = await bob.execute("DROP SCHEMA IDENTIFIER('a' || 'b')")
+    assert "drops a database whose name is put together when it runs" in str(refused.error)
+    assert "such as s" in str(refused.error)
+    nothing = await World().client("bob")
+    assert (await nothing.execute("DROP SCHEMA IDENTIFIER('a' || 'b')")).error is None

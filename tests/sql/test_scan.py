@@ -1,0 +1,114 @@
+"""Spark's lexical rules: what is a comment, a hint, a string or a name; and what stands in strings that may run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql.scan import folded, lexemes, marks, string_value
+from sql.within import DEPTH_MAX, within
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("/* /*+ */ a", ["a"]),
+        ("/* a /* b */ c */ d", ["d"]),
+        ("/* /* /*+ */ */ a", ["a"]),
+        ("/* /*+ /* */ */ a */ b", ["a", "*", "/", "b"]),
+        ("/* //*/ b */ c", []),
+        ("/*/ a */ b", ["b"]),
+        ("a /*+ b('x */') -- */\n */ c", ["a", "c"]),
+        ("a /*+ /* x */ */ b", ["a", "b"]),
+        ("a /*+ 'b' c", ["a", "/", "*", "+", "'b'", "c"]),
+        ("-- a\\\nb\nc", ["c"]),
+        ("-- a\\\r\nb", ["b"]),
+        ("r'a\\' b", ["r'a\\'", "b"]),
+        ("1r'a'", ["1r", "'a'"]),
+        ("a\u3000b\u00a0c\x0bd", ["a", "b", "c", "d"]),
+    ],
+)
+def test_pieces(text: str, pieces: list[str]) -> None:
+    """As Spark 4.1.4's own lexer cuts them."""
+    assert [piece.text for piece in lexemes(text)] == pieces
+
+
+def test_open_hints_take_no_quadratic_time() -> None:
+    assert len(list(lexemes("/*+ " * 50_000))) == 150_000
+    assert list(marks("/*+ " * 50_000)) == []
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        (r"'\101\177\200\400'", "A\x7f200400"),
+        (r"'\ud83d\ude00 \U0001F600'", "\U0001f600 \U0001f600"),
+        (r"'U\SE \u0073\n'", "USE s\n"),
+        (r"R'a\n'", r"a\n"),
+        ("'it''s'", "it's"),
+    ],
+)
+def test_string_value(literal: str, value: str) -> None:
+    assert string_value(literal) == value
+
+
+def test_keywords_are_folded_as_in_java() -> None:
+    assert folded("u\u017fe DROP v\u0131ew \u212a") == "use drop view k"
+
+
+SIGNS = st.text(st.sampled_from("ab.;/*+-'\"`\\ \n\rR"), max_size=40)
+
+
+@given(SIGNS)
+def test_marks_are_what_lexemes_pass_over_and_find_quoted(text: str) -> None:
+    found = list(marks(text))
+    pieces = list(lexemes(text))
+    quoted = [(piece.start, piece.end) for piece in pieces if piece.kind in ("string", "quoted")]
+    assert quoted == [(mark.start, mark.end) for mark in found if mark.kind in ("string", "quoted")]
+    left = [*text]
+    for start, end in [*quoted, *((mark.start, mark.end) for mark in found)]:
+        left[start:end] = " " * (end - start)
+    assert re.sub(r"\s", "", "".join(left)) == "".join(
+        piece.text for piece in pieces if piece.kind not in ("string", "quoted")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ("SELECT 1", set()),
+        (r"EXECUTE IMMEDIATE 'SELECT n FROM\ns.mv'", {"SELECT n FROM\ns.mv"}),
+        ("EXECUTE IMMEDIATE 'FROM s.m' /* c */ -- d\n 'v'", {"FROM s.mv"}),
+        ("EXECUTE IMMEDIATE 'FROM m''v'", {"FROM m'v", "FROM mv", "FROM m''v"}),
+        (r"BEGIN EXECUTE IMMEDIATE r'D\ROP'; END", {r"D\ROP"}),
+        ("SELECT 'a', `'b'`, /* 'c' */ \"d\" -- 'e'", {"a", "d"}),
+        ("EXECUTE IMMEDIATE \"EXECUTE IMMEDIATE 'FROM t'\"", {"EXECUTE IMMEDIATE 'FROM t'", "FROM t"}),
+        (r"EXECUTE IMMEDIATE 'SELECT \'\x\' FROM t'", {"SELECT 'x' FROM t", "x"}),
+    ],
+)
+def test_within(text: str, texts: set[str]) -> None:
+    """Where settings decide what a literal stands for, all of it counts."""
+    assert texts <= set(within(text).texts)
+    assert within(text).whole
+
+
+def nested(depth: int) -> str:
+    text = "EXECUTE IMMEDIATE 'DROP VIEW v'"
+    for _ in range(depth):
+        text = "EXECUTE IMMEDIATE '" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return text
+
+
+def test_within_has_an_end() -> None:
+    assert "DROP VIEW v" in within(nested(DEPTH_MAX - 1)).texts
+    assert not within(nested(DEPTH_MAX)).whole
+    assert not within("EXECUTE IMMEDIATE 'SET spark.sql.parser.escapedStringLiterals = true'").whole
+    assert not within("SELECT '" + "x" * 500_000 + "'").whole
+
+
+@given(st.text(st.sampled_from("abR'\"\\ nu0061`/*")) | st.text())
+def test_any_text_can_be_looked_into(text: str) -> None:
+    within(text)
