@@ -28,6 +28,7 @@ from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Creation
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence, Superseded
+from gateway.mv.guard import Guard
 from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import LATE_SECONDS, Janitor
@@ -178,6 +179,7 @@ class Server:
         )
         catalog.on_leftover = self._janitor.retire
         self._settlement = Settlement(catalog, metastore, self._fence)
+        self._guard = Guard(catalog, metastore, self._fence)
         limits = KeptLimits(kept_for.max_count, kept_for.max_bytes, kept_for.wait)
         self._versions = Versions(self._janitor, self._readers, metastore, limits)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
@@ -207,11 +209,13 @@ class Server:
             engine,
         )
         self._janitor.compact = self._executor.compact
+        self._executor.confirm = self._guard.confirm
         self._join_jobs(metastore)
         self._audit_file = _audit_file(settings.log.audit)
         self._sides = Sides(self._spark, settings.authentication.remember_seconds)
         service = self._service(metastore)
         self._sessions = service.sessions
+        self._guard.on_restore = service.audit.restored
         self._background = service.background
         self._listener = self._listen(partial(Dispatch, service))
         self._probes = self._pool(1, {})
@@ -513,6 +517,7 @@ class Server:
             await self._watch.stop()
         await self._scheduler.stop()
         await self._tasks.stop_all()
+        await self._guard.stop()
         await self._settlement.stop()
         await self._janitor.stop()
         try:

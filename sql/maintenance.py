@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from sql.names import TableName, quote
+from sql.names import SESSION_CATALOG, TableName, quote
 from sql.rewrite import safe_literal
 from sql.statement import Clauses, Clustering, Column, Distribution, Partitioning
 
@@ -113,6 +113,16 @@ def describe(table: TableName) -> str:
     return f"DESCRIBE TABLE {table.quoted}"
 
 
+def describe_bare(name: str) -> str:
+    """What a bare name means in the session that asks, a temporary view before any other relation: a row of JSON."""
+    return f"DESCRIBE TABLE EXTENDED {quote(name)} AS JSON"
+
+
+def is_of_session(described: Mapping[str, object]) -> bool:
+    """Whether the answer to `describe_bare` is about a temporary view."""
+    return described.get("catalog_name") == "system" and described.get("type") == "VIEW"
+
+
 def describe_database(database: str) -> str:
     return f"DESCRIBE DATABASE EXTENDED {quote(database)}"
 
@@ -126,6 +136,11 @@ def read_database_properties(rows: Iterable[Sequence[str]], names: Iterable[str]
     text = next((row[1] for row in rows if row[0] == "Properties"), "")
     found = {name: re.search(rf"\({re.escape(name)},(\w*)\)", text) for name in names}
     return {name: match[1] for name, match in found.items() if match}
+
+
+def read_database_location(rows: Iterable[Sequence[str]]) -> str | None:
+    """Of the answer to `describe_database`: the directory of its tables."""
+    return next((row[1] for row in rows if row[0] == "Location" and row[1]), None)
 
 
 def create_definition(
@@ -261,6 +276,46 @@ def read_published(view_text: str) -> tuple[TableName, int] | None:
     parts = tuple(name[1:-1].replace("``", "`").lower() for name in names if name is not None)
     storage = TableName(parts[-2], parts[-1], parts[0]) if len(parts) == 3 else TableName(parts[0], parts[1])
     return storage, int(only or last)
+
+
+def shows(view_text: str, expected: str) -> bool:
+    """Whether a public view has the text that `shown_rows` gives; earlier releases left out the catalog."""
+    return _without_catalog(view_text.strip()) == _without_catalog(expected)
+
+
+def selects_alike(view_text: str, expected: str) -> bool:
+    """Whether two texts of public views differ in nothing but the condition on versions."""
+    return shows(view_text.partition(" WHERE ")[0], expected.partition(" WHERE ")[0])
+
+
+def _without_catalog(text: str) -> str:
+    return text.replace(f"{quote(SESSION_CATALOG)}.", "")
+
+
+def show_views(database: str, names: Iterable[str]) -> str:
+    """What the metastore says of views of one database. The names have no character but letters, digits and _."""
+    return f"SHOW TABLE EXTENDED IN {quote(database)} LIKE {safe_literal('|'.join(names))}"
+
+
+def read_view_texts(rows: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Of the answer to `show_views`, the text of each view by its name."""
+    found = ((row[1].lower(), _VIEW_TEXT.search(row[3])) for row in rows)
+    return {name: text[1] for name, text in found if text is not None}
+
+
+_VIEW_TEXT = re.compile(r"^View Text: (.*?)\nView Original Text: ", re.DOTALL | re.MULTILINE)
+
+
+def is_spark_property(key: str) -> bool:
+    """Of a view: whether Spark, or Hive's metastore, has set it."""
+    return _OF_SPARK.fullmatch(key) is not None
+
+
+_OF_SPARK = re.compile(
+    r"comment|transient_lastDdlTime|last_modified_\w+|bucketing_version|numFiles|numRows|rawDataSize|totalSize"
+    r"|COLUMN_STATS_ACCURATE|(spark|view)\..*",
+    re.IGNORECASE,
+)
 
 
 def insert_version(
@@ -413,6 +468,11 @@ def place_version(storage: TableName, version: int, location: str) -> str:
     """
     path = f"{location.rstrip('/')}/{storage.table}/{VERSION_COLUMN}={version}"
     return f"ALTER TABLE {storage.quoted} ADD PARTITION ({VERSION_COLUMN} = {version}) LOCATION {safe_literal(path)}"
+
+
+def rename_table(table: TableName, renamed: TableName) -> str:
+    """Within its database."""
+    return f"ALTER TABLE {table.quoted} RENAME TO {quote(renamed.table)}"
 
 
 def rename_view(view: TableName, renamed: TableName) -> str:

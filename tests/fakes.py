@@ -35,6 +35,7 @@ from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger
 from gateway.mv.entry import Entry
+from gateway.mv.guard import Guard
 from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspector
 from gateway.mv.model import Cause, MaterializedView, Version
@@ -58,7 +59,7 @@ from gateway.wire.connection import PLAIN
 from gateway.wire.envelope import enveloped
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
-from sql.maintenance import StorageLayout
+from sql.maintenance import StorageLayout, shown_rows
 from sql.names import Namespace, TableName
 
 STORAGE = "storage"
@@ -380,6 +381,16 @@ class FakeInspector:
         return []
 
 
+class FakeFence:
+    """No other gateway; `locations` is where the storage database lies."""
+
+    def __init__(self) -> None:
+        self.lost: str | None = None
+        self.locations = {"file:/warehouse/storage.db"}
+
+    async def check(self) -> None: ...
+
+
 # --- all of it --------------------------------------------------------------------------------------------
 
 
@@ -389,7 +400,9 @@ class World:
     def __init__(self, **service: Any) -> None:
         self.metastore = FakeMetastore()
         self.spark = FakeSpark()
-        self.catalog = Catalog(self.metastore, STORAGE, 4, cast(Any, SimpleNamespace(lost=None)))
+        self.fence = fence = FakeFence()
+        self.catalog = Catalog(self.metastore, STORAGE, 4, cast(Any, fence))
+        self.guard = Guard(self.catalog, self.metastore, cast(Any, fence))
         self.relations = Relations(self.catalog, self.metastore, 3_600)
         self.catalog.on_move = self.relations.forget_sources
         self.schemas = Schemas(self.catalog, self.metastore, 3_600)
@@ -455,7 +468,7 @@ class World:
             versions_reserved=version.number + 1,
         )
         self.catalog.show(self.catalog.reserve(view))
-        shown = f"SELECT n FROM {storage.quoted}"
+        shown = shown_rows(storage, view.columns, version.shown, view.layout)
         self.metastore.add(Relation(name, RelationKind.VIEW, view_text=shown, namespace=namespace))
         self.relations.forget(name.database)
         return view

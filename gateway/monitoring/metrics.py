@@ -212,6 +212,11 @@ class _Gateway(Collector):
         yield _gauge("refreshes_running", "Refreshes that are under way", tasks.running)
         yield _gauge("refreshes_waiting", "Refreshes that wait for another one of their view", tasks.waiting)
         yield _gauge("materialized_views", "Materialized views in the catalog", len(sources.catalog))
+        yield _counter(
+            "views_restored",
+            "Materialized views that a statement had dropped or forged, and that were put back",
+            sources.counts.views_restored,
+        )
         yield _gauge("leftovers", "Replaced versions and remains that are still to be dropped", sources.janitor.waiting)
         yield _gauge(
             "superseded", "1 where another gateway refreshes the views of this storage", sources.fence.lost is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping, Set
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -71,6 +71,8 @@ class Catalog:
         """Told the id of a view that has a new version."""
         self.on_doubt: Callable[[Iterable[Entry]], None] = lambda _: None
         """Told of views that are to be settled, one after the other."""
+        self.on_unshown: Callable[[Entry], Awaitable[bool]] = _nobody_restores
+        """Asked, under its lock, for a view that no name shows: whether it was put back."""
         self.on_unstored: Callable[[Entry, FreshgateError], None] = lambda *_: None
         """Told of a view of which perhaps other settings are stored than it has, and why."""
         self._read: frozenset[TableName] = frozenset()
@@ -545,6 +547,8 @@ class Catalog:
         found = await self._stored(entry)
         await self._fence.check()
         shown = await naming.settled(self._metastore, found, entry.view.storage)
+        if shown is None and await self.on_unshown(entry):
+            shown = await naming.settled(self._metastore, found, entry.view.storage)
         self.entry(entry.view.id)
         if shown is None:
             raise await self._unshown(entry, found)
@@ -624,6 +628,10 @@ class Catalog:
             return NoSuchView(f"The materialized view {entry.view.name} was dropped.")
         self.report_damage(entry, NO_VIEW)
         return damaged(finding.damage)
+
+
+async def _nobody_restores(_: Entry) -> bool:
+    return False
 
 
 def _storages(names: Iterable[str]) -> set[str]:

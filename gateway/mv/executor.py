@@ -58,6 +58,7 @@ LATE_ROWS_SECONDS = 30.0
 LATE_SWITCH_SECONDS = 30.0
 """How long a switch may still be carried out after the connection that asked for it broke."""
 MakeFresh = Callable[[str, Cause, Report], Awaitable[None]]
+Confirm = Callable[[Iterable[str]], Awaitable[None]]
 
 
 class BaseTableMissing(RefreshFailed):
@@ -122,6 +123,8 @@ class Executor:
         self._next_versions: dict[str, int] = {}
         self.make_fresh: MakeFresh = _nobody
         """Makes a view fresh that lies below another one."""
+        self.confirm: Confirm = _nothing
+        """Returns when views that are about to be read are as they were published."""
 
     async def compact(self, view_id: str) -> None:
         """Shortens what the public view says, after replaced partitions were dropped. No row is touched, and no reader
@@ -252,6 +255,7 @@ class Executor:
         while True:
             # Not while a session is held: refreshes below need sessions, too.
             await self.make_bases_fresh(present.views, cause, report)
+            await self.confirm(present.views)
             async with self._sessions.session() as session, self._surroundings.of(before, session):
                 start = self._start_of(entry, present)
                 # Both waits may have been long. What changes a name from here on is an event that the start lacks.
@@ -530,6 +534,10 @@ class Executor:
 
 async def _nobody(view_id: str, cause: Cause, report: Report) -> None:
     """Before the parts are joined there is nothing below."""
+
+
+async def _nothing(views: Iterable[str]) -> None:
+    """Nobody says that a view may have been changed."""
 
 
 async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> AsyncIterator[Step]:

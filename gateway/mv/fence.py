@@ -53,6 +53,8 @@ class Fence:
         self._taken = False
         self._asked_at = -math.inf
         """When the metastore was last asked and had this gateway's mark, by the monotonic clock."""
+        self.locations: set[str] = set()
+        """Where the storage database lies, as far as the metastore was asked; more than one where that was changed."""
         self.lost: str | None = None
         """Why this gateway changes nothing any more."""
 
@@ -117,6 +119,8 @@ class Fence:
             if error.sqlstate in NO_SUCH_DATABASE and self._database not in await self._metastore.databases():
                 return None
             raise
+        if (location := maintenance.read_database_location(rows)) is not None:
+            self.locations.add(location)
         return maintenance.read_database_properties(rows, (GATEWAY, WHERE, RELEASED))
 
 

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Protocol
 
 from gateway.errors import FreshgateError
+from gateway.mv.guard import Restored
 from gateway.mv.progress import Progress, Report
 from gateway.service.context import ORIGIN, Origin
 from gateway.service.operation import TIMED_OUT, End, Operation, OperationState
@@ -83,6 +84,8 @@ class Counts:
     """By the gateway, or by Spark, to somebody whose login was right."""
     logins_accepted: int = 0
     logins_refused: int = 0
+    views_restored: int = 0
+    """Public views that were dropped or forged past what the gateway understood, and put back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +318,24 @@ class Audit:
         else:
             line |= _refused(error)
         self._write(_filled(line))
+
+    def restored(self, restored: Restored) -> None:
+        """A materialized view was put back, after statements that may have dropped or forged it."""
+        self.counts.views_restored += 1
+        if self._write is None:
+            return
+        at = _time(time.time())
+        for suspect in restored.suspects:
+            line: Line = {
+                "time": at,
+                "event": "view_restored",
+                **_whose(Origin(suspect.user, suspect.session), ""),
+                "statement": suspect.statement or "",
+                "views": [str(restored.view)],
+                "error": f"{restored.view} {restored.problem}",
+                "text": suspect.text[: self._characters],
+            }
+            self._write(_filled(line))
 
     def opened(self) -> None:
         """A session."""
