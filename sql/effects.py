@@ -173,10 +173,11 @@ def _reading(text: str, start: int) -> Forwarded | None:
 
 def _create(cursor: Cursor) -> Forwarded | None:
     cursor.accept("OR", "REPLACE")
-    cursor.accept("GLOBAL")
+    shared = cursor.accept("GLOBAL")
     temporary = cursor.accept_any("TEMPORARY", "TEMP") is not None
     if cursor.accept("VIEW"):
-        return _create_view(cursor, temporary)
+        found = _create_view(cursor, temporary)
+        return replace(found, shared=True) if found is not None and shared else found
     if cursor.accept("FUNCTION"):
         return _create_function(cursor, temporary)
     if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE", "ROLE"):

@@ -372,6 +372,8 @@ class Forwarded:
     """CREATE or ALTER VIEW: the view's name; `reads` then holds what its text reads (and none of it is refreshed)."""
     temporary: bool = False
     """The view or function that is created lives in the session."""
+    shared: bool = False
+    """GLOBAL: the temporary view is one of all sessions."""
     drops: Parts | None = None
     """DROP TABLE | VIEW | DATABASE: the name (also in `writes`)."""
     alters_database: Parts | None = None

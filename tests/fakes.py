@@ -45,10 +45,11 @@ from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations, definition_reads
 from gateway.mv.schemas import Schemas
 from gateway.mv.tasks import Tasks
+from gateway.service.commands import Commands
 from gateway.service.decision import Forward, decided
 from gateway.service.dispatch import Dispatch, Service
 from gateway.service.handover import Handover
-from gateway.service.operation import TERMINAL_STATES, OperationState, new_handle
+from gateway.service.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
 from gateway.service.route import Router
 from gateway.service.session import Session, Sessions
 from gateway.service.sides import Sides
@@ -61,6 +62,7 @@ from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
 from sql.maintenance import StorageLayout, shown_rows
 from sql.names import Namespace, TableName
+from sql.statement import Command
 
 STORAGE = "storage"
 FINISHED, ERROR, CANCELED = OperationState.FINISHED, OperationState.ERROR, OperationState.CANCELED
@@ -96,7 +98,6 @@ class Answers:
         self._said.insert(0, (re.compile(pattern, re.IGNORECASE), said))
 
     def to(self, text: str) -> Answer:
-        self.heard.append(text)
         for pattern, said in self._said:
             if pattern.search(text):
                 if isinstance(said, FreshgateError):
@@ -149,6 +150,7 @@ class FakeMetastore:
 
     async def run(self, sql: str) -> Answer:
         await self._ask("run", sql)
+        self.answers.heard.append(sql)
         return self.answers.to(sql)
 
     async def _ask(self, method: str, subject: object) -> None:
@@ -182,12 +184,14 @@ class SparkOperation:
     polled: int = 0
     """How often its status was asked for, by whomever."""
     closed: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def finish(self, state: OperationState = FINISHED, sqlstate: str | None = None) -> None:
         """It ends now, and has done what it does where it ends well."""
         if self.state in TERMINAL_STATES:
             return
         self.state, self.sqlstate = state, sqlstate
+        self.ended.set()
         if state is FINISHED:
             self.spark.carry_out(self)
 
@@ -195,7 +199,8 @@ class SparkOperation:
 class FakeSpark:
     """Implements `service.upstream.Upstream`, and hears what clients forward (`hear`).
 
-    `answering` is cleared to keep calls over side connections waiting.
+    `answering` is cleared to keep calls over side connections waiting. As Spark, it holds the question whether a
+    statement has ended until it has.
     """
 
     def __init__(self) -> None:
@@ -235,6 +240,15 @@ class FakeSpark:
 
     # --- calls
 
+    async def answer(self, payload: bytes) -> bytes:
+        """The reply to one call, when it comes."""
+        handle = message.request_handle(payload)
+        operation = self.operations.get(handle.guid) if handle is not None else None
+        if operation is not None and message.peek(payload).name == "GetOperationStatus":
+            operation.polled += 1
+            await operation.ended.wait()
+        return self.hear(payload)
+
     def hear(self, payload: bytes) -> bytes:
         """The reply to one call."""
         name = message.peek(payload).name
@@ -248,7 +262,9 @@ class FakeSpark:
             case "CloseSession":
                 self.sessions.pop(cast(Handle, handle).guid, None)
                 return reply.closed(name, 1)
-        operation = self.operations.get(cast(Handle, handle).guid)
+        if handle is None:
+            return reply.unknown_method(name, 1)
+        operation = self.operations.get(handle.guid)
         if operation is None or operation.closed:
             return reply.error(name, 1, "Invalid OperationHandle", "HY000")
         return self._about(name, operation)
@@ -274,7 +290,6 @@ class FakeSpark:
 
     def _about(self, name: str, operation: SparkOperation) -> bytes:
         if name == "GetOperationStatus":
-            operation.polled += 1
             failed = "it failed" if operation.state is ERROR else None
             return reply.operation_status(1, operation.state, operation.sqlstate, failed)
         if name == "CancelOperation":
@@ -305,7 +320,7 @@ class FakeSide:
         if self._spark.down:
             self.alive = False
             raise UpstreamLost("Spark does not answer.")
-        return self._spark.hear(payload)
+        return await self._spark.answer(payload)
 
     def session(self, handle: Handle) -> SqlSession:
         return FakeSqlSession(self._spark, self._spark.sessions[handle.guid])
@@ -323,9 +338,9 @@ class FakeSqlSession:
 
     async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Answer:
         found = self.session.namespace
+        self.spark.answers.heard.append(sql)
         await self.spark.answering.wait()
         if sql == NAMESPACE_QUESTION:
-            self.spark.answers.heard.append(sql)
             return Answer([(found.catalog, found.database)])
         return self.spark.answers.to(sql)
 
@@ -364,6 +379,17 @@ class FakeTasks:
         entry.ledger.publish(contains)
 
     def note_unchanged(self, view_id: str, cause: Cause) -> None: ...
+
+
+class FakeCommands:
+    """Keeps the gateway's own statements, and does nothing."""
+
+    def __init__(self) -> None:
+        self.heard: list[Command] = []
+
+    async def run(self, command: Command, session: Session, report: Report) -> Result:
+        self.heard.append(command)
+        return NO_ROWS
 
 
 class FakeInspector:
@@ -409,6 +435,7 @@ class World:
         self.readers = Readers()
         self.tasks = FakeTasks(self.catalog)
         self.inspector = FakeInspector()
+        self.commands = FakeCommands()
         self.sides = Sides(self.spark, 60.0)
         self.sessions = Sessions()
         nothing = cast(Any, SimpleNamespace())
@@ -420,7 +447,7 @@ class World:
             StaleReads(self.catalog, cast(Inspector, self.inspector), Habits()),
             VersionReads(self.catalog, nothing, self.readers),
             self.readers,
-            nothing,
+            cast(Commands, self.commands),
             nothing,
             show_storage=False,
         )
@@ -493,6 +520,11 @@ class World:
         names, self.tasks.made = [name for name, _ in self.tasks.made], []
         return names
 
+    def plan(self, text: str, *views: str) -> None:
+        """What EXPLAIN says of a text: that it reads the rows of these views, by their ids."""
+        lines = ["== Analyzed Logical Plan ==", *(f"Relation {STORAGE}.{view}" for view in views)]
+        self.spark.answers.say(f"^EXPLAIN EXTENDED {re.escape(text)}$", Answer([("\n".join(lines),)]))
+
     # --- who is there
 
     async def client(self, user: str = "ada", configuration: Mapping[str, str] | None = None) -> Client:
@@ -503,6 +535,15 @@ class World:
         await dispatch.admit()
         client = Client(self, dispatch, user)
         await client.open(configuration or {})
+        return client
+
+    async def second(self, first: Client) -> Client:
+        """Another connection, which uses the same session."""
+        dispatch = Dispatch(self.service)
+        dispatch.login(Login(first.user, "x", PLAIN))
+        await dispatch.admit()
+        client = Client(self, dispatch, first.user)
+        client.session = first.session
         return client
 
 
@@ -571,9 +612,7 @@ class Client:
 
         `settle`: waits for what the gateway does first; without it, the statement may still wait for a refresh.
         """
-        identifier = ttypes.THandleIdentifier(self.session.handle.guid, self.session.handle.secret)
-        request = ttypes.TExecuteStatementReq(ttypes.TSessionHandle(identifier), text, {}, run_async)
-        answer = await self.exchange(encoded("ExecuteStatement", request))
+        answer = await self.exchange(self._execution(text, run_async=run_async))
         status = message.reply_status(answer)
         handle = message.execute_handle(answer)
         if handle is not None and settle:
@@ -585,6 +624,19 @@ class Client:
                     return Executed(self, handle, error.sqlstate, str(error))
         return Executed(self, handle, status.sqlstate, status.message)
 
+    async def begin(self, text: str) -> Callable[[], None]:
+        """Sends a synchronous statement; what is returned lets Spark carry it out and answer."""
+        decision = await decided(self.dispatch.request(self._execution(text, run_async=False)))
+        assert isinstance(decision, Forward)
+        assert decision.on_reply is not None
+        forward, on_reply = decision.payload, decision.on_reply
+        return lambda: cast(None, on_reply(self.world.spark.hear(forward)))
+
+    def _execution(self, text: str, *, run_async: bool) -> bytes:
+        identifier = ttypes.THandleIdentifier(self.session.handle.guid, self.session.handle.secret)
+        request = ttypes.TExecuteStatementReq(ttypes.TSessionHandle(identifier), text, {}, run_async)
+        return encoded("ExecuteStatement", request)
+
     async def ask(self, name: str, request: Any) -> Any:
         """The response to one call."""
         return decoded(await self.exchange(encoded(name, request)))
@@ -594,7 +646,7 @@ class Client:
         decision = await decided(self.dispatch.request(payload))
         answer = decision.payload
         if isinstance(decision, Forward):
-            answer = self.world.spark.hear(decision.payload)
+            answer = await self.world.spark.answer(decision.payload)
             if decision.on_reply is not None:
                 decision.on_reply(answer)
             elif decision.on_sent is not None:

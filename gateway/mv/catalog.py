@@ -112,7 +112,7 @@ class Catalog:
             for damage in self.damaged.values():
                 if damage.storage.table == view_id:
                     raise damaged(damage) from None
-            raise NoSuchView(f"The materialized view {view_id} was dropped.") from None
+            raise NoSuchView(f"The materialized view {naming.of_id(view_id)} was dropped.") from None
 
     def lock_of(self, view_id: str) -> asyncio.Lock:
         """Held over changes of the view's stored properties; a dropped view has none that matter."""
@@ -239,6 +239,15 @@ class Catalog:
         self.writes.end(write)
         for entry in self._noted(write):
             entry.ledger.forget(write.number)
+
+    def doubt_write(self, number: int) -> None:
+        """Nobody can say whether an open write has ended: the views with which it is noted must be looked at."""
+        write = self.writes.find(number)
+        if write is None:
+            return
+        self._touched(write)
+        for entry in self._noted(write):
+            entry.ledger.touch(self._now_ms(), write.tables or frozenset())
 
     def suspect_write(self, write: Write) -> Write:
         """Notes that a write was cancelled or lost: it counts as ended, and as another one that is still open.

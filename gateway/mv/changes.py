@@ -135,6 +135,9 @@ class OpenWrites:
     def end(self, write: Write) -> None:
         self._open.pop(write.number, None)
 
+    def find(self, number: int) -> Write | None:
+        return self._open.get(number)
+
     def touching(self, tables: frozenset[TableName]) -> list[Write]:
         """The open writes that may change one of `tables`."""
         words = frozenset(table.table for table in tables)

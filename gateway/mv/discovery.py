@@ -135,5 +135,4 @@ def _name_of(properties: Mapping[str, str], storage: TableName) -> TableName:
     try:
         return stored.read_name(properties)
     except (stored.UnreadableProperties, ValueError):
-        database, _, rest = storage.table.partition("__")
-        return TableName(database, rest.rpartition("__")[0] or storage.table)
+        return naming.of_id(storage.table)

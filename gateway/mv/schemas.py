@@ -26,9 +26,12 @@ class Schemas:
         self._metastore = metastore
         self._interval = interval_seconds
         self._known: dict[TableName, tuple[float, Schema | None]] = {}
+        self._forgotten = 0
+        """Grows whenever an answer that is under way may be one of before."""
 
     def forget(self, tables: Iterable[TableName]) -> None:
         """Their columns may have changed."""
+        self._forgotten += 1
         for table in tables:
             self._known.pop(table, None)
 
@@ -47,7 +50,7 @@ class Schemas:
         return found
 
     async def _schema(self, table: TableName) -> Schema | None:
-        asked_at = time.monotonic()
+        asked_at, asked_after = time.monotonic(), self._forgotten
         known = self._known.get(table)
         if known is not None and known[0] > asked_at - self._interval:
             return known[1]
@@ -55,7 +58,8 @@ class Schemas:
         schema = None
         if relation is not None:
             schema = Schema(relation.created, relation.columns, relation.kind is not RelationKind.TABLE)
-        self._known[table] = asked_at, schema
+        if asked_after == self._forgotten:
+            self._known[table] = asked_at, schema
         return schema
 
     async def states(self, views: Iterable[MaterializedView]) -> dict[str, tuple[State, str]]:

@@ -22,6 +22,7 @@ from gateway.service.handover import Handover
 from gateway.service.metadata import ListedOperation, listing_of
 from gateway.service.opening import Opening
 from gateway.service.operation import (
+    Asked,
     End,
     ForwardedOperation,
     Operation,
@@ -29,7 +30,8 @@ from gateway.service.operation import (
     new_handle,
     timed_out,
 )
-from gateway.service.route import Own, Route, Router, Waiting
+from gateway.service.outcomes import Own, Route, Waiting
+from gateway.service.route import Router
 from gateway.service.session import Session, Sessions, stopping
 from gateway.service.sides import Sides
 from gateway.service.upstream import SideConnection
@@ -95,6 +97,8 @@ class Dispatch:
         """The one that the last request was about."""
         self._outstanding: tuple[Session, Route, Statement] | None = None
         """The statement that was forwarded and not answered yet."""
+        self._asking: Asked | None = None
+        """Who must know that Spark is being asked whether an operation has ended."""
 
     # --- decision.Dispatcher -----------------------------------------------------------------------
 
@@ -147,11 +151,13 @@ class Dispatch:
             return Answer(reply.exception(head.name, head.seqid, f"This is no call of {head.name}: {error}."))
 
     def replied(self) -> None:
+        self._answered()
         if self._session is not None:
             self._session.touch()
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
         """Every session of this connection is gone at Spark; the client stays and hears of it. Over HTTP they stay."""
+        self._answered()
         self._opening.upstream_lost(told=outstanding is not None)
         self._abandon_outstanding()
         if outstanding is None:
@@ -162,13 +168,21 @@ class Dispatch:
         return failure(head, _lost())
 
     def not_joined(self, outstanding: bytes, error: FreshgateError) -> bytes:
+        self._answered()
         self._opening.not_joined(error)
         self._abandon_outstanding(error)
         return failure(message.peek(outstanding), error)
 
     async def client_lost(self) -> None:
+        self._answered()
         await self._opening.client_lost()
         self._abandon_outstanding()
+
+    def _answered(self) -> None:
+        """Whether an operation has ended, if that was asked, is known now, or nobody hears the answer."""
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.answered(self)
 
     def _abandon_outstanding(self, error: FreshgateError | None = None) -> None:
         """Nobody will hear more of it. `error`: why it never went to Spark."""
@@ -291,6 +305,7 @@ class Dispatch:
     ) -> Forward:
         self._outstanding = session, route, statement
         session.outstanding += 1
+        route.on_send()
         if route.text is not None:
             payload = message.with_statement(payload, route.text)
         return Forward(
@@ -386,6 +401,7 @@ class Dispatch:
         if route.then.text is not None:
             payload = message.with_statement(payload, route.then.text)
         payload = _for_the_rest(payload, call, began)
+        route.then.on_send()
         started = asyncio.ensure_future(side.forward(message.with_handle(payload, session.upstream_handle)))
         try:
             answer = await asyncio.shield(started)
@@ -420,6 +436,8 @@ class Dispatch:
     ) -> ForwardedOperation:
         operation = ForwardedOperation(handle, statement=statement)
         statement.started(handle)
+        if route.unseen is not None:
+            route.unseen.started(operation)
         if route.ends:
             operation.on_end.append(route.on_end)
             operation.runs_others = ends.runs_others(text)
@@ -461,6 +479,9 @@ class Dispatch:
                 # The Hive 2.3 driver asks once per row.
                 answer = message.with_seqid(operation.final_status, head.seqid)
                 return Answer(answer, lambda: operation.is_open() and session.touch())
+            if operation.unseen is not None:
+                self._asking = operation.unseen
+                operation.unseen.asked(self)
             return Forward(payload, lambda answer: ends.status_seen(operation, answer))
         if head.name == "CloseOperation":
             return self._close_forwarded(session, operation, known_as, head, payload)

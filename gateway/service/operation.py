@@ -86,6 +86,16 @@ class Watcher(Protocol):
         """The client has asked for its end."""
 
 
+class Asked(Protocol):
+    """Who wants to know which questions about an operation Spark has not answered."""
+
+    def asked(self, who: object) -> None:
+        """Spark is asked whether it has ended."""
+
+    def answered(self, who: object) -> None:
+        """Spark has answered, or the answer will never come."""
+
+
 @dataclass(slots=True, eq=False)
 class ForwardedOperation:
     """An operation of Spark's, and what the gateway does when it ends or is closed."""
@@ -112,6 +122,8 @@ class ForwardedOperation:
     """How its rows are read, where a page may be asked for ahead."""
     statement: Watcher | None = None
     """None for what is no statement."""
+    unseen: Asked | None = None
+    """Who must know of its end, where somebody does."""
 
     def is_open(self) -> bool:
         return not self.closed

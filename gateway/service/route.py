@@ -9,33 +9,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from gateway.errors import FreshgateError, NotAllowed, RefreshFailed, SyntaxRefused
+from gateway.errors import NotAllowed, SyntaxRefused
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Write
-from gateway.mv.damage import damaged
-from gateway.mv.executor import BaseTableMissing
-from gateway.mv.model import Cause, TriggerMode
 from gateway.mv.progress import Report
 from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
 from gateway.mv.schemas import Schemas
 from gateway.mv.tasks import Tasks
 from gateway.service import staleness
-from gateway.service.audit import NOTHING, Mentions
+from gateway.service.audit import Mentions
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.operation import NO_ROWS, End, Result
+from gateway.service.outcomes import Own, Route, Waiting
 from gateway.service.protection import Protection
+from gateway.service.reads import Reading, Reads
+from gateway.service.scope import RELATION_WORDS, Scope, folded, unseen, watch
 from gateway.service.session import INCREMENTAL_COLLECT, Session
-from gateway.service.temporary_views import Reachable, TemporaryViews
 from gateway.service.transaction import SETTING, VALUES
 from gateway.service.version_reads import VersionReads
-from sql import catalog_functions, hidden, maintenance, rewrite, view_properties
+from sql import catalog_functions, hidden, rewrite, view_properties
 from sql.classify import classify, glance
 from sql.grammar import SyntaxProblem
 from sql.names import Namespace, TableName
@@ -69,7 +68,6 @@ READING = _QUERYING | _TENDING
 WRITING_WORDS = frozenset({"insert", "merge", "update", "delete", "into"})
 ROW_CHANGES = frozenset({"insert", "merge", "update", "delete", "load", "truncate", "with", "from", "map", "reduce"})
 """First words of statements that change rows and nothing else of a table."""
-RELATION_WORDS = frozenset({"view", "database", "schema", "namespace", "function", "databases"})
 CATALOG_WORDS = frozenset({"materialized_views", "mv_infos", "jobs", "tasks"})
 """Without one of these a text asks the catalog for nothing."""
 ABOUT = frozenset({"show", "describe", "desc", "drop", "comment", "analyze", "alter"})
@@ -80,76 +78,6 @@ MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total
 SETTINGS = frozenset({"set", "reset"})
 _COUNT_ALL = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
 _SHOW_DATABASES = re.compile(r"\s*show\s+(?:databases|schemas|namespaces)\b", re.IGNORECASE)
-
-
-@dataclass(slots=True, eq=False)
-class Route:
-    """To Spark; `text` replaces the statement's where it is not None.
-
-    `on_end` is called when the statement has ended, `on_close` when its rows cannot be fetched any more. Each action
-    runs once.
-    """
-
-    text: str | None = None
-    ends: list[Callable[[End], None]] = field(default_factory=list)
-    closes: list[Callable[[], None]] = field(default_factory=list)
-    mentions: Mentions = NOTHING
-
-    def on_end(self, end: End) -> None:
-        actions, self.ends = self.ends, []
-        for action in actions:
-            action(end)
-
-    def on_close(self) -> None:
-        actions, self.closes = self.closes, []
-        for action in actions:
-            action()
-
-    def abandon(self, end: End = End.UNKNOWN) -> None:
-        """Nobody will hear more of the statement. FAILED: it never went to Spark."""
-        self.on_end(end)
-        self.on_close()
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """To Spark, by the route `then`, once `wait` has returned: it makes stale views fresh."""
-
-    then: Route
-    wait: Callable[[Report], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Own:
-    """The gateway executes it."""
-
-    work: Callable[[Report], Awaitable[Result]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A statement that reads views, and what is known of it before they are fresh."""
-
-    session: Session
-    route: Route
-    place: staleness.Place
-    read: staleness.Read
-    text: str | None
-    """What stands in the statement's place so far; None: itself."""
-    splices: Sequence[rewrite.Splice]
-    write: Write | None
-    composed: bool
-    """Its names are put together when it runs."""
-    pinned: bool
-    """It belongs to a transaction, which sees one version of each view."""
-    epoch: int
-    """The transaction's."""
-
-    @property
-    def unpinned(self) -> staleness.Read:
-        """What of it must be fresh: of a transaction, what that has not used before."""
-        known = self.session.transaction.pins.keys() if self.pinned else frozenset()
-        return replace(self.read, direct=self.read.direct - known)
 
 
 class Router:
@@ -168,25 +96,30 @@ class Router:
         tables: CatalogTables,
         *,
         show_storage: bool,
+        perhaps_seconds: float = 10.0,
     ) -> None:
+        """`perhaps_seconds`: how long a statement waits for views of which nobody knows whether it reads them."""
         self._catalog = catalog
         self._relations = relations
         self._schemas = schemas
-        self._tasks = tasks
         self._version_reads = version_reads
         self._readers = readers
         self._commands = commands
         self._tables = tables
         self._protection = Protection(catalog)
-        self._stale_reads = stale_reads
         self._show_storage = show_storage
-        self._global_temporary = TemporaryViews()
+        self._scope = Scope(catalog, relations)
+        self._reads = Reads(
+            catalog, self._scope, tasks, readers, stale_reads, version_reads, perhaps_seconds=perhaps_seconds
+        )
 
     # --- the cheap way -----------------------------------------------------------------------------
 
     def plain(self, session: Session, text: str) -> Route | None:
         """The route of a statement that mentions nothing of interest; None where `consider` must decide."""
-        return None if len(text) > LONG_CHARACTERS else self._plain(session, text, glance(text))
+        if session.unseen or len(text) > LONG_CHARACTERS:
+            return None
+        return self._plain(session, text, glance(text))
 
     def _plain(self, session: Session, text: str, look: Glance) -> Route | None:
         if INCREMENTAL_COLLECT in look.words:
@@ -199,34 +132,33 @@ class Router:
         if writes and not RELATION_WORDS.isdisjoint(look.words):
             return None
         if not self._catalog.idle and (
-            self._of_interest(session, look, writes)
+            self._scope.of_interest(session, look.words, writes=writes)
             or hidden.composes(text, look.words)
             or (writes and any(map(_is_path, look.words)))
         ):
             return None
         route = Route()
         if writes:
-            self._note(route, self._catalog.writes.begin(look.words, None))
+            self._note(route, session, self._catalog.writes.begin(look.words, None))
         if _may_change_namespace(look):
-            route.ends.append(partial(_forget_namespace, session))
+            watch(route, session, moves=True, words=look.words)
         return route
-
-    def _of_interest(self, session: Session, look: Glance, writes: bool) -> bool:
-        words, catalog = look.words, self._catalog
-        if session.namespace is None:
-            return True
-        return not (
-            words.isdisjoint(catalog.view_words)
-            and words.isdisjoint(self._relations.view_words)
-            and (not writes or words.isdisjoint(catalog.table_words))
-            and not self._temporary(session).mentioned(words)
-            and self._relations.known(session.namespace.database, words)
-        )
 
     # --- the thorough way --------------------------------------------------------------------------
 
     async def consider(self, session: Session, text: str) -> Route | Waiting | Own:
         """Raises FreshgateError where the statement is refused."""
+        await session.settle()
+        await self._scope.name_temporary(session)
+        while True:
+            moved = session.moved
+            route = await self._consider(session, text)
+            if moved == session.moved:
+                return route
+            # Another statement of the session has ended meanwhile: the names may mean something else.
+            _then(route).abandon(End.FAILED)
+
+    async def _consider(self, session: Session, text: str) -> Route | Waiting | Own:
         statement, look = await _understood(text)
         if len(text) > LONG_CHARACTERS and (plain := self._plain(session, text, look)) is not None:
             return plain
@@ -253,7 +185,7 @@ class Router:
         except BaseException:  # cancelled too: nobody reads the versions
             self._readers.release(journey.read)
             raise
-        then = route.then if isinstance(route, Waiting) else route
+        then = _then(route)
         then.closes.append(partial(self._readers.release, journey.read))
         travelled = frozenset(view.name for _, view, _ in journey.travels.values())
         then.mentions = replace(then.mentions, views=then.mentions.views | travelled)
@@ -272,7 +204,7 @@ class Router:
     ) -> Route | Waiting:
         """`versions`: what puts versions in the place of views; `changed`: the text is not the client's any more."""
         if not self._catalog.idle:
-            await self._relations.learn(namespace.database, look.words)
+            await self._scope.learn(session, namespace, look.words)
         composed = not statement.exact and hidden.composes(text, look.words)
         if not statement.exact:
             shown = redact(text[:200], cut=True)
@@ -283,117 +215,66 @@ class Router:
             if not statement.exact and not self._catalog.idle:
                 within = await _apart(text, partial(hidden.changes, text))
                 self._protection.check_within(statement, within, namespace)
-                await self._suspect_temporary(session, namespace, statement, text, composed=composed)
         splices = [*versions, *await self._catalog_tables(text, statement, look, changed=changed)]
         route = Route()
-        write = self._open_write(statement, look, targets, composed=composed)
-        if look.keyword not in ROW_CHANGES:
-            changing = frozenset(targets) if write is None else write.tables or frozenset()
-            route.ends.append(lambda _: self._schemas.forget(changing))
-        if write is not None:
-            self._note(route, write)
-        self._note_relations(route, session, namespace, statement, look)
-        if composed:
-            route.ends.append(partial(_forget_namespace, session))
-        if look.keyword in SETTINGS and (said := _of_snapshot(text)) is not None:
-            route.ends.append(partial(_set_snapshot, session, _whole_session(said)))
         try:
-            read = staleness.Read()
-            if statement.touches_rows and statement.creates_view is None:
-                if composed:
-                    read = staleness.Read(perhaps=frozenset(view.id for view in self._catalog.views()))
-                else:
-                    read = await self._views_read(session, namespace, statement)
-            route.mentions = self._mentions(namespace, statement, targets, read)
+            write = self._open_write(session, statement, look, targets, composed=composed)
+            if look.keyword not in ROW_CHANGES:
+                changing = frozenset(targets) if write is None else write.tables or frozenset()
+                route.sends.append(partial(self._schemas.forget, changing))
+                route.ends.append(lambda _: self._schemas.forget(changing))
+            if write is not None:
+                self._note(route, session, write)
+            made = frozenset[Parts]()
+            if not statement.exact and not self._catalog.idle:
+                made = await _apart(text, partial(hidden.temporaries, text))
+            self._scope.note(route, session, namespace, statement, look, made, composed=composed)
+            if look.keyword in SETTINGS and (said := _of_snapshot(text)) is not None:
+                watch(route, session)
+                route.ends.append(partial(_set_snapshot, session, _whole_session(said)))
             if changed or splices:
                 route.text = rewrite.splice(text, splices)
             place = staleness.Place(statement, text, look.keyword, namespace)
-            pinned = session.transaction.active and bool(read.all)
-            if pinned:
-                self._version_reads.check(session.transaction, place, read)
-            epoch = session.transaction.epoch
-            task = _Reading(session, route, place, read, route.text, splices, write, composed, pinned, epoch)
-            if self._readers.is_held(read.all) or self._stale_reads.due(task.unpinned) or self._wanted(task).anything:
-                return Waiting(route, partial(self._prepare, task))
-            self._depart(task)
+            return await self._read(session, route, place, splices, write, targets, composed=composed)
         except BaseException:  # cancelled too: the statement never goes to Spark
             route.abandon(End.FAILED)
             raise
+
+    async def _read(
+        self,
+        session: Session,
+        route: Route,
+        place: staleness.Place,
+        splices: Sequence[rewrite.Splice],
+        write: Write | None,
+        targets: list[TableName],
+        *,
+        composed: bool,
+    ) -> Route | Waiting:
+        """What must happen first, where the statement reads views."""
+        read, statement = staleness.Read(), place.statement
+        if statement.touches_rows and statement.creates_view is None:
+            read = await self._scope.views_read(session, place.namespace, statement, composed=composed)
+        route.mentions = self._mentions(place.namespace, statement, targets, read)
+        transaction = session.transaction
+        pinned = transaction.active and bool(read.all)
+        reading = Reading(
+            session, route, place, read, route.text, splices, write, composed, pinned, transaction.epoch, composed
+        )
+        if pinned:
+            reading = await self._reads.exactly(reading)
+            self._version_reads.check(transaction, place, reading.read)
+        if self._reads.must_wait(reading):
+            return Waiting(route, partial(self._reads.prepare, reading))
+        self._reads.depart(reading)
         return route
 
-    def _begin_read(self, route: Route, views: frozenset[str]) -> None:
-        """Keeps the views' versions until the statement is closed; not those from before its refresh."""
-        if views:
-            read = self._readers.begin(views)
-            route.ends.append(lambda _: self._readers.planned(read))
-            route.closes.append(partial(self._readers.release, read))
-
-    def _wanted(self, reading: _Reading) -> staleness.Wanted:
-        """What must happen first; the statement's text is changed where definitions stand in for views."""
-        wanted = self._stale_reads.wanted(reading.place, reading.unpinned, pinned=reading.pinned)
-        reading.route.text = reading.text
-        if wanted.splices:
-            reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *wanted.splices])
-        return wanted
-
-    async def _prepare(self, reading: _Reading, report: Report) -> None:
-        """Looks, and makes fresh, until the names mean what was made fresh."""
-        while True:
-            await self._readers.admission(reading.read.all)
-            for unchanged in await self._stale_reads.look(reading.unpinned):
-                self._tasks.note_unchanged(unchanged, Cause(TriggerMode.READ, reading.session.user))
-            await self._make_fresh(reading, self._wanted(reading), report)
-            place, read = reading.place, reading.read
-            if not reading.composed:
-                read = await self._views_read(reading.session, place.namespace, place.statement)
-            if read == reading.read and not self._readers.is_held(read.all):
-                break
-            reading = replace(reading, read=read)
-        self._depart(reading)
-
-    async def _make_fresh(self, reading: _Reading, wanted: staleness.Wanted, report: Report) -> None:
-        cause = Cause(TriggerMode.READ, reading.session.user)
-        # A view that only may be read must not fail the statement when it cannot be refreshed.
-        survived = RefreshFailed if reading.composed else BaseTableMissing
-        await asyncio.gather(*(self._make_one_fresh(view, cause, survived, report) for view in wanted.fresh))
-        tables = [table for view in wanted.inlined for table in await self._stale_reads.cached(view)]
-        for name in (*wanted.listings, *tables):
-            await (await reading.session.sql()).run(maintenance.refresh_listing(name))
-
-    async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
-        if (known := self._tasks.known_gone(view_id)) is not None:
-            report(f"Warning: serving the stored rows. {known}")
-            return
-        try:
-            await self._tasks.make_fresh(view_id, cause, report)
-        except survived as error:
-            entry = self._catalog.find(view_id)
-            if entry is not None and not entry.view.built and survived is BaseTableMissing:
-                raise
-            # The rows that are stored are all there is; a dashboard should rather show them than nothing.
-            report(f"Warning: serving the stored rows. {error}")
-        except FreshgateError:
-            # Its name means another view by now, or none; one that stands below is missed by Spark.
-            if self._catalog.find(view_id) is not None:
-                raise
-
-    def _depart(self, reading: _Reading) -> None:
-        """Everything that the statement reads is as it should be."""
-        if reading.pinned:
-            splices, read = self._version_reads.depart(
-                reading.session.transaction, reading.epoch, reading.place, reading.read
-            )
-            reading.route.closes.append(partial(self._readers.release, read))
-            reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *splices])
-        else:
-            self._begin_read(reading.route, reading.read.all)
-        if reading.write is not None:
-            self._catalog.begin_write(reading.write)
-
-    def _note(self, route: Route, write: Write) -> None:
+    def _note(self, route: Route, session: Session, write: Write) -> None:
+        self._reads.writers[write.number] = unseen(route, session)
         route.ends.append(partial(self._end_write, write))
 
     def _end_write(self, write: Write, end: End) -> None:
+        self._reads.writers.pop(write.number, None)
         if end is End.REFUSED:
             self._catalog.forget_write(write)
             return
@@ -426,39 +307,6 @@ class Router:
 
     # --- what the statement mentions ---------------------------------------------------------------
 
-    async def _views_read(self, session: Session, namespace: Namespace, statement: Forwarded) -> staleness.Read:
-        """Only names that may lead to a view are looked at: a text that is not understood may have tens of thousands of
-        others. A temporary view hides a table; both count, for it may be gone by now."""
-        direct: set[str] = set()
-        perhaps: set[str] = set()
-        names = self._read_elsewhere(statement)
-        leading = self._catalog.view_words | self._relations.view_words
-        temporary = self._temporary(session)
-        sure = {each.parts for each in statement.reads if not each.perhaps}
-        for parts in temporary.among((each.parts for each in statement.reads), leading):
-            names |= temporary.reads(parts)
-            if parts[-1].lower() in leading:
-                name = TableName.resolve(parts, namespace)
-                view = self._catalog.named(name)
-                if name in self._catalog.damaged:
-                    await self._refuse_damaged(name)
-                if view is None:
-                    names.add(name)
-                else:
-                    (direct if parts in sure and not _is_temporary(session, parts) else perhaps).add(view.id)
-        for parts in temporary.among(statement.calls, frozenset()):
-            names |= temporary.reads(parts)
-        below = (await self._relations.sources_of(names)).views
-        return staleness.Read(frozenset(direct), below, frozenset(perhaps))
-
-    def _read_elsewhere(self, statement: Forwarded) -> set[TableName]:
-        """The views of other databases that its names may mean."""
-        if not _moves(statement):
-            return set()
-        names = _folded(reference.parts for reference in statement.reads)
-        views = {view.name for view in self._catalog.views() if not names.isdisjoint(view.name.ends)}
-        return views.union(self._relations.called(names))
-
     def _mentions(
         self, namespace: Namespace, statement: Forwarded, targets: list[TableName], read: staleness.Read
     ) -> Mentions:
@@ -469,41 +317,35 @@ class Router:
         reads = frozenset(TableName.resolve(reference.parts, namespace) for reference in statement.reads)
         return Mentions(views, reads, frozenset(() if statement.drops_database else targets))
 
-    async def _refuse_damaged(self, name: TableName) -> None:
-        """A view that cannot be kept fresh is not read as if it were. The name may be somebody else's by now."""
-        damage = self._catalog.damaged[name]
-        if await self._catalog.published(name, damage.storage) is not None:
-            raise damaged(damage)
-
     def _about_view(self, session: Session, namespace: Namespace, look: Glance, text: str) -> NamedCommand | None:
         """The command of ours that a statement of Spark's becomes because it names one of our views."""
         if look.keyword not in ABOUT or look.words.isdisjoint(self._catalog.view_words):
             return None
         command = parse_about(text)
-        if command is None or _is_temporary(session, command.name):
+        if command is None or self._scope.temporary(session).may_be(command.name):
             return None
         return _checked(command) if self._catalog.named(TableName.resolve(command.name, namespace)) else None
 
     def _is_of_temporary(self, session: Session, statement: Forwarded, look: Glance) -> bool:
         """DROP or ALTER VIEW of a temporary view: Spark takes it before another of that name.
 
-        A dropped one is forgotten at once: the next DROP of the name must not reach what stands behind it.
+        A dropped one is not surely there any more at once: the next DROP of the name must not reach what stands behind
+        it.
         """
         name = statement.drops or statement.creates_view
-        if name is None or look.keyword not in {"drop", "alter"} or not _is_temporary(session, name):
+        if name is None or len(name) != 1 or look.keyword not in {"drop", "alter"}:
+            return False
+        if not session.temporary.is_view(name[0]):
             return False
         if statement.drops is not None:
-            session.temporary.drop(name[-1].lower())
+            session.temporary.doubt(name[0].lower())
         return True
 
     def _lists_databases(self, look: Glance) -> bool:
         return look.keyword == "show" and not self._show_storage and not look.words.isdisjoint(DATABASE_WORDS)
 
-    def _temporary(self, session: Session) -> Reachable:
-        return Reachable(session.temporary, self._global_temporary)
-
     def _open_write(
-        self, statement: Forwarded, look: Glance, targets: list[TableName], *, composed: bool
+        self, session: Session, statement: Forwarded, look: Glance, targets: list[TableName], *, composed: bool
     ) -> Write | None:
         if statement.keeps_rows:
             return None
@@ -514,48 +356,10 @@ class Router:
         somewhere = statement.writes_files or any(_is_path(target.table) for target in targets)
         if (composed and targets) or somewhere:
             tables.update(self._catalog.tables())
-        elif _moves(statement):
-            names = _folded(statement.writes)
+        elif self._scope.moves(session, statement):
+            names = folded(statement.writes)
             tables.update(table for table in self._catalog.tables() if not names.isdisjoint(table.ends))
         return self._catalog.writes.begin(look.words, tables) if tables else None
-
-    def _note_relations(
-        self, route: Route, session: Session, namespace: Namespace, statement: Forwarded, look: Glance
-    ) -> None:
-        """What the statement changes about names: current database, temporary views, Spark's views."""
-        if statement.changes_namespace:
-            route.ends.append(partial(_forget_namespace, session))
-        if statement.temporary and statement.creates_view:
-            reads = self._names_read(session, namespace, statement)
-            route.ends.append(partial(self._temporary(session).add, statement.creates_view, reads))
-        elif not RELATION_WORDS.isdisjoint(look.words):
-            databases = {TableName.resolve(parts, namespace).database for parts in statement.writes}
-            route.ends.append(lambda _: self._forget(databases))
-            if (view := statement.creates_view) and look.keyword == "alter" and self._temporary(session).may_be(view):
-                self._temporary(session).suspect([view], self._names_read(session, namespace, statement))
-
-    def _names_read(self, session: Session, namespace: Namespace, statement: Forwarded) -> frozenset[TableName]:
-        """What it reads, and what the temporary views and functions read that it names."""
-        temporary = self._temporary(session)
-        reads = self._read_elsewhere(statement)
-        reads |= {TableName.resolve(reference.parts, namespace) for reference in statement.reads}
-        for parts in (*(reference.parts for reference in statement.reads), *statement.calls):
-            reads |= temporary.reads(parts)
-        return frozenset(reads)
-
-    async def _suspect_temporary(
-        self, session: Session, namespace: Namespace, statement: Forwarded, text: str, *, composed: bool
-    ) -> None:
-        """The temporary views that a text may make which is not understood."""
-        made = await _apart(text, partial(hidden.temporaries, text))
-        if made:
-            reads = self._names_read(session, namespace, statement)
-            everything = {view.name for view in self._catalog.views()} if composed else set[TableName]()
-            self._temporary(session).suspect(made, reads | everything)
-
-    def _forget(self, databases: Iterable[str]) -> None:
-        for database in databases:
-            self._relations.forget(database)
 
     # --- the catalog as tables ---------------------------------------------------------------------
 
@@ -648,20 +452,6 @@ def _may_change_namespace(look: Glance) -> bool:
     return "use" in look.words
 
 
-def _is_temporary(session: Session, name: Parts) -> bool:
-    """Whether a temporary view of the session has had the name."""
-    return len(name) == 1 and name[0].lower() in session.temporary
-
-
-def _moves(statement: Forwarded) -> bool:
-    """Whether it may be in another database, or catalog, by the time it comes to a name."""
-    return not statement.exact and statement.changes_namespace
-
-
-def _folded(names: Iterable[Parts]) -> set[Parts]:
-    return {tuple(part.lower() for part in parts) for parts in names}
-
-
 _SNAPSHOT_SETTING = re.compile(
     rf"set\s+`?{re.escape(SETTING)}`?\s*=\s*(.*)|reset(?:\s+`?{re.escape(SETTING)}`?)?", re.IGNORECASE | re.DOTALL
 )
@@ -684,5 +474,8 @@ def _set_snapshot(session: Session, whole: bool, end: End) -> None:
         session.transaction.set_session(whole)
 
 
-def _forget_namespace(session: Session, _: End) -> None:
-    session.namespace = None
+def _then(outcome: Route | Waiting | Own) -> Route:
+    """How the statement goes to Spark in the end, where it does."""
+    if isinstance(outcome, Own):
+        return Route()
+    return outcome.then if isinstance(outcome, Waiting) else outcome

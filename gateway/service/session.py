@@ -7,15 +7,16 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from gateway import loops
 from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
 from gateway.mv.ports import SqlSession
-from gateway.service.operation import ForwardedOperation, Operation
+from gateway.service.operation import End, ForwardedOperation, Operation
 from gateway.service.sides import Sides
-from gateway.service.temporary_views import TemporaryViews
+from gateway.service.temporary_views import SharedViews, TemporaryViews
 from gateway.service.transaction import Transaction
+from gateway.service.unseen import Unseen, settle
 from gateway.service.upstream import SideConnection
 from gateway.wire import request
 from gateway.wire.frame import WireError
@@ -32,6 +33,8 @@ CLOSE_SECONDS = 10.0
 """For telling Spark that a session is over."""
 ENDED_TOGETHER = 64
 """Sessions that are closed at one time; one that Spark does not answer for keeps its place for CLOSE_SECONDS."""
+MOVING_SECONDS = 5.0
+"""How long a cancelled statement may still change the current database."""
 FETCHING_SECONDS = 5.0
 """A client that fetches a result asks for the next page sooner. Whether it has had the last one nobody knows: drivers
 close what they have read to its end, and people leave open what they look at."""
@@ -93,6 +96,7 @@ class Session:
         self.call = call
         """The request that opened it."""
         self.temporary = TemporaryViews()
+        self.shared = SharedViews()
         self.transaction = Transaction.of(call.configuration)
         """The versions that its transaction sees."""
         self.operations: dict[bytes, Operation | ForwardedOperation] = {}
@@ -119,7 +123,12 @@ class Session:
         self._side_lock = asyncio.Lock()
         self._first_namespace = _first_namespace(call)
         self.namespace: Namespace | None = self._first_namespace
-        """None: unknown, Spark is asked when a name must be resolved."""
+        """None: unknown, Spark is asked when a name must be resolved. Where it is uncertain, that of before."""
+        self.moved = 0
+        """Grows with each statement that has ended and may have changed the namespace."""
+        self._moving_until = 0.0
+        self.unseen: dict[Unseen, None] = {}
+        """Statements whose end nobody has seen, and that change what names mean, or settings that matter here."""
 
     async def sql(self) -> SqlSession:
         """To run the gateway's own statements in this session. Raises UpstreamLost."""
@@ -179,16 +188,60 @@ class Session:
         """A statement of the gateway's own runs."""
         return any(isinstance(each, Operation) and not each.settled for each in self.operations.values())
 
+    # --- what names mean ---------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def spare(self) -> AsyncIterator[SideConnection]:
+        """A further connection to Spark, for a question that Spark may hold for seconds. Raises UpstreamLost."""
+        side = await self._sides.connect(self._login)
+        try:
+            yield side
+        finally:
+            await self._sides.give_back(self._login, side)
+
+    def watch(self, statement: Unseen) -> None:
+        """The statement is about to be forwarded: from now on it may be done."""
+        self.unseen[statement] = None
+
+    def ended(self, statement: Unseen, end: End) -> None:
+        """The statement has ended. One that was never sent has changed nothing."""
+        if self.unseen.pop(statement, self) is None and statement.moves:
+            self.moved += 1
+            self.namespace = None
+            if end is End.UNKNOWN:
+                self._moving_until = time.monotonic() + MOVING_SECONDS
+
+    async def settle(self) -> None:
+        """What the session's statements have changed is known afterwards, but for those that Spark is still busy with:
+        a client need not ask whether they have ended."""
+        if self.unseen and not self.lost:
+            await settle(self.unseen)
+
+    @property
+    def namespace_uncertain(self) -> bool:
+        """The current database, or catalog, may be another one by the time that Spark reads the next statement."""
+        return any(each.moves for each in self.unseen) or time.monotonic() < self._moving_until
+
+    @property
+    def moving_words(self) -> frozenset[str]:
+        """The identifiers of the statements that may be changing the current database now."""
+        return frozenset().union(*(each.words for each in self.unseen if each.moves))
+
     async def resolve_namespace(self) -> Namespace:
-        """The current catalog and database."""
-        if self.namespace is None:
+        """The current catalog and database; where that is uncertain, as they were a moment ago."""
+        while (found := self.namespace) is None:
+            asked_after = self.moved
             answer = await (await self.sql()).run("SELECT current_catalog(), current_database()")
             match answer.rows:
                 case [(str(catalog), str(database))]:
-                    self.namespace = Namespace(database.lower(), catalog.lower())
+                    found = Namespace(database.lower(), catalog.lower())
                 case _:
                     raise UpstreamLost("Spark did not say what the current database is. Try again.")
-        return self.namespace
+            if self.namespace_uncertain:
+                return found
+            if asked_after == self.moved:
+                self.namespace = found
+        return found
 
     async def reopen(self) -> None:
         """Opens the session anew, after Spark went away, with its first configuration; once, whoever asks."""
@@ -204,6 +257,8 @@ class Session:
             self.upstream_handle = answer[0]
             self._drifted = False
             self.namespace = self._first_namespace
+            self.moved += 1
+            self._moving_until = 0.0
             self.lost = self.told_lost = False
 
     @property
@@ -262,6 +317,7 @@ class Sessions:
         self._of_all: Counter[str] = Counter()
         self._sweeper: asyncio.Task[None] | None = None
         self._ending_later = 0
+        self.shared = SharedViews()
         self.stopping = False
         self.ending = False
         """What ends from here on does so because the gateway does."""
@@ -296,7 +352,7 @@ class Sessions:
     def add(self, session: Session, place: Place, *, loose: bool = False) -> None:
         """An open session has the place until it is removed. `loose`: it does not end with a client's connection."""
         self._sessions[session.handle.guid] = session
-        session.place = place
+        session.place, session.shared = place, self.shared
         if loose:
             self._loose[session.handle.guid] = session
             if self._sweeper is None and self._loose_seconds:
@@ -387,6 +443,8 @@ class Sessions:
         """Spark went away, with everything in the session. The gateway's own operations go on."""
         session.lost = True
         session.temporary.clear()
+        # Where only the connection broke they are still there; Spark is asked about those that nobody knows.
+        self.shared.views.clear()
         session.transaction.drop()
         for operation in session.operations.values():
             if (forwarded := at_spark(operation)) is not None:

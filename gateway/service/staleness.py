@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.errors import NotFresh
@@ -22,8 +22,9 @@ INLINED_IN = frozenset({"select", "with", "from", "table", "insert", "create", "
 class Read:
     """The materialized views that a statement reads, by id.
 
-    `direct` are named in it, `below` stand behind Spark's views. `perhaps` are those that it may read: a temporary view
-    of that name may be gone, a name may be put together when it runs.
+    `direct` are named in it, `below` stand behind Spark's views. `perhaps` are those of which nobody knows whether it
+    reads them: a temporary view of that name may be gone, a name may be put together when it runs. None of these is
+    built for it, or fails it.
     """
 
     direct: frozenset[str] = frozenset()
@@ -33,6 +34,10 @@ class Read:
     @property
     def all(self) -> frozenset[str]:
         return self.direct | self.below | self.perhaps
+
+    @property
+    def sure(self) -> frozenset[str]:
+        return self.direct | self.below
 
 
 @dataclass(slots=True)
@@ -45,11 +50,13 @@ class Wanted:
     """Definitions that run in the reader's own session, which may have old listings of the files below."""
     inlined: list[MaterializedView] = field(default_factory=list)
     """The views whose definitions these are, or would be: their tables may have to be looked at anew."""
+    perhaps: list[str] = field(default_factory=list)
+    """Stale views that the statement may read."""
 
     @property
     def anything(self) -> bool:
         """Whether the read has to wait."""
-        return bool(self.fresh or self.listings or self.inlined)
+        return bool(self.fresh or self.listings or self.inlined or self.perhaps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +79,23 @@ class StaleReads:
 
     def due(self, read: Read) -> bool:
         """Whether the base tables must be looked at before it can be said what the read needs."""
-        return self._inspector.due(filter(self._matters, sorted(read.all)))
+        return self._inspector.due(self.mattering(read.all))
 
     async def look(self, read: Read) -> list[str]:
         """Looks where it is due. Returns views of which noted writes have changed nothing."""
-        return await self._inspector.check(filter(self._matters, sorted(read.all)))
+        return await self._inspector.check(self.mattering(read.all))
+
+    def mattering(self, views: Iterable[str]) -> list[str]:
+        """The views, but for those that are gone, and those that are served in any case: nobody looks at these."""
+        return [view_id for view_id in sorted(views) if self._matters(view_id)]
 
     async def cached(self, view: MaterializedView) -> list[TableName]:
         """Tables below that the reader's session must look at anew before it runs the view's definition."""
         return await self._inspector.cached(view)
 
     def _matters(self, view_id: str) -> bool:
-        """A view that is served in any case is not looked at for that."""
-        view = self._catalog.entry(view_id).view
-        return not (view.when_stale is WhenStale.SERVE and view.built)
+        entry = self._catalog.find(view_id)
+        return entry is not None and not (entry.view.when_stale is WhenStale.SERVE and entry.view.built)
 
     def wanted(self, place: Place, read: Read, *, pinned: bool) -> Wanted:
         """`pinned`: a transaction will see the same rows again, so no definition can stand in for a view.
@@ -93,15 +103,16 @@ class StaleReads:
         Raises NotFresh where a view that is surely read must not be served.
         """
         wanted = Wanted()
-        for view_id in sorted(read.all):
+        for view_id in self.mattering(read.all):
             staleness = self._catalog.staleness(view_id) if self._catalog.is_stale(view_id) else None
             if staleness is None or self._catalog.is_tolerated(view_id, staleness):
                 continue
             view = self._catalog.entry(view_id).view
             policy = view.when_stale
-            if policy is WhenStale.SERVE and view.built:
+            if view_id in read.perhaps:
+                wanted.perhaps.append(view_id)
                 continue
-            surely = place.statement.exact and view_id in read.direct | read.below
+            surely = place.statement.exact
             if policy is WhenStale.INLINE and surely and view_id not in read.below and not pinned:
                 splices = self._splices(view, place)
                 if splices:

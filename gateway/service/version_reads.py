@@ -129,8 +129,9 @@ class VersionReads:
     def check(self, transaction: Transaction, place: staleness.Place, read: staleness.Read) -> None:
         """Raises NotAllowed where a read of a transaction cannot be given the versions that it has to see."""
         for view_id in sorted(read.all):
-            view = self._catalog.entry(view_id).view
-            reason = None
+            if (entry := self._catalog.find(view_id)) is None:
+                continue
+            view, reason = entry.view, None
             if transaction.names.get(view.name, view_id) != view_id:
                 reason = "another view has come under its name since the transaction began"
             elif view_id not in read.direct or not place.statement.exact:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from fakes import World
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from fakes import CANCELED, ERROR, Answer, Executed, SparkOperation, World, named
+
+from gateway.errors import RefreshFailed, StatementFailed
+from gateway.service.unseen import HELD_SECONDS, WAIT_SECONDS
 
 READ = "SELECT n FROM s.mv"
 INSERT = "INSERT INTO s.t VALUES (1)"
+SCRIPT = "BEGIN USE s; SELECT 1; END"
 
 
-async def stage() -> World:
-    """ada's s.mv, which counts the rows of s.t."""
+async def stage(**view: str) -> World:
+    """ada's s.mv, which counts the rows of s.t; a table of the same name in another database."""
     world = World()
     world.table("s.t")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    world.table("other.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t", **view)
     return world
 
 
@@ -25,3 +34,471 @@ async def test_a_read_after_a_write_is_fresh() -> None:
     await insert.poll()
     await bob.execute(READ)
     assert world.refreshed == ["s.mv"]
+
+
+# --- statements whose status nobody asks for ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moving", ["USE s", "/* here */ use s", "EXECUTE IMMEDIATE 'USE ' || 's'", SCRIPT])
+async def test_a_database_counts_as_chosen_though_nobody_polls(moving: str) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+
+    def carry_out(operation: SparkOperation) -> None:
+        if operation.text == moving:
+            operation.session.namespace = operation.session.namespace.__class__("s")
+
+    world.spark.on_finish = carry_out
+    await bob.execute(moving)
+    world.write("s.t")
+    await bob.execute("SELECT n FROM mv")
+    assert world.refreshed == ["s.mv"]
+
+
+@pytest.mark.parametrize("writing", [INSERT, "EXECUTE IMMEDIATE 'INSERT INTO s.' || 't VALUES (1)'"])
+async def test_a_write_counts_though_nobody_polls(writing: str) -> None:
+    """In every session."""
+    world = await stage()
+    ada, bob = await world.client("ada"), await world.client("bob")
+    await ada.execute(writing)
+    await bob.execute(READ)
+    assert world.refreshed == ["s.mv"]
+
+
+MAKING = [
+    "CREATE TEMPORARY VIEW v AS SELECT n FROM s.mv",
+    "CREATE OR REPLACE TEMP VIEW v AS SELECT n FROM s.mv",
+    "CACHE TABLE v AS SELECT n FROM s.mv",
+    "BEGIN CREATE TEMPORARY VIEW v AS SELECT n FROM s.mv; END",
+]
+
+
+@pytest.mark.parametrize("making", MAKING)
+async def test_a_temporary_view_counts_as_made_though_nobody_polls(making: str) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(making)
+    world.write("s.t")
+    await bob.execute("SELECT n FROM v")
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_a_spark_view_counts_as_made_though_nobody_polls() -> None:
+    """For every session: lists of views that were asked for before do not count."""
+    world = await stage()
+    ada, bob = await world.client("ada"), await world.client("bob")
+    await bob.execute("SELECT n FROM s.w")
+    world.spark.on_finish = lambda _: world.metastore.add(world.spark_view("s.w", "SELECT n FROM mv"))
+    world.spark.holds(making := "CREATE VIEW s.w AS SELECT n FROM s.mv")
+    begun = await ada.execute(making)
+    begun.at_spark.finish()
+    world.write("s.t")
+    await bob.execute("SELECT n FROM s.w")
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_a_setting_of_ours_counts_though_nobody_polls() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute("SET freshgate.snapshot=session")
+    await bob.execute("SELECT 1")
+    assert bob.session.transaction.session
+
+
+async def test_what_spark_is_still_busy_with_leaves_the_database_uncertain() -> None:
+    """A bare name counts as that of any database, for the read and for the write."""
+    world = await stage()
+    world.spark.holds(SCRIPT)
+    bob = await world.client("bob")
+    script = await bob.execute(SCRIPT)
+    assert bob.session.namespace_uncertain
+    world.write("s.t")
+    await bob.execute("SELECT n FROM mv")
+    assert world.refreshed == ["s.mv"]
+    before = world.ledger("s.mv").ended
+    await bob.execute("INSERT INTO t VALUES (1)")
+    await bob.execute(READ)
+    assert world.ledger("s.mv").ended > before
+    script.at_spark.finish()
+    await bob.execute("SELECT 1")
+    assert not bob.session.namespace_uncertain
+
+
+async def test_what_lasts_is_waited_for_once() -> None:
+    world = await stage()
+    world.spark.holds(SCRIPT)
+    bob = await world.client("bob")
+    await bob.execute(SCRIPT)
+    await bob.execute("SELECT 1")
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    for _ in range(20):
+        await bob.execute("SELECT 1")
+    assert clock() - began < WAIT_SECONDS + 20 * HELD_SECONDS
+
+
+async def test_nothing_is_asked_where_nothing_is_unseen() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    for text in ("SELECT 1", "USE s", "CREATE TEMPORARY VIEW v AS SELECT 1 n"):
+        await (await bob.execute(text)).poll()
+    world.spark.asked.clear()
+    for text in ("SELECT 2", "SELECT n FROM mv", "SELECT * FROM v"):
+        await (await bob.execute(text)).poll()
+    assert world.spark.asked == ["ExecuteStatement", "GetOperationStatus"] * 3
+
+
+async def test_a_client_that_polls_is_trusted_to_hear_of_the_end() -> None:
+    world = await stage()
+    world.spark.holds(INSERT)
+    ada, bob = await world.client("ada"), await world.client("bob")
+    insert = await ada.execute(INSERT)
+    polling = asyncio.ensure_future(insert.poll())
+    await asyncio.sleep(HELD_SECONDS)
+    await bob.execute(READ)
+    assert world.refreshed == []
+    assert insert.at_spark.polled == 1
+    insert.at_spark.finish()
+    await polling
+    await bob.execute(READ)
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_a_question_is_left_open_while_a_write_runs() -> None:
+    """So that only the first read has to wait, and none misses the end."""
+    world = await stage()
+    world.spark.holds(INSERT)
+    ada, bob = await world.client("ada"), await world.client("bob")
+    insert = await ada.execute(INSERT)
+    await bob.execute(READ)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    for _ in range(5):
+        await bob.execute(READ)
+    assert clock() - began < HELD_SECONDS
+    assert insert.at_spark.polled == 1
+    assert world.refreshed == []
+    insert.at_spark.finish()
+    await asyncio.sleep(0)
+    await bob.execute(READ)
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_a_write_that_spark_does_not_tell_of_counts_as_ended() -> None:
+    world = await stage()
+    world.spark.holds(INSERT)
+    ada, bob = await world.client("ada"), await world.client("bob")
+    await ada.execute(INSERT)
+    world.spark.down = True
+    await bob.execute(READ)
+    assert world.refreshed == ["s.mv"]
+
+
+@pytest.mark.parametrize("ending", [Executed.cancel, Executed.close], ids=["cancelled", "closed"])
+async def test_what_was_ended_may_still_commit(ending: Callable[[Executed], object]) -> None:
+    """Each read looks, as long as it may."""
+    world = await stage()
+    world.spark.holds(INSERT)
+    ada, bob = await world.client("ada"), await world.client("bob")
+    insert = await ada.execute(INSERT)
+    await ending(insert)  # type: ignore[misc]
+    for _ in range(3):
+        await bob.execute(READ)
+        assert world.refreshed == ["s.mv"]
+
+
+async def test_a_client_that_goes_leaves_its_write_in_doubt() -> None:
+    world = await stage()
+    world.spark.holds(INSERT)
+    ada, bob = await world.client("ada"), await world.client("bob")
+    await ada.execute(INSERT)
+    await ada.leave()
+    await bob.execute(READ)
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_a_synchronous_statement_on_another_connection_counts_while_it_runs() -> None:
+    """Its reply tells of its end; until then the database is uncertain."""
+    world = await stage()
+    bob = await world.client("bob")
+    other = await world.second(bob)
+    world.write("s.t")
+    running = await other.begin("USE s")
+    await bob.execute("SELECT n FROM mv")
+    assert world.refreshed == ["s.mv"]
+    running()
+    assert not bob.session.namespace_uncertain
+    world.write("s.t")
+    await bob.execute("SELECT n FROM mv")
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_an_answer_from_before_use_is_not_kept() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    other = await world.second(bob)
+    await (await bob.execute("USE other")).poll()
+    world.write("s.t")
+    answered = world.spark.answering = asyncio.Event()
+    read = asyncio.ensure_future(bob.execute("SELECT n FROM mv"))
+    while "SELECT current_catalog(), current_database()" not in world.spark.answers.heard:  # noqa: ASYNC110 (what is waited for sets no event)
+        await asyncio.sleep(0)
+    world.spark.answering = asyncio.Event()
+    world.spark.answering.set()
+    (await other.begin("USE s"))()
+    answered.set()
+    await read
+    assert world.refreshed == ["s.mv"]
+    assert bob.session.namespace is not None
+    assert bob.session.namespace.database == "s"
+
+
+# --- temporary views ----------------------------------------------------------------------------------------
+
+
+SHARED = [
+    "CREATE GLOBAL TEMPORARY VIEW g AS SELECT n FROM s.mv",
+    "CREATE OR REPLACE GLOBAL TEMP VIEW g AS SELECT n FROM s.mv",
+    "CREATE OR REPLACE GLOBAL TEMP VIEW global_temp.g AS SELECT n FROM s.mv",
+    "BEGIN CREATE GLOBAL TEMPORARY VIEW g AS SELECT n FROM s.mv; END",
+]
+
+
+@pytest.mark.parametrize("making", SHARED)
+@pytest.mark.parametrize("read", ["SELECT n FROM global_temp.g", "CACHE TABLE global_temp.g"])
+async def test_a_global_temporary_view_is_fresh_in_every_session(making: str, read: str) -> None:
+    world = await stage()
+    ada, bob = await world.client("ada"), await world.client("bob")
+    await ada.execute(making)
+    world.write("s.t")
+    await bob.execute(read)
+    assert world.refreshed == ["s.mv"]
+    world.write("s.t")
+    await bob.execute("SELECT n FROM g")
+    assert world.refreshed == [], "no table of the database, and none of the session"
+
+
+async def test_a_global_temporary_view_may_be_of_somebody_else() -> None:
+    """Made past the gateway, or before it was started: Spark tells what it reads."""
+    world = await stage()
+    mv = world.entry("s.mv").view.id
+    world.plan("SELECT n FROM global_temp.g", mv)
+    world.plan("SELECT n FROM global_temp.h")
+    bob = await world.client("bob")
+    world.write("s.t")
+    await bob.execute("SELECT n FROM global_temp.h")
+    assert world.refreshed == []
+    await bob.execute("SELECT n FROM global_temp.g")
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_the_database_of_global_temporary_views_may_have_another_name() -> None:
+    world = await stage()
+    world.sessions.shared.database = "ours"
+    ada, bob = await world.client("ada"), await world.client("bob")
+    await ada.execute(SHARED[0])
+    world.write("s.t")
+    await bob.execute("SELECT n FROM global_temp.g")
+    assert world.refreshed == []
+    await bob.execute("SELECT n FROM ours.g")
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_a_global_temporary_view_that_is_dropped_is_forgotten() -> None:
+    world = await stage()
+    ada, bob = await world.client("ada"), await world.client("bob")
+    shared = world.sessions.shared.views
+    await (await ada.execute(SHARED[0])).poll()
+    assert "g" in shared
+    await bob.execute("DROP VIEW global_temp.g")
+    await bob.execute("SELECT 1")
+    assert shared.names == {""}
+
+
+async def test_global_temporary_views_go_with_spark() -> None:
+    world = await stage()
+    ada, bob = await world.client("ada"), await world.client("bob")
+    await (await ada.execute(SHARED[0])).poll()
+    bob.dispatch.upstream_lost(None)
+    assert "g" not in world.sessions.shared.views
+
+
+@pytest.mark.parametrize("after", ["v2", "V2"])
+async def test_a_temporary_view_keeps_what_it_reads_under_its_new_name(after: str) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(MAKING[0])
+    await bob.execute(f"ALTER VIEW v RENAME TO {after}")
+    world.write("s.t")
+    await bob.execute("SELECT n FROM v2")
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_a_drop_of_a_temporary_view_may_fail() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await bob.execute(MAKING[0])
+    world.spark.holds("DROP VIEW v")
+    drop = await bob.execute("DROP VIEW v")
+    drop.at_spark.finish(ERROR, "42501")
+    world.write("s.t")
+    await bob.execute("SELECT n FROM v")
+    assert world.refreshed == ["s.mv"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CREATE TEMPORARY FUNCTION mv() RETURNS INT RETURN 1",
+        "CREATE GLOBAL TEMPORARY VIEW mv AS SELECT 1 n",
+        "CREATE TEMPORARY VIEW MV AS SELECT 1 n",
+    ],
+)
+@pytest.mark.parametrize("change", ["DROP VIEW mv", "ALTER VIEW mv AS SELECT 666 n", "DROP TABLE mv"])
+async def test_what_may_not_be_a_temporary_view_is_protected(made: str, change: str) -> None:
+    world = await stage()
+    bob = await world.client("bob", {"use:database": "s"})
+    await (await bob.execute(made)).poll()
+    await bob.execute(change)
+    assert change not in world.spark.texts
+
+
+# --- views that only may be read ----------------------------------------------------------------------------
+
+COMPOSED = "EXECUTE IMMEDIATE 'SELECT ' || '42'"
+NAMELESS = "CREATE TEMPORARY VIEW IDENTIFIER('t' || 'w') AS SELECT 1 a"
+
+
+async def broken() -> World:
+    """alice has a view that was never built and cannot be; ada's s.mv is stale."""
+    world = await stage()
+    await world.view("a.broken", "SELECT count(*) n FROM s.gone", owner="alice", built=False)
+    world.tasks.failing["a.broken"] = RefreshFailed("s.gone is missing")
+    world.spark.answers.say("^SHOW VIEWS", Answer([("", "tw", True), ("global_temp", "x", True)]))
+    world.write("s.t")
+    return world
+
+
+async def test_a_text_whose_reads_spark_tells_waits_for_nothing_else() -> None:
+    world = await broken()
+    bob = await world.client("bob")
+    world.spark.answers.say("^SELECT \\('SELECT", Answer([("SELECT 42",)]))
+    world.plan("SELECT 42")
+    done = await bob.execute(COMPOSED)
+    assert done.error is None
+    assert world.refreshed == []
+    assert done.log == []
+
+
+async def test_a_text_that_reads_a_view_according_to_spark_has_it_fresh() -> None:
+    world = await broken()
+    bob = await world.client("bob")
+    world.spark.answers.say("^SELECT \\('SELECT", Answer([("SELECT n FROM s.mv",)]))
+    world.plan("SELECT n FROM s.mv", world.entry("s.mv").view.id)
+    done = await bob.execute("EXECUTE IMMEDIATE 'SELECT n FROM s.' || 'mv'")
+    assert done.error is None
+    assert world.refreshed == ["s.mv"]
+    assert done.log == []
+
+
+async def test_a_text_of_which_spark_tells_nothing_fails_for_no_view_and_builds_none() -> None:
+    world = await broken()
+    bob = await world.client("bob")
+    world.spark.answers.say("^EXPLAIN", StatementFailed("no"))
+    done = await bob.execute("BEGIN DECLARE x STRING DEFAULT 's.' || 'mv'; EXECUTE IMMEDIATE 'TABLE ' || x; END")
+    assert done.error is None
+    assert world.refreshed == ["s.mv"], "it was built, and a read would refresh it"
+    assert "1 may be stale, or not built: a.broken" in "".join(done.log)
+
+
+async def test_a_text_of_which_spark_tells_nothing_waits_for_a_while_only() -> None:
+    world = await broken()
+    world.router._reads._perhaps_seconds = 0.05
+    world.tasks.working.clear()
+    bob = await world.client("bob")
+    done = await bob.execute("BEGIN DECLARE x STRING DEFAULT 's.' || 'mv'; EXECUTE IMMEDIATE 'TABLE ' || x; END")
+    assert done.error is None
+    assert "2 may be stale" in "".join(done.log)
+
+
+async def test_a_temporary_view_without_a_name_hurts_no_other_read() -> None:
+    world = await broken()
+    bob = await world.client("bob")
+    await bob.execute(NAMELESS)
+    world.tasks.made.clear()
+    read = await bob.execute("SELECT * FROM other.t")
+    assert read.error is None
+    assert world.refreshed == []
+    assert bob.session.temporary.names == {"tw"}
+
+
+async def test_what_a_temporary_view_without_a_name_reads_is_fresh() -> None:
+    world = await broken()
+    bob = await world.client("bob")
+    await bob.execute("CREATE TEMPORARY VIEW IDENTIFIER('t' || 'w') AS SELECT n FROM s.mv")
+    world.plan("SELECT n FROM tw", world.entry("s.mv").view.id)
+    world.write("s.t")
+    world.tasks.made.clear()
+    await bob.execute("SELECT n FROM tw")
+    assert world.refreshed == ["s.mv"]
+
+
+async def test_a_view_that_is_dropped_meanwhile_is_none_that_may_be_read() -> None:
+    world = await broken()
+    bob = await world.client("bob")
+    begun = asyncio.Event()
+
+    def drop(text: str) -> Answer:
+        begun.set()
+        world.catalog.remove(world.entry("a.broken"))
+        raise StatementFailed("no")
+
+    world.spark.answers.say("^SELECT \\('SELECT", drop)
+    done = await bob.execute(COMPOSED)
+    assert begun.is_set()
+    assert done.error is None
+
+
+async def test_no_error_shows_an_id() -> None:
+    world = await stage()
+    entry = world.entry("s.mv")
+    world.catalog.remove(entry)
+    with pytest.raises(Exception, match=r"materialized view s\.mv was dropped"):
+        world.catalog.entry(entry.view.id)
+
+
+async def test_a_write_in_a_text_that_spark_is_asked_about_is_not_done_by_that() -> None:
+    """EXPLAIN EXECUTE IMMEDIATE runs what is no query."""
+    world = await broken()
+    bob = await world.client("bob")
+    for inner in ("INSERT INTO s.t VALUES (1)", "SET x=1", "DROP TABLE s.t", "USE s"):
+        world.spark.answers.say("^SELECT \\('x'", Answer([(inner,)]))
+        await bob.execute("EXECUTE IMMEDIATE 'x' || ''")
+        await bob.execute("EXECUTE IMMEDIATE 'x' || '' USING 1 AS a")
+    assert not [text for text in world.spark.answers.heard if "EXECUTE" in text]
+    assert world.refreshed == [], "and it reads nothing"
+    assert named("s.t") in world.metastore.relations
+
+
+async def test_the_schema_of_before_a_change_is_not_kept() -> None:
+    world = await stage()
+    world.metastore.answering.clear()
+    asking = asyncio.ensure_future(world.schemas.of([named("s.t")]))
+    while ("relation", named("s.t")) not in world.metastore.asked:  # noqa: ASYNC110 (what is waited for sets no event)
+        await asyncio.sleep(0)
+    world.metastore.asked.clear()
+    world.schemas.forget([named("s.t")])
+    world.metastore.answering.set()
+    await asking
+    await world.schemas.of([named("s.t")])
+    assert ("relation", named("s.t")) in world.metastore.asked
+
+
+async def test_a_cancelled_use_leaves_the_database_uncertain_for_a_while() -> None:
+    world = await stage()
+    world.spark.holds("USE s")
+    bob = await world.client("bob")
+    use = await bob.execute("USE s")
+    use.at_spark.finish(CANCELED)
+    await use.poll()
+    assert bob.session.namespace_uncertain

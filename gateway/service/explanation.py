@@ -1,0 +1,88 @@
+"""Which materialized views a statement reads of which its text does not tell: Spark says it in its plan (EXPLAIN).
+
+The rows of each view lie in a table of its own, whose name is the view's id and stands in every plan that reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Set
+
+from gateway.errors import FreshgateError
+from gateway.mv.ports import SqlSession
+from gateway.service.session import Session
+from sql.classify import glance
+from sql.effects import forwarded
+from sql.scan import lexemes, skip_blank
+
+log = logging.getLogger(__name__)
+
+EXPLAIN_SECONDS = 5.0
+"""For Spark to plan a statement that it will plan once more."""
+CHARACTERS_MAX = 1_000_000
+_QUERIES = frozenset({"select", "values", "table"})
+_QUERIES_OR_WRITES = frozenset({"with", "from", "map", "reduce"})
+"""First words of queries, and of what may write as well."""
+_WRITES = frozenset({"insert", "merge", "update", "delete"})
+_PLANNED = _QUERIES | _QUERIES_OR_WRITES | _WRITES | {"create", "replace", "cache"}
+"""First words of statements that EXPLAIN plans and does not run."""
+_ID = re.compile(r"\w*__[0-9a-f]{8}\b")
+"""How a view's id ends."""
+_PLAN = "== Analyzed Logical Plan =="
+
+
+async def views_in_plan(session: Session, text: str, ids: Set[str]) -> frozenset[str] | None:
+    """Those of the views that the statement reads; None where Spark cannot be asked, or does not say."""
+    if session.unseen or len(text) > CHARACTERS_MAX:
+        # What names mean may change between the two.
+        return None
+    try:
+        async with asyncio.timeout(EXPLAIN_SECONDS):
+            sql = await session.sql()
+            planned = await _planned(sql, text)
+            if not planned:
+                return None if planned is None else frozenset()
+            ((plan,),) = (await sql.run(f"EXPLAIN EXTENDED {planned}")).rows
+    except (FreshgateError, TimeoutError, ValueError) as error:
+        log.info("Spark does not say what a statement would read: %s", str(error) or "no answer in time")
+        return None
+    if session.unseen or _PLAN not in plan:
+        return None
+    return _mentioned(plan, ids)
+
+
+def _mentioned(plan: str, ids: Set[str]) -> frozenset[str]:
+    ends = {found.rpartition("__")[2] for found in _ID.findall(plan)}
+    return frozenset(each for each in ids if each.rpartition("__")[2] in ends and each in plan)
+
+
+async def _planned(sql: SqlSession, text: str) -> str | None:
+    """What EXPLAIN can be asked about and does not run; None for a script, say, and "" for what reads nothing."""
+    keyword = glance(text).keyword
+    if keyword in _PLANNED:
+        return text
+    return await _immediate(sql, text) if keyword == "execute" else None
+
+
+async def _immediate(sql: SqlSession, text: str) -> str | None:
+    """EXECUTE IMMEDIATE: Spark runs what it names as soon as it is to be explained, unless that is a query."""
+    pieces = list(lexemes(text, skip_blank(text)))
+    words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
+    if words[:2] != ["EXECUTE", "IMMEDIATE"] or len(words) < 3:
+        return None
+    places = {word: place for place, word in enumerate(words) if word in {"INTO", "USING"} and place > 2}
+    end = pieces[min(places.values())].start if places else len(text.rstrip("; \t\r\n"))
+    expression = text[pieces[2].start : end]
+    ((inner,),) = (await sql.run(f"SELECT ({expression})")).rows
+    look = glance(str(inner))
+    found = forwarded(str(inner), look.keyword)
+    if found.exact and not (found.touches_rows and (found.reads or found.calls)):
+        return ""
+    reads_only = look.keyword in _QUERIES or (look.keyword in _QUERIES_OR_WRITES and look.words.isdisjoint(_WRITES))
+    if "USING" not in places:
+        return str(inner) if reads_only or look.keyword in _PLANNED else None
+    if not reads_only:
+        return None
+    return f"EXECUTE IMMEDIATE {expression} {text[pieces[places['USING']].start :]}"  # without INTO
