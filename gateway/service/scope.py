@@ -90,10 +90,11 @@ class Scope:
         for parts in temporary.among(statement.calls, frozenset()):
             reads |= temporary.reads(parts)
         elsewhere = self._read_elsewhere(session, statement)
-        unsure = reads.perhaps | elsewhere if statement.exact else reads.perhaps
-        names |= reads.surely if statement.exact else reads.surely | elsewhere
-        below = (await self._relations.sources_of(names)).views
-        perhaps |= await self._views_behind(unsure, anything=reads.anything)
+        # A script that chooses a database names it.
+        chosen = {parts[0] for parts in _folded_reads(statement)} if elsewhere and not statement.exact else set()
+        said = {name for name in elsewhere if name.database in chosen}
+        below = (await self._relations.sources_of(names | reads.surely | said)).views
+        perhaps |= await self._views_behind(reads.perhaps | elsewhere, anything=reads.anything)
         return Read(frozenset(direct), below, frozenset(perhaps - direct - below))
 
     async def _views_behind(self, names: Iterable[TableName], *, anything: bool) -> frozenset[str]:
@@ -115,7 +116,7 @@ class Scope:
         """The views of other databases that its names may mean."""
         if not self.moves(session, statement):
             return set()
-        names = folded(reference.parts for reference in statement.reads)
+        names = _folded_reads(statement)
         views = {view.name for view in self._catalog.views() if not names.isdisjoint(view.name.ends)}
         return views.union(self._relations.called(names))
 
@@ -235,6 +236,10 @@ class Scope:
 def folded(names: Iterable[Parts]) -> set[Parts]:
     """Names as they are compared."""
     return {tuple(part.lower() for part in parts) for parts in names}
+
+
+def _folded_reads(statement: Forwarded) -> set[Parts]:
+    return folded(reference.parts for reference in statement.reads)
 
 
 def unseen(route: Route, session: Session) -> Unseen:
