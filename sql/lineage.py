@@ -334,6 +334,8 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             open_joins[-1] += 1
             if open_joins[-1] > _OPEN_JOINS_MAX:
                 raise Doubt("many joins without a condition")
+        elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _WORD.match(tokens[place + 1].text):
+            raise Doubt("STREAM of a relation")
         elif kind is TokenType.STRAIGHT_JOIN:
             raise Doubt("no word of Spark's: STRAIGHT_JOIN")
         elif kind in _CONDITIONS and open_joins[-1]:
@@ -503,7 +505,7 @@ def _calls(tokens: Sequence[Token]) -> tuple[Parts, ...]:
         place -= 1
         if tokens[place].token_type is TokenType.STRING:
             raise Doubt("a function's name in double quotes")
-        if tokens[place].token_type not in _FUNCTION_NAMES:
+        if tokens[place].token_type not in _FUNCTION_NAMES and not _WORD.match(tokens[place].text):
             continue
         parts = [tokens[place].text]
         while place >= 2 and tokens[place - 1].token_type is TokenType.DOT:
@@ -543,10 +545,12 @@ def _is_zero(limit: exp.Expr | None) -> bool:
 
 
 def _is_false(condition: exp.Expr) -> bool:
+    bracketed = isinstance(condition, exp.Paren)
     while isinstance(condition, exp.Paren):
         condition = condition.this
     if isinstance(condition, exp.Boolean):
-        return condition.this is False
+        # To Spark `FROM t WHERE (false)` gives t the name `where` and its column the name `false`.
+        return condition.this is False and not bracketed
     if not isinstance(condition, exp.EQ):
         return False
     left, right = condition.this, condition.expression

@@ -76,6 +76,8 @@ DATABASE_WORDS = frozenset({"databases", "schemas", "namespaces"})
 MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total_size_bytes"})
 """Columns of freshgate.materialized_views for which Spark must count; nobody waits for what he does not ask for."""
 SETTINGS = frozenset({"set", "reset"})
+RUNNING = frozenset({"begin", "execute", "explain"})
+"""First words of texts that run other statements."""
 _COUNT_ALL = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
 _SHOW_DATABASES = re.compile(r"\s*show\s+(?:databases|schemas|namespaces)\b", re.IGNORECASE)
 
@@ -447,7 +449,9 @@ def _may_write(look: Glance) -> bool:
 
 
 def _may_change_namespace(look: Glance) -> bool:
-    if look.keyword in {"set", "reset"} and not look.words.isdisjoint({"catalog", "defaultcatalog"}):
+    if look.keyword in {*SETTINGS, *RUNNING} and not look.words.isdisjoint({"catalog", "defaultcatalog"}):
+        return True
+    if look.keyword == "reset" and len(look.words) == 1:
         return True
     return "use" in look.words
 

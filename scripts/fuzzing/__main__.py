@@ -17,6 +17,7 @@ from pathlib import Path
 import uvloop
 from clients import start_jvm
 
+from fuzzing import texts
 from fuzzing.phases import Cast, churn, fuzz, idle, record, record_http
 from fuzzing.stage import Stage
 
@@ -27,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the seed first and the counts last. 1 where something was found."""
     options = _parser().parse_args(arguments)
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 30)
+    if options.sql is not None:
+        return texts.play(options.sql, seed, options.first, options.processes)
     _allow_descriptors()
     if options.jdbc:
         start_jvm()
@@ -86,6 +89,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--honest", type=int, default=3, metavar="N", help="honest ones likewise")
     parser.add_argument("--engine", action="store_true", help="before Spark itself, not a small server in its place")
     parser.add_argument("--jdbc", action="store_true", help="record a session of the Hive JDBC driver, too")
+    parser.add_argument(
+        "--sql",
+        metavar="TEXTS|MINUTESm",
+        nargs="?",
+        const="10m",
+        help="instead: mutated statements, read by Spark's own parser and by the gateway, which must miss nothing; so "
+        "many texts, or for so many minutes (20m)",
+    )
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="with --sql: the first text's number")
+    parser.add_argument("--processes", type=int, default=texts.PROCESSES, metavar="N", help="with --sql")
     return parser
 
 

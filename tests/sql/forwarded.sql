@@ -65,7 +65,13 @@ SELECT * FROM a WHERE 1=0;
 SELECT * FROM (SELECT * FROM a WHERE x = 1) t WHERE 1 = 2 AND y = 3;
 --> reads: a | probe
 SELECT * FROM a WHERE (false);
---> reads: a | probe
+--> reads: a
+SELECT * FROM a x WHERE (1 = 0);
+--> reads: a+ | probe
+SELECT * FROM STREAM a;
+--> reads: … a … | guess
+EXPLAIN EXECUTE IMMEDIATE 'INSERT INTO a TABLE b';
+--> reads: … b … | writes: … a … | guess
 WITH c AS (SELECT * FROM a) SELECT * FROM c LIMIT 0;
 --> reads: a | probe
 SELECT * FROM a UNION SELECT * FROM b LIMIT 0;

@@ -1,0 +1,15 @@
+"""The statements that mutations begin with: those of Spark's own tests, and those of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.sql import cases
+from tests.sql.test_spark_corpus import corpus
+
+_OURS = Path(__file__).parent.parent / "sql"
+
+
+def statements() -> list[str]:
+    files = sorted(path.relative_to(_OURS).as_posix() for path in _OURS.rglob("*.sql"))
+    return [*(text for _, text in corpus()), *(text for name in files for text, _ in cases.load(name))]

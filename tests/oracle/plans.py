@@ -1,0 +1,101 @@
+"""Spark's own parser: what a text reads, writes and changes, by the plan that Spark makes of it.
+
+It runs in the JVM that the tests have anyway, without a Spark session. A text takes it about a millisecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jpype
+from clients import start_jvm
+
+_SOURCE = Path(__file__).with_name("PlanReader.java")
+_FIELD, _LINE, _TEXT = "\1", "\2", "\3"
+APART = frozenset({_FIELD, _LINE, _TEXT, "\4"})
+"""Characters that must not be in a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Those that change what a text means."""
+
+    escaped: bool = False
+    """spark.sql.parser.escapedStringLiterals: a backslash in a string is one."""
+    quoted: bool = False
+    """spark.sql.ansi.doubleQuotedIdentifiers."""
+    cased: bool = False
+    """spark.sql.caseSensitive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One name of a plan, with the kind of node that holds it and the command that it belongs to ("" for a query)."""
+
+    kind: str
+    owner: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    root: str
+    """The class of the plan; of the error where Spark refuses the text."""
+    accepted: bool
+    notes: tuple[Note, ...] = ()
+
+
+@cache
+def _reader() -> Any:
+    start_jvm()
+    level = jpype.JClass("org.apache.logging.log4j.Level").OFF  # It warns of escapedStringLiterals each time.
+    jpype.JClass("org.apache.logging.log4j.core.config.Configurator").setLevel("org.apache.spark.sql.internal", level)
+    compiler = jpype.JClass("org.codehaus.janino.SimpleCompiler")()
+    compiler.cook(_SOURCE.read_text(encoding="utf-8"))
+    return jpype.JClass(compiler.getClassLoader().loadClass("PlanReader"))()
+
+
+def read(texts: Sequence[str], settings: Settings) -> list[Plan]:
+    """What Spark makes of the texts; one call of the JVM for all."""
+    reader = _reader()
+    for key, value in {
+        "spark.sql.parser.escapedStringLiterals": settings.escaped,
+        "spark.sql.ansi.doubleQuotedIdentifiers": settings.quoted,
+        "spark.sql.caseSensitive": settings.cased,
+    }.items():
+        reader.set(key, str(value).lower())
+    return [_plan(said) for said in str(reader.read(_TEXT.join(texts))).split(_TEXT)]
+
+
+def shown(text: str) -> str:
+    """The printed plan, with the settings of the last `read`."""
+    return str(_reader().show(text))
+
+
+@cache
+def built_in() -> frozenset[str]:
+    """Spark's own functions."""
+    start_jvm()
+    analysis = "org.apache.spark.sql.catalyst.analysis"
+    names: set[str] = set()
+    for registry in ("FunctionRegistry", "TableFunctionRegistry"):
+        listed = jpype.JClass(f"{analysis}.{registry}").builtin().listFunction().iterator()
+        while listed.hasNext():
+            names.add(str(listed.next().funcName()).lower())
+    return frozenset(names)
+
+
+def _plan(said: str) -> Plan:
+    root, *lines = said.split(_LINE)
+    if root.startswith("-"):
+        return Plan(root[1:], accepted=False)
+    return Plan(root, True, tuple(map(_note, lines)))
+
+
+def _note(line: str) -> Note:
+    kind, owner, *parts = line.split(_FIELD)
+    return Note(kind, owner, tuple(parts))

@@ -1,0 +1,118 @@
+"""Spark's own parser beside the gateway's readers: nothing that Spark sees in a statement may be missed.
+
+`scripts/fuzz --sql` does the same with as many mutated texts as one likes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from oracle import trial
+from oracle.comparison import Ours, misses
+from oracle.corpus import statements
+from oracle.mutation import Sample, Texts, pieces
+from oracle.plans import APART, Settings, read
+
+from sql import effects
+from sql.statement import Forwarded
+
+SEED = 20_261_126
+PLAIN = 600
+
+
+def outcome(samples: list[Sample]) -> trial.Outcome:
+    whole = trial.Outcome()
+    for each in trial.tried(samples):
+        whole.add(each)
+    return whole
+
+
+def sampled(count: int) -> list[Sample]:
+    texts = Texts(statements(), SEED)
+    return [texts.sample(number) for number in range(count)]
+
+
+def test_nothing_of_the_corpus_is_missed() -> None:
+    corpus = [text for text in statements() if APART.isdisjoint(text) and len(text) < 2_000]
+    chosen = Random(SEED).sample(corpus, PLAIN)
+    found = outcome([Sample(number, text, Settings()) for number, text in enumerate(chosen)])
+    assert [trial.told(each, SEED) for each in found.found] == []
+    assert found.counts["accepted by Spark"] > 0.9 * PLAIN
+    assert found.counts["understood exactly, with a name that Spark does not see"] < 0.01 * PLAIN
+
+
+def test_a_reader_that_forgets_joins_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted fault: the samples hold enough of everything, and a miss is shortened to its core."""
+    honest = effects.forwarded
+
+    def forgetful(text: str, keyword: str) -> Forwarded:
+        said = honest(text, keyword)
+        joined = {found.end() for found in re.finditer(r"(?i)\bjoin\s+", text)}
+        if not said.exact:
+            return said
+        return Forwarded(tuple(each for each in said.reads if each.start not in joined), said.writes, calls=said.calls)
+
+    with monkeypatch.context() as planted:
+        planted.setattr(effects, "forwarded", forgetful)
+        found = [each for each in outcome(sampled(400)).found if each.kind == "not read"]
+        first = min(
+            (each for each in found if "join" in each.sample.text.lower()), key=lambda each: len(each.sample.text)
+        )
+        trial.shorten(first)
+        said = trial.told(first, SEED)
+    assert re.search(r"(?i)\bjoin\b", first.shortest)
+    assert len(pieces(first.shortest)) < 30
+    assert f"  text   {first.shortest!r}\n" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "blind", "kind"),
+    [
+        ("INSERT INTO s.t SELECT 1", {"writes": ()}, "not written"),
+        ("SELECT f(a) FROM t", {"calls": ()}, "not called"),
+        ("USE s", {"changes_namespace": False}, "namespace not changed"),
+        ("SELECT a FROM t", {"touches_rows": False}, "rows not touched"),
+        ("CREATE TEMPORARY VIEW v AS SELECT 1", {"creates_view": None}, "not made for the session"),
+        ("DROP SCHEMA s", {"drops": None}, "database not dropped"),
+        ("DROP VIEW s.mv", {"writes": ()}, "not written"),
+        ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", {"writes_files": False}, "no files written"),
+        ("WITH c AS (SELECT * FROM t) SELECT * FROM c", {"reads": ()}, "not read"),
+    ],
+)
+def test_each_kind_of_miss_is_told(
+    text: str, blind: dict[str, object], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = read([text], Settings())[0]
+    assert misses(text, plan) == []
+    said = Ours(text).statement
+    assert isinstance(said, Forwarded)
+    changed = Forwarded(**{name: blind.get(name, getattr(said, name)) for name in Forwarded.__dataclass_fields__})
+    monkeypatch.setattr("oracle.comparison.classify", lambda _: changed)
+    assert kind in {trial.kind_of(miss) for miss in misses(text, plan)}
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "reads"),
+    [
+        ("EXECUTE IMMEDIATE 'SELECT 1 FROM\\ns.mv'", Settings(), {("s", "mv")}),
+        ("EXECUTE IMMEDIATE 'SELECT 1 FROM t -- \\n, u'", Settings(escaped=True), {("t",)}),
+        ('SELECT * FROM "a b".c', Settings(quoted=True), {("a b", "c")}),
+        ("WITH MV AS (SELECT 1) SELECT * FROM mv", Settings(cased=True), {("mv",)}),
+        ("WITH MV AS (SELECT 1) SELECT * FROM mv", Settings(), set[tuple[str, ...]]()),
+        ("BEGIN FOR r AS SELECT 1 FROM a DO INSERT INTO b TABLE c; END FOR; END", Settings(), {("a",), ("c",)}),
+        ("SELECT * FROM IDENTIFIER('s.t')", Settings(), {("s", "t")}),
+    ],
+)
+def test_what_spark_reads(text: str, settings: Settings, reads: set[tuple[str, ...]]) -> None:
+    """The oracle itself, where it matters."""
+    assert {note.parts for note in read([text], settings)[0].notes if note.kind == "UnresolvedRelation"} - {
+        ("b",)
+    } == reads
+
+
+def test_samples_are_made_again(record_property: Callable[[str, object], None]) -> None:
+    assert sampled(50) == sampled(50)
+    assert len({sample.text for sample in sampled(200)}) > 190
