@@ -22,7 +22,7 @@ from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations
 from gateway.mv.schemas import Schemas
 from gateway.mv.tasks import Tasks
-from gateway.service import staleness
+from gateway.service import scripts, staleness
 from gateway.service.audit import Mentions
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
@@ -41,6 +41,7 @@ from sql.names import Namespace, TableName
 from sql.parser import parse_about
 from sql.redaction import redact
 from sql.scan import skip_blank
+from sql.scripts import steps
 from sql.statement import (
     AlterMaterializedView,
     BeginTransaction,
@@ -257,6 +258,8 @@ class Router:
         read, statement = staleness.Read(), place.statement
         if statement.touches_rows and statement.creates_view is None:
             read = await self._scope.views_read(session, place.namespace, statement, composed=composed)
+            if write is not None and not statement.exact and ";" in place.text:
+                await self._check_script(session, place)
         route.mentions = self._mentions(place.namespace, statement, targets, read)
         transaction = session.transaction
         pinned = transaction.active and bool(read.all)
@@ -349,8 +352,14 @@ class Router:
     def _open_write(
         self, session: Session, statement: Forwarded, look: Glance, targets: list[TableName], *, composed: bool
     ) -> Write | None:
+        tables = self._tables_written(session, statement, targets, composed)
+        return self._catalog.writes.begin(look.words, tables) if tables else None
+
+    def _tables_written(
+        self, session: Session, statement: Forwarded, targets: list[TableName], composed: bool
+    ) -> set[TableName]:
         if statement.keeps_rows:
-            return None
+            return set()
         tables = set(targets)
         if statement.drops_database:
             tables.update(*(self._catalog.tables_in(target.table) for target in targets))
@@ -361,7 +370,13 @@ class Router:
         elif self._scope.moves(session, statement):
             names = folded(statement.writes)
             tables.update(table for table in self._catalog.tables() if not names.isdisjoint(table.ends))
-        return self._catalog.writes.begin(look.words, tables) if tables else None
+        return tables
+
+    async def _check_script(self, session: Session, place: staleness.Place) -> None:
+        found = await _apart(place.text, partial(steps, place.text))
+        script = scripts.Script(place.statement, found, place.namespace)
+        reads = partial(self._scope.views_read, session, place.namespace)
+        await scripts.check(self._catalog, script, reads, partial(self._tables_written, session))
 
     # --- the catalog as tables ---------------------------------------------------------------------
 

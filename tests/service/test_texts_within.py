@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes import World
+from fakes import Answer, World
 
 READ = "SELECT n FROM s.mv"
 
@@ -86,12 +86,17 @@ async def test_a_chosen_database_is_asked_for_again(text: str) -> None:
 
 
 async def test_a_cte_hides_a_view_only_where_case_does_not_count() -> None:
-    """Whether it does is a setting of the session."""
+    """Whether it does is a setting of the session, by which Spark says what is read."""
     world = await stage(when_stale="INLINE")
     bob = await world.client("bob")
     await (await bob.execute("USE s")).poll()
     world.write("s.t")
     text = "WITH MV AS (SELECT 5 n) SELECT n FROM mv"
+    world.spark.answers.say("EXPLAIN EXTENDED", Answer([("== Analyzed Logical Plan ==\nCTE [MV]",)]))
+    await bob.execute(text)
+    assert world.refreshed == []
+    plan = f"== Analyzed Logical Plan ==\nRelation {world.entry('s.mv').view.id}"
+    world.spark.answers.say("EXPLAIN EXTENDED", Answer([(plan,)]))
     read = await bob.execute(text)
     assert world.refreshed == ["s.mv"]
     assert read.at_spark.text == text

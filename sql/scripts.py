@@ -1,0 +1,70 @@
+"""A script's statements, one by one: what each reads and writes, in the order in which they may run.
+
+Spark's grammar (SqlBaseParser.g4, compoundBody): statements end with semicolons, and words of control stand before some
+(`IF … THEN`, `label: LOOP`). A piece whose beginning is not plain is guessed, rather too much than too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sql.effects import forwarded
+from sql.lineage import guess
+from sql.scan import Lexeme, folded, lexemes
+from sql.statement import Forwarded
+
+_BEFORE_STATEMENT = frozenset({"begin", "else", "loop", "repeat", "do", "then", "not", "atomic"})
+"""Words of control that a statement may follow at once."""
+_CONTROL = frozenset(
+    {"if", "elseif", "while", "for", "case", "when", "until", "end", "set", "declare", "leave", "iterate"}
+)
+"""Words with which a piece begins that holds more than one statement, or one that means something else elsewhere."""
+_REPEATED = frozenset({"while", "loop", "repeat", "for", "handler"})
+_WRITING = frozenset(
+    [
+        *("insert", "merge", "update", "delete", "truncate", "load", "overwrite", "into", "copy", "restore"),
+        *("create", "replace", "alter", "drop", "msck", "repair", "call", "execute", "cache"),
+    ]
+)
+
+
+class Step(NamedTuple):
+    statement: Forwarded
+    text: str
+
+
+def steps(text: str) -> list[Step]:
+    """What the statements do; twice where some may run again, or at any time, so that each comes after each."""
+    pieces = list(lexemes(text))
+    found = [_step(text, piece) for piece in _parted(pieces) if piece]
+    again = any(piece.kind == "word" and folded(piece.text) in _REPEATED for piece in pieces)
+    return found * 2 if again else found
+
+
+def _parted(pieces: Sequence[Lexeme]) -> Iterator[Sequence[Lexeme]]:
+    start = 0
+    for place, piece in enumerate(pieces):
+        if piece.text == ";":
+            yield pieces[start:place]
+            start = place + 1
+    yield pieces[start:]
+
+
+def _step(text: str, pieces: Sequence[Lexeme]) -> Step:
+    place = 0
+    while place < len(pieces):
+        if pieces[place + 1 : place + 2] and pieces[place + 1].text == ":":  # a label
+            place += 2
+        elif pieces[place].kind == "word" and folded(pieces[place].text) in _BEFORE_STATEMENT:
+            place += 1
+        else:
+            break
+    if place == len(pieces):
+        return Step(Forwarded(touches_rows=False), "")
+    keyword = folded(pieces[place].text)
+    part = text[pieces[place].start : pieces[-1].end]
+    if keyword not in _CONTROL:
+        return Step(forwarded(part, keyword), part)
+    words = {folded(piece.text) for piece in pieces if piece.kind == "word"}
+    return Step(guess(part, f"begins with {keyword.upper()}", writes=not words.isdisjoint(_WRITING)), part)
