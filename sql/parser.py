@@ -66,10 +66,11 @@ class _Options:
 
 
 def _refresh(grammar: Grammar) -> RefreshMaterializedView:
-    if grammar.sees("CONCURRENTLY") and grammar.sees_identifier(1):
-        grammar.expect("CONCURRENTLY")
+    concurrently = grammar.sees("CONCURRENTLY") and grammar.sees_identifier(1) and grammar.accept("CONCURRENTLY")
     name = grammar.expect_name("the view's name")
     options = _Options()
+    if grammar.accept("AS") and not _sees_option(grammar):  # Some printers of SQL put it before the options.
+        raise grammar.problem("a method, PARTITIONS, SYNC or ASYNC after AS")
     while True:
         place = grammar.position
         found = _refresh_option(grammar)
@@ -80,6 +81,12 @@ def _refresh(grammar: Grammar) -> RefreshMaterializedView:
             raise grammar.refusal("expected a method, partitions, DATA and SYNC or ASYNC each once", place, SYNTAX)
         setattr(options, subject, value)
         options.forced |= grammar.text[place : place + 5].upper() == "FORCE"
+    if options.data is False and (concurrently or grammar.sees("CONCURRENTLY")):
+        # In PostgreSQL's words.
+        text = "CONCURRENTLY and WITH NO DATA options cannot be used together"
+        raise grammar.refusal(text, sqlstate=SYNTAX)
+    if grammar.sees("CONCURRENTLY"):
+        raise grammar.problem("CONCURRENTLY before the view's name")
     grammar.expect_end()
     if options.partitions and options.method and not options.forced:
         raise grammar.problem("either a method or partitions")
@@ -88,6 +95,12 @@ def _refresh(grammar: Grammar) -> RefreshMaterializedView:
     return RefreshMaterializedView(
         name, options.method, options.partitions or (), options.data is not False, options.wait is not False
     )
+
+
+def _sees_option(grammar: Grammar) -> bool:
+    """Does an option come next, other than those that begin with WITH?"""
+    words = "SYNC", "ASYNC", "PARTITION", "PARTITIONS", "FORCE", *refresh_grammar.METHODS
+    return any(grammar.sees(word) for word in words)
 
 
 def _refresh_option(grammar: Grammar) -> tuple[str, object] | None:
@@ -248,15 +261,24 @@ def _rest(grammar: Grammar) -> str:
 
 
 def _pause(grammar: Grammar, *, paused: bool) -> Command:
-    grammar.expect("JOB", "ON")
-    return PauseJob(grammar.expect_name("the view's name after ON"), paused)
+    if not grammar.accept("JOB"):
+        raise grammar.problem("JOB ON")
+    return PauseJob(_after_on(grammar), paused)
 
 
 def _cancel(grammar: Grammar) -> Command:
     grammar.expect("TASK")
     task = grammar.expect_number("the task's id after TASK", BIGINT_MAX)
-    grammar.expect("ON")
-    return CancelTask(grammar.expect_name("the view's name after ON"), task)
+    return CancelTask(_after_on(grammar), task)
+
+
+def _after_on(grammar: Grammar) -> Parts:
+    """The view's name. Doris wants ON before it, which may be left out here; a view may be called so."""
+    if grammar.sees_identifier(1):
+        grammar.accept("ON")
+    name = grammar.expect_name("ON and the view's name")
+    grammar.expect_end()
+    return name
 
 
 _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], ...] = (

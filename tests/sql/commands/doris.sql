@@ -240,6 +240,36 @@ RESUME MATERIALIZED VIEW JOB ON db.mv1;
 --> PauseJob name=db.mv1
 RESUME MATERIALIZED VIEW mv1;
 --> SyntaxProblem expected JOB ON, found mv1 (line 1, column 26)
+PAUSE MATERIALIZED VIEW JOB mv1;
+--> PauseJob name=mv1 paused=True
+RESUME MATERIALIZED VIEW JOB db.mv1;
+--> PauseJob name=db.mv1
+PAUSE MATERIALIZED VIEW JOB on;
+--> PauseJob name=on paused=True
+PAUSE MATERIALIZED VIEW JOB ON on;
+--> PauseJob name=on paused=True
+PAUSE MATERIALIZED VIEW JOB;
+--> SyntaxProblem expected ON and the view's name, found the end of the statement (line 1, column 28)
+PAUSE MATERIALIZED VIEW JOB mv1 now;
+--> SyntaxProblem expected the end of the statement, found now (line 1, column 33)
+CANCEL MATERIALIZED VIEW TASK 7 mv1;
+--> CancelTask name=mv1 task=7
+REFRESH MATERIALIZED VIEW mv1 AS AUTO;
+--> RefreshMaterializedView name=mv1 method='AUTO'
+REFRESH MATERIALIZED VIEW db.mv1 AS COMPLETE ASYNC;
+--> RefreshMaterializedView name=db.mv1 method='COMPLETE' wait=False
+REFRESH MATERIALIZED VIEW mv1 AS ASYNC;
+--> RefreshMaterializedView name=mv1 wait=False
+REFRESH MATERIALIZED VIEW mv1 AS PARTITIONS (p_1, p_2);
+--> RefreshMaterializedView name=mv1 partitions=p_1,p_2
+REFRESH MATERIALIZED VIEW mv1 AS PARTITION p_1;
+--> RefreshMaterializedView name=mv1 partitions=p_1
+REFRESH MATERIALIZED VIEW as AS AUTO;
+--> RefreshMaterializedView name=as method='AUTO'
+REFRESH MATERIALIZED VIEW mv1 AS;
+--> SyntaxProblem expected a method, PARTITIONS, SYNC or ASYNC after AS, found the end of the statement (line 1, column 33)
+REFRESH MATERIALIZED VIEW mv1 AS SELECT 1;
+--> SyntaxProblem expected a method, PARTITIONS, SYNC or ASYNC after AS, found SELECT (line 1, column 34)
 CANCEL MATERIALIZED VIEW TASK 1795284000123456 ON mv1;
 --> CancelTask name=mv1 task=1795284000123456
 CANCEL MATERIALIZED VIEW TASK x ON mv1;

@@ -39,6 +39,12 @@ REFRESH MATERIALIZED VIEW mv WITH DATA;
 --> RefreshMaterializedView name=mv
 REFRESH MATERIALIZED VIEW mv WITH NO DATA;
 --> RefreshMaterializedView name=mv with_data=False
+REFRESH MATERIALIZED VIEW CONCURRENTLY s.mv WITH NO DATA;
+--> SyntaxProblem CONCURRENTLY and WITH NO DATA options cannot be used together (line 1, column 57)
+REFRESH MATERIALIZED VIEW mv WITH NO DATA CONCURRENTLY;
+--> SyntaxProblem CONCURRENTLY and WITH NO DATA options cannot be used together (line 1, column 43)
+REFRESH MATERIALIZED VIEW mv CONCURRENTLY;
+--> SyntaxProblem expected CONCURRENTLY before the view's name, found CONCURRENTLY (line 1, column 30)
 REFRESH MATERIALIZED VIEW mv WITH NO DATA COMPLETE;
 --> SyntaxProblem expected nothing beside WITH NO DATA, which empties the view, found the end of the statement (line 1, column 51)
 REFRESH MATERIALIZED VIEW mv WITH NO;
