@@ -80,7 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--host", help="address to listen on (listen.host)")
     run.add_argument("--port", help="port to listen on, 0 for a free one (listen.port)")
     run.add_argument("--data-dir", metavar="DIR", help="metastore and warehouse of the embedded Spark (data_dir)")
-    run.add_argument("--upstream", metavar="HOST:PORT", help="an existing Spark Thrift Server (upstream.address)")
+    run.add_argument(
+        "--upstream", metavar="HOST:PORT", help="an existing Spark Thrift Server, also as a JDBC URL (upstream.address)"
+    )
     look = commands.add_parser(
         "status",
         help="show the materialized views, refreshes and next runs of a running gateway",

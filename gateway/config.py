@@ -224,7 +224,8 @@ class Upstream:
 
     address: str = _setting(
         "",
-        "HOST:PORT of an existing Spark Thrift Server. Empty: the embedded engine is started.",
+        "HOST:PORT of an existing Spark Thrift Server, or its JDBC URL, of which transportMode, httpPath, ssl and auth "
+        "count as the settings below. Empty: the embedded engine is started.",
         _address_or_empty,
     )
     transport: str = _setting("sasl", "What that server speaks: sasl, nosasl or http.", _one_of(*UPSTREAM_TRANSPORTS))

@@ -85,6 +85,19 @@ class UpstreamLost(FreshgateError):
     sqlstate = "08S01"
 
 
+class UpstreamMisspoken(UpstreamLost):
+    """The server speaks another protocol than the settings say: it will not come right by waiting."""
+
+    def __init__(self, place: object, spoken: str) -> None:
+        setting = {
+            "HTTP": "Set upstream.transport to http, and upstream.http_path to its path",
+            "TLS": "Set upstream.tls to true",
+        }[spoken]
+        super().__init__(
+            f"The server at {place} speaks {spoken}, and the gateway does not. {setting}, or name another port."
+        )
+
+
 class StatementFailed(FreshgateError):
     """Spark refused or failed a statement. Carries Spark's own message and SQLSTATE."""
 

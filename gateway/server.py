@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from gateway import loops
 from gateway.config import OFF, Address, Settings
 from gateway.config import Upstream as UpstreamSettings
-from gateway.errors import FreshgateError, UpstreamLost
+from gateway.errors import FreshgateError, UpstreamLost, UpstreamMisspoken
 from gateway.login import methods
 from gateway.monitoring.audit_file import AuditFile
 from gateway.monitoring.lag import LoopLag
@@ -470,6 +470,8 @@ class Server:
                     # What the other gateway had under way when it was killed, or found the mark, ends first.
                     await asyncio.sleep(TAKING_OVER_SECONDS)
                 return await self._catalog.load()
+            except UpstreamMisspoken:
+                raise
             except UpstreamLost as error:
                 if asyncio.get_running_loop().time() > deadline:
                     raise

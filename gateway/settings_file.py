@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
+from gateway import upstream_url
 from gateway.checks import Check
 from gateway.config import OFF, ConfigError, Settings
 
@@ -183,6 +184,16 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _put(name: str, value: Any, values: dict[str, Any], spark: dict[str, str], source: str) -> None:
+    if name == "upstream.address" and isinstance(value, str) and value.lower().startswith(upstream_url.PREFIX):
+        # Without what may be a password.
+        source = source.partition(";")[0]
+        try:
+            said = upstream_url.settings_of(value)
+        except upstream_url.BadPart as error:
+            raise ConfigError(f"{source}: {error}.") from None
+        for each, setting_value in said.items():
+            _put(each, setting_value, values, spark, source)
+        return
     if name.startswith(FREE_TABLE + "."):
         # Everything behind "engine." is the name that Spark uses.
         spark[name.removeprefix("engine.")] = _spark_text(name, value, source)

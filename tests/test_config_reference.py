@@ -129,6 +129,60 @@ def test_short_options_win_and_are_named_as_they_were_given(capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
+    ("url", "address", "transport", "path", "tls"),
+    [
+        ("jdbc:hive2://h:1", Address("h", 1), "sasl", "/cliservice", False),
+        ("JDBC:HIVE2://h/", Address("h", 10000), "sasl", "/cliservice", False),
+        ("jdbc:hive2://[::1]/default", Address("::1", 10000), "sasl", "/cliservice", False),
+        ("jdbc:hive2://[::1]:7", Address("::1", 7), "sasl", "/cliservice", False),
+        ("jdbc:hive2://h:1/;transportMode=binary;ssl=false", Address("h", 1), "sasl", "/cliservice", False),
+        ("jdbc:hive2://h:1/;transportMode=http;httpPath=gate/way", Address("h", 1), "http", "/gate/way", False),
+        ("jdbc:hive2://h:1/;httppath=x;TRANSPORTMODE=HTTP;SSL=True", Address("h", 1), "http", "/x", True),
+        ("jdbc:hive2://h:1;auth=noSasl", Address("h", 1), "nosasl", "/cliservice", False),
+    ],
+)
+def test_the_upstream_may_be_a_jdbc_url(url: str, address: Address, transport: str, path: str, tls: bool) -> None:
+    for settings in (
+        settings_file.load(None, [f"upstream.address={url}"]),
+        settings_file.load(None, (), {"--upstream": ("upstream.address", url)}),
+    ):
+        upstream = settings.upstream
+        assert Address.parse(upstream.address) == address
+        assert (upstream.transport, upstream.http_path, upstream.tls) == (transport, path, tls)
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("h:1/sales", "the gateway works in all databases. Leave /sales out."),
+        ("h:1,i:2/", "h:1,i:2 names several servers. Name one."),
+        ("zoo:1/;serviceDiscoveryMode=zooKeeper", "Name one server: the gateway asks no ZooKeeper."),
+        ("h:1/;principal=hive/_HOST@REALM", "the gateway has no Kerberos"),
+        ("h:1/;user=ada;password=hush", "user is no part of a server's address. Set upstream.user."),
+        ("h:1/;password=hush", "Set upstream.password, in a file that nobody else reads."),
+        ("h:1/;ssl=true;sslTrustStore=/a.jks", "Name a PEM file by upstream.tls_ca."),
+        ("h:1/;transportMode=carrier", "there is no transportMode=carrier here."),
+        ("h:1/;auth=delegationToken", "there is no auth=delegationToken here."),
+        ("h:1/;httpPath=x", "httpPath is of no use without transportMode=http."),
+        ("h:1/;fetchSize=7", "fetchSize is no part of a server's address. Leave it out"),
+        (
+            "h:1/?spark.sql.ansi.enabled=true",
+            "settings of Spark (?...) are those of a client's session.",
+        ),
+        ("h:1/#a=b", "variables (#...) are those of a client's session."),
+        ("", "it names no server. Write jdbc:hive2://HOST:PORT."),
+        ("/;ssl=true", "it names no server."),
+        ("h:x", "must be HOST:PORT"),
+    ],
+)
+def test_a_part_of_a_jdbc_url_that_says_nothing_here_is_named(rest: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=r"--upstream jdbc:hive2://") as refusal:
+        settings_file.load(None, (), {"--upstream": ("upstream.address", f"jdbc:hive2://{rest}")})
+    assert said in str(refusal.value)
+    assert "hush" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("listen = 3", "there is no setting 'listen'"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,26 @@ def serve(folder: Path, *options: str, upstream: str = "127.0.0.1:1") -> subproc
     return subprocess.run(
         command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
     )
+
+
+@contextlib.contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """A server that says this to whatever it is told; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    peer, _ = listener.accept()
+                    with peer, contextlib.suppress(OSError):
+                        peer.recv(4096)
+                        peer.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
 
 
 @pytest.mark.parametrize(
@@ -83,3 +106,39 @@ def test_passwords_in_plain_text_are_a_warning(tmp_path: Path) -> None:
     assert f"Port {port} (listen.port) is in use" in ended.stderr
     assert "WARNING" in ended.stderr
     assert "passwords come to listen.port on 0.0.0.0 unencrypted" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("transport", "answer", "said"),
+    [
+        (
+            "sasl",
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "HTTP, and the gateway does not. Set upstream.transport to",
+        ),
+        (
+            "nosasl",
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "HTTP, and the gateway does not. Set upstream.transport to",
+        ),
+        ("sasl", b"\x15\x03\x03\x00\x02\x02\x0a", "TLS, and the gateway does not. Set upstream.tls to true"),
+    ],
+)
+def test_a_server_that_speaks_another_protocol_is_not_waited_for(
+    tmp_path: Path, transport: str, answer: bytes, said: str
+) -> None:
+    with answering(answer) as address:
+        ended = serve(tmp_path, "--port", "0", "--set", f"upstream.transport={transport}", upstream=address)
+    assert ended.returncode == 1
+    assert f"freshgate: The server at {address} speaks {said}" in ended.stderr
+
+
+def test_a_jdbc_url_names_the_upstream(tmp_path: Path) -> None:
+    with answering(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n") as address:
+        url = f"jdbc:hive2://{address}/;transportMode=http;httpPath=here"
+        ended = serve(tmp_path, "--port", "0", "--set", "engine.start_timeout=1", upstream=url)
+    assert ended.returncode == 1
+    assert (
+        f"What Spark at {address} answers is no reply: the upstream server answered with HTTP status 404"
+        in ended.stderr
+    )

@@ -7,6 +7,7 @@ stored first (`properties.write_move`), so that `Catalog` brings to its end what
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -16,7 +17,7 @@ from gateway.mv import naming
 from gateway.mv import properties as stored
 from gateway.mv.catalog import Catalog
 from gateway.mv.concurrency import unbroken
-from gateway.mv.creation import Caller, Creation
+from gateway.mv.creation import Caller, Creation, log_change
 from gateway.mv.drift import CHANGED
 from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence
@@ -80,13 +81,13 @@ class Alteration:
 
     async def alter(self, statement: AlterMaterializedView, caller: Caller) -> None:
         """Raises NoSuchView, NotAllowed without the right, and what the change itself refuses."""
-        name = TableName.resolve(statement.name, caller.namespace)
+        name, began = TableName.resolve(statement.name, caller.namespace), time.monotonic()
         other = _other_name(statement.change, name)
         async with self._catalog.name_locks(name, *([other] if other else [])):
             await self._fence.check()
             view = await self._catalog.certain(name)
             if view is None:
-                error = await self._creation.no_such_view(name)
+                error = await self._creation.names.no_such_view(name, "ALTER")
                 if statement.if_exists and error.sqlstate == NoSuchView.sqlstate:
                     return
                 raise error
@@ -99,6 +100,7 @@ class Alteration:
                     await self._replace_with(entry, other, swap, caller)
                 case change:
                     await unbroken(self._set(entry, change, caller.session))
+        log_change("Altered", name, caller, began)
 
     # --- settings ----------------------------------------------------------------------------------
 
@@ -162,7 +164,7 @@ class Alteration:
                 f"within their database. Create it there anew (SHOW CREATE MATERIALIZED VIEW {view.name}).",
                 sqlstate=NOT_SUPPORTED,
             )
-        await self._creation.check_name_is_free(target)
+        await self._creation.names.check_is_free(target)
 
         async def rename() -> None:
             await caller.session.run(maintenance.rename_view(view.name, target))
@@ -172,7 +174,7 @@ class Alteration:
     async def _replace_with(self, entry: Entry, other_name: TableName, swap: bool, caller: Caller) -> None:
         other_view = await self._catalog.certain(other_name)
         if other_view is None:
-            raise await self._creation.no_such_view(other_name)
+            raise await self._creation.names.no_such_view(other_name)
         if other_view.id == entry.view.id:
             raise DefinitionRefused(f"The materialized view {other_name} cannot replace itself. Name another one.")
         self._rights.check(caller.user, other_view, "put it in another one's place")

@@ -30,6 +30,9 @@ from sql.names import TableName
 
 log = logging.getLogger(__name__)
 
+GONE_MAX = 1_000
+"""Views that were dropped or replaced whose names are kept."""
+
 
 class Catalog:
     """The views by name and id, and which of them depend on a table."""
@@ -50,6 +53,8 @@ class Catalog:
         self._by_name: dict[TableName, Entry] = {}
         self._dependents: dict[TableName, frozenset[str]] = {}
         self._above: dict[str, frozenset[str]] = {}
+        self._gone: dict[str, TableName] = {}
+        """Names of the last views that were dropped or replaced, by their ids."""
         self.damaged: dict[TableName, Damage] = {}
         """Views that are there no more as a whole, until somebody drops the rest."""
         self.revision = 0
@@ -105,14 +110,27 @@ class Catalog:
         return entry.view if entry else None
 
     def entry(self, view_id: str) -> Entry:
-        """Raises NoSuchView for one that was dropped."""
+        """Raises NoSuchView for one that was dropped or replaced."""
         try:
             return self._entries[view_id]
         except KeyError:
             for damage in self.damaged.values():
                 if damage.storage.table == view_id:
                     raise damaged(damage) from None
-            raise NoSuchView(f"The materialized view {naming.of_id(view_id)} was dropped.") from None
+            raise NoSuchView(self._said_of_gone(view_id)) from None
+
+    def _said_of_gone(self, view_id: str) -> str:
+        """The id is nobody's business."""
+        name = self._gone.get(view_id) or naming.of_id(view_id)
+        if name in self._by_name:
+            return f"The materialized view {name} was replaced meanwhile. Run the statement again."
+        return f"The materialized view {name} was dropped meanwhile."
+
+    def _part_with(self, view: MaterializedView) -> None:
+        """Keeps the name for those who still have the id."""
+        self._gone[view.id] = view.name
+        if len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
 
     def lock_of(self, view_id: str) -> asyncio.Lock:
         """Held over changes of the view's stored properties; a dropped view has none that matter."""
@@ -295,12 +313,14 @@ class Catalog:
         self.damaged.pop(entry.view.name, None)
         if replaced is not None:
             del self._entries[replaced.view.id]
+            self._part_with(replaced.view)
         self._index()
         return replaced
 
     def remove(self, entry: Entry) -> None:
         """Takes a view out, visible or reserved."""
-        self._entries.pop(entry.view.id, None)
+        if self._entries.pop(entry.view.id, None) is not None:
+            self._part_with(entry.view)
         if self._by_name.get(entry.view.name) is entry:
             del self._by_name[entry.view.name]
         self._index()

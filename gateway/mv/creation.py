@@ -51,6 +51,7 @@ from gateway.mv.model import (
     Version,
     base_key,
 )
+from gateway.mv.names import Names
 from gateway.mv.naming import definition_of
 from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
 from gateway.mv.progress import Progress, Report
@@ -64,7 +65,7 @@ from gateway.mv.tasks import Tasks
 from sql import maintenance
 from sql.determinism import nondeterministic
 from sql.following import CannotFollow
-from sql.names import SESSION_CATALOG, Namespace, TableName
+from sql.names import Namespace, TableName
 from sql.statement import CreateMaterializedView, DropMaterializedView
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,11 @@ class Caller:
     session: SqlSession
     user: str
     namespace: Namespace
+
+
+def log_change(did: str, name: TableName, caller: Caller, began: float) -> None:
+    """A line for a change that somebody's statement has made. `began` is the monotonic clock's."""
+    log.info("%s the materialized view %s for %s in %.2f s", did, name, caller.user, time.monotonic() - began)
 
 
 class Creation:
@@ -109,6 +115,7 @@ class Creation:
         definition_characters_max: int,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        self.names = Names(catalog, metastore)
         self._catalog = catalog
         self._relations = relations
         self._inspector = inspector
@@ -133,7 +140,7 @@ class Creation:
 
         Raises NameTaken, DefinitionRefused, StatementFailed with Spark's reason; nothing is left behind then.
         """
-        name = TableName.resolve(statement.name, caller.namespace)
+        name, began = TableName.resolve(statement.name, caller.namespace), time.monotonic()
         async with self._catalog.name_lock(name):
             if not await self._may_create(statement, name, caller):
                 return
@@ -144,6 +151,7 @@ class Creation:
                 await self._build(statement, storage, caller, report)
             finally:
                 self._catalog.building.discard(storage.table)
+        log_change("Created", name, caller, began)
 
     async def _build(
         self, statement: CreateMaterializedView, storage: TableName, caller: Caller, report: Report
@@ -196,15 +204,16 @@ class Creation:
 
     async def drop(self, statement: DropMaterializedView, caller: Caller, report: Report) -> None:
         """Drops the public view in the caller's session, so that Spark checks his rights, too; then the rest."""
-        name = TableName.resolve(statement.name, caller.namespace)
+        name, began = TableName.resolve(statement.name, caller.namespace), time.monotonic()
         async with self._catalog.name_lock(name):
             await self._fence.check()
             view = await self._catalog.certain(name)
             if view is None and name in self._catalog.damaged:
                 await unbroken(self._drop_damaged(name, caller))
+                log_change("Dropped what was left of", name, caller, began)
                 return
             if view is None:
-                error = await self.no_such_view(name)
+                error = await self.names.no_such_view(name, "DROP")
                 if statement.if_exists and error.sqlstate == NoSuchView.sqlstate:
                     return
                 raise error
@@ -216,6 +225,7 @@ class Creation:
                 report(f"Warning: {above} cannot be refreshed without {name}")
             await self._tasks.stop(view.id)
             await unbroken(self._drop(self._catalog.entry(view.id), caller.session))
+        log_change("Dropped", name, caller, began)
 
     async def _drop(self, entry: Entry, session: SqlSession) -> None:
         view = entry.view
@@ -266,7 +276,7 @@ class Creation:
         damage = self._catalog.damaged.get(name) if statement.or_replace else None
         # By now the name of a damaged view may be that of something else.
         if damage is None or await self._catalog.published(name, damage.storage) is None:
-            await self.check_name_is_free(name)
+            await self.names.check_is_free(name)
         return True
 
     async def _check_location(self, statement: CreateMaterializedView, name: TableName) -> None:
@@ -274,37 +284,6 @@ class Creation:
             storages = {view.id for view in self._catalog.views()} | self._catalog.building
             storages |= {damage.storage.table for damage in self._catalog.damaged.values()}
             await self._locations.check(name, location, storages)
-
-    async def check_name_is_free(self, name: TableName) -> None:
-        """Whether a view could be created under this name, or be given it. Raises DefinitionRefused, NameTaken."""
-        if name.catalog != SESSION_CATALOG:
-            raise DefinitionRefused(
-                f"The materialized view {name} cannot be created in the catalog {name.catalog}: views live in Spark's "
-                f"own catalog. Use a name of the form database.view.",
-                sqlstate="0A000",
-            )
-        if name.database == self._catalog.storage_database:
-            raise DefinitionRefused(
-                f"The database {name.database} holds the rows of materialized views. Create {name.table} elsewhere."
-            )
-        if re.fullmatch(r"\w+", name.table, re.ASCII) is None:
-            raise DefinitionRefused(
-                f"{name.table} cannot be the name of a materialized view: Spark's metastore takes letters of the "
-                f"English alphabet, digits and _. Choose another name.",
-                sqlstate="42602",
-            )
-        relation = await self._metastore.relation(name)
-        if relation is not None:
-            if self._catalog.named(name) is not None:
-                raise NameTaken(f"The materialized view {name} exists already. Drop it first, or choose another name.")
-            kind = "table" if relation.kind is RelationKind.TABLE else "view"
-            raise NameTaken(f"{name} exists already and is a {kind}, not a materialized view. Choose another name.")
-        if name.database not in await self._metastore.databases():
-            raise DefinitionRefused(
-                f"The materialized view {name} cannot be created: there is no database {name.database}. "
-                f"Run CREATE DATABASE {name.database} first.",
-                sqlstate="42704",
-            )
 
     async def _create_definition(
         self, statement: CreateMaterializedView, name: TableName, definition: TableName, caller: Caller
@@ -628,29 +607,6 @@ class Creation:
             except FreshgateError as error:
                 log.warning("cannot tell yet whether %s was published: %s", view.name, error)
                 await asyncio.sleep(SETTLE_PAUSE_SECONDS)
-
-    # --- dropping ----------------------------------------------------------------------------------
-
-    async def no_such_view(self, name: TableName) -> NoSuchView:
-        """The error that says what stands in the place of a materialized view, or that nothing does."""
-        if name.catalog != SESSION_CATALOG:
-            return NoSuchView(
-                f"There is no materialized view {name}: they live in Spark's own catalog. Leave {name.catalog} out."
-            )
-        if name in self._catalog.damaged:
-            return damaged(self._catalog.damaged[name])
-        relation = await self._metastore.relation(name)
-        if relation is not None:
-            kind = "TABLE" if relation.kind is RelationKind.TABLE else "VIEW"
-            return NoSuchView(
-                f"{name} is not a materialized view but a {kind}. Use Spark's own statement for a {kind} (such as "
-                f"DROP {kind}, ALTER {kind}, SHOW CREATE TABLE).",
-                sqlstate="42809",
-            )
-        return NoSuchView(f"There is no materialized view {name}. See SHOW MATERIALIZED VIEWS IN {name.database}.")
-
-    async def has_database(self, name: str) -> bool:
-        return name in await self._metastore.databases()
 
 
 def _not_taken(name: TableName, error: StatementFailed, said: str) -> StatementFailed:

@@ -100,7 +100,9 @@ class Schemas:
         for base in sorted(view.views):
             known, entry = view.base_name(base), self._catalog.find(base)
             if entry is None:
-                changes.append(f"the materialized view {known} was dropped")
+                name = view.view_names.get(base)
+                how = "replaced" if name is not None and self._catalog.named(name) else "dropped"
+                changes.append(f"the materialized view {known} was {how}")
             elif known != str(entry.view.name):
                 changes.append(f"the materialized view {known} was renamed to {entry.view.name}")
         return "; ".join(changes)

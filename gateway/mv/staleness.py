@@ -8,6 +8,7 @@ from dataclasses import replace
 from gateway.mv.drift import reason
 from gateway.mv.entry import Entry
 from gateway.mv.model import MaterializedView, Staleness
+from sql.names import TableName
 
 GONE = Staleness(0, "it was dropped")
 
@@ -86,10 +87,14 @@ class Inquiry:
             reasons.append(Staleness(since, reason(view, entry.drift)))
         return min(reasons, key=lambda each: each.since or float("inf")) if reasons else None
 
+    def _is_name(self, name: TableName | None) -> bool:
+        return any(entry.view.name == name for entry in self._entries.values() if entry.visible)
+
     def _base_staleness(self, view: MaterializedView, base: str) -> Staleness | None:
         entry, known = self._entries.get(base), view.base_name(base)
         if entry is None:
-            return Staleness(view.current.started_at, f"the materialized view {known}, which it reads, was dropped")
+            how = "replaced" if self._is_name(view.view_names.get(base)) else "dropped"
+            return Staleness(view.current.started_at, f"the materialized view {known}, which it reads, was {how}")
         if known != str(entry.view.name):
             return Staleness(
                 view.current.started_at, f"the materialized view {known}, which it reads, is {entry.view.name} now"

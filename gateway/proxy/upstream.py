@@ -6,11 +6,11 @@ import asyncio
 import socket
 from typing import Protocol, cast
 
-from gateway.errors import FreshgateError, UpstreamLost
+from gateway.errors import FreshgateError, UpstreamLost, UpstreamMisspoken
 from gateway.proxy.traffic import Traffic
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
-from gateway.wire.frame import WireError, WireLimits
+from gateway.wire.frame import OtherProtocol, WireError, WireLimits
 from gateway.wire.sasl import Login, LoginRefused
 
 _KEEPALIVE_SECONDS = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
@@ -131,6 +131,8 @@ async def connect(endpoint: Endpoint, login: Login, limits: WireLimits, traffic:
     except TimeoutError as error:
         seconds = f"{limits.login_seconds:g} seconds"
         raise UpstreamLost(f"Spark at {endpoint} did not answer the login within {seconds}.") from error
+    except OtherProtocol as error:
+        raise UpstreamMisspoken(endpoint, error.spoken) from error
     except (OSError, WireError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UpstreamLost(

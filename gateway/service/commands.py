@@ -117,7 +117,7 @@ class Commands:
             case ShowMaterializedViews():
                 return await self._show(command, session)
             case ShowCreate(name):
-                view = await self._view(name, session)
+                view = await self._view(name, session, "SHOW CREATE")
                 return info.show_create(command, view, frozen=await self._schemas.has_new_columns(view))
             case Describe():
                 return await self._describe(command, session)
@@ -130,14 +130,14 @@ class Commands:
             case ShowVersions(name):
                 return await self._show_versions(await self._view(name, session))
             case Analyze(name, rest):
-                view = await self._view(name, session)
+                view = await self._view(name, session, "ANALYZE")
                 self._rights.check(session.user, view, "analyze it")
                 await self._metastore.run(maintenance.analyze(view.storage, rest))
                 return NO_ROWS
             case Explain(CreateMaterializedView() as statement):
                 return await self._explain_create(statement, session)
             case Explain(RefreshMaterializedView() as statement):
-                return await self._explain_refresh(statement, await self._view(statement.name, session))
+                return await self._explain_refresh(statement, await self._view(statement.name, session, "REFRESH"))
         raise FreshgateError(f"The gateway does not run {type(command).__name__}.", sqlstate=NOT_SUPPORTED)
 
     async def databases(self, text: str, session: Session, _: Report) -> Result:
@@ -146,12 +146,12 @@ class Commands:
         rows = [row for row in answer.rows if row[0] != self._catalog.storage_database]
         return Result(tuple(Column(name) for name in answer.columns), rows)
 
-    async def _view(self, parts: Parts, session: Session) -> MaterializedView:
-        """The view that a name means in a session. Raises NoSuchView."""
+    async def _view(self, parts: Parts, session: Session, verb: str = "") -> MaterializedView:
+        """The view that a name means in a session. Raises NoSuchView; `verb` is `Names.no_such_view`'s."""
         name = TableName.resolve(parts, await session.resolve_namespace())
         view = self._catalog.named(name)
         if view is None:
-            raise await self._creation.no_such_view(name)
+            raise await self._creation.names.no_such_view(name, verb)
         return view
 
     async def _show(self, command: ShowMaterializedViews, session: Session) -> Result:
@@ -160,7 +160,7 @@ class Commands:
         if len(listed) <= LOOKED_AT_MAX:
             await self._inspector.check(listed)
         result = info.show(self._catalog, database, command.pattern)
-        if not result.rows and not await self._creation.has_database(database):
+        if not result.rows and not await self._creation.names.has_database(database):
             raise NoSuchView(f"There is no database {database}. SHOW DATABASES lists those there are.", "42704")
         return result
 
@@ -170,7 +170,7 @@ class Commands:
         return info.show_versions(kept, await self._versions.measure(view, kept), writing)
 
     async def _describe(self, command: Describe, session: Session) -> Result:
-        view = await self._view(command.name, session)
+        view = await self._view(command.name, session, "DESCRIBE")
         columns = (await (await session.sql()).run(f"DESCRIBE TABLE {view.name.quoted}")).rows
         if not command.extended:
             return info.describe(columns)
@@ -181,7 +181,7 @@ class Commands:
     # --- refreshing --------------------------------------------------------------------------------
 
     async def _refresh(self, command: RefreshMaterializedView, session: Session, report: Report) -> Result:
-        view = await self._view(command.name, session)
+        view = await self._view(command.name, session, "REFRESH")
         self._rights.check(session.user, view, "refresh it")
         if command.partitions:
             await self._check_partitions(view, command.partitions)

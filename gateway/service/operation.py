@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +19,8 @@ from gateway.wire.message import FETCH_FIRST, FETCH_LOG, FetchCall, Handle
 from gateway.wire.page import Fit
 from gateway.wire.reading import Reading
 from gateway.wire.rowset import Column, Value, row_set
+
+log = logging.getLogger(__name__)
 
 
 class End(Enum):
@@ -264,8 +267,8 @@ class Operation:
             self.state = OperationState.CANCELED
         except Exception as error:
             # A fault of ours must end this statement with an error, not leave its client polling for ever.
+            log.exception("a statement broke in the gateway")
             self._fail(FreshgateError(f"The gateway failed: {error!r}. Look into its log.", sqlstate="58005"))
-            raise
         finally:
             self._settled.set()
 

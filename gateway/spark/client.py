@@ -19,11 +19,11 @@ from typing import Any, Protocol, Self
 
 from TCLIService import ttypes
 
-from gateway.errors import StatementFailed, UpstreamLost
+from gateway.errors import StatementFailed, UpstreamLost, UpstreamMisspoken
 from gateway.spark import protocol
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
-from gateway.wire.frame import WireError, WireLimits
+from gateway.wire.frame import OtherProtocol, WireError, WireLimits
 from gateway.wire.http_connection import HTTP, CallRefused
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login, LoginRefused
@@ -74,9 +74,11 @@ class Connection:
         wire: UpstreamEnd,
         reopen: Callable[[], Awaitable[Connection]],
         *,
+        place: Endpoint,
         login: str,
         ends_sessions: bool,
     ) -> None:
+        self._place = place
         self._login = login
         """Whose, and where, for an error about it."""
         self.ends_sessions = ends_sessions
@@ -113,6 +115,8 @@ class Connection:
                     raise
         except LoginRefused as error:
             raise _refused(login, error) from error
+        except OtherProtocol as error:
+            raise UpstreamMisspoken(endpoint, error.spoken) from error
         except (OSError, WireError, EOFError) as error:
             raise UpstreamLost(
                 f"Cannot connect to Spark at {endpoint}: {_reason(error)}. "
@@ -120,7 +124,7 @@ class Connection:
             ) from error
         ends_sessions = endpoint.mechanism != HTTP
         reopen = partial(cls.open, endpoint, user, password)
-        return cls(reader, writer, wire, reopen, login=login, ends_sessions=ends_sessions)
+        return cls(reader, writer, wire, reopen, place=endpoint, login=login, ends_sessions=ends_sessions)
 
     @property
     def alive(self) -> bool:
@@ -189,7 +193,13 @@ class Connection:
             except CallRefused as error:
                 self._break()
                 raise _refused(self._login, error) from error
-            except (OSError, EOFError, WireError) as error:
+            except OtherProtocol as error:
+                self._break()
+                raise UpstreamMisspoken(self._place, error.spoken) from error
+            except WireError as error:
+                self._break()
+                raise UpstreamLost(f"What Spark at {self._place} answers is no reply: {error}. Try again.") from error
+            except (OSError, EOFError) as error:
                 self._break()
                 raise UpstreamLost("Spark closed the connection before it answered. Try again.") from error
             except asyncio.CancelledError:

@@ -23,6 +23,31 @@ class WireError(Exception):
         self.answer = answer
 
 
+class OtherProtocol(WireError):
+    """The peer speaks a protocol that is known, only not the one that was expected."""
+
+    def __init__(self, spoken: str) -> None:
+        super().__init__(f"it speaks {spoken}")
+        self.spoken = spoken
+
+
+HTTP_SPOKEN, TLS_SPOKEN = "HTTP", "TLS"
+_BEGINNINGS = ((b"HTTP/", HTTP_SPOKEN), (b"POST ", HTTP_SPOKEN), (b"GET ", HTTP_SPOKEN))
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+"""An alert, with which a server answers what is no TLS, and a handshake."""
+OTHER_BEGINNINGS = frozenset(text[:1] for text in (*dict(_BEGINNINGS), *_TLS_RECORDS))
+"""First bytes after which four more tell whether a peer speaks one of these."""
+
+
+def check_protocol(data: bytes) -> None:
+    """Raises OtherProtocol where a peer's first bytes are those of HTTP or TLS."""
+    for beginning, spoken in _BEGINNINGS:
+        if data.startswith(beginning):
+            raise OtherProtocol(spoken)
+    if data.startswith(_TLS_RECORDS):
+        raise OtherProtocol(TLS_SPOKEN)
+
+
 @dataclass(frozen=True, slots=True)
 class WireLimits:
     """Bounds of one connection. Each keeps a client from taking what belongs to all."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.wire.frame import WireError
+from gateway.wire.frame import OTHER_BEGINNINGS, WireError, check_protocol
 
 START, OK, BAD, ERROR, COMPLETE = 1, 2, 3, 4, 5
 HEADER_BYTES = 5
@@ -53,6 +53,9 @@ class NegotiationReader:
     def next(self) -> tuple[int, bytes] | None:
         """Status and payload of the next message; None while it is not complete. Raises `WireError`."""
         if self.rest and not START <= self.rest[0] <= COMPLETE:
+            if len(self.rest) < HEADER_BYTES and self.rest[:1] in OTHER_BEGINNINGS:
+                return None
+            check_protocol(self.rest)
             raise WireError(f"status {self.rest[0]} is none of the SASL handshake")
         if len(self.rest) < HEADER_BYTES:
             return None

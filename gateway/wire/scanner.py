@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from gateway.wire.frame import WireError
+from gateway.wire.frame import WireError, check_protocol
 
 STOP: Final = 0
 BOOL: Final = 2
@@ -120,6 +120,7 @@ class MessageScanner:
 
     def _scan_head(self, buffer: bytes, start: int) -> int:
         if not b"\x80\x01".startswith(buffer[start : start + 2]) and buffer[start : start + 2] != b"\x80\x01":
+            check_protocol(buffer[start : start + 8])
             raise WireError("not a message of the strict Thrift binary protocol")
         if len(buffer) < start + 8:
             return start

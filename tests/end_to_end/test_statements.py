@@ -80,6 +80,15 @@ def test_with_no_data_empties_a_view(base: Database) -> None:
     assert base.version("m") > 1
 
 
+def test_each_change_of_a_view_is_a_line_in_the_log(base: Database) -> None:
+    base.run("CREATE MATERIALIZED VIEW logged AS SELECT a FROM t")
+    base.run("CREATE MATERIALIZED VIEW IF NOT EXISTS logged AS SELECT a FROM t")
+    base.run("ALTER MATERIALIZED VIEW logged SET ('grace_period' = '1')", "DROP MATERIALIZED VIEW logged")
+    base.run("DROP MATERIALIZED VIEW IF EXISTS logged")
+    line = rf"INFO .*: (\w+) the materialized view {base.name}\.logged for tester in \d+\.\d\d s"
+    assert re.findall(line, base.gateway.log.read_text(encoding="utf-8")) == ["Created", "Altered", "Dropped"]
+
+
 def test_storage_clauses_shape_the_files(base: Database, direct: Any, tmp_path: Path) -> None:
     place = tmp_path / "elsewhere"
     base.run(

@@ -294,3 +294,24 @@ def test_beeline_draws_it() -> None:
         assert "Exception" not in drawn
 
     asyncio.run(check())
+
+
+def test_a_fault_of_the_gateways_is_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The client is told to look there."""
+
+    async def check() -> None:
+        operation = Operation(new_handle(), 9)
+
+        async def breaks() -> Result:
+            raise LookupError("of ours")
+
+        operation.start(breaks())
+        await operation.settle()
+        assert operation.error is not None
+        assert operation.error.sqlstate == "58005"
+        assert "Look into its log" in str(operation.error)
+
+    asyncio.run(check())
+    (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert record.exc_info is not None
+    assert "of ours" in str(record.exc_info[1])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.wire.frame import WireError
+from gateway.wire.frame import OtherProtocol, WireError
 from gateway.wire.sasl import (
     BAD,
     COMPLETE,
@@ -105,3 +105,30 @@ def test_client_lets_nobody_move_the_borders_between_the_parts(login: Login) -> 
 
 def test_a_password_does_not_show() -> None:
     assert "pässwort" not in repr(ADA)
+
+
+@pytest.mark.parametrize(
+    ("answer", "spoken"),
+    [
+        (b"HTTP/1.1 400 Illegal character CNTL=0x1\r\n", "HTTP"),
+        (b"\x15\x03\x03\x00\x02\x02\x0a", "TLS"),
+        (b"\x16\x03\x01\x00\x05", "TLS"),
+    ],
+)
+@given(cuts=st.lists(st.integers(0, 100), max_size=40))
+def test_a_server_of_another_protocol_is_recognised(answer: bytes, spoken: str, cuts: list[int]) -> None:
+    client = PlainClient(ADA, LIMIT)
+
+    def receive() -> None:
+        for piece in pieces_of(answer, cuts):
+            client.receive(piece)
+
+    with pytest.raises(OtherProtocol) as other:
+        receive()
+    assert other.value.spoken == spoken
+
+
+def test_what_is_no_protocol_that_is_known() -> None:
+    for answer in (b"\x48\x00\x00\x00\x00", b"SSH-2.0-x", b"\xff"):
+        with pytest.raises(WireError, match="none of the SASL handshake"):
+            PlainClient(ADA, LIMIT).receive(answer)
