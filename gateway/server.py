@@ -26,6 +26,7 @@ from gateway.monitoring.readiness import Readiness
 from gateway.mv.alteration import Alteration
 from gateway.mv.catalog import Catalog
 from gateway.mv.creation import Creation
+from gateway.mv.directories import Directories
 from gateway.mv.executor import Executor
 from gateway.mv.fence import Fence, Superseded
 from gateway.mv.guard import Guard
@@ -58,6 +59,7 @@ from gateway.service.audit import Audit
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.dispatch import Dispatch, Service
+from gateway.service.gatekeeper import Gatekeeper
 from gateway.service.handover import ANONYMOUS, Handover
 from gateway.service.route import Router
 from gateway.service.session import CLOSE_SECONDS, Sessions
@@ -348,6 +350,7 @@ class Server:
             self._readers,
             commands,
             tables,
+            Gatekeeper(self._catalog, Directories(self._catalog, self._fence), self._guard),
             show_storage=settings.storage.listed,
         )
 

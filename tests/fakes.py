@@ -34,6 +34,7 @@ from views import view_of
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Ledger
+from gateway.mv.directories import Directories
 from gateway.mv.entry import Entry
 from gateway.mv.guard import Guard
 from gateway.mv.habits import Habits
@@ -48,6 +49,7 @@ from gateway.mv.tasks import Tasks
 from gateway.service.commands import Commands
 from gateway.service.decision import Forward, decided
 from gateway.service.dispatch import Dispatch, Service
+from gateway.service.gatekeeper import Gatekeeper
 from gateway.service.handover import Handover
 from gateway.service.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
 from gateway.service.route import Router
@@ -449,6 +451,7 @@ class World:
             self.readers,
             cast(Commands, self.commands),
             nothing,
+            Gatekeeper(self.catalog, Directories(self.catalog, cast(Any, fence)), self.guard),
             show_storage=False,
         )
         handover = Handover(PLAIN)

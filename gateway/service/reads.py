@@ -17,6 +17,7 @@ from gateway.mv.readers import Readers
 from gateway.mv.tasks import Tasks
 from gateway.service import staleness
 from gateway.service.explanation import views_in_plan
+from gateway.service.gatekeeper import Gatekeeper
 from gateway.service.outcomes import Route
 from gateway.service.scope import Scope
 from gateway.service.session import Session
@@ -74,6 +75,7 @@ class Reads:
         readers: Readers,
         stale_reads: staleness.StaleReads,
         version_reads: VersionReads,
+        gatekeeper: Gatekeeper,
         perhaps_seconds: float,
     ) -> None:
         self._catalog = catalog
@@ -82,6 +84,7 @@ class Reads:
         self._readers = readers
         self._stale_reads = stale_reads
         self._version_reads = version_reads
+        self._gatekeeper = gatekeeper
         self._perhaps_seconds = perhaps_seconds
         self.writers: dict[int, Unseen] = {}
         """By the numbers of the writes that have not ended: the statements that do them."""
@@ -91,6 +94,7 @@ class Reads:
         unpinned = reading.unpinned
         return (
             self._readers.is_held(reading.read.all)
+            or self._gatekeeper.watches(reading.read.sure)
             or bool(self._unseen_writes(unpinned))
             or self._stale_reads.due(unpinned)
             or self._wanted(reading).anything
@@ -102,6 +106,7 @@ class Reads:
             named = reading.read
             reading = await self.exactly(reading)
             await self._readers.admission(reading.read.all)
+            await self._gatekeeper.confirm(reading.read.sure)
             await self._see_writes(reading.unpinned)
             for unchanged in await self._stale_reads.look(reading.unpinned):
                 self._tasks.note_unchanged(unchanged, reading.cause)
@@ -110,6 +115,8 @@ class Reads:
             read = await self._scope.views_read(
                 reading.session, place.namespace, place.statement, composed=reading.composed
             )
+            # To make it fresh may have taken long.
+            await self._gatekeeper.confirm(read.sure)
             if read == named and not self._readers.is_held(reading.read.all):
                 break
             reading = replace(reading, read=read, guessed=reading.composed)

@@ -26,9 +26,9 @@ from gateway.service import scripts, staleness
 from gateway.service.audit import Mentions
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
+from gateway.service.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
 from gateway.service.operation import NO_ROWS, End, Result
 from gateway.service.outcomes import Own, Route, Waiting
-from gateway.service.protection import Protection
 from gateway.service.reads import Reading, Reads
 from gateway.service.scope import RELATION_WORDS, Scope, folded, unseen, watch
 from gateway.service.session import INCREMENTAL_COLLECT, Session
@@ -45,6 +45,8 @@ from sql.scripts import steps
 from sql.statement import (
     AlterMaterializedView,
     BeginTransaction,
+    CreateMaterializedView,
+    DropMaterializedView,
     EndTransaction,
     Forwarded,
     Glance,
@@ -97,6 +99,7 @@ class Router:
         readers: Readers,
         commands: Commands,
         tables: CatalogTables,
+        gatekeeper: Gatekeeper,
         *,
         show_storage: bool,
         perhaps_seconds: float = 10.0,
@@ -109,11 +112,18 @@ class Router:
         self._readers = readers
         self._commands = commands
         self._tables = tables
-        self._protection = Protection(catalog)
+        self._gatekeeper = gatekeeper
         self._show_storage = show_storage
         self._scope = Scope(catalog, relations)
         self._reads = Reads(
-            catalog, self._scope, tasks, readers, stale_reads, version_reads, perhaps_seconds=perhaps_seconds
+            catalog,
+            self._scope,
+            tasks,
+            readers,
+            stale_reads,
+            version_reads,
+            gatekeeper,
+            perhaps_seconds=perhaps_seconds,
         )
 
     # --- the cheap way -----------------------------------------------------------------------------
@@ -137,7 +147,7 @@ class Router:
         if not self._catalog.idle and (
             self._scope.of_interest(session, look.words, writes=writes)
             or hidden.composes(text, look.words)
-            or (writes and any(map(_is_path, look.words)))
+            or (writes and self._gatekeeper.may_hide(look, text))
         ):
             return None
         route = Route()
@@ -168,23 +178,46 @@ class Router:
         if isinstance(statement, BeginTransaction | EndTransaction):
             return Own(partial(self._transaction, statement, session))
         if not isinstance(statement, Forwarded):
+            if isinstance(statement, CreateMaterializedView) and statement.clauses.location is not None:
+                self._gatekeeper.check_location(statement.clauses.location)
             return Own(partial(self._commands.run, statement, session))
         if self._lists_databases(look) and _SHOW_DATABASES.match(text, skip_blank(text)):
             return Own(partial(self._commands.databases, text, session))
         namespace = await session.resolve_namespace()
-        if (command := self._about_view(session, namespace, look, text)) is not None:
+        command = self._about_view(namespace, look, text)
+        name = _changed_name(command, statement, look)
+        claim = None if name is None else await self._gatekeeper.claim(session, name, namespace)
+        if command is not None and claim is None and not await self._is_shadowed(session, command):
             return Own(partial(self._commands.run, command, session))
+        try:
+            return await self._route(session, namespace, statement, look, text, claim)
+        except BaseException:  # cancelled too: the statement never goes to Spark
+            session.temporary.leaving.discard(claim)
+            raise
+
+    async def _route(
+        self,
+        session: Session,
+        namespace: Namespace,
+        statement: Forwarded,
+        look: Glance,
+        text: str,
+        claim: Claim | None,
+    ) -> Route | Waiting:
+        """Of a statement that is Spark's. `claim`: it is about a temporary view."""
         if calls := self._calls(look, text):
             text = await self._with_functions(text, calls)
             statement = _forwarded(text)
         journey = await self._version_reads.journey(text, look, namespace, session)
         if journey is None:
-            return await self._forward(session, namespace, statement, look, text, changed=bool(calls))
+            return await self._forward(session, namespace, statement, look, text, claim, changed=bool(calls))
         statement = _forwarded(journey.text)
         try:
             splices = journey.splices(statement)
             statement = replace(statement, reads=journey.rest(statement))
-            route = await self._forward(session, namespace, statement, look, journey.text, splices, changed=bool(calls))
+            route = await self._forward(
+                session, namespace, statement, look, journey.text, claim, splices, changed=bool(calls)
+            )
         except BaseException:  # cancelled too: nobody reads the versions
             self._readers.release(journey.read)
             raise
@@ -201,6 +234,7 @@ class Router:
         statement: Forwarded,
         look: Glance,
         text: str,
+        claim: Claim | None,
         versions: Sequence[rewrite.Splice] = (),
         *,
         changed: bool,
@@ -213,14 +247,13 @@ class Router:
             shown = redact(text[:200], cut=True)
             log.info("statement not understood (%s), so every name in it counts: %s", statement.reason, shown)
         targets = await _apart(text, lambda: [TableName.resolve(parts, namespace) for parts in statement.writes])
-        if not self._is_of_temporary(session, statement, look):
-            self._protection.check(statement, targets)
-            if not statement.exact and not self._catalog.idle:
-                within = await _apart(text, partial(hidden.changes, text))
-                self._protection.check_within(statement, within, namespace)
+        subject = Subject(session, namespace, statement, look, text, _may_write(look), claim.name if claim else None)
+        subject = await self._gatekeeper.check(subject)
         splices = [*versions, *await self._catalog_tables(text, statement, look, changed=changed)]
         route = Route()
         try:
+            self._gatekeeper.note(subject, claim, route)
+            self._gatekeeper.watch(subject, route)
             write = self._open_write(session, statement, look, targets, composed=composed)
             if look.keyword not in ROW_CHANGES:
                 changing = frozenset(targets) if write is None else write.tables or frozenset()
@@ -322,29 +355,21 @@ class Router:
         reads = frozenset(TableName.resolve(reference.parts, namespace) for reference in statement.reads)
         return Mentions(views, reads, frozenset(() if statement.drops_database else targets))
 
-    def _about_view(self, session: Session, namespace: Namespace, look: Glance, text: str) -> NamedCommand | None:
+    def _about_view(self, namespace: Namespace, look: Glance, text: str) -> NamedCommand | None:
         """The command of ours that a statement of Spark's becomes because it names one of our views."""
         if look.keyword not in ABOUT or look.words.isdisjoint(self._catalog.view_words):
             return None
         command = parse_about(text)
-        if command is None or self._scope.temporary(session).may_be(command.name):
+        if command is None or self._catalog.named(TableName.resolve(command.name, namespace)) is None:
             return None
-        return _checked(command) if self._catalog.named(TableName.resolve(command.name, namespace)) else None
+        return _checked(command)
 
-    def _is_of_temporary(self, session: Session, statement: Forwarded, look: Glance) -> bool:
-        """DROP or ALTER VIEW of a temporary view: Spark takes it before another of that name.
-
-        A dropped one is not surely there any more at once: the next DROP of the name must not reach what stands behind
-        it.
-        """
-        name = statement.drops or statement.creates_view
-        if name is None or len(name) != 1 or look.keyword not in {"drop", "alter"}:
+    async def _is_shadowed(self, session: Session, command: NamedCommand) -> bool:
+        """Whether a command that changes nothing is about a temporary view of the session's."""
+        name = command.name
+        if len(name) > 1 or isinstance(command, DropMaterializedView | AlterMaterializedView):
             return False
-        if not session.temporary.is_view(name[0]):
-            return False
-        if statement.drops is not None:
-            session.temporary.doubt(name[0].lower())
-        return True
+        return self._scope.temporary(session).may_be(name) and await takes_temporary(await session.sql(), name[0])
 
     def _lists_databases(self, look: Glance) -> bool:
         return look.keyword == "show" and not self._show_storage and not look.words.isdisjoint(DATABASE_WORDS)
@@ -450,6 +475,15 @@ def _forwarded(text: str) -> Forwarded:
     statement = classify(text)
     assert isinstance(statement, Forwarded)
     return statement
+
+
+def _changed_name(command: NamedCommand | None, statement: Forwarded, look: Glance) -> Parts | None:
+    """What a DROP or ALTER is about, of what may be a view."""
+    if isinstance(command, DropMaterializedView | AlterMaterializedView):
+        return command.name
+    if command is not None or look.keyword not in CHANGING or statement.drops_database or not statement.exact:
+        return None
+    return next(iter(statement.writes), None)
 
 
 def _is_path(name: str) -> bool:

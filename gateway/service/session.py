@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -287,10 +288,23 @@ class Session:
 
 
 def _first_namespace(call: OpenCall) -> Namespace | None:
-    """The namespace that a session begins with; None where the configuration may name another catalog."""
-    if any("catalog" in key.lower() for key in call.configuration):
+    """The namespace that a session begins with; None where only Spark can tell.
+
+    Spark runs the database as the rest of a USE statement, so that it may be quoted, of another catalog, or a comment.
+    """
+    configuration = call.configuration
+    if any("catalog" in key.lower() or _is_other_use(key) for key in configuration):
         return None
-    return Namespace(call.configuration.get(DATABASE_KEY, "default").lower(), SESSION_CATALOG)
+    database = configuration.get(DATABASE_KEY, "default")
+    return Namespace(database.lower(), SESSION_CATALOG) if _PLAIN_NAME.fullmatch(database) else None
+
+
+def _is_other_use(key: str) -> bool:
+    """USE in another way than by the one key of which it is known what Spark does with it."""
+    return key.strip().lower().startswith("use:") and key != DATABASE_KEY
+
+
+_PLAIN_NAME = re.compile(r"[a-z]\w*", re.ASCII | re.IGNORECASE)
 
 
 def at_spark(operation: Operation | ForwardedOperation) -> ForwardedOperation | None:

@@ -65,17 +65,14 @@ class TemporaryViews:
         self._perhaps: dict[str, Reads] = {}
         """By names that one may have, and by ANY where one may have any."""
         self._open: dict[Change, None] = {}
+        self.leaving: set[object] = set()
+        """What stands for statements that may take one away, and have not ended as far as is known."""
 
     # --- what there is -----------------------------------------------------------------------------
 
     def __contains__(self, name: str) -> bool:
         """Whether one has had the name, surely. Folded."""
         return name in self._made
-
-    def is_view(self, spelled: str) -> bool:
-        """Whether Spark surely finds a temporary view, and no function, under the name, be case significant or not."""
-        made = self._made.get(spelled.lower(), {}).get(spelled)
-        return made is not None and not made.function
 
     @property
     def names(self) -> Set[str]:

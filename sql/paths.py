@@ -1,0 +1,148 @@
+"""Paths that a statement may write to, move files from, or put a table or database at.
+
+Read from the text's lexemes, whatever statement it is: Spark has many clauses with a path, and other formats add
+theirs. A path counts by where it stands (`LOCATION '…'`, `OPTIONS (path '…')`); in a text that is not understood every
+string does, and every text within a string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sql.scan import Lexeme, identifier, lexemes, string_value
+
+CLAUSE_WORDS = frozenset({"directory", "location", "managedlocation", "inpath"})
+LIST_WORDS = frozenset({"options", "properties", "serdeproperties", "tblproperties", "dbproperties"})
+RUN_WORDS = frozenset({"immediate", "begin", "call", "vacuum", "convert", "restore", "copy", "optimize", "generate"})
+"""Statements that run others, or take a path as a string or a table's name."""
+WORDS = CLAUSE_WORDS | LIST_WORDS | RUN_WORDS
+"""Without one of these, `${`, or a table's name with a slash in it, a text names no path to write to."""
+_DEPTH_MAX = 3
+"""Texts within strings within texts."""
+_KEYS = ("path", "location", "dir")
+"""What stands in the keys of options that hold a path."""
+
+
+@dataclass(slots=True)
+class Paths:
+    """`clauses` are surely paths. `loose` are texts that may be one. `told`: every clause's path could be read."""
+
+    clauses: set[str] = field(default_factory=set)
+    loose: set[str] = field(default_factory=set)
+    told: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.clauses or self.loose or not self.told)
+
+
+def written(text: str, *, exact: bool) -> Paths:
+    """The paths in a statement that does more than to read. `exact`: the statement was understood, so that its strings
+    run nothing, and the tables that it writes are known by name."""
+    found = Paths()
+    _look(text, found, 0, deep=not exact)
+    return found
+
+
+def _look(text: str, found: Paths, depth: int, *, deep: bool) -> None:
+    pieces = list(lexemes(text))
+    for place, piece in enumerate(pieces):
+        word = piece.text.lower() if piece.kind == "word" else ""
+        if word in CLAUSE_WORDS:
+            _clause(pieces, place + 1, found, inner=depth > 0)
+        elif word in LIST_WORDS and place + 1 < len(pieces) and pieces[place + 1].text == "(":
+            for entry in _entries(pieces, place + 2):
+                _option(entry, found)
+    if deep:
+        _strings_within(pieces, found, depth)
+
+
+def _clause(pieces: Sequence[Lexeme], place: int, found: Paths, *, inner: bool) -> None:
+    """What stands behind LOCATION and its like. `inner`: a string that ends there may be put together with another."""
+    while place < len(pieces) and pieces[place].text in ("=", ">"):  # CALL …(location => '…')
+        place += 1
+    if place >= len(pieces):
+        found.told &= not inner
+    elif pieces[place].kind == "string":
+        literal = _strings(pieces, place)
+        _add(_values(literal), found)
+        after = pieces[place + len(literal)].text if place + len(literal) < len(pieces) else ""
+        found.told &= after != "|"
+    else:
+        found.told &= pieces[place].text not in ("?", ":", "$")
+
+
+def _entries(pieces: Sequence[Lexeme], place: int) -> Iterator[list[Lexeme]]:
+    """The pieces of each option in the brackets that have just opened."""
+    depth, entry = 1, list[Lexeme]()
+    for at in range(place, len(pieces)):
+        piece = pieces[at]
+        depth += {"(": 1, ")": -1}.get(piece.text, 0)
+        if depth == 0:
+            break
+        if depth == 1 and piece.text == ",":
+            yield entry
+            entry = []
+        else:
+            entry.append(piece)
+    yield entry
+
+
+def _option(entry: Sequence[Lexeme], found: Paths) -> None:
+    """One option, `key value` or `key = value`: the key is a dotted name or a string, the value any constant."""
+    equals = next((at for at, piece in enumerate(entry) if piece.text == "="), None)
+    first = next((at for at, piece in enumerate(entry) if piece.kind == "string" and at > 0), len(entry))
+    begin = equals + 1 if equals is not None else first
+    key, value = "".join(map(_spelt, entry[:begin])).lower(), entry[begin:]
+    literal = _strings(value, 0)
+    if not any(word in key for word in _KEYS):
+        found.loose |= _values(literal)
+    elif len(literal) == len(value):
+        _add(_values(literal), found)
+    else:
+        found.told = False
+
+
+def _strings_within(pieces: Sequence[Lexeme], found: Paths, depth: int) -> None:
+    place = 0
+    while place < len(pieces):
+        piece = pieces[place]
+        place += 1
+        if piece.kind == "quoted":
+            found.loose.add(identifier(piece))
+        elif piece.kind == "string":
+            literal = _strings(pieces, place - 1)
+            place += len(literal) - 1
+            values = _values(literal)
+            found.loose |= values
+            if depth < _DEPTH_MAX:
+                for value in values:
+                    _look(value, found, depth + 1, deep=True)
+
+
+def _strings(pieces: Sequence[Lexeme], place: int) -> list[Lexeme]:
+    """The strings that stand there one after the other: Spark joins them."""
+    end = place
+    while end < len(pieces) and pieces[end].kind == "string":
+        end += 1
+    return list(pieces[place:end])
+
+
+def _add(values: set[str], found: Paths) -> None:
+    found.clauses |= values
+    found.told &= not any("${" in value for value in values)
+
+
+def _values(literal: Sequence[Lexeme]) -> set[str]:
+    """What a literal may stand for: with and without the meaning of backslashes (escapedStringLiterals)."""
+    if not literal:
+        return set()
+    return {"".join(string_value(each.text) for each in literal), "".join(map(_inside, literal))}
+
+
+def _inside(piece: Lexeme) -> str:
+    return piece.text[2:-1] if piece.text[0] in "rR" else piece.text[1:-1]
+
+
+def _spelt(piece: Lexeme) -> str:
+    return string_value(piece.text) if piece.kind == "string" else identifier(piece)

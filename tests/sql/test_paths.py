@@ -1,0 +1,74 @@
+"""Which paths a statement writes to."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql.paths import written
+
+CLAUSES = [
+    ("INSERT OVERWRITE DIRECTORY '/a/b' USING parquet SELECT 1", {"/a/b"}),
+    ("INSERT OVERWRITE LOCAL DIRECTORY '/a' SELECT 1", {"/a"}),
+    ("INSERT OVERWRITE DIRECTORY USING parquet OPTIONS (path '/a', x '/b') SELECT 1", {"/a"}),
+    ("INSERT OVERWRITE DIRECTORY USING parquet OPTIONS ('PA' 'TH' = '/a' '/b') SELECT 1", {"/a/b"}),
+    (r"INSERT OVERWRITE DIRECTORY USING parquet OPTIONS ('p\u0061th' = '/a') SELECT 1", {"/a"}),
+    ("CREATE TABLE t (a INT COMMENT '/c') USING parquet LOCATION /* c */ '/a' 'b' COMMENT '/d'", {"/ab"}),
+    ("CREATE TABLE t USING csv OPTIONS (header true, path = '/a') AS SELECT 1", {"/a"}),
+    ("ALTER TABLE t SET LOCATION '/a'", {"/a"}),
+    ("ALTER TABLE t SET SERDEPROPERTIES ('path' = '/a')", {"/a"}),
+    ("ALTER TABLE t ADD PARTITION (p = '/x') LOCATION '/a' PARTITION (p = 2) LOCATION '/b'", {"/a", "/b"}),
+    ("LOAD DATA INPATH '/a' INTO TABLE t", {"/a"}),
+    ("CREATE DATABASE d LOCATION '/a'", {"/a"}),
+    ("CALL c.system.remove_orphan_files(table => 'd.t', location => '/a')", {"/a"}),
+    ("CREATE TEMPORARY VIEW v USING parquet OPTIONS (path '/a')", {"/a"}),
+    ("INSERT INTO t SELECT location, path FROM directory WHERE options(a) = '/a'", set()),
+    ("INSERT INTO t VALUES ('/a', 'LOCATION')", set()),
+]
+
+
+@pytest.mark.parametrize(("text", "paths"), CLAUSES)
+def test_clauses_with_a_path(text: str, paths: set[str]) -> None:
+    found = written(text, exact=True)
+    assert {path for path in found.clauses if "\\" not in path} == paths
+    assert found.told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXECUTE IMMEDIATE 'INSERT OVERWRITE DIRECTORY \"/a\" SELECT 1'",
+        "EXECUTE IMMEDIATE 'INSERT OVERWRITE DIRECTORY ''/a'' SELECT 1'",
+        r"EXECUTE IMMEDIATE 'INSERT OVERWRITE DIRECTORY \'/a\' SELECT 1'",
+        "BEGIN IF true THEN INSERT OVERWRITE DIRECTORY '/a' SELECT 1; END IF; END",
+        "EXECUTE IMMEDIATE \"EXECUTE IMMEDIATE 'CREATE TABLE t (a INT) LOCATION ''/a'''\"",
+    ],
+)
+def test_texts_within_texts(text: str) -> None:
+    assert "/a" in written(text, exact=False).clauses
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXECUTE IMMEDIATE 'CREATE TABLE t (a INT) USING parquet LOCATION ?' USING '/a'",
+        "EXECUTE IMMEDIATE 'CREATE TABLE t (a INT) USING parquet LOCATION :p' USING '/a' AS p",
+        "EXECUTE IMMEDIATE 'CREATE TABLE t (a INT) USING parquet LOCATION ' || place",
+        "EXECUTE IMMEDIATE \"CREATE TABLE t (a INT) USING parquet LOCATION '/w' || x\"",
+        "CREATE TABLE t (a INT) USING parquet LOCATION '${p}'",
+        "CREATE TABLE t (a INT) USING parquet OPTIONS (path = concat('/', 'a'))",
+    ],
+)
+def test_a_path_that_is_put_together_is_not_told(text: str) -> None:
+    assert not written(text, exact=False).told
+
+
+def test_what_is_not_understood_may_write_to_any_of_its_strings() -> None:
+    assert {"/a", "/b"} <= written("VACUUM '/a' RETAIN delta.`/b`", exact=False).loose
+
+
+@given(st.text(st.sampled_from("LOCATIONpath optins=(),'\"`\\/$?{} \n|:")) | st.text(), st.booleans())
+def test_any_text_can_be_looked_at(text: str, exact: bool) -> None:
+    written(text, exact=exact)
+    written(f"EXECUTE IMMEDIATE '{text}'", exact=exact)
