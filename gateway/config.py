@@ -436,6 +436,12 @@ class Staleness:
         "views waiting. What took longer cannot be told to be fresh.",
         _at_least(1),
     )
+    unsure_wait: float = _setting(
+        10.0,
+        "Seconds that a statement waits at most for stale views of which nobody can tell whether it reads them, as of "
+        "a script that puts names together when it runs. Then it goes on, with a warning in its log. 0: never.",
+        _at_least(0),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -352,6 +352,7 @@ class Server:
             tables,
             Gatekeeper(self._catalog, Directories(self._catalog, self._fence), self._guard),
             show_storage=settings.storage.listed,
+            unsure_seconds=settings.staleness.unsure_wait,
         )
 
     def _pool(self, size: int, configuration: Mapping[str, str]) -> SessionPool:
@@ -469,6 +470,7 @@ class Server:
         while True:
             try:
                 await self._habits.ask(self._short)
+                self._sessions.shared.database = self._habits.global_temporary
                 if await self._fence.take():
                     # What the other gateway had under way when it was killed, or found the mark, ends first.
                     await asyncio.sleep(TAKING_OVER_SECONDS)

@@ -11,6 +11,8 @@ log = logging.getLogger(__name__)
 
 LISTING_CACHES = ("spark.sql.filesourceTableRelationCacheSize", "spark.sql.hive.filesourcePartitionFileCacheSize")
 INCREMENTAL_COLLECT = "spark.sql.thriftServer.incrementalCollect"
+GLOBAL_TEMPORARY = "spark.sql.globalTempDatabase"
+"""Where the temporary views of all sessions are; it can be set for a whole Spark only."""
 SINGLE_SESSION = "spark.sql.hive.thriftServer.singleSession"
 """All sessions have the settings of each."""
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
@@ -29,12 +31,16 @@ class Habits:
         self.collects_whole = False
         """A statement's rows are in memory when it has ended, so that Spark can be told to go back in them."""
 
+        self.global_temporary = "global_temp"
+        """The database of the temporary views of all sessions; folded."""
+
     async def ask(self, sessions: Sessions) -> None:
         """Raises UpstreamLost."""
         try:
             async with sessions.session() as session:
                 sizes = [(await session.run(f"SET {name}")).rows[0][1] for name in LISTING_CACHES]
                 protocol = (await session.run(f"SET {COMMIT_PROTOCOL}")).rows[0][1]
+                shared = (await session.run(f"SET {GLOBAL_TEMPORARY}")).rows[0][1]
                 whole = [
                     (await session.run(f"SET {name}")).rows[0][1] for name in (INCREMENTAL_COLLECT, SINGLE_SESSION)
                 ]
@@ -44,5 +50,6 @@ class Habits:
             log.warning("cannot ask how Spark is set up: %s", error)
             return
         self.caches_listings = any(str(size) != "0" for size in sizes)
+        self.global_temporary = str(shared).lower()
         self.stages_writes = protocol == SPARKS_OWN
         self.collects_whole = whole == ["false", "false"]

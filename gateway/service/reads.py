@@ -65,7 +65,7 @@ class Reading:
 
 
 class Reads:
-    """Prepares reads. `perhaps_seconds`: how long a statement waits for views that it only may read."""
+    """Prepares reads. `unsure_seconds`: how long a statement waits for views that it only may read."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Reads:
         stale_reads: staleness.StaleReads,
         version_reads: VersionReads,
         gatekeeper: Gatekeeper,
-        perhaps_seconds: float,
+        unsure_seconds: float,
     ) -> None:
         self._catalog = catalog
         self._scope = scope
@@ -85,7 +85,7 @@ class Reads:
         self._stale_reads = stale_reads
         self._version_reads = version_reads
         self._gatekeeper = gatekeeper
-        self._perhaps_seconds = perhaps_seconds
+        self._unsure_seconds = unsure_seconds
         self.writers: dict[int, Unseen] = {}
         """By the numbers of the writes that have not ended: the statements that do them."""
 
@@ -222,7 +222,7 @@ class Reads:
 
         wanted = [view_id for view_id in views if self._would_refresh(view_id)]
         try:
-            async with asyncio.timeout(self._perhaps_seconds):
+            async with asyncio.timeout(self._unsure_seconds):
                 await asyncio.gather(*map(make, wanted))
         except TimeoutError:
             pass

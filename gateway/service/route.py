@@ -102,9 +102,9 @@ class Router:
         gatekeeper: Gatekeeper,
         *,
         show_storage: bool,
-        perhaps_seconds: float = 10.0,
+        unsure_seconds: float = 10.0,
     ) -> None:
-        """`perhaps_seconds`: how long a statement waits for views of which nobody knows whether it reads them."""
+        """`unsure_seconds`: how long a statement waits for views of which nobody knows whether it reads them."""
         self._catalog = catalog
         self._relations = relations
         self._schemas = schemas
@@ -123,7 +123,7 @@ class Router:
             stale_reads,
             version_reads,
             gatekeeper,
-            perhaps_seconds=perhaps_seconds,
+            unsure_seconds=unsure_seconds,
         )
 
     # --- the cheap way -----------------------------------------------------------------------------

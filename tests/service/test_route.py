@@ -413,7 +413,7 @@ async def test_a_text_of_which_spark_tells_nothing_fails_for_no_view_and_builds_
 
 async def test_a_text_of_which_spark_tells_nothing_waits_for_a_while_only() -> None:
     world = await broken()
-    world.router._reads._perhaps_seconds = 0.05
+    world.router._reads._unsure_seconds = 0.05
     world.tasks.working.clear()
     bob = await world.client("bob")
     done = await bob.execute("BEGIN DECLARE x STRING DEFAULT char(115) || '.mv'; EXECUTE IMMEDIATE 'TABLE ' || x; END")
