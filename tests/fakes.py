@@ -212,7 +212,10 @@ class FakeSpark:
         """To the gateway's own statements in clients' sessions."""
         self.asked: list[str] = []
         """The names of all calls, of clients' and of the gateway's own."""
+        self.on_start: Callable[[SparkOperation], None] = lambda _: None
         self.on_finish: Callable[[SparkOperation], None] = lambda _: None
+        self.explain: Callable[[SparkSession, str], Answer] | None = None
+        """What EXPLAIN EXTENDED says of a text in a session, where no answer was given beforehand."""
         self.answering = asyncio.Event()
         self.answering.set()
         self.refusal: tuple[str, str] | None = None
@@ -286,6 +289,7 @@ class FakeSpark:
         operation = SparkOperation(call.statement, session, self)
         session.operations.append(operation)
         self.operations[operation.handle.guid] = operation
+        self.on_start(operation)
         if call.statement not in self._held:
             operation.finish()
         return reply.execute_ok(1, operation.handle)
@@ -344,6 +348,9 @@ class FakeSqlSession:
         await self.spark.answering.wait()
         if sql == NAMESPACE_QUESTION:
             return Answer([(found.catalog, found.database)])
+        explained = sql.removeprefix("EXPLAIN EXTENDED ")
+        if self.spark.explain is not None and explained != sql:
+            return self.spark.explain(self.session, explained)
         return self.spark.answers.to(sql)
 
     def spoil(self) -> None: ...
@@ -361,6 +368,8 @@ class FakeTasks:
         self.failing: dict[str, FreshgateError] = {}
         self.gone: dict[str, str] = {}
         """What `known_gone` says, by names."""
+        self.on_refresh: Callable[[str], None] = lambda _: None
+        """Told the name of a view that is recomputed now."""
         self.working = asyncio.Event()
         """Cleared: refreshes come to no end."""
         self.working.set()
@@ -376,6 +385,7 @@ class FakeTasks:
         await self.working.wait()
         if (error := self.failing.get(str(entry.view.name))) is not None:
             raise error
+        self.on_refresh(str(entry.view.name))
         number = entry.view.current.number + 1
         entry.view = entry.view.published(Version.whole(number, 1, 1, {}), number + 1)
         entry.ledger.publish(contains)
@@ -525,8 +535,7 @@ class World:
 
     def plan(self, text: str, *views: str) -> None:
         """What EXPLAIN says of a text: that it reads the rows of these views, by their ids."""
-        lines = ["== Analyzed Logical Plan ==", *(f"Relation {STORAGE}.{view}" for view in views)]
-        self.spark.answers.say(f"^EXPLAIN EXTENDED {re.escape(text)}$", Answer([("\n".join(lines),)]))
+        self.spark.answers.say(f"^EXPLAIN EXTENDED {re.escape(text)}$", plan_of(*views))
 
     # --- who is there
 
@@ -662,6 +671,12 @@ class Client:
         """The client is gone."""
         if (ending := self.dispatch.client_lost()) is not None:
             await ending
+
+
+def plan_of(*views: str) -> Answer:
+    """A plan that reads the rows of these views, by their ids."""
+    lines = ["== Analyzed Logical Plan ==", *(f"Relation {STORAGE}.{view}" for view in views)]
+    return Answer([("\n".join(lines),)])
 
 
 COLUMNAR = 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jpype
 import pytest
@@ -318,3 +319,42 @@ def test_a_long_page_of_a_client_that_asks_for_no_status(view: Database) -> None
 
         wait_until(fetched, what="the rows")
         assert [len(text) for (text,) in texts(pages[-1])] == [10_000_000] * 3
+
+
+def test_a_global_temporary_view_is_fresh_in_every_session(view: Database, direct: Any) -> None:
+    """Also one that was made past the gateway, and under another name."""
+    view.run("CREATE GLOBAL TEMPORARY VIEW everywhere AS SELECT n FROM m")
+    rows(direct, f"CREATE GLOBAL TEMPORARY VIEW elsewhere AS SELECT n FROM {view.name}.m")
+    with pyhive(view.gateway.host, view.gateway.port) as other:
+        for name in ("everywhere", "elsewhere", "renamed"):
+            if name == "renamed":
+                view.run("ALTER VIEW global_temp.everywhere RENAME TO global_temp.renamed")
+            view.run("INSERT INTO t VALUES (40)")
+            assert rows(other, f"SELECT n FROM global_temp.{name}") == view.rows("SELECT count(*) FROM t")
+    view.run("DROP VIEW global_temp.renamed", "DROP VIEW global_temp.elsewhere")
+
+
+def test_views_that_only_may_be_read_hurt_nobody(database: Database) -> None:
+    """One that was never built and cannot be, and one that nobody but its owner builds."""
+    database.run(
+        "CREATE TABLE gone (a INT) USING parquet",
+        "CREATE TABLE t USING parquet AS SELECT 7 AS a",
+        "CREATE MATERIALIZED VIEW broken BUILD DEFERRED AS SELECT a FROM gone",
+        "CREATE MATERIALIZED VIEW manual BUILD DEFERRED REFRESH COMPLETE ON MANUAL AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW m AS SELECT a FROM t",
+        "DROP TABLE gone",
+        "INSERT INTO t VALUES (8)",
+    )
+    with pyhive(database.gateway.host, database.gateway.port) as other:
+        rows(other, "CREATE TEMPORARY VIEW IDENTIFIER('t' || 'w') AS SELECT 1 a")
+        assert rows(other, f"SELECT max(a) FROM {database.name}.t") == [(8,)]
+        assert rows(other, "SELECT * FROM tw") == [(1,)]
+        assert rows(other, "EXECUTE IMMEDIATE 'SELECT ' || '42'") == [(42,)]
+        assert database.freshness("m") == "STALE"
+        assert rows(other, f"SELECT max(a) FROM IDENTIFIER('{database.name}' || '.m')") == [(8,)]
+        rows(other, f"CREATE TEMPORARY VIEW IDENTIFIER('o' || 'n') AS SELECT a FROM {database.name}.m")
+        database.run("INSERT INTO t VALUES (9)")
+        assert rows(other, "SELECT max(a) FROM on") == [(9,)]
+        rows(other, f"EXECUTE IMMEDIATE 'INSERT INTO {database.name}.t VALUES ' || '(10)'")
+        assert rows(other, f"SELECT count(*) FROM {database.name}.t") == [(4,)], "it ran once"
+    assert database.version("broken") == database.version("manual") == 0

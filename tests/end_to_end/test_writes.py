@@ -10,6 +10,7 @@ from databases import Database
 from processes import wait_until
 from pyhive import hive
 from pyhive.exc import OperationalError
+from raw_session import RawSession, texts
 
 QUERY = "SELECT count(*) AS n, sum(a) AS s FROM t"
 
@@ -276,3 +277,31 @@ def test_files_written_into_a_base_table_are_noticed(database: Database) -> None
     location = next(row[1] for row in database.rows("DESCRIBE EXTENDED t") if row[0] == "Location")
     database.run(f"INSERT OVERWRITE DIRECTORY '{location}' USING parquet SELECT 7 AS a")
     assert database.rows("SELECT a FROM m") == [(7,)]
+
+
+def test_what_nobody_polls_counts(database: Database) -> None:
+    """A client runs statements one after the other and asks for no status: the next one knows what they have done, and
+    so does every other session."""
+    database.run(
+        "CREATE TABLE t USING parquet AS SELECT 1 AS a",
+        "CREATE MATERIALIZED VIEW m AS SELECT cast(count(*) AS STRING) AS n FROM t",
+    )
+    with RawSession(database.gateway) as client, RawSession(database.gateway) as other:
+
+        def n(session: RawSession, relation: str) -> str:
+            operation = session.execute(f"SELECT n FROM {relation}", run_async=True)
+            session.wait(operation)
+            return texts(session.fetch(operation))[0][0]
+
+        client.execute(f"USE {database.name}", run_async=True)
+        assert n(client, "m") == "1"
+        client.execute("INSERT INTO t VALUES (2)", run_async=True)
+        wait_until(lambda: _count(database) == 2)
+        assert n(other, f"{database.name}.m") == "2"
+        client.execute("CREATE TEMPORARY VIEW v AS SELECT n FROM m", run_async=True)
+        database.run("INSERT INTO t VALUES (3)")
+        assert n(client, "v") == "3"
+
+
+def _count(database: Database) -> int:
+    return int(database.rows("SELECT count(*) FROM t")[0][0])
