@@ -22,7 +22,7 @@ from gateway.mv.drift import NOT_LOOKED, unseen
 from gateway.mv.entry import Entry
 from gateway.mv.fence import Fence
 from gateway.mv.history import History
-from gateway.mv.model import Freshness, Kept, Leftover, MaterializedView, Staleness, Version
+from gateway.mv.model import Freshness, Kept, Leftover, MaterializedView, Staleness, Version, name_of_id
 from gateway.mv.naming import DEFINITION_SUFFIX
 from gateway.mv.ports import Metastore
 from gateway.mv.staleness import Inquiry, bases
@@ -121,7 +121,7 @@ class Catalog:
 
     def _said_of_gone(self, view_id: str) -> str:
         """The id is nobody's business."""
-        name = self._gone.get(view_id) or naming.of_id(view_id)
+        name = self._gone.get(view_id) or name_of_id(view_id)
         if name in self._by_name:
             return f"The materialized view {name} was replaced meanwhile. Run the statement again."
         return f"The materialized view {name} was dropped meanwhile."

@@ -10,7 +10,7 @@ from gateway.errors import StatementFailed
 from gateway.mv import naming
 from gateway.mv import properties as stored
 from gateway.mv.damage import NO_STORAGE, NO_VIEW, Damage
-from gateway.mv.model import Leftover, MaterializedView, Version
+from gateway.mv.model import Leftover, MaterializedView, Version, name_of_id
 from gateway.mv.naming import definition_of
 from gateway.mv.ports import Metastore
 from sql.names import TableName
@@ -135,4 +135,4 @@ def _name_of(properties: Mapping[str, str], storage: TableName) -> TableName:
     try:
         return stored.read_name(properties)
     except (stored.UnreadableProperties, ValueError):
-        return naming.of_id(storage.table)
+        return name_of_id(storage.table)

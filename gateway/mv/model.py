@@ -159,6 +159,12 @@ def base_key(base: TableName | str) -> str:
     return base if isinstance(base, str) else base.quoted
 
 
+def name_of_id(view_id: str) -> TableName:
+    """The name that a view was made with, as far as its id tells: for errors about one that is there no more."""
+    database, _, rest = view_id.partition("__")
+    return TableName(database, rest.rpartition("__")[0] or view_id)
+
+
 @dataclass(frozen=True, slots=True)
 class Leftover:
     """What a crash or a failed statement left in the storage database, and a view's versions that are not current."""
@@ -324,7 +330,7 @@ class MaterializedView:
 
     def base_name(self, view_id: str) -> str:
         """The name under which the definition reads another view, also after that was dropped or renamed."""
-        return str(self.view_names.get(view_id, view_id))
+        return str(self.view_names.get(view_id) or name_of_id(view_id))
 
     @property
     def triggers(self) -> frozenset[TableName]:

@@ -25,12 +25,6 @@ def definition_of(storage: TableName) -> TableName:
     return TableName(storage.database, storage.table + DEFINITION_SUFFIX)
 
 
-def of_id(view_id: str) -> TableName:
-    """The name that a view was made with, as far as its id tells: for errors about one that is there no more."""
-    database, _, rest = view_id.partition("__")
-    return TableName(database, rest.rpartition("__")[0] or view_id)
-
-
 async def shown(metastore: Metastore, name: TableName) -> tuple[TableName, int] | None:
     """The storage, and its version, that the public view of a name shows; None where it shows none."""
     relation = await metastore.relation(name)

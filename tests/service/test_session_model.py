@@ -158,7 +158,7 @@ async def run(world: World, model: Model, client: Client, step: Step, held: list
         await done.poll()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_read_shows_what_had_ended(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
