@@ -172,7 +172,7 @@ def _reading(text: str, start: int) -> Forwarded | None:
 
 
 def _create(cursor: Cursor) -> Forwarded | None:
-    cursor.accept("OR", "REPLACE")
+    replaces = cursor.accept("OR", "REPLACE")
     shared = cursor.accept("GLOBAL")
     temporary = cursor.accept_any("TEMPORARY", "TEMP") is not None
     if cursor.accept("VIEW"):
@@ -183,21 +183,30 @@ def _create(cursor: Cursor) -> Forwarded | None:
     if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE", "ROLE"):
         return _nothing(cursor)
     if cursor.accept("EXTERNAL", "TABLE") or cursor.accept("TABLE"):
-        return _create_table(cursor)
+        return _create_table(cursor, replaces=replaces)
     return None
 
 
-def _create_table(cursor: Cursor) -> Forwarded | None:
+def _create_table(cursor: Cursor, *, replaces: bool) -> Forwarded | None:
     cursor.accept("IF", "NOT", "EXISTS")
     name = _name(cursor)
     if name is None:
         return None
     if cursor.accept("SHALLOW", "CLONE") or cursor.accept("DEEP", "CLONE") or cursor.accept("CLONE"):
         source = _reading(cursor.text, cursor.position)
-        return None if source is None else replace(source, writes=(name,))
+        placed = _PLACES.search(cursor.text, cursor.position) is not None
+        return None if source is None else replace(source, writes=(name,), writes_files=placed)
     if _lists_columns(cursor):
         cursor.skip_brackets()
-    return _with_body(cursor, name)
+    head = cursor.position
+    found = _with_body(cursor, name)
+    # (What stands behind the head may say "location", too: then too much is looked at.)
+    fills = replaces or bool(found.reads) or cursor.peek() is not None
+    return replace(found, writes_files=fills and _PLACES.search(cursor.text, head) is not None)
+
+
+_PLACES = re.compile(r"\b(?:location|path)\b", re.IGNORECASE)
+"""Words of a table's head by which it has its files somewhere, perhaps where another table has its own."""
 
 
 def _lists_columns(cursor: Cursor) -> bool:
@@ -269,11 +278,18 @@ def _create_function(cursor: Cursor, temporary: bool) -> Forwarded | None:
     found = _UNTOUCHED
     if cursor.accept("RETURN"):
         found = parsed(cursor.text, cursor.position) if cursor.at_query() else expression(cursor.text, cursor.position)
-    return replace(found, creates_view=name, creates_function=True, temporary=temporary, touches_rows=False)
+    return replace(
+        found,
+        creates_view=name,
+        creates_function=True,
+        changes_function=None if temporary else name,
+        temporary=temporary,
+        touches_rows=False,
+    )
 
 
 def _replace_table(cursor: Cursor) -> Forwarded | None:
-    return _create_table(cursor) if cursor.accept("TABLE") else None
+    return _create_table(cursor, replaces=True) if cursor.accept("TABLE") else None
 
 
 def _alter(cursor: Cursor) -> Forwarded | None:
@@ -296,8 +312,12 @@ def _alter(cursor: Cursor) -> Forwarded | None:
 def _drop(cursor: Cursor) -> Forwarded | None:
     kind = cursor.accept_any("TABLE", "VIEW", "DATABASE", "SCHEMA", "NAMESPACE")
     if kind is None:
-        cursor.accept_any("TEMPORARY", "TEMP")
-        return _nothing(cursor) if cursor.accept_any("FUNCTION", "VARIABLE", "VIEW") else None
+        temporary = cursor.accept_any("TEMPORARY", "TEMP")
+        kind = cursor.accept_any("FUNCTION", "VARIABLE", "VIEW")
+        if kind == "FUNCTION" and not temporary:
+            cursor.accept("IF", "EXISTS")
+            return replace(_UNTOUCHED, changes_function=name) if (name := _name(cursor)) else None
+        return _nothing(cursor) if kind else None
     cursor.accept("IF", "EXISTS")
     name = _name(cursor)
     if name is None:
@@ -363,17 +383,25 @@ def _calls_in_rows(rows: str) -> tuple[Parts, ...] | None:
 
 
 def _load(cursor: Cursor) -> Forwarded | None:
+    """The files are moved, from wherever they lie; LOCAL ones are copied."""
     if not cursor.accept("DATA"):
         return None
+    moves = cursor.accept("LOCAL") is False
     while cursor.peek() is not None:
         if cursor.accept("INTO", "TABLE"):
-            return _written(_name(cursor))
+            found = _written(_name(cursor))
+            return None if found is None else replace(found, writes_files=moves)
         cursor.take()
     return None
 
 
+def _call(cursor: Cursor) -> Forwarded:
+    """A procedure may be told where to take files away (Iceberg's remove_orphan_files)."""
+    return replace(_run_time(cursor), writes_files="/" in cursor.text)
+
+
 def _run_time(cursor: Cursor) -> Forwarded:
-    """CALL, EXECUTE IMMEDIATE and scripts: no look at the text can tell what they do."""
+    """EXECUTE IMMEDIATE and scripts: no look at the text can tell what they do."""
     return guess(cursor.text, "runs what is known only at run time")
 
 
@@ -409,7 +437,7 @@ _READERS: dict[str, _Reader] = {
     "vacuum": _table_after(""),
     "optimize": _table_after(""),
     "restore": _table_after("TABLE", ""),
-    "call": _run_time,
+    "call": _call,
     "execute": _run_time,
     "begin": _run_time,
 }

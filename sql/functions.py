@@ -80,7 +80,9 @@ FUNCTIONS = frozenset(_NAMES.split())
 """As SHOW SYSTEM FUNCTIONS of Spark 4.1 lists them, with the few that only its grammar has."""
 GENERATORS = frozenset(_GENERATOR_NAMES.split())
 """Of these one expression in SELECT may be several columns."""
-_NO_FUNCTIONS = frozenset(_WORDS_BEFORE_BRACKETS.split())
+NO_FUNCTIONS = frozenset(_WORDS_BEFORE_BRACKETS.split())
+READERS = frozenset({"table_changes", "table_changes_by_path"})
+"""Functions of Delta's that read the table, or the path, which a text names: nobody sees that in a definition."""
 
 
 def called(pieces: Sequence[Lexeme]) -> Counter[str]:
@@ -93,7 +95,7 @@ def called(pieces: Sequence[Lexeme]) -> Counter[str]:
         name = identifier(piece).lower()
         if place and pieces[place - 1].text == ".":
             found[f".{name}"] += 1
-        elif piece.kind == "quoted" or name not in _NO_FUNCTIONS:
+        elif piece.kind == "quoted" or name not in NO_FUNCTIONS:
             found[name] += 1
     return found
 

@@ -602,8 +602,9 @@ def unset_properties(storage: TableName, keys: Iterable[str]) -> str:
 
 
 def refresh_listing(definition: TableName) -> str:
-    """Renews the session's file listings of all that the definition reads, through views and subqueries."""
-    return f"REFRESH TABLE {definition.quoted}"
+    """Renews the session's file listings of all that the definition reads, through views and subqueries; of a path,
+    what Spark has in memory of its files."""
+    return f"REFRESH {safe_literal(definition.path)}" if definition.path else f"REFRESH TABLE {definition.quoted}"
 
 
 def drop_view(view: TableName) -> str:

@@ -1,14 +1,28 @@
-"""Names of tables as Spark's Hive metastore sees them.
+"""Names of what a definition reads: tables as Spark's Hive metastore sees them, paths, versions of tables, functions.
 
 The metastore folds names to lower case, so a name is compared folded; how the user spelled it stays in the
-statement's text, which is never printed anew.
+statement's text, which is never printed anew. Paths are not folded.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 SESSION_CATALOG = "spark_catalog"
+FUNCTION = "FUNCTION"
+"""The aspect of a name that is a function's."""
+PATH_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml", "binaryfile", "delta"})
+"""Formats whose names stand before a path, as in parquet.`/data/x`."""
+_METASTORE_NAME = re.compile(r"\w+", re.ASCII)
+"""What Spark's own catalog takes as a table's name."""
+_BELOW_TABLE = re.compile(
+    r"(?:branch|tag)_.+|snapshot_id_\d+|at_timestamp_\d+|refs|history|snapshots|metadata_log_entries|entries|partitions"
+    r"|files|data_files|delete_files|position_deletes|manifests"
+    r"|all_(?:files|data_files|delete_files|manifests|entries)|changes",
+    re.DOTALL,
+)
+"""Names below those of Iceberg's tables: branches, tags, snapshots, metadata tables."""
 
 
 def quote(identifier: str) -> str:
@@ -26,11 +40,15 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """A table's full name; every part folded to lower case."""
+    """A table's full name, every part folded to lower case; or a path, as the table of a database called like its
+    format (parquet.`/data/x`), which keeps its case."""
 
     database: str
     table: str
     catalog: str = SESSION_CATALOG
+    aspect: str = ""
+    """What of the table is read where that is not the table as it is today: the clause behind its name (VERSION AS OF,
+    WITH). FUNCTION: the name is a function's."""
 
     @classmethod
     def resolve(cls, parts: tuple[str, ...], namespace: Namespace) -> TableName:
@@ -39,6 +57,8 @@ class TableName:
         A two-part name is `database.table` of the current catalog. Spark would read it as `catalog.table` where a
         catalog of that name is registered; such a table is nobody's base table under either reading.
         """
+        if len(parts) == 2 and _names_path(*parts, namespace.catalog):
+            return cls(parts[0].lower(), parts[1])
         folded = tuple(part.lower() for part in parts)
         match folded:
             case (table,):
@@ -50,6 +70,39 @@ class TableName:
         raise ValueError("a name has at least one part")
 
     @property
+    def path(self) -> str:
+        """The path that the name stands for; empty for a table's name."""
+        is_path = self.catalog == SESSION_CATALOG and not _METASTORE_NAME.fullmatch(self.table)
+        return self.table if is_path and not self.is_function else ""
+
+    @property
+    def is_function(self) -> bool:
+        return self.aspect == FUNCTION
+
+    @property
+    def whole(self) -> TableName:
+        """The table as it is today."""
+        return replace(self, aspect="") if self.aspect else self
+
+    @property
+    def above(self) -> TableName | None:
+        """The table below which the name stands, if it does: orders of `db.orders.files`, or of `db.orders.branch_b`.
+        (Iceberg takes a table of the whole name before that.)"""
+        if not _BELOW_TABLE.fullmatch(self.table):
+            return None
+        parts = [*self.database.split("."), self.table]
+        if self.catalog != SESSION_CATALOG:
+            parts.insert(0, self.catalog)
+        return TableName.resolve(tuple(parts[:-1]), Namespace()) if len(parts) > 2 else None
+
+    @property
+    def stems(self) -> tuple[tuple[str, str], ...]:
+        """Database and name, without catalog, of the tables whose change may change what the name shows."""
+        own = (self.database.rpartition(".")[2], self.table)
+        above = self.above
+        return (own,) if above is None else (own, *above.stems)
+
+    @property
     def ends(self) -> tuple[tuple[str, ...], ...]:
         """The names of one and two parts that mean it in some database or catalog."""
         return (self.table,), (self.database, self.table)
@@ -59,9 +112,19 @@ class TableName:
         """The name as SQL, the session catalog left out (Hive's functions and old Spark do not know it)."""
         parts = [self.database, self.table]
         if self.catalog != SESSION_CATALOG:
-            parts.insert(0, self.catalog)
+            parts = [self.catalog, *self.database.split("."), self.table]
         return ".".join(quote(part) for part in parts)
 
     def __str__(self) -> str:
         short = f"{self.database}.{self.table}"
-        return short if self.catalog == SESSION_CATALOG else f"{self.catalog}.{short}"
+        full = short if self.catalog == SESSION_CATALOG else f"{self.catalog}.{short}"
+        if self.is_function:
+            return f"the function {full}"
+        return f"{full} {self.aspect}" if self.aspect else full
+
+
+def _names_path(format_name: str, name: str, catalog: str) -> bool:
+    """Whether a name of two parts names files. (In other catalogs tables may have any name.)"""
+    return not _METASTORE_NAME.fullmatch(name) and (
+        catalog.lower() == SESSION_CATALOG or format_name.lower() in PATH_FORMATS
+    )

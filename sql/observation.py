@@ -51,11 +51,11 @@ def listing_tasks(directories: int) -> int:
     return max(LISTING_TASKS_MIN, min(LISTING_TASKS_MAX, 1 << (wanted - 1).bit_length()))
 
 
-def _path(path: str) -> str:
+def _path(path: str, *, pattern: bool = False) -> str:
     """A path as the identifier of a query on files. Raises ValueError where Spark would read another one."""
     if "${" in path:
         raise ValueError(f"Spark would replace a variable in the path {path}")
-    return quote(_GLOB.sub(r"\\\g<0>", path))
+    return quote(path if pattern else _GLOB.sub(r"\\\g<0>", path))
 
 
 def plain_path(path: str) -> str:
@@ -71,15 +71,17 @@ def is_within(path: str, directory: str) -> bool:
 # --- files ---------------------------------------------------------------------------------------------
 
 
-def list_files(locations: Sequence[str], *, few: bool = False) -> str:
+def list_files(locations: Sequence[str], *, few: bool = False, patterns: bool = False) -> str:
     """For each directory with files in it, somewhere below the locations: what its files are, their number and bytes.
+    `patterns`: they are as a query on files has them, in which `*` and its like stand for names.
 
     A file that was written anew has another time, though its name and size may be the same. No sum: it may overflow.
     Spark's source asks for the status of each file in a task. Where they are `few`, one does it all: a shuffle would
     take longer.
     """
     files = " UNION ALL ".join(
-        f"SELECT path, modificationTime, length FROM binaryFile.{_path(location)} WITH ('recursiveFileLookup' = 'true')"
+        f"SELECT path, modificationTime, length FROM binaryFile.{_path(location, pattern=patterns)} "
+        "WITH ('recursiveFileLookup' = 'true')"
         for location in locations
     )
     return (
@@ -206,6 +208,26 @@ def delta_values(pairs: str | None, columns: Sequence[str]) -> Values | None:
 
 # --- Iceberg -----------------------------------------------------------------------------------------------
 
+_REF_BELOW = re.compile(r"(?:branch|tag)_(.+)", re.DOTALL)
+_SNAPSHOT_BELOW = re.compile(r"snapshot_id_\d+")
+VERSION_CLAUSE = "VERSION AS OF "
+
+
+def iceberg_selected(name: TableName) -> tuple[str, bool]:
+    """Which of an Iceberg table's versions a name reads: that of a branch or tag, empty where it is another one; and
+    whether it is one snapshot that never changes."""
+    version = name.aspect.removeprefix(VERSION_CLAUSE) if name.aspect.startswith(VERSION_CLAUSE) else ""
+    if version.isascii() and version.isdigit():
+        return version, True
+    if " WITH (" in version.upper():
+        return "", False
+    if version or name.aspect:
+        return version, False
+    if below := _REF_BELOW.fullmatch(name.table):
+        return below[1], False
+    return "", _SNAPSHOT_BELOW.fullmatch(name.table) is not None
+
+
 NO_SNAPSHOT = "none"
 """How Iceberg writes that a table has no snapshot yet."""
 
@@ -217,6 +239,11 @@ def renew(table: TableName) -> str:
 
 def iceberg_snapshot(table: TableName) -> str:
     return f"SHOW TBLPROPERTIES {table.quoted} ('current-snapshot-id')"
+
+
+def iceberg_ref(table: TableName, name: str) -> str:
+    """The snapshot that a branch or a tag shows; no row where there is no such."""
+    return f"SELECT snapshot_id FROM {_metadata_table(table, 'refs')} WHERE name = {safe_literal(name)}"
 
 
 def iceberg_metadata_files(table: TableName) -> str:

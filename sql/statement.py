@@ -386,8 +386,11 @@ class Forwarded:
     """Names that stand before a bracket, built-in functions among them: a SQL function may hold a query."""
     keeps_rows: bool = False
     """The writes leave rows and present columns as they are: ALTER TABLE … ADD COLUMN."""
+    changes_function: Parts | None = None
+    """CREATE or DROP FUNCTION: the name, where the function is not the session's own."""
     writes_files: bool = False
-    """INSERT OVERWRITE DIRECTORY: the files may be those of any table."""
+    """INSERT OVERWRITE DIRECTORY, LOAD DATA INPATH, a table that is filled at a LOCATION: the files may be those of any
+    table."""
     touches_rows: bool = True
     """False where no row is read or changed: EXPLAIN, DESCRIBE, SHOW, and schema probes (WHERE 1=0, LIMIT 0)."""
     changes_namespace: bool = False

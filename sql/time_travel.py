@@ -50,12 +50,12 @@ class Travel:
     """The expression of TIMESTAMP AS OF, as it stands in the text."""
 
 
-def find(text: str) -> list[Travel]:
+def find(text: str, characters: int = CHARACTERS_MAX) -> list[Travel]:
     """Every such clause of a text, in its order; they do not overlap. Never raises; what is malformed is none.
 
-    Takes time in proportion to the text, and looks at no more than the first CHARACTERS_MAX characters.
+    Takes time in proportion to the text, and looks at no more than its first `characters`.
     """
-    pieces = list(lexemes(text[:CHARACTERS_MAX]))
+    pieces = list(lexemes(text[:characters]))
     found: list[Travel] = []
     at = 1
     while at < len(pieces):

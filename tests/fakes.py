@@ -40,7 +40,7 @@ from gateway.mv.guard import Guard
 from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspector
 from gateway.mv.model import Cause, MaterializedView, Version
-from gateway.mv.ports import Relation, RelationKind, SqlSession
+from gateway.mv.ports import Function, Relation, RelationKind, SqlSession
 from gateway.mv.progress import Report
 from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations, definition_reads
@@ -63,7 +63,7 @@ from gateway.wire.envelope import enveloped
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
 from sql.maintenance import StorageLayout, shown_rows
-from sql.names import Namespace, TableName
+from sql.names import FUNCTION, Namespace, TableName
 from sql.statement import Command
 
 STORAGE = "storage"
@@ -113,6 +113,7 @@ class FakeMetastore:
 
     def __init__(self) -> None:
         self.relations: dict[TableName, Relation] = {}
+        self.functions_by_name: dict[TableName, Function] = {}
         self.stored: dict[TableName, dict[str, str]] = {}
         self.names = {"default"}
         self.answers = Answers()
@@ -125,6 +126,11 @@ class FakeMetastore:
         self.relations[relation.name] = relation
         self.names.add(relation.name.database)
         return relation
+
+    def add_function(self, dotted: str, function: Function) -> None:
+        name = replace(named(dotted), aspect=FUNCTION)
+        self.functions_by_name[name] = function
+        self.names.add(name.database)
 
     def drop(self, name: TableName) -> None:
         del self.relations[name]
@@ -145,6 +151,14 @@ class FakeMetastore:
         await self._ask("views", database)
         found = [each for each in self.relations.values() if each.kind is RelationKind.VIEW]
         return frozenset(each.name.table for each in found if each.name.database == database)
+
+    async def function(self, name: TableName) -> Function | None:
+        await self._ask("function", name)
+        return self.functions_by_name.get(name)
+
+    async def functions(self, database: str) -> frozenset[str]:
+        await self._ask("functions", database)
+        return frozenset(name.table for name in self.functions_by_name if name.database == database)
 
     async def properties(self, table: TableName) -> Mapping[str, str]:
         await self._ask("properties", table)

@@ -81,6 +81,7 @@ class Catalog:
         self.on_unstored: Callable[[Entry, FreshgateError], None] = lambda *_: None
         """Told of a view of which perhaps other settings are stored than it has, and why."""
         self._read: frozenset[TableName] = frozenset()
+        self._by_stem: dict[tuple[str, str], frozenset[TableName]] = {}
         self.building: set[str] = set()
         """Storage tables of views that CREATE is making."""
         self.storage_database = storage_database
@@ -172,7 +173,21 @@ class Catalog:
 
     def tables_in(self, database: str) -> frozenset[TableName]:
         """The base tables that lie in a database."""
-        return frozenset(table for table in self._dependents if table.database == database)
+        return frozenset(
+            table for table in self._dependents if database in {table.database, *(within for within, _ in table.stems)}
+        )
+
+    def changed_with(self, tables: Iterable[TableName], *, exact: bool = True) -> frozenset[TableName]:
+        """These tables, and the base tables that a change of one of them may change: other versions of it, what stands
+        below it (a branch, a metadata table), and what that stands below. Not `exact`: its catalog may be another."""
+        found = set(tables)
+        for table in tables:
+            for base in self._by_stem.get(table.stems[0], ()):
+                if not exact or base.aspect or base.stems[0] != table.stems[0]:
+                    found.add(base)
+            for stem in table.stems[1:]:
+                found |= self._by_stem.get(stem, frozenset())
+        return frozenset(found)
 
     def is_stale(self, view_id: str) -> bool:
         """Whether the current version misses a write that has ended, its own or one below another view."""
@@ -272,7 +287,7 @@ class Catalog:
 
         Spark may commit what it was told to cancel some seconds later.
         """
-        late = self.writes.begin(write.words, write.tables)
+        late = self.writes.begin(write.words, write.tables, anything=write.anything)
         self._touched(write)
         for entry in self._noted(write):
             entry.ledger.end(write.number, self._now_ms(), write.tables or frozenset())
@@ -456,7 +471,14 @@ class Catalog:
         self._read = read
         names = [*self._by_name, *self.damaged]
         self.view_words = frozenset({self.storage_database, *(name.table for name in names)})
-        self.table_words = frozenset(word for table in dependents for word in (table.table, table.database))
+        by_stem: dict[tuple[str, str], set[TableName]] = {}
+        for table in dependents:
+            for stem in table.stems:
+                by_stem.setdefault(stem, set()).add(table)
+        self._by_stem = {stem: frozenset(tables) for stem, tables in by_stem.items()}
+        self.table_words = frozenset(
+            word for table in dependents for word in (table.database, *(part for stem in table.stems for part in stem))
+        )
 
     # --- loading -----------------------------------------------------------------------------------
 

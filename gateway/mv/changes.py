@@ -107,6 +107,8 @@ class Write:
     number: int
     words: frozenset[str]
     tables: frozenset[TableName] | None
+    anything: bool = False
+    """It may change any table, also one that is no view's yet."""
     noted: set[str] = field(default_factory=set)
     """The ids of the views with which it was noted: there may be thousands of others."""
 
@@ -127,8 +129,8 @@ class OpenWrites:
         self._numbers = count(1)
         self._open: dict[int, Write] = {}
 
-    def begin(self, words: frozenset[str], tables: Iterable[TableName] | None) -> Write:
-        write = Write(next(self._numbers), words, None if tables is None else frozenset(tables))
+    def begin(self, words: frozenset[str], tables: Iterable[TableName] | None, *, anything: bool = False) -> Write:
+        write = Write(next(self._numbers), words, None if tables is None else frozenset(tables), anything)
         self._open[write.number] = write
         return write
 
@@ -140,11 +142,14 @@ class OpenWrites:
 
     def touching(self, tables: frozenset[TableName]) -> list[Write]:
         """The open writes that may change one of `tables`."""
-        words = frozenset(table.table for table in tables)
-        return [write for write in self._open.values() if _touches(write, tables, words)]
+        stems = frozenset(stem for table in tables for stem in table.stems)
+        words = frozenset(name.lower() for _, name in stems)
+        return [write for write in self._open.values() if _touches(write, stems, words)]
 
 
-def _touches(write: Write, tables: frozenset[TableName], words: frozenset[str]) -> bool:
+def _touches(write: Write, stems: frozenset[tuple[str, str]], words: frozenset[str]) -> bool:
+    if write.anything:
+        return True
     if write.tables is not None:
-        return not tables.isdisjoint(write.tables)
+        return any(not stems.isdisjoint(table.stems) for table in write.tables)
     return not words.isdisjoint(write.words)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gateway.mv.model import NEVER_BUILT, Contents, Manifest, MaterializedView, base_key
-from gateway.mv.snapshot import MIXED, Observed, PartitionValues, Snapshot, Unobserved
+from gateway.mv.snapshot import GONE, MISSING, MIXED, Observed, PartitionValues, Snapshot, Unobserved
 from sql.maintenance import ALL, PartitionKey, Selection
 
 NOT_SEEN = "it could not be looked at when the view was refreshed"
+NOWHERE = Unobserved("there is none of that name")
 NAMED_MAX = 5
 """Tables that a reason names."""
 
@@ -56,6 +57,7 @@ CHANGED = Drift(untold="its base tables were not looked at since its properties 
 def drift(view: MaterializedView, today: Mapping[str, Observed]) -> Drift:
     """`today` has every base table and materialized view that the definition reads, but for excluded ones."""
     contents, followed = view.current.contents, view.followed.base if view.followed else ""
+    today = {base: NOWHERE if look == MISSING and not _was_there(view, base) else look for base, look in today.items()}
     unobserved = {base: look.reason for base, look in today.items() if isinstance(look, Unobserved)}
     partitions, wholly = frozenset[PartitionValues](), frozenset[str]()
     look = today.get(followed)
@@ -64,6 +66,16 @@ def drift(view: MaterializedView, today: Mapping[str, Observed]) -> Drift:
         partitions, wholly = (frozenset(), frozenset({followed})) if changed is None else (changed, wholly)
     others = {base: seen for base, seen in today.items() if base != followed and isinstance(seen, Snapshot)}
     return Drift(partitions, wholly, _behind(view, others), unobserved, followed)
+
+
+def _was_there(view: MaterializedView, base: str) -> bool:
+    """Whether a look has shown a base table to those who wrote the version. One that was missing then, and is now, may
+    be there all the same where only Spark sees it, and change: it counts as neither."""
+    contents = view.current.contents
+    if view.followed is not None and view.followed.base == base:
+        return contents.followed is not None
+    found = (states.get(base) for _, states in contents.others)
+    return any(state is not None and state != GONE for state in found)
 
 
 def unseen(view: MaterializedView) -> Drift | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
@@ -17,8 +17,9 @@ from gateway.mv.model import Followed, MaterializedView, base_key
 from gateway.mv.observation import Look, Observer
 from gateway.mv.relations import Relations, definition_reads
 from gateway.mv.schemas import sql_type
-from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved
+from gateway.mv.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
 from sql import view_properties
+from sql.bases import Bases, bases, of_expression
 from sql.following import CannotFollow, Source, follow
 from sql.names import TableName
 from sql.statement import Partitioning
@@ -45,16 +46,15 @@ class Inspection:
     def cached(self) -> list[TableName]:
         """Tables of which each of Spark's sessions remembers what they were: Iceberg's catalogs do that, and renewing a
         view that reads them does not reach them."""
-        return sorted(
-            table for table, look in self.looks.items() if look.relation and look.relation.provider == ICEBERG
-        )
+        found = (look for look in self.looks.values() if look.relation and look.relation.provider == ICEBERG)
+        return sorted({look.root or look.relation.name for look in found if look.relation})
 
     def renewed(self, changed: Container[str]) -> list[TableName]:
         """Tables that Spark must be told to look at anew before a refresh reads them: the `cached` ones, and those of
         `changed` (`base_key`s). Of a change that came past it Spark does not know, and may have the rows of before in
         memory, by CACHE TABLE, for every session; that each change has come through it nobody can tell."""
         tables = {
-            table
+            look.root or look.relation.name
             for table, look in self.looks.items()
             if look.relation and not look.is_view and base_key(table) in changed
         }
@@ -62,7 +62,7 @@ class Inspection:
 
     @property
     def snapshots(self) -> dict[str, Snapshot]:
-        return {base: look for base, look in self.observed.items() if isinstance(look, Snapshot)}
+        return {base: look for base, look in self.observed.items() if isinstance(look, Snapshot) and look != MISSING}
 
 
 Situation = Mapping[str, tuple[object, ...]]
@@ -148,6 +148,12 @@ class Inspector:
             self._creating[view.id] = view.tables
         looks = await self._observer.observe(view.tables, not_before)
         observed: dict[str, Observed] = {base_key(table): looks[table].observed for table in view.triggers}
+        texts = _texts(view, looks.values())
+        if any(text.composed for text in texts):
+            observed["what it names"] = Unobserved("a name is put together when the definition runs")
+        if any(look == GONE for look in observed.values()):
+            guessed = set(map(base_key, _guessed(texts)))
+            observed |= {base: MISSING for base, look in observed.items() if look == GONE and base not in guessed}
         for base in view.views:
             entry = self._catalog.find(base)
             if entry is not None and not view.excludes(entry.view.name):
@@ -161,7 +167,7 @@ class Inspector:
         for entry in self._below([view_id]):
             view = entry.view
             inspection = await self.inspect(view, float("-inf"))
-            if any(isinstance(look, Unobserved) for look in inspection.observed.values()):
+            if any(isinstance(look, Unobserved) or look == MISSING for look in inspection.observed.values()):
                 return None
             said = view.job_since, view.clauses, view.properties
             found[view.id] = entry.ledger.ended, *said, inspection.observed
@@ -199,7 +205,11 @@ class Inspector:
         """What a view's partitions can follow. Raises CannotFollow with the reason."""
         if partitioning is None:
             raise CannotFollow("it has no partitions of its own")
-        sources = {table: source for table, look in looks.items() if (source := _source(look))}
+        sources = {table: source for table, look in looks.items() if not table.aspect and (source := _source(look))}
+        # What is read of a table by a clause behind its name is no partition of it.
+        for table, look in looks.items():
+            if table.aspect and look.relation and table.whole not in sources:
+                sources[table.whole] = Source(tuple(name for name, _ in look.relation.columns))
         for base in view.views:
             entry = self._catalog.find(base)
             if entry is not None:
@@ -294,9 +304,9 @@ class Inspector:
         self._observer.forget(gone)
 
     def _forget_views(self, inspection: Inspection, found: Drift) -> None:
-        """A Spark view that was replaced past the gateway may read other tables."""
+        """A Spark view, or a function, that was replaced past the gateway may read other tables."""
         for table, look in inspection.looks.items():
-            if look.is_view and base_key(table) in found.tables:
+            if (look.is_view or table.is_function) and base_key(table) in found.tables:
                 self._relations.forget(table.database)
 
 
@@ -315,6 +325,24 @@ def snapshot_of(view: MaterializedView) -> Snapshot:
     return Snapshot(view.id, str(view.current.number), str(manifest.default), partitions)
 
 
+def _texts(view: MaterializedView, looks: Iterable[Look]) -> list[Bases]:
+    """What the definition names, and what the Spark views and functions on the way do."""
+    texts = [bases(view.query, view.namespace)]
+    for look in looks:
+        if look.relation and look.is_view:
+            texts.append(bases(look.relation.view_text, look.relation.namespace))
+        elif look.function and look.function.body:
+            read = bases if look.function.is_query else of_expression
+            texts.append(read(look.function.body, look.function.namespace))
+    return texts
+
+
+def _guessed(texts: Sequence[Bases]) -> set[TableName]:
+    """Names that stand only in texts which are not understood: they may be any words, and nothing need have them."""
+    guessed = {name for text in texts if not text.exact for name in text.relations}
+    return guessed.difference(*(text.relations for text in texts if text.exact))
+
+
 def _source(look: Look) -> Source | None:
     relation = look.relation
     if relation is None:
@@ -322,7 +350,7 @@ def _source(look: Look) -> Source | None:
     columns = tuple(name for name, _ in relation.columns)
     if look.is_view:
         return Source(columns, view_text=relation.view_text, namespace=relation.namespace)
-    return Source(columns, relation.partition_columns)
+    return Source(columns, () if look.root else relation.partition_columns)
 
 
 def _source_of_view(view: MaterializedView) -> Source:

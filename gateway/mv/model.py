@@ -156,7 +156,7 @@ class Followed:
 
 def base_key(base: TableName | str) -> str:
     """A base table, or a materialized view by its id, as `Contents` names it."""
-    return base if isinstance(base, str) else base.quoted
+    return base if isinstance(base, str) else f"{base.quoted} {base.aspect}".rstrip()
 
 
 def name_of_id(view_id: str) -> TableName:
@@ -283,8 +283,8 @@ class MaterializedView:
     """One materialized view as the catalog holds it.
 
     `tables` are the base tables, found through views: the names whose writes make the view stale. It includes the
-    Spark views on the way (a view that is replaced changes the content as well). `views` are the materialized views
-    that the definition reads, by id.
+    Spark views and the functions on the way (one that is replaced changes the content as well). `views` are the
+    materialized views that the definition reads, by id.
     """
 
     id: str

@@ -11,20 +11,20 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
-from gateway.mv.ports import Metastore, Relation, RelationKind, Sessions, SqlSession
-from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved, fingerprint
+from gateway.mv.ports import Function, Metastore, Relation, RelationKind, Sessions, SqlSession
+from gateway.mv.snapshot import GONE, Observed, PartitionValues, Snapshot, Unobserved, fingerprint
 from sql import observation
-from sql.names import TableName
+from sql.names import FUNCTION, TableName
 
 FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml", "binaryfile", "hive"})
+ICEBERG = "iceberg"
 LONG_NAMES = ("org.apache.spark.sql.", "com.databricks.spark.")
 """What old tables have before the name of a format."""
-GONE = Snapshot("", "gone")
 PATH_NOT_FOUND = "42K03"
 UNKNOWN_DIRECTORIES = 1000
 """Where nothing tells how many directories a listing comes through."""
@@ -47,7 +47,10 @@ class Look:
     """By the clock of the observer."""
     is_view: bool = False
     relation: Relation | None = None
-    """None where there is no such table, or the metastore did not answer."""
+    """None where there is no such table, or the metastore did not answer, and of functions."""
+    function: Function | None = None
+    root: TableName | None = None
+    """The table that Spark must look at anew where the name is that of a branch or a metadata table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ class Observer:
         """A statement may have changed them: looks that began before now do not count. Of most tables that statements
         write there is none."""
         for table in tables:
-            if table in self._known or table in self._running:
+            # Of a function this is all that may tell that it is another one.
+            if table in self._known or table in self._running or table.is_function:
                 self._touches += 1
                 self._touched[table] = self._touches
 
@@ -135,6 +139,24 @@ class Observer:
         for table in frozenset(tables) - self._running.keys():
             for remembered in (self._known, self._touched, *self._tables.remembering):
                 remembered.pop(table, None)
+
+    async def _relations(self, table: TableName) -> tuple[Relation | None, Relation | None]:
+        """What a name stands for; and the Iceberg table whose branch, or metadata table, that is, if it is one."""
+        if table.path:
+            return Relation(table, RelationKind.TABLE, provider=table.database, location=table.path), None
+        relation = await self._metastore.relation(table.whole)
+        if relation is None or relation.provider != ICEBERG or (above := table.above) is None:
+            return relation, None
+        root = await self._metastore.relation(above)
+        return relation, root if root is not None and root.provider == ICEBERG else None
+
+    def _function(self, name: TableName, function: Function | None, touch: int) -> Observed:
+        """Of a function of a class only the class can be seen. So a statement that has created it anew, perhaps with
+        another archive, has changed it."""
+        if function is None:
+            return GONE
+        anew = self._touched.get(name, 0) if not function.body else 0
+        return Snapshot(FUNCTION, fingerprint(function.described) + (f"+{min(anew, touch)}" if anew else ""))
 
     def _remembered(self, table: TableName, not_before: float, touch: int) -> Look | None:
         known = self._known.get(table)
@@ -159,11 +181,17 @@ class Observer:
         # Not the table's last one: who asks may know of that, and it may have been forgotten since.
         began, touch = self._clock(), self._touches
         relation: Relation | None = None
+        root: Relation | None = None
+        function: Function | None = None
         observed: Observed
         remember = True
         try:
-            relation = await self._metastore.relation(table)
-            observed = await self._tables.observed(table, relation)
+            if table.is_function:
+                function = await self._metastore.function(table)
+                observed = self._function(table, function, touch)
+            else:
+                relation, root = await self._relations(table)
+                observed = await self._tables.observed(table, relation, root)
         except UpstreamLost as error:
             # Spark is soon back; the next to ask tries again.
             observed, remember = Unobserved(str(error)), False
@@ -174,7 +202,7 @@ class Observer:
         finally:
             del self._running[table]
         is_view = relation is not None and relation.kind is not RelationKind.TABLE
-        known = _Known(Look(observed, began, is_view, relation), touch)
+        known = _Known(Look(observed, began, is_view, relation, function, root.name if root else None), touch)
         if remember:
             self._known[table] = known
         else:
@@ -213,7 +241,7 @@ class _Tables:
         self._set_up: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()
         """Sessions that have the settings for listing, and the number of tasks that each lists with."""
 
-    async def observed(self, table: TableName, relation: Relation | None) -> Observed:
+    async def observed(self, table: TableName, relation: Relation | None, root: Relation | None) -> Observed:
         if relation is None:
             return GONE
         if relation.kind is RelationKind.VIEW:
@@ -223,19 +251,32 @@ class _Tables:
             provider = provider.removeprefix(prefix)
         if provider in FILE_FORMATS and relation.location and relation.kind is RelationKind.TABLE:
             return await self._files_twice(relation)
-        if provider not in {"delta", "iceberg"}:
+        if provider not in {"delta", ICEBERG} or (table.path and provider == ICEBERG):
             what = f"tables of {relation.provider}" if relation.provider else "tables that name no format"
             return Unobserved(f"{table}: {what} cannot be observed")
         async with self._session() as session:
-            look = self._delta if provider == "delta" else self._iceberg
-            snapshot = await look(session, relation)
+            if provider == "delta":
+                snapshot = await self._delta_at(session, table, relation)
+            elif root is not None or table.aspect:
+                return await self._iceberg_at(session, table, root or relation)
+            else:
+                snapshot = await self._iceberg(session, relation)
         self.last[table] = snapshot
         return snapshot
 
     # --- Delta ---------------------------------------------------------------------------------------
 
+    async def _delta_at(self, session: SqlSession, table: TableName, relation: Relation) -> Snapshot:
+        """All that can be read of a table is in its log; a version that is in there stays what it is."""
+        if table.path:
+            detail = await session.run(observation.delta_detail(table))
+            relation = replace(relation, created=str(detail.rows[0][detail.columns.index("id")]))
+        if table.aspect.removeprefix(observation.VERSION_CLAUSE).isdigit():
+            return Snapshot(_delta_identity(relation), table.aspect)
+        return await self._delta(session, relation)
+
     async def _delta(self, session: SqlSession, relation: Relation) -> Snapshot:
-        identity = fingerprint("delta", relation.created, observation.plain_path(relation.location))
+        identity = _delta_identity(relation)
         version = int((await session.run(observation.delta_version(relation.name))).rows[0][0])
         last = self.last.get(relation.name)
         if last is not None and last.identity == identity and last.position.isdigit():
@@ -289,6 +330,24 @@ class _Tables:
             return None
         return {tuple(row[:width]): fingerprint(f"{row[width]} {row[width + 1]}") for row in rows}
 
+    async def _iceberg_at(self, session: SqlSession, table: TableName, root: Relation) -> Observed:
+        """A branch, a tag, a snapshot; or anything else that can be read of a table, whose every change has a metadata
+        file of its own."""
+        identity = fingerprint("iceberg", root.reading, observation.plain_path(root.location), json.dumps(root.columns))
+        await session.run(observation.renew(root.name))
+        ref, fixed = observation.iceberg_selected(table)
+        if ref:
+            found = (await session.run(observation.iceberg_ref(root.name, ref))).rows
+            if found:
+                history = (await session.run(observation.iceberg_history(root.name))).rows
+                return Snapshot(identity, f"s{observation.unreplaced(history, str(found[0][0]))}")
+            if not fixed:
+                return Unobserved(f"{root.name} has no branch or tag {ref}")
+        if fixed:
+            return Snapshot(identity, str(table))
+        files = (await session.run(observation.iceberg_metadata_files(root.name))).rows
+        return Snapshot(identity, fingerprint(*(str(row[0]) for row in files[-1:])))
+
     # --- files -----------------------------------------------------------------------------------------
 
     async def _files_twice(self, relation: Relation) -> Snapshot:
@@ -302,6 +361,8 @@ class _Tables:
         root = observation.plain_path(relation.location)
         columns = (json.dumps(relation.columns), json.dumps(relation.partition_columns))
         identity = fingerprint(relation.created, root, relation.provider, relation.reading, *columns)
+        if relation.name.path:
+            return Snapshot(identity, _state_of(await self._matched(relation.name)))
         if not relation.partition_columns:
             return Snapshot(identity, _state_of(self._noted(relation.name, await self._listed(relation.name, [root]))))
         if not relation.partitions_listed:
@@ -338,6 +399,12 @@ class _Tables:
             for start in range(0, len(locations), LOCATIONS_TOGETHER):
                 found += await _list(session, locations[start : start + LOCATIONS_TOGETHER], few=few)
         return found
+
+    async def _matched(self, name: TableName) -> list[_Files]:
+        """The files of a path, in which there may be `*` and its like."""
+        async with self._session() as session:
+            rows = (await session.run(observation.list_files([name.path], patterns=True))).rows
+        return [_Files(directory, f"{directory} {' '.join(map(str, sums))}", sums[1]) for directory, *sums in rows]
 
     def _noted(self, table: TableName, files: list[_Files]) -> list[_Files]:
         self.files[table] = sum(part.count for part in files)
@@ -448,6 +515,10 @@ class _Tables:
 
 
 # --- states --------------------------------------------------------------------------------------------
+
+
+def _delta_identity(relation: Relation) -> str:
+    return fingerprint("delta", relation.created, observation.plain_path(relation.location))
 
 
 def _view(relation: Relation) -> Snapshot:

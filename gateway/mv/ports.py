@@ -103,6 +103,19 @@ class Relation:
     """A fingerprint of what, beside the columns, decides which rows the files are read as."""
 
 
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What the metastore says of a function that was created."""
+
+    described: str
+    """All of it: another text means another function."""
+    body: str = ""
+    """Of a SQL function what it returns: a query, or an expression. Empty for one of a class."""
+    is_query: bool = False
+    namespace: Namespace = field(default_factory=Namespace)
+    """Against what the body resolves unqualified names."""
+
+
 class Metastore(Protocol):
     """Reading and changing Spark's metastore. Every method may raise StatementFailed or UpstreamLost."""
 
@@ -118,6 +131,14 @@ class Metastore(Protocol):
 
     async def views(self, database: str) -> frozenset[str]:
         """Spark views of the database, temporary ones left out; empty where there is no such database."""
+        ...
+
+    async def function(self, name: TableName) -> Function | None:
+        """The function that was created under that name, None where there is none."""
+        ...
+
+    async def functions(self, database: str) -> frozenset[str]:
+        """The functions that were created in the database; empty where there is no such database."""
         ...
 
     async def properties(self, table: TableName) -> Mapping[str, str]: ...

@@ -385,12 +385,12 @@ def _read_clauses(record: dict[str, Any]) -> Clauses:
 
 
 def _name(name: TableName) -> str:
-    return json.dumps([name.catalog, name.database, name.table])
+    return json.dumps([name.catalog, name.database, name.table, *([name.aspect] if name.aspect else [])])
 
 
 def _read_name(text: str) -> TableName:
-    catalog, database, table = json.loads(text)
-    return TableName(database, table, catalog)
+    catalog, database, table, *aspect = json.loads(text)
+    return TableName(database, table, catalog, *aspect)
 
 
 def _text(name: str, value: str, *, packed: bool = False) -> dict[str, str]:

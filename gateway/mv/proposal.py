@@ -12,7 +12,7 @@ from gateway.mv.drift import Drift, drift, next_contents, reason, selection
 from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import stored_partitions
-from gateway.mv.model import Cause, Contents, MaterializedView
+from gateway.mv.model import Cause, Contents, MaterializedView, base_key
 from gateway.mv.partitions import Called, Partition, of_key
 from gateway.mv.planner import RefreshPlan, in_order, plan_publish, plan_refresh, window_of_column, window_of_key
 from gateway.mv.ports import Metastore, Sessions, SqlSession
@@ -246,7 +246,7 @@ def _found(view: MaterializedView, before: MaterializedView, cause: Cause, found
 
 
 def view_bases(view: MaterializedView) -> frozenset[str]:
-    return frozenset(table.quoted for table in view.tables) | view.views
+    return frozenset(map(base_key, view.tables)) | view.views
 
 
 def _wanted(view: MaterializedView, found: Drift, inspection: Inspection) -> Iterable[PartitionValues]:

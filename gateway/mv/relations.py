@@ -2,7 +2,8 @@
 
 Spark views are found by listing the views of the databases that statements mention, one metastore call for a database,
 and by reading the text of a view that a statement mentions. Both are trusted for `interval` seconds; a change that
-passes through the gateway makes them forgotten at once.
+passes through the gateway makes them forgotten at once. SQL functions are found in the same way, for their bodies may
+read tables, too.
 """
 
 from __future__ import annotations
@@ -10,20 +11,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Set
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gateway.mv.catalog import Catalog
 from gateway.mv.ports import Metastore, RelationKind
-from sql import lineage
-from sql.names import SESSION_CATALOG, Namespace, TableName
+from sql.bases import Bases, bases, of_expression
+from sql.functions import READERS
+from sql.names import FUNCTION, SESSION_CATALOG, Namespace, TableName
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
     """What reading a relation reads in the end.
 
-    `tables` are tables and the Spark views on the way, `views` ids of materialized views.
+    `tables` are tables, paths, and the Spark views and functions on the way, `views` ids of materialized views.
     """
 
     tables: frozenset[TableName] = frozenset()
@@ -37,8 +39,9 @@ class Sources:
 class _Database:
     views: frozenset[str]
     listed_at: float
-    sources: dict[str, Sources] = field(default_factory=dict)
-    """Of the views that were asked for: what their text reads, one level deep."""
+    functions: frozenset[str] = frozenset()
+    sources: dict[TableName, Sources] = field(default_factory=dict)
+    """Of the views and functions that were asked for: what their text reads."""
 
 
 class Relations:
@@ -64,7 +67,7 @@ class Relations:
         self._moved = 0
         """Grows whenever a name that is being looked up may come to mean something else."""
         self.view_words: frozenset[str] = frozenset()
-        """Names of the Spark views in the databases that are known, without their databases."""
+        """Names of the Spark views and functions in the databases that are known, without their databases."""
 
     def known(self, current: str, words: frozenset[str]) -> bool:
         """Whether the views of the current database and of every database among `words` are known and recent."""
@@ -111,11 +114,12 @@ class Relations:
         return await self._sources(name, frozenset())
 
     def called(self, names: Set[tuple[str, ...]]) -> Iterator[TableName]:
-        """The known Spark views that names of one or two parts may mean, in whatever database."""
+        """The known Spark views and functions that names of one or two parts may mean, in whatever database."""
         words = {parts[-1] for parts in names}
         for name, database in self._databases.items():
-            found = (TableName(name, view) for view in database.views & words)
-            yield from (view for view in found if not names.isdisjoint(view.ends))
+            found = [TableName(name, view) for view in database.views & words]
+            found += (TableName(name, called, aspect=FUNCTION) for called in database.functions & words)
+            yield from (each for each in found if not names.isdisjoint(each.ends))
 
     async def sources_of(self, names: Iterable[TableName]) -> Sources:
         tables: set[TableName] = set()
@@ -127,35 +131,81 @@ class Relations:
         return Sources(frozenset(tables), frozenset(views))
 
     async def _sources(self, name: TableName, above: frozenset[TableName]) -> Sources:
-        view = self._catalog.named(name)
+        if name in above or name.path:
+            return Sources(frozenset({name}))
+        if name.is_function:
+            return await self._sources_of_function(name, above)
+        whole = name.whole
+        view = self._catalog.named(whole)
         if view is not None:
             return Sources(views=frozenset({view.id}))
-        if name.catalog != SESSION_CATALOG or name in above:
+        if name.catalog != SESSION_CATALOG:
             return Sources(frozenset({name}))
-        await self.learn("", frozenset())
-        await self.learn(self._known_name(name.database), frozenset())
-        database = self._databases.get(name.database)
+        database = await self._database(name.database)
         if database is None or name.table not in database.views:
             return Sources(frozenset({name}))
-        known = database.sources.get(name.table)
+        return await self._remembered(database, whole, partial(self._read_view, whole, above | {whole}))
+
+    async def _sources_of_function(self, name: TableName, above: frozenset[TableName]) -> Sources:
+        """What a function that a text may call reads, itself among it; nothing where there is no such function."""
+        if name.table in READERS:
+            return Sources(frozenset({name}))
+        if name.catalog != SESSION_CATALOG:
+            # Spark's own, and those that a catalog of tables brings along (lake.system.bucket).
+            return Sources() if "system" in (name.catalog, name.database) else Sources(frozenset({name}))
+        database = await self._database(name.database)
+        if database is None or name.table not in database.functions:
+            return Sources()
+        return await self._remembered(database, name, partial(self._read_function, name, above | {name}))
+
+    async def _database(self, name: str) -> _Database | None:
+        """None where there is none: not every dotted pair of words names a table."""
+        await self.learn("", frozenset())
+        await self.learn(name if name in self._names else "", frozenset())
+        return self._databases.get(name)
+
+    async def _remembered(
+        self, database: _Database, name: TableName, read: Callable[[], Coroutine[None, None, Sources]]
+    ) -> Sources:
+        known = database.sources.get(name)
         if known is None:
             asked_after = self._moved
-            known = await self._read_view(name, above | {name})
+            known = await read()
             if asked_after == self._moved:
-                database.sources[name.table] = known
+                database.sources[name] = known
         return known
-
-    def _known_name(self, database: str) -> str:
-        """The database, or "" where there is none: not every dotted pair of words names a table."""
-        return database if database in self._names else ""
 
     async def _read_view(self, name: TableName, above: frozenset[TableName]) -> Sources:
         relation = await self._metastore.relation(name)
         found = Sources(frozenset({name}))
         if relation is None or relation.kind is not RelationKind.VIEW:
             return found
-        for reference in lineage.relations(relation.view_text).reads:
-            found |= await self._sources(TableName.resolve(reference.parts, relation.namespace), above)
+        return found | await self._sources_of_text(bases(relation.view_text, relation.namespace), above)
+
+    async def _read_function(self, name: TableName, above: frozenset[TableName]) -> Sources:
+        function = await self._metastore.function(name)
+        found = Sources(frozenset({name}))
+        if function is None or not function.body:
+            return found
+        read = bases if function.is_query else of_expression
+        body = read(function.body, function.namespace)
+        # Spark looks for a function without a database in that of whoever calls this one.
+        elsewhere = {
+            replace(called, database=database)
+            for called in body.functions
+            if called.database == function.namespace.database
+            for database, known in self._databases.items()
+            if called.table in known.functions
+        }
+        found |= await self._sources_of_text(body, above)
+        for called in elsewhere - above:
+            found |= await self._sources(called, above)
+        return found
+
+    async def _sources_of_text(self, text: Bases, above: frozenset[TableName]) -> Sources:
+        found = Sources()
+        for name in (*text.relations, *text.functions):
+            found |= await self._sources(name, above)
         return found
 
     async def _shared(self, key: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
@@ -178,20 +228,22 @@ class Relations:
 
     async def _list_views(self, database: str) -> None:
         asked_at, asked_after = self._clock(), self._forgotten
-        views = await self._metastore.views(database)
+        views, functions = await asyncio.gather(self._metastore.views(database), self._metastore.functions(database))
         if asked_after == self._forgotten:
-            self._databases[database] = _Database(views, asked_at)
+            self._databases[database] = _Database(views, asked_at, functions)
         else:
             # As with the databases' names. One that began later may have ended before.
             known = self._databases.setdefault(database, _Database(frozenset(), float("-inf")))
             known.views |= views
+            known.functions |= functions
         self._reindex()
 
     def _reindex(self) -> None:
-        self.view_words = frozenset(view for database in self._databases.values() for view in database.views)
+        found = self._databases.values()
+        self.view_words = frozenset(name for database in found for name in database.views | database.functions)
 
 
-@lru_cache(maxsize=4_096)
 def definition_reads(query: str, namespace: Namespace) -> tuple[TableName, ...]:
-    """The relations that a definition's text names."""
-    return tuple(TableName.resolve(reference.parts, namespace) for reference in lineage.relations(query).reads)
+    """The relations that a definition's text names, and the functions that it may call."""
+    found = bases(query, namespace)
+    return (*found.relations, *found.functions)

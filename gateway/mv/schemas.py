@@ -109,11 +109,12 @@ class Schemas:
 
 
 def schemas_seen(looks: Mapping[TableName, Look]) -> dict[TableName, Schema]:
-    """The schemas of tables as looks at them showed, of those that exist and can be described."""
+    """The schemas of tables as looks at them showed, of those that exist and can be described. A path has none, and an
+    earlier version of a table has not today's."""
     return {
         table: Schema(look.relation.created, look.relation.columns, look.is_view)
         for table, look in looks.items()
-        if look.relation is not None
+        if look.relation is not None and not table.path and not table.aspect
     }
 
 

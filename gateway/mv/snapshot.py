@@ -47,6 +47,13 @@ class Snapshot:
         return found if found or before.state == MIXED else None
 
 
+GONE = Snapshot("", "gone")
+"""Of a name that nothing has, and that may be any word of a text."""
+MISSING = Snapshot("", "missing")
+"""Of a name that nothing has. A definition that Spark has taken reads something under each of its names: so there was
+something, or there is something that only Spark sees."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unobserved:
     """A table of which nothing can be told, and why: it counts as neither changed nor unchanged."""

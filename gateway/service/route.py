@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -35,6 +35,7 @@ from gateway.service.session import INCREMENTAL_COLLECT, Session
 from gateway.service.transaction import SETTING, VALUES
 from gateway.service.version_reads import VersionReads
 from sql import catalog_functions, hidden, rewrite, view_properties
+from sql.bases import function_name
 from sql.classify import classify, glance
 from sql.grammar import SyntaxProblem
 from sql.names import Namespace, TableName
@@ -148,11 +149,12 @@ class Router:
             self._scope.of_interest(session, look.words, writes=writes)
             or hidden.composes(text, look.words)
             or (writes and self._gatekeeper.may_hide(look, text))
+            or (writes and (_moves_files(look) or any(map(_is_path, look.words))))
         ):
             return None
         route = Route()
         if writes:
-            self._note(route, session, self._catalog.writes.begin(look.words, None))
+            self._note(route, session, self._catalog.writes.begin(look.words, None, anything=_moves_files(look)))
         if _may_change_namespace(look):
             watch(route, session, moves=True, words=look.words)
         return route
@@ -254,7 +256,7 @@ class Router:
         try:
             self._gatekeeper.note(subject, claim, route)
             self._gatekeeper.watch(subject, route)
-            write = self._open_write(session, statement, look, targets, composed=composed)
+            write = self._open_write(session, namespace, statement, look, targets, composed=composed)
             if look.keyword not in ROW_CHANGES:
                 changing = frozenset(targets) if write is None else write.tables or frozenset()
                 route.sends.append(partial(self._schemas.forget, changing))
@@ -375,33 +377,50 @@ class Router:
         return look.keyword == "show" and not self._show_storage and not look.words.isdisjoint(DATABASE_WORDS)
 
     def _open_write(
-        self, session: Session, statement: Forwarded, look: Glance, targets: list[TableName], *, composed: bool
+        self,
+        session: Session,
+        namespace: Namespace,
+        statement: Forwarded,
+        look: Glance,
+        targets: list[TableName],
+        *,
+        composed: bool,
     ) -> Write | None:
-        tables = self._tables_written(session, statement, targets, composed)
-        return self._catalog.writes.begin(look.words, tables) if tables else None
+        if statement.keeps_rows:
+            return None
+        tables = self._tables_written(session, namespace, statement, targets, composed)
+        anything = _writes_anything(statement, targets, composed) or (not statement.exact and _moves_files(look))
+        if anything:
+            tables.update(self._catalog.tables())
+        return self._catalog.writes.begin(look.words, tables, anything=anything) if tables or anything else None
 
     def _tables_written(
-        self, session: Session, statement: Forwarded, targets: list[TableName], composed: bool
+        self,
+        session: Session,
+        namespace: Namespace,
+        statement: Forwarded,
+        targets: list[TableName],
+        composed: bool,
     ) -> set[TableName]:
         if statement.keeps_rows:
             return set()
         tables = set(targets)
         if statement.drops_database:
             tables.update(*(self._catalog.tables_in(target.table) for target in targets))
-        # The files of a directory may be those of any table.
-        somewhere = statement.writes_files or any(_is_path(target.table) for target in targets)
-        if (composed and targets) or somewhere:
+        if statement.changes_function:
+            tables.add(function_name(statement.changes_function, namespace))
+        if _writes_anything(statement, targets, composed):
             tables.update(self._catalog.tables())
         elif self._scope.moves(session, statement):
             names = folded(statement.writes)
             tables.update(table for table in self._catalog.tables() if not names.isdisjoint(table.ends))
-        return tables
+        return tables.union(self._catalog.changed_with(tables, exact=statement.exact))
 
     async def _check_script(self, session: Session, place: staleness.Place) -> None:
         found = await _apart(place.text, partial(steps, place.text))
         script = scripts.Script(place.statement, found, place.namespace)
         reads = partial(self._scope.views_read, session, place.namespace)
-        await scripts.check(self._catalog, script, reads, partial(self._tables_written, session))
+        await scripts.check(self._catalog, script, reads, partial(self._tables_written, session, place.namespace))
 
     # --- the catalog as tables ---------------------------------------------------------------------
 
@@ -484,6 +503,22 @@ def _changed_name(command: NamedCommand | None, statement: Forwarded, look: Glan
     if command is not None or look.keyword not in CHANGING or statement.drops_database or not statement.exact:
         return None
     return next(iter(statement.writes), None)
+
+
+_KEEPING_FILES = frozenset({"insert", "merge", "update", "delete", "truncate", "alter", "drop", "with", "from", "map"})
+_FILE_WORDS = frozenset({"inpath", "location", "path", "directory"})
+
+
+def _moves_files(look: Glance) -> bool:
+    """Whether a statement that writes may write, or take away, files by their path: those of any table."""
+    return look.keyword not in _KEEPING_FILES and not look.words.isdisjoint(_FILE_WORDS)
+
+
+def _writes_anything(statement: Forwarded, targets: Iterable[TableName], composed: bool) -> bool:
+    """The files of a directory may be those of any table."""
+    if statement.writes_files or any(_is_path(target.table) for target in targets):
+        return True
+    return composed and bool(statement.writes)
 
 
 def _is_path(name: str) -> bool:

@@ -16,6 +16,7 @@ from gateway.service.session import Session
 from gateway.service.staleness import Read
 from gateway.service.temporary_views import Change, Made, Reachable, Reads, TemporaryViews
 from gateway.service.unseen import Unseen
+from sql.bases import function_name
 from sql.names import Namespace, TableName
 from sql.statement import Forwarded, Glance, Parts
 
@@ -89,6 +90,8 @@ class Scope:
                     reads |= Reads(perhaps=frozenset({name}))
         for parts in temporary.among(statement.calls, frozenset()):
             reads |= temporary.reads(parts)
+        called = self._functions_called(namespace, statement)
+        reads |= Reads(called) if statement.exact else Reads(perhaps=called)
         elsewhere = self._read_elsewhere(session, statement)
         # A script that chooses a database names it.
         chosen = {parts[0] for parts in _folded_reads(statement)} if elsewhere and not statement.exact else set()
@@ -130,11 +133,17 @@ class Scope:
         """What a view reads that it makes, by way of the temporary views and functions that it names."""
         temporary = self.temporary(session)
         names = {TableName.resolve(reference.parts, namespace) for reference in statement.reads}
+        names |= self._functions_called(namespace, statement)
         elsewhere = frozenset(self._read_elsewhere(session, statement))
         reads = Reads(frozenset(names), elsewhere, anything=composed)
         for parts in (*(reference.parts for reference in statement.reads), *statement.calls):
             reads |= temporary.reads(parts)
         return reads
+
+    def _functions_called(self, namespace: Namespace, statement: Forwarded) -> frozenset[TableName]:
+        """The functions that it may call, and whose bodies may read views."""
+        known = self._relations.view_words
+        return frozenset(function_name(parts, namespace) for parts in statement.calls if parts[-1].lower() in known)
 
     # --- what a statement changes about names ------------------------------------------------------
 
@@ -195,9 +204,11 @@ class Scope:
     def _note_relations(
         self, route: Route, session: Session, namespace: Namespace, statement: Forwarded, look: Glance
     ) -> None:
-        databases = frozenset(TableName.resolve(parts, namespace).database for parts in statement.writes)
+        function = statement.changes_function
+        changed = (*statement.writes, function) if function else statement.writes
+        databases = frozenset(TableName.resolve(parts, namespace).database for parts in changed)
         route.ends.append(lambda _: self._forget(databases))
-        changes = statement.creates_view or statement.drops or not statement.exact
+        changes = statement.creates_view or statement.drops or function or not statement.exact
         if changes or look.keyword in {"alter", "create"}:
             changing = unseen(route, session)
             route.sends.append(lambda: self._changing.update({changing: databases}))

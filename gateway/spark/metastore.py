@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.errors import StatementFailed
-from gateway.mv.ports import Relation, RelationKind, Rows, Sessions, SqlSession
+from gateway.mv.ports import Function, Relation, RelationKind, Rows, Sessions, SqlSession
 from gateway.mv.snapshot import fingerprint
 from sql import observation
 from sql.grammar import NOT_SUPPORTED
@@ -40,6 +40,8 @@ _READING_THEIR_FILES = frozenset(
 )
 """Input formats of Hive's that read what lies in the table's directories. Others read files that are named elsewhere
 (SymlinkTextInputFormat), or leave out what was not committed (Hudi's)."""
+NO_FUNCTION = NOT_FOUND | {"42883"}
+"""SQLSTATEs of UNRESOLVED_ROUTINE and ROUTINE_NOT_FOUND, beside those."""
 _PLAIN = re.compile(r"\w+", re.ASCII)
 """A name that Hive's metastore takes."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -110,6 +112,28 @@ class SparkMetastore:
             raise
         return frozenset(row[1].lower() for row in answer.rows if row[2] not in (True, "true"))
 
+    async def function(self, name: TableName) -> Function | None:
+        try:
+            answer = await self.run(f"DESCRIBE FUNCTION EXTENDED {quote(SESSION_CATALOG)}.{name.quoted}")
+        except StatementFailed as error:
+            # As with relations: that there is none is believed where the list says so, too.
+            if error.sqlstate not in NO_FUNCTION or name.table in await self.functions(name.database):
+                raise
+            return None
+        return _function([str(row[0]) for row in answer.rows], Namespace(name.database))
+
+    async def functions(self, database: str) -> frozenset[str]:
+        of_session = f"{quote(SESSION_CATALOG)}.{quote(database)}"
+        try:
+            answer = await self.run(f"SHOW USER FUNCTIONS IN {of_session}")
+        except StatementFailed as error:
+            if error.sqlstate in NOT_FOUND and database not in await self.databases():
+                return frozenset()
+            raise
+        # Those of the session, and of extensions, come without a database.
+        listed = [row[0].lower().split(".") for row in answer.rows]
+        return frozenset(parts[-1] for parts in listed if len(parts) > 1)
+
     async def properties(self, table: TableName) -> Mapping[str, str]:
         answer = await self.run(f"SHOW TBLPROPERTIES {table.quoted}")
         return {row[0]: row[1] for row in answer.rows}
@@ -169,6 +193,29 @@ def _unquoted(identifier: str) -> str:
     if identifier.startswith("`") and identifier.endswith("`"):
         return identifier[1:-1].replace("``", "`")
     return identifier
+
+
+# --- DESCRIBE FUNCTION ---------------------------------------------------------------------------------------
+
+_USAGE = "Usage: "
+_SQL_FUNCTION = "sqlFunction."
+_NAMESPACE_PART = "catalogAndNamespace.part."
+
+
+def _function(rows: list[str], namespace: Namespace) -> Function:
+    """Of a SQL function `Usage` has all that is stored of it, as JSON."""
+    described = "\n".join(rows)
+    usage = next((row.removeprefix(_USAGE) for row in rows if row.startswith(_USAGE)), "")
+    if not any(row == f"Class: {_SQL_FUNCTION}" for row in rows):
+        return Function(described)
+    try:
+        told: dict[str, str] = json.loads(usage)
+    except ValueError as error:
+        raise StatementFailed(f"What Spark says of a SQL function cannot be read: {usage[:100]}") from error
+    query, expression = (told.get(f"{_SQL_FUNCTION}{part}", "") for part in ("query", "expression"))
+    catalog, database = (told.get(f"{_NAMESPACE_PART}{place}", "") for place in (0, 1))
+    known = Namespace(database or namespace.database, catalog or namespace.catalog)
+    return Function(described, query or expression, is_query=bool(query), namespace=known)
 
 
 # --- DESCRIBE of tables of other catalogs ------------------------------------------------------------------

@@ -358,6 +358,127 @@ def test_a_write_that_names_the_directory(lake: Lake) -> None:
     assert rows(lake.through, "SELECT n FROM c_path.m") == [(1,)]
 
 
+def made(lake: Lake, name: str, query: str, seconds: str = "0") -> None:
+    rows(lake.through, f"CREATE MATERIALIZED VIEW {name} PROPERTIES ('probe_interval' = '{seconds}') AS {query}")
+
+
+def shown(lake: Lake, name: str) -> list[Any]:
+    """What a view shows; afterwards it counts as fresh, and reads what it has read."""
+    found = rows(lake.through, f"SELECT n FROM {name}")
+    database = name.partition(".")[0]
+    said = rows(
+        lake.through,
+        f"SELECT freshness, state FROM freshgate.materialized_views WHERE database_name = '{database}' "
+        f"AND name = '{name.partition('.')[2]}'",
+    )
+    assert said == [("FRESH", "NORMAL")]
+    return [row[0] for row in found]
+
+
+def test_definitions_over_paths(lake: Lake, tmp_path: Path) -> None:
+    """Their files are listed, their logs read, and the case of their names is kept."""
+    data = tmp_path / "Data"
+    for statement in (
+        "CREATE DATABASE c_over",
+        f"CREATE TABLE c_over.p USING parquet LOCATION '{data}/P' AS SELECT 1 AS a",
+        f"CREATE TABLE c_over.d USING delta LOCATION '{data}/D' AS SELECT 1 AS a",
+        f"CREATE VIEW c_over.v AS SELECT a FROM parquet.`{data}/P`",
+    ):
+        rows(lake.direct, statement)
+    (data / "C").mkdir()
+    (data / "C" / "One.csv").write_text("1\n")
+    made(lake, "c_over.of_parquet", f"SELECT count(*) AS n FROM parquet.`{data}/P`")
+    made(lake, "c_over.of_view", "SELECT count(*) AS n FROM c_over.v")
+    made(lake, "c_over.of_delta", f"SELECT count(*) AS n FROM DELTA.`{data}/D`", HOUR)
+    made(lake, "c_over.of_csv", f"SELECT count(*) AS n FROM csv.`file:{data}/C/*.csv`")
+    views = ["of_parquet", "of_view", "of_delta", "of_csv"]
+    assert [shown(lake, f"c_over.{view}") for view in views] == [[1], [1], [1], [1]]
+    file = files_in(data / "P")[0]
+    shutil.copy(file, file.with_name("another" + file.suffix))
+    (data / "C" / "Two.csv").write_text("2\n3\n")
+    (data / "C" / "Three.txt").write_text("4\n")
+    rows(lake.through, f"INSERT INTO delta.`{data}/D` VALUES (2)")
+    assert [shown(lake, f"c_over.{view}") for view in views] == [[2], [2], [2], [3]]
+
+
+def test_a_path_without_a_slash_is_never_taken_for_fresh(lake: Lake) -> None:
+    """Nobody but Spark sees what is there: it is no table."""
+    rows(lake.direct, "CREATE DATABASE c_bare")
+    home = rows(lake.direct, "SELECT java_method('java.lang.System', 'getProperty', 'user.dir')")[0][0]
+    bare = Path(home) / "freshgate_bare"
+    bare.mkdir()
+    try:
+        (bare / "one").write_text("1\n")
+        made(lake, "c_bare.m", "SELECT count(*) AS n FROM text.freshgate_bare", HOUR)
+        assert rows(lake.through, "SELECT n FROM c_bare.m") == [(1,)]
+        (bare / "two").write_text("2\n")
+        assert rows(lake.through, "SELECT n FROM c_bare.m") == [(2,)]
+        assert rows(lake.through, "SHOW MATERIALIZED VIEWS IN c_bare")[0][2] == "UNKNOWN"
+    finally:
+        shutil.rmtree(bare)
+
+
+def test_files_that_are_loaded_elsewhere(lake: Lake) -> None:
+    """LOAD DATA moves them out of the table that has had them."""
+    rows(lake.direct, "CREATE DATABASE c_load")
+    for table in ("t", "other"):
+        rows(lake.direct, f"CREATE TABLE c_load.{table} (a INT) USING hive")
+    rows(lake.direct, "INSERT INTO c_load.t VALUES (1)")
+    made(lake, "c_load.m", "SELECT count(*) AS n FROM c_load.t", HOUR)
+    assert shown(lake, "c_load.m") == [1]
+    described = rows(lake.direct, "DESCRIBE TABLE EXTENDED c_load.t")
+    home = Path(next(str(row[1]) for row in described if row[0] == "Location").removeprefix("file:"))
+    rows(lake.through, f"LOAD DATA INPATH '{files_in(home)[0]}' INTO TABLE c_load.other")
+    assert shown(lake, "c_load.m") == [0]
+
+
+def test_versions_of_iceberg_tables(lake: Lake) -> None:
+    """A branch and a tag are not the table, a snapshot is always the same, metadata tables change with the table."""
+    table = f"{ICEBERG}.c_refs.t"
+    for statement in (
+        "CREATE DATABASE c_refs",
+        f"CREATE TABLE {table} (a INT) USING iceberg",
+        f"INSERT INTO {table} VALUES (1)",
+        f"ALTER TABLE {table} CREATE BRANCH b",
+        f"ALTER TABLE {table} CREATE TAG g",
+    ):
+        rows(lake.direct, statement)
+    first = rows(lake.direct, f"SELECT snapshot_id FROM {table}.snapshots")[0][0]
+    sources = {
+        "plain": table,
+        "below": f"{table}.branch_b",
+        "clause": f"{table} /* a comment */ FOR SYSTEM_VERSION AS OF 'b'",
+        "options": f"{table} WITH ('branch' = 'b')",
+        "tag": f"{table} VERSION AS OF 'g'",
+        "fixed": f"{table} VERSION AS OF {first}",
+        "snapshots": f"{table}.snapshots",
+    }
+    for view, source in sources.items():
+        made(lake, f"c_refs.{view}", f"SELECT count(*) AS n FROM {source}", HOUR)
+
+    def counts() -> list[Any]:
+        return [shown(lake, f"c_refs.{view}")[0] for view in sources]
+
+    assert counts() == [1, 1, 1, 1, 1, 1, 1]
+    rows(lake.through, f"INSERT INTO {table}.branch_b VALUES (2)")
+    assert counts() == [1, 2, 2, 2, 1, 1, 2]
+    rows(lake.through, f"INSERT INTO {table} VALUES (3), (4)")
+    assert counts() == [3, 2, 2, 2, 1, 1, 3]
+    rows(lake.through, f"ALTER TABLE {table} CREATE OR REPLACE TAG g")
+    assert counts() == [3, 2, 2, 2, 3, 1, 3]
+
+
+def test_versions_of_delta_tables(lake: Lake) -> None:
+    rows(lake.direct, "CREATE DATABASE c_past")
+    rows(lake.direct, "CREATE TABLE c_past.t USING delta AS SELECT 1 AS a")
+    made(lake, "c_past.fixed", "SELECT count(*) AS n FROM c_past.t VERSION AS OF 0", HOUR)
+    made(lake, "c_past.both", "SELECT count(*) AS n FROM c_past.t JOIN c_past.t VERSION AS OF 0 AS old", HOUR)
+    rows(lake.through, "INSERT INTO c_past.t VALUES (2)")
+    assert [shown(lake, f"c_past.{view}") for view in ("fixed", "both")] == [[1], [2]]
+    rows(lake.through, "CREATE OR REPLACE TABLE c_past.t USING delta AS SELECT 1 AS a UNION ALL SELECT 2")
+    assert [shown(lake, f"c_past.{view}") for view in ("fixed", "both")] == [[1], [2]]
+
+
 def test_a_catalog_that_becomes_the_default(lake: Lake) -> None:
     """From then on names without a catalog are its own."""
     rows(lake.through, "CREATE DATABASE c_default")

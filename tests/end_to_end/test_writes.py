@@ -305,3 +305,14 @@ def test_what_nobody_polls_counts(database: Database) -> None:
 
 def _count(database: Database) -> int:
     return int(database.rows("SELECT count(*) FROM t")[0][0])
+
+
+def test_a_function_that_reads_a_view_is_read_fresh(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE MATERIALIZED VIEW m PROPERTIES ('probe_interval' = '100000') AS SELECT count(*) AS n FROM t",
+        "CREATE FUNCTION counted() RETURNS BIGINT RETURN (SELECT n FROM m)",
+    )
+    assert database.rows("SELECT counted()") == [(0,)]
+    database.run("INSERT INTO t VALUES (1)")
+    assert database.rows("SELECT counted()") == [(1,)]

@@ -11,7 +11,7 @@ from views import SALES, SHOPS, view_of
 
 from gateway.mv.drift import drift, next_contents, next_manifest, reason, selection, unseen
 from gateway.mv.model import NEVER_BUILT, Contents, Manifest, MaterializedView, Version
-from gateway.mv.snapshot import Observed, PartitionValues, Snapshot, Unobserved
+from gateway.mv.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
 from sql.maintenance import ALL, PartitionKey, Selection, Shown
 
 DAYS: list[PartitionValues] = [("1", "a"), ("1", "b"), ("2", "a"), (None, "a"), ("3", "c")]
@@ -172,3 +172,16 @@ def test_a_version_without_contents_is_not_taken_for_fresh() -> None:
     """An earlier Freshgate stored none."""
     view = replace(built({}), current=replace(built({}).current, contents=Contents()))
     assert not drift(view, {SALES.quoted: sales({}), SHOPS.quoted: Snapshot("2", "x")}).none
+
+
+def test_what_was_never_there_is_neither_fresh_nor_changed() -> None:
+    """Spark has taken the definition, so something has that name; one that was there and is gone has changed."""
+    seen = {SALES.quoted: sales({("1",): "x"}), SHOPS.quoted: Snapshot("2", "x")}
+    gone = {**seen, SHOPS.quoted: MISSING}
+    assert drift(built(seen), gone).tables == {SHOPS.quoted}
+    for before in ({SALES.quoted: seen[SALES.quoted]}, {**seen, SHOPS.quoted: GONE}):
+        found = drift(built(before), gone)
+        assert (found.none, found.tables, set(found.unobserved)) == (False, frozenset(), {SHOPS.quoted})
+    without_sales: dict[str, Observed] = {**seen, SALES.quoted: MISSING}
+    assert drift(built(seen), without_sales).tables == {SALES.quoted}
+    assert set(drift(built({SHOPS.quoted: seen[SHOPS.quoted]}), without_sales).unobserved) == {SALES.quoted}

@@ -25,6 +25,9 @@ class Metastore:
         await self.answer.wait()
         return frozenset({"orders_of_today"})
 
+    async def functions(self, _: str) -> frozenset[str]:
+        return frozenset()
+
 
 CHANGES: list[tuple[Callable[[Relations], None], bool]] = [
     (Relations.forget_sources, True),

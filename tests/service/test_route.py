@@ -9,7 +9,9 @@ import pytest
 from fakes import CANCELED, ERROR, Answer, Executed, SparkOperation, World, named
 
 from gateway.errors import RefreshFailed, StatementFailed
+from gateway.mv.ports import Function
 from gateway.service.unseen import HELD_SECONDS, WAIT_SECONDS
+from sql.names import Namespace
 
 READ = "SELECT n FROM s.mv"
 INSERT = "INSERT INTO s.t VALUES (1)"
@@ -502,3 +504,120 @@ async def test_a_cancelled_use_leaves_the_database_uncertain_for_a_while() -> No
     use.at_spark.finish(CANCELED)
     await use.poll()
     assert bob.session.namespace_uncertain
+
+
+NOTED = [
+    ("parquet.`/Data/X`", "INSERT INTO delta.`/elsewhere` VALUES (1)"),
+    ("parquet.`/Data/X`", "INSERT OVERWRITE DIRECTORY '/Data/X' USING parquet SELECT 1 AS a"),
+    ("delta.`/Data/X`", "CREATE OR REPLACE TABLE s.other USING delta LOCATION '/Data/X' AS SELECT 1 AS a"),
+    ("s.t", "LOAD DATA INPATH '/warehouse/s.db/t/part-0' INTO TABLE s.other"),
+    ("s.t", "CALL lake.system.remove_orphan_files(table => 'x.y', location => '/warehouse/s.db/t')"),
+    ("s.t", "BEGIN LOAD DATA INPATH '/warehouse/s.db/t/part-0' INTO TABLE s.other; END"),
+    ("lake.i.t.branch_b", "INSERT INTO lake.i.t.branch_b VALUES (1)"),
+    ("lake.i.t.branch_b", "ALTER TABLE lake.i.t CREATE OR REPLACE BRANCH b"),
+    ("lake.i.t VERSION AS OF 'b'", "INSERT INTO lake.i.t.branch_b VALUES (1)"),
+    ("lake.i.t VERSION AS OF 'b'", "CALL lake.system.fast_forward('i.t', 'b', 'main')"),
+    ("lake.i.t", "CALL lake.system.rollback_to_snapshot('i.t', 1)"),
+    ("lake.i.t.snapshots", "INSERT INTO lake.i.t VALUES (1)"),
+    ("lake.i.t", "ALTER TABLE lake.i.t.branch_b SET TBLPROPERTIES ('a' = 'b')"),
+]
+
+
+@pytest.mark.parametrize(("source", "statement"), NOTED)
+async def test_a_write_by_another_name_is_noted(source: str, statement: str) -> None:
+    world = World()
+    world.table("s.t")
+    await world.view("s.mv", f"SELECT count(*) n FROM {source}")
+    bob = await world.client("bob")
+    await bob.execute(READ)
+    assert world.refreshed == []
+    await (await bob.execute(statement)).poll()
+    await bob.execute(READ)
+    assert world.refreshed == ["s.mv"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "LOAD DATA LOCAL INPATH '/tmp/x' INTO TABLE s.other",
+        "CREATE TABLE s.other USING parquet LOCATION '/Data/X'",
+        "INSERT INTO s.other SELECT location, path FROM s.t",
+        "INSERT INTO s.t_of_others VALUES (1)",
+    ],
+)
+async def test_a_write_elsewhere_is_not(statement: str) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    await (await bob.execute(statement)).poll()
+    await bob.execute(READ)
+    assert world.refreshed == []
+
+
+async def test_files_that_are_written_while_a_view_is_made_are_noted() -> None:
+    """Whose they are nobody knew when the statement began."""
+    world = World()
+    world.table("s.t")
+    statement = "LOAD DATA INPATH '/warehouse/s.db/t/part-0' INTO TABLE s.other"
+    world.spark.holds(statement)
+    bob = await world.client("bob")
+    load = await bob.execute(statement)
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    load.at_spark.finish()
+    await load.poll()
+    assert world.ledger("s.mv").stale
+
+
+async def made_of_functions() -> World:
+    """ada's s.mv calls s.top, which calls s.plus and reads s.u."""
+    world = World()
+    for table in ("s.t", "s.u"):
+        world.table(table)
+    here = Namespace("s")
+    world.metastore.add_function("s.plus", Function("plus", "x + 1", namespace=here))
+    world.metastore.add_function("s.top", Function("top", "plus(x) + (SELECT max(a) FROM u)", namespace=here))
+    world.metastore.add_function("s.code", Function("Class: Ascii"))
+    await world.view("s.mv", "SELECT sum(top(a)) n FROM t")
+    return world
+
+
+async def test_functions_that_a_definition_calls_are_base_tables() -> None:
+    world = await made_of_functions()
+    tables = {str(table) for table in world.entry("s.mv").view.tables}
+    assert tables == {"s.t", "s.u", "the function s.top", "the function s.plus"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "noted"),
+    [
+        ("CREATE OR REPLACE FUNCTION s.plus(x INT) RETURNS INT RETURN x + 100", True),
+        ("DROP FUNCTION IF EXISTS s.plus", True),
+        ("CREATE OR REPLACE FUNCTION s.top AS 'org.example.Top' USING JAR '/x.jar'", True),
+        ("BEGIN CREATE OR REPLACE FUNCTION s.plus(x INT) RETURNS INT RETURN x; END", True),
+        ("INSERT INTO s.u VALUES (1)", True),
+        ("CREATE OR REPLACE FUNCTION s.other(x INT) RETURNS INT RETURN x", False),
+        ("CREATE TEMPORARY FUNCTION plus(x INT) RETURNS INT RETURN x", False),
+        ("DROP TEMPORARY FUNCTION plus", False),
+    ],
+)
+async def test_a_function_that_is_replaced_makes_views_stale(statement: str, noted: bool) -> None:
+    world = await made_of_functions()
+    bob = await world.client("bob")
+    await (await bob.execute(statement)).poll()
+    await bob.execute(READ)
+    assert world.refreshed == (["s.mv"] if noted else [])
+
+
+async def test_built_in_functions_are_not_asked_for() -> None:
+    world = await stage()
+    await world.view("s.other", "SELECT upper(a) n, count(*) OVER (PARTITION BY a) FROM s.t WHERE a IN (1)")
+    assert not [each for each in world.metastore.asked if each[0] == "function"]
+
+
+async def test_a_function_that_reads_a_view_is_read_fresh() -> None:
+    world = await stage()
+    here = Namespace("s")
+    world.metastore.add_function("s.counted", Function("counted", "SELECT n FROM mv", is_query=True, namespace=here))
+    bob = await world.client("bob")
+    await (await bob.execute(INSERT)).poll()
+    await bob.execute("SELECT s.counted()")
+    assert world.refreshed == ["s.mv"]

@@ -270,7 +270,13 @@ TRUNCATE TABLE spark_catalog.sales."orders";
 MSCK REPAIR TABLE sales."orders";
 --> writes: sales.orders
 LOAD DATA INPATH "/x" INTO TABLE sales."orders";
---> writes: sales.orders
+--> writes: sales.orders | files
+CREATE OR REPLACE TABLE x.t USING delta LOCATION '/x' AS SELECT a FROM s;
+--> reads: s | writes: x.t | files
+CREATE TABLE x.t USING parquet OPTIONS (path '/x') AS SELECT 1 AS a;
+--> writes: x.t | files
+CREATE TABLE x.t (location INT) USING parquet LOCATION '/x';
+--> writes: x.t
 CACHE TABLE sales."mv";
 --> reads: sales.mv
 ANALYZE TABLE "sales"."mv" COMPUTE STATISTICS;
