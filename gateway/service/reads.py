@@ -111,7 +111,7 @@ class Reads:
             for unchanged in await self._stale_reads.look(reading.unpinned):
                 self._tasks.note_unchanged(unchanged, reading.cause)
             await self._make_fresh(reading, self._wanted(reading), report)
-            place = reading.place
+            place = await _where_it_is_now(reading)
             read = await self._scope.views_read(
                 reading.session, place.namespace, place.statement, composed=reading.composed
             )
@@ -119,7 +119,7 @@ class Reads:
             await self._gatekeeper.confirm(read.sure)
             if read == named and not self._readers.is_held(reading.read.all):
                 break
-            reading = replace(reading, read=read, guessed=reading.composed)
+            reading = replace(reading, place=place, read=read, guessed=reading.composed)
         self.depart(reading)
 
     async def exactly(self, reading: Reading) -> Reading:
@@ -259,3 +259,15 @@ class Reads:
             read = self._readers.begin(views)
             route.ends.append(lambda _: self._readers.planned(read))
             route.closes.append(partial(self._readers.release, read))
+
+
+async def _where_it_is_now(reading: Reading) -> staleness.Place:
+    """Another connection may have changed the session's database meanwhile. Raises FreshgateError where that means
+    another table to write to."""
+    place, namespace = reading.place, await reading.session.resolve_namespace()
+    if namespace != place.namespace and place.statement.writes:
+        raise FreshgateError(
+            "The current database of the session changed while this statement waited for a refresh. Run it again.",
+            sqlstate="40001",
+        )
+    return replace(place, namespace=namespace)

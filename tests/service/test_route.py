@@ -496,6 +496,27 @@ async def test_the_schema_of_before_a_change_is_not_kept() -> None:
     assert ("relation", named("s.t")) in world.metastore.asked
 
 
+@pytest.mark.parametrize(
+    ("text", "sqlstate"), [("SELECT n FROM mv", None), ("INSERT INTO t SELECT n FROM mv", "40001")]
+)
+async def test_the_database_may_change_while_a_statement_waits(text: str, sqlstate: str | None) -> None:
+    """On another connection of the same session; the name means another view then."""
+    world = await stage()
+    await world.view("other.mv", "SELECT count(*) n FROM other.t")
+    bob = await world.client("bob", {"use:database": "other"})
+    second = await world.second(bob)
+    world.write("s.t")
+    world.write("other.t")
+    world.tasks.working.clear()
+    reading = asyncio.ensure_future(bob.execute(text))
+    while not world.tasks.made:  # noqa: ASYNC110 (what is waited for sets no event)
+        await asyncio.sleep(0)
+    (await second.begin("USE s"))()
+    world.tasks.working.set()
+    assert (await reading).sqlstate == sqlstate
+    assert world.refreshed == ["other.mv", "s.mv"][: 1 if sqlstate else 2]
+
+
 async def test_a_cancelled_use_leaves_the_database_uncertain_for_a_while() -> None:
     world = await stage()
     world.spark.holds("USE s")
