@@ -8,7 +8,8 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from gateway import loops
 from gateway.errors import FreshgateError, LimitReached, Stopping, UpstreamLost
@@ -191,14 +192,10 @@ class Session:
 
     # --- what names mean ---------------------------------------------------------------------------
 
-    @contextlib.asynccontextmanager
-    async def spare(self) -> AsyncIterator[SideConnection]:
-        """A further connection to Spark, for a question that Spark may hold for seconds. Raises UpstreamLost."""
-        side = await self._sides.connect(self._login)
-        try:
-            yield side
-        finally:
-            await self._sides.give_back(self._login, side)
+    def spare(self) -> AbstractAsyncContextManager[SideConnection]:
+        """A further connection to Spark, for a question that Spark may hold for seconds. Entering raises
+        UpstreamLost."""
+        return self._sides.spare(self._login)
 
     def watch(self, statement: Unseen) -> None:
         """The statement is about to be forwarded: from now on it may be done."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from math import inf
 from weakref import WeakKeyDictionary
 
@@ -18,6 +20,8 @@ KEPT_SECONDS = 10.0
 KEPT_MAX = 32
 """Each holds one of Spark's threads, of which it has 500."""
 KEPT_MAX_PER_LOGIN = 8
+SPARE_MAX = 32
+"""Connections with a question that Spark may hold for seconds; who has another one waits for one of them."""
 CLOSE_SECONDS = 5.0
 """For Spark to take notice that they end, when the gateway does."""
 
@@ -36,6 +40,17 @@ class Sides:
         self._of_login: Counter[Login] = Counter()
         self._closings: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._spare = asyncio.Semaphore(SPARE_MAX)
+
+    @asynccontextmanager
+    async def spare(self, login: Login) -> AsyncIterator[SideConnection]:
+        """Lends one for a question that Spark may hold for seconds. Raises as `connect`."""
+        async with self._spare:
+            side = await self.connect(login)
+            try:
+                yield side
+            finally:
+                await self.give_back(login, side)
 
     async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
         """As `Upstream.connect`; `ask`: over a new connection, so that Spark checks the password."""

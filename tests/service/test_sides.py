@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from gateway.mv.ports import SqlSession
 from gateway.service import sides as service_sides
-from gateway.service.sides import KEPT_MAX, KEPT_MAX_PER_LOGIN, Sides
+from gateway.service.sides import KEPT_MAX, KEPT_MAX_PER_LOGIN, SPARE_MAX, Sides
 from gateway.wire.connection import PLAIN
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
@@ -146,6 +147,29 @@ async def test_few_are_kept() -> None:
     assert sum(side.alive for side in spark.made) == KEPT_MAX
     await sides.close()
     assert not any(side.alive for side in spark.made)
+
+
+async def test_few_wait_for_spark_at_one_time() -> None:
+    """Each has one of its threads. What is given back serves the next one."""
+    spark = Spark()
+    sides = Sides(spark, 60.0)
+    going_on = asyncio.Event()
+    lent = Counter[Side]()
+
+    async def ask() -> None:
+        async with sides.spare(ADA) as side:
+            assert isinstance(side, Side)
+            lent[side] += 1
+            await going_on.wait()
+
+    asking = [asyncio.create_task(ask()) for _ in range(3 * SPARE_MAX)]
+    while len(spark.made) < SPARE_MAX:  # noqa: ASYNC110 (what is waited for sets no event)
+        await asyncio.sleep(0)
+    assert lent.total() <= SPARE_MAX
+    going_on.set()
+    await asyncio.gather(*asking)
+    assert lent.total() == 3 * SPARE_MAX
+    await sides.close()
 
 
 async def test_what_comes_back_after_the_end_is_closed() -> None:
