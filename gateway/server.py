@@ -160,6 +160,7 @@ class Server:
         self._engine = engine
         self._traffic = Traffic()
         self._spark = Spark(engine, settings.upstream, self._traffic)
+        self._habits = Habits()
         self._refreshes = self._pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL, **maintenance.STAGED})
         self._short = self._pool(METASTORE_SESSIONS, {})
         self._looks = self._pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
@@ -191,10 +192,8 @@ class Server:
         self._inspector = Inspector(
             self._catalog, self._relations, observer, self._fence, settings.staleness.probe_interval
         )
-        self._habits = Habits()
-        self._proposer = Proposer(
-            metastore, self._short, self._inspector, self._habits, settings.storage.definition_characters
-        )
+        self._surroundings = Surroundings(REFRESH_POOL, self._habits, metastore)
+        self._proposer = self._proposes(metastore)
         self._log = TaskLog(self._catalog, self._fence, metastore, self._looks)
         self._executor = Executor(
             self._catalog,
@@ -207,7 +206,7 @@ class Server:
             self._fence,
             metastore,
             self._log,
-            Surroundings(REFRESH_POOL),
+            self._surroundings,
             engine,
         )
         self._janitor.compact = self._executor.compact
@@ -218,6 +217,7 @@ class Server:
         service = self._service(metastore)
         self._sessions = service.sessions
         self._guard.on_restore = service.audit.restored
+        self._sessions.leads_elsewhere = self._habits.leads_elsewhere
         self._background = service.background
         self._listener = self._listen(partial(Dispatch, service))
         self._probes = self._pool(1, {})
@@ -233,6 +233,10 @@ class Server:
             return None
         log_in = partial(probe.log_in, self._spark.endpoint, account.user, account.password)
         return probe.Watch(log_in, self._engine, self._settings.engine.silent_seconds, time.monotonic)
+
+    def _proposes(self, metastore: SparkMetastore) -> Proposer:
+        longest = self._settings.storage.definition_characters
+        return Proposer(metastore, self._short, self._inspector, self._habits, self._surroundings, longest)
 
     def _service(self, metastore: SparkMetastore) -> Service:
         settings = self._settings
@@ -345,7 +349,7 @@ class Server:
             self._relations,
             self._schemas,
             self._tasks,
-            StaleReads(self._catalog, self._inspector, self._habits),
+            StaleReads(self._catalog, self._inspector, self._habits, self._surroundings),
             VersionReads(self._catalog, self._versions, self._readers),
             self._readers,
             commands,
@@ -357,7 +361,14 @@ class Server:
 
     def _pool(self, size: int, configuration: Mapping[str, str]) -> SessionPool:
         service_account = self._settings.upstream
-        return SessionPool(self._spark, service_account.user, size, configuration, password=service_account.password)
+        return SessionPool(
+            self._spark,
+            service_account.user,
+            size,
+            configuration,
+            password=service_account.password,
+            greet=self._habits.greet,
+        )
 
     def _listen(self, open_client: partial[Dispatch]) -> Listener:
         """The ports; raises FreshgateError for a certificate that cannot be used."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from sql.names import SESSION_CATALOG, Namespace, quote
-from sql.rewrite import safe_literal, splice
+from sql.names import SESSION_CATALOG, Namespace, TableName, quote
+from sql.rewrite import splice, string_token
 from sql.statement import (
     Clauses,
     Clustering,
@@ -32,14 +32,14 @@ def create_statement(
     properties: Mapping[str, str] | Pairs,
     query: str,
 ) -> str:
-    """The CREATE statement, one clause a line. `name` is quoted already, as `TableName.quoted` is."""
+    """The CREATE statement, one clause a line. `name` is quoted already, as `TableName.short` is."""
     lines = [f"CREATE MATERIALIZED VIEW {name}{_column_list(columns)}"]
     lines += _clause_lines(clauses)
     if comment is not None:
-        lines.append(f"COMMENT {safe_literal(comment)}")
+        lines.append(f"COMMENT {string_token(comment)}")
     pairs = tuple(properties.items()) if isinstance(properties, Mapping) else properties
     if pairs:
-        listed = ",\n".join(f"  {safe_literal(key)} = {safe_literal(value)}" for key, value in pairs)
+        listed = ",\n".join(f"  {string_token(key)} = {string_token(value)}" for key, value in pairs)
         lines.append(f"TBLPROPERTIES (\n{listed})")
     lines.append(f"AS {query}")
     return "\n".join(lines)
@@ -49,7 +49,7 @@ def _column_list(columns: Sequence[Column]) -> str:
     if not columns:
         return ""
     listed = ",\n".join(
-        f"  {quote(column.name)}" + ("" if column.comment is None else f" COMMENT {safe_literal(column.comment)}")
+        f"  {quote(column.name)}" + ("" if column.comment is None else f" COMMENT {string_token(column.comment)}")
         for column in columns
     )
     return f" (\n{listed})"
@@ -69,7 +69,7 @@ def _clause_lines(clauses: Clauses) -> Iterator[str]:
     if clauses.file_format is not None:
         yield f"USING {clauses.file_format}"
     if clauses.location is not None:
-        yield f"LOCATION {safe_literal(clauses.location)}"
+        yield f"LOCATION {string_token(clauses.location)}"
     if clauses.keys:
         yield f"{'DUPLICATE ' if clauses.duplicate else ''}KEY ({_names(clauses.keys)})"
 
@@ -78,16 +78,16 @@ def _refreshing_lines(refreshing: Refreshing) -> Iterator[str]:
     schedule = refreshing.schedule
     words = [] if refreshing.method is None else [str(refreshing.method)]
     if refreshing.trigger is not None and (schedule is None or schedule.cron is None):
-        words.append(f"ON {refreshing.trigger}{'' if schedule is None else _every(schedule, safe_literal)}")
+        words.append(f"ON {refreshing.trigger}{'' if schedule is None else _every(schedule, string_token)}")
     if words:
         yield f"REFRESH {' '.join(words)}"
     if schedule is not None and schedule.cron is not None:
-        yield f"SCHEDULE{_cron(schedule, safe_literal)}"
+        yield f"SCHEDULE{_cron(schedule, string_token)}"
 
 
 def _partition(partitioning: Partitioning) -> str:
     column = quote(partitioning.column)
-    return column if partitioning.unit is None else f"date_trunc({column}, {safe_literal(partitioning.unit.lower())})"
+    return column if partitioning.unit is None else f"date_trunc({column}, {string_token(partitioning.unit.lower())})"
 
 
 def _distribution(distribution: Distribution) -> str:
@@ -119,7 +119,8 @@ def qualified(query: str, references: Iterable[Reference], namespace: Namespace)
     prefixes: dict[int, str] = {}
     for reference in references:
         parts = [*catalog, quote(namespace.database)] if len(reference.parts) == 1 else catalog
-        if len(reference.parts) <= 2 and parts:
+        is_path = bool(TableName.resolve(reference.parts, namespace).path)
+        if len(reference.parts) <= 2 and parts and not is_path:
             prefixes[reference.start] = ".".join(parts) + "."
     return splice(query, [(start, start, prefix) for start, prefix in prefixes.items()])
 

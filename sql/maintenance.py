@@ -1,6 +1,7 @@
 """The texts of a materialized view's life: its definition view, its storage table, its public view.
 
-Each function gives one statement for Spark, with names quoted and literals safe from variable substitution.
+Each function gives one statement for Spark that means the same in every session: names are quoted and begin with the
+catalog, literals do not depend on the session's settings.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from sql.names import SESSION_CATALOG, TableName, quote
-from sql.rewrite import safe_literal
+from sql.names import SESSION_CATALOG, TableName, quote, quoted_database
+from sql.rewrite import partition_value, safe_literal, string_token
 from sql.statement import Clauses, Clustering, Column, Distribution, Partitioning
 
 VERSION_COLUMN = "freshgate_version"
@@ -56,6 +57,16 @@ class StorageLayout:
 
 
 UNPARTITIONED = StorageLayout()
+MARK = "_"
+MARKED = f"CASE WHEN {{}} = '' OR right({{}}, 1) IN (' ', '{MARK}') THEN concat({{}}, '{MARK}') ELSE {{}} END"
+"""A layout's key of texts that a metastore would not tell apart; those that end so themselves are marked as well."""
+
+
+def unmarked(layout: StorageLayout, key: PartitionKey) -> PartitionKey:
+    """The text whose key it is."""
+    return key.removesuffix(MARK) if key is not None and layout.key == MARKED else key
+
+
 PLACE = "{}"
 """Where a column stands in SQL that is made for any column."""
 
@@ -105,7 +116,7 @@ ALL = Selection()
 
 
 def create_database(database: str) -> str:
-    return f"CREATE DATABASE IF NOT EXISTS {quote(database)}"
+    return f"CREATE DATABASE IF NOT EXISTS {quoted_database(database)}"
 
 
 def describe(table: TableName) -> str:
@@ -124,11 +135,11 @@ def is_of_session(described: Mapping[str, object]) -> bool:
 
 
 def describe_database(database: str) -> str:
-    return f"DESCRIBE DATABASE EXTENDED {quote(database)}"
+    return f"DESCRIBE DATABASE EXTENDED {quoted_database(database)}"
 
 
 def set_database_properties(database: str, properties: Mapping[str, str]) -> str:
-    return f"ALTER DATABASE {quote(database)} SET DBPROPERTIES ({_pairs(properties)})"
+    return f"ALTER DATABASE {quoted_database(database)} SET DBPROPERTIES ({_pairs(properties)})"
 
 
 def read_database_properties(rows: Iterable[Sequence[str]], names: Iterable[str]) -> dict[str, str]:
@@ -294,7 +305,7 @@ def _without_catalog(text: str) -> str:
 
 def show_views(database: str, names: Iterable[str]) -> str:
     """What the metastore says of views of one database. The names have no character but letters, digits and _."""
-    return f"SHOW TABLE EXTENDED IN {quote(database)} LIKE {safe_literal('|'.join(names))}"
+    return f"SHOW TABLE EXTENDED IN {quoted_database(database)} LIKE {string_token('|'.join(names))}"
 
 
 def read_view_texts(rows: Iterable[Sequence[str]]) -> dict[str, str]:
@@ -379,7 +390,8 @@ def _guarded(layout: StorageLayout) -> str:
         return key
     message = (
         f"The partition column {layout.column} holds an empty string (or {DEFAULT_PARTITION}), which "
-        "Spark cannot tell from NULL in a partition. Partition the view by another column."
+        "Spark cannot tell from NULL in a partition. Create the view anew with CREATE OR REPLACE, which then stores "
+        "them in another way, or partition it by another column."
     )
     return f"CASE WHEN {key} IN ('', '{DEFAULT_PARTITION}') THEN raise_error({safe_literal(message)}) ELSE {key} END"
 
@@ -467,7 +479,7 @@ def place_version(storage: TableName, version: int, location: str) -> str:
     The table stays a managed one, so that the files go with the version.
     """
     path = f"{location.rstrip('/')}/{storage.table}/{VERSION_COLUMN}={version}"
-    return f"ALTER TABLE {storage.quoted} ADD PARTITION ({VERSION_COLUMN} = {version}) LOCATION {safe_literal(path)}"
+    return f"ALTER TABLE {storage.quoted} ADD PARTITION ({VERSION_COLUMN} = {version}) LOCATION {string_token(path)}"
 
 
 def rename_table(table: TableName, renamed: TableName) -> str:
@@ -476,7 +488,8 @@ def rename_table(table: TableName, renamed: TableName) -> str:
 
 
 def rename_view(view: TableName, renamed: TableName) -> str:
-    return f"ALTER VIEW {view.quoted} RENAME TO {renamed.quoted}"
+    """Within its database: Spark takes no catalog in the new name, which is one of the view's own."""
+    return f"ALTER VIEW {view.quoted} RENAME TO {quote(renamed.table)}"
 
 
 def analyze(storage: TableName, rest: str) -> str:
@@ -568,7 +581,7 @@ def drop_partitions(storage: TableName, partitions: Iterable[tuple[int, Partitio
 
 
 def _value(key: PartitionKey) -> str:
-    return "NULL" if key is None else safe_literal(key)
+    return "NULL" if key is None else partition_value(key)
 
 
 def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:
@@ -590,12 +603,12 @@ def set_definition_properties(definition: TableName, properties: Mapping[str, st
 
 def unset_view_properties(view: TableName, keys: Iterable[str]) -> str:
     """At least one key."""
-    return f"ALTER VIEW {view.quoted} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(safe_literal, keys))})"
+    return f"ALTER VIEW {view.quoted} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(string_token, keys))})"
 
 
 def unset_properties(storage: TableName, keys: Iterable[str]) -> str:
     """At least one key; those that are not there are passed over."""
-    listed = ", ".join(map(safe_literal, keys))
+    listed = ", ".join(map(string_token, keys))
     if not listed:
         raise ValueError("no property to unset")
     return f"ALTER TABLE {storage.quoted} UNSET TBLPROPERTIES IF EXISTS ({listed})"
@@ -620,8 +633,8 @@ def _listed(columns: Iterable[str]) -> str:
 
 
 def _comment(text: str | None) -> str:
-    return "" if text is None else f" COMMENT {safe_literal(text)}"
+    return "" if text is None else f" COMMENT {string_token(text)}"
 
 
 def _pairs(properties: Mapping[str, str]) -> str:
-    return ", ".join(f"{safe_literal(key)} = {safe_literal(value)}" for key, value in properties.items())
+    return ", ".join(f"{string_token(key)} = {string_token(value)}" for key, value in properties.items())

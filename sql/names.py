@@ -30,6 +30,11 @@ def quote(identifier: str) -> str:
     return "`" + identifier.replace("`", "``") + "`"
 
 
+def quoted_database(database: str) -> str:
+    """A database of Spark's own catalog as SQL, in every session."""
+    return f"{quote(SESSION_CATALOG)}.{quote(database)}"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Namespace:
     """What an unqualified name of a session resolves against."""
@@ -109,11 +114,20 @@ class TableName:
 
     @property
     def quoted(self) -> str:
-        """The name as SQL, the session catalog left out (Hive's functions and old Spark do not know it)."""
-        parts = [self.database, self.table]
-        if self.catalog != SESSION_CATALOG:
-            parts = [self.catalog, *self.database.split("."), self.table]
-        return ".".join(quote(part) for part in parts)
+        """The name as SQL, in every session: a name without its catalog is one of the session's current catalog. A path
+        has none."""
+        return self._within if self.path else f"{quote(self.catalog)}.{self._within}"
+
+    @property
+    def short(self) -> str:
+        """The name as SQL where the current catalog is Spark's own, as records and SHOW CREATE have it."""
+        return self._within if self.catalog == SESSION_CATALOG else self.quoted
+
+    @property
+    def _within(self) -> str:
+        """Without the catalog. Other catalogs' databases may be nested."""
+        levels = [self.database] if self.catalog == SESSION_CATALOG else self.database.split(".")
+        return ".".join(quote(part) for part in (*filter(None, levels), self.table))
 
     def __str__(self) -> str:
         short = f"{self.database}.{self.table}"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from sql.maintenance import DEFAULT_PARTITION
-from sql.names import SESSION_CATALOG, TableName, quote
-from sql.rewrite import safe_literal
+from sql.names import TableName, quote
+from sql.rewrite import partition_value, safe_literal
 
 Values = tuple[str | None, ...]
 """The values of a partition, in the order of the table's partition columns; None is NULL."""
@@ -102,7 +102,7 @@ def explain_partitions(table: TableName, columns: Sequence[str]) -> str:
 
 def describe_partition(table: TableName, columns: Sequence[str], values: Values) -> str:
     pairs = (
-        f"{quote(column)} = {'NULL' if value is None else safe_literal(value)}"
+        f"{quote(column)} = {'NULL' if value is None else partition_value(value)}"
         for column, value in zip(columns, values, strict=True)
     )
     return f"DESCRIBE TABLE EXTENDED {table.quoted} PARTITION ({', '.join(pairs)}) AS JSON"
@@ -280,9 +280,7 @@ def iceberg_files(table: TableName, snapshot: str, partition_columns: int) -> st
 
 
 def _metadata_table(table: TableName, name: str) -> str:
-    # With the catalog: three parts would read as a table of a catalog.
-    catalog = f"{quote(SESSION_CATALOG)}." if table.catalog == SESSION_CATALOG else ""
-    return f"{catalog}{table.quoted}.{name}"
+    return f"{table.quoted}.{name}"
 
 
 def unreplaced(history: Iterable[tuple[str, str | None, str]], snapshot: str) -> str:

@@ -5,6 +5,7 @@ A statement is never printed anew; what must change is replaced where it stands.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,11 +33,29 @@ def splice(text: str, replacements: Sequence[Splice]) -> str:
     return "".join(pieces)
 
 
-def safe_literal(text: str) -> str:
-    """A string literal that Spark reads as `text`, also when it substitutes variables in the statement first.
+_ODD = re.compile(r"[\\']|\$\{")
+"""What Spark may read otherwise than it stands: spark.sql.parser.escapedStringLiterals makes backslashes plain signs,
+and ${name} is replaced everywhere in a text, unless spark.sql.variable.substitute says no."""
 
-    Spark replaces ${name} everywhere in a text, literals included; the escape `\\{` is `{`, and is no variable.
-    """
+
+def safe_literal(text: str) -> str:
+    """An expression that Spark reads as `text` in every session. Clauses that take no expression get a `string_token`,
+    or a `partition_value`."""
+    return f"'{text}'" if _ODD.search(text) is None else f"CAST({_bytes(text)} AS STRING)"
+
+
+def partition_value(text: str) -> str:
+    """The constant behind `PARTITION (column =`, which takes no expression."""
+    return f"'{text}'" if _ODD.search(text) is None else _bytes(text)
+
+
+def _bytes(text: str) -> str:
+    return f"X'{text.encode().hex()}'"
+
+
+def string_token(text: str) -> str:
+    """A string of a clause: of a property, a comment, a location. There Spark unescapes in every session. The escape
+    `\\{` is `{`, and is no variable."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "$\\{")
     return f"'{escaped}'"
 

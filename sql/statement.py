@@ -244,7 +244,7 @@ class AlterMaterializedView:
 class ShowMaterializedViews:
     database: str | None = None
     pattern: str | None = None
-    """As in Spark's SHOW TABLES: `*` is any text, `|` separates alternatives, case does not count."""
+    """As in Spark's SHOW TABLES: `*`, and also `%`, is any text, `|` separates alternatives, case does not count."""
 
 
 @dataclass(frozen=True, slots=True)

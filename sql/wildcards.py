@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+ANY = "*%"
+"""Any text: to Spark, and to LIKE in SQL. No view's name has one of them in it."""
 CHARACTERS_MAX = 1_000
 ALTERNATIVES_MAX = 50
 """With a wildcard: each is tried with every name."""
@@ -14,7 +16,7 @@ ALTERNATIVES_MAX = 50
 Matches = Callable[[str], bool]
 
 
-def problem(pattern: str, wildcards: str = "*") -> str | None:
+def problem(pattern: str, wildcards: str = ANY) -> str | None:
     """Why a pattern is not taken; None where it is."""
     if len(pattern) > CHARACTERS_MAX:
         return f"a pattern of at most {CHARACTERS_MAX} characters, found {len(pattern)}"
@@ -23,7 +25,7 @@ def problem(pattern: str, wildcards: str = "*") -> str | None:
     return None
 
 
-def matcher(pattern: str | None, wildcards: str = "*") -> Matches:
+def matcher(pattern: str | None, wildcards: str = ANY) -> Matches:
     """Spark's pattern of SHOW TABLES: each of the `wildcards` is any text, `|` separates alternatives, case does not
     count. None matches everything."""
     if pattern is None:

@@ -45,6 +45,7 @@ from gateway.mv.progress import Report
 from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations, definition_reads
 from gateway.mv.schemas import Schemas
+from gateway.mv.surroundings import Surroundings
 from gateway.mv.tasks import Tasks
 from gateway.service.commands import Commands
 from gateway.service.decision import Forward, decided
@@ -459,6 +460,7 @@ class World:
         self.catalog.on_move = self.relations.forget_sources
         self.schemas = Schemas(self.catalog, self.metastore, 3_600)
         self.readers = Readers()
+        self.habits = Habits()
         self.tasks = FakeTasks(self.catalog)
         self.inspector = FakeInspector()
         self.commands = FakeCommands()
@@ -470,7 +472,12 @@ class World:
             self.relations,
             self.schemas,
             cast(Tasks, self.tasks),
-            StaleReads(self.catalog, cast(Inspector, self.inspector), Habits()),
+            StaleReads(
+                self.catalog,
+                cast(Inspector, self.inspector),
+                self.habits,
+                Surroundings("pool", self.habits, self.metastore),
+            ),
             VersionReads(self.catalog, nothing, self.readers),
             self.readers,
             cast(Commands, self.commands),

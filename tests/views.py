@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.mv.model import Followed, MaterializedView, Version
+from gateway.mv.model import Followed, MaterializedView, Version, base_key
 from sql.maintenance import StorageLayout
 from sql.names import Namespace, TableName
 from sql.statement import Clauses
@@ -28,7 +28,7 @@ def view_of(version: Version) -> MaterializedView:
         schemas={},
         views=frozenset(),
         layout=StorageLayout("day", "string", "{}", holds_column=True),
-        followed=Followed(SALES.quoted, "day", 0, "string", "{}"),
+        followed=Followed(base_key(SALES), "day", 0, "string", "{}"),
         view_names={},
         properties={},
         comment=None,

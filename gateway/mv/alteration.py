@@ -106,6 +106,7 @@ class Alteration:
 
     async def _set(self, entry: Entry, change: Change, session: SqlSession) -> None:
         async with entry.lock:
+            await self._fence.check_lately()
             before = entry.view
             after = changed(before, change)
             if before.clauses.refreshing != after.clauses.refreshing:
@@ -129,6 +130,10 @@ class Alteration:
                 # Perhaps it is stored all the same, and the next start would find it.
                 self._catalog.on_unstored(entry, error)
                 raise
+            # A refresh under way may have found meanwhile that the definition reads more, or that nothing has changed.
+            now = entry.view
+            current = after.current if after.current != before.current else now.current
+            after = replace(after, tables=now.tables, views=now.views, current=current)
             self._catalog.replace(entry, after)
             if _watched(before) != _watched(after):
                 # Of a table that did not matter before no write was noted.
@@ -245,6 +250,7 @@ class Alteration:
             for entry in sorted(entries, key=lambda each: each.view.id):
                 await stack.enter_async_context(entry.lock)
                 self._catalog.refuse_doubtful(entry)
+            await self._fence.check_lately()
             try:
                 for name, entry in names.items():
                     move = stored.write_move(name, entry.view.current.number)
@@ -258,6 +264,7 @@ class Alteration:
                 raise
             async with self._readers.held([entry.view.id for entry in entries]):
                 try:
+                    await self._fence.check_lately()
                     await switch()
                 except FreshgateError as error:
                     if await self._all_unmoved(entries, error):
@@ -313,7 +320,7 @@ def _check_partitioning(before: MaterializedView, after: MaterializedView) -> No
         raise DefinitionRefused(
             f"The materialized view {before.name} does not take these properties: {error}.", sqlstate="22023"
         ) from error
-    if layout.key != after.layout.key:
+    if after.layout.key not in {layout.key, maintenance.MARKED}:
         raise DefinitionRefused(
             f"The partitions of materialized view {before.name} are named by its partition_date_format. Create the "
             f"view anew with CREATE OR REPLACE to change it.",

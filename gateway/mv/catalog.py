@@ -611,7 +611,8 @@ class Catalog:
             self._trade_names(entry, name)
         view = stored.read_view(found, entry.view.storage, entry.view.definition, version)
         # A refresh that is under way may have found that it reads more.
-        more = replace(view, name=name, tables=view.tables | before.tables, views=view.views | before.views)
+        now = entry.view
+        more = replace(view, name=name, tables=view.tables | now.tables, views=view.views | now.views)
         self.replace(entry, more)
         # Which noted writes it contains is not known: a look at the base tables will tell.
         entry.drift, entry.compared = unseen(entry.view) or NOT_LOOKED, None

@@ -35,11 +35,11 @@ from gateway.mv.drift import next_contents
 from gateway.mv.entry import Entry, enter
 from gateway.mv.executor import VERSIONS_RESERVED, Executor, in_words_of
 from gateway.mv.fence import Fence
-from gateway.mv.habits import Habits
+from gateway.mv.habits import TIME_ZONE, Habits
 from gateway.mv.inspection import Inspector
 from gateway.mv.janitor import Janitor
 from gateway.mv.jobs import Jobs
-from gateway.mv.layout import storage_layout
+from gateway.mv.layout import marked, storage_layout
 from gateway.mv.locations import Locations
 from gateway.mv.model import (
     NEVER_BUILT,
@@ -59,7 +59,7 @@ from gateway.mv.readers import Readers
 from gateway.mv.relations import Relations, Sources, definition_reads
 from gateway.mv.rights import Rights
 from gateway.mv.schemas import schemas_seen, sql_type
-from gateway.mv.surroundings import TIME_ZONE, with_settings
+from gateway.mv.surroundings import reading, with_settings
 from gateway.mv.task_log import TaskLog
 from gateway.mv.tasks import Tasks
 from sql import maintenance
@@ -231,6 +231,7 @@ class Creation:
         view = entry.view
         async with entry.lock:
             self._catalog.refuse_doubtful(entry)
+            await self._fence.check_lately()
             try:
                 # First this: a storage without a view is then a leftover, not a view that somebody damaged.
                 await self._metastore.run(maintenance.unset_properties(view.storage, stored.published_keys()))
@@ -356,6 +357,7 @@ class Creation:
             comment=statement.comment,
             current=Version.whole(NEVER_BUILT if deferred else 1, now, now, {}),
             versions_reserved=1 if deferred else 1 + VERSIONS_RESERVED,
+            settings=reading(stored_view.settings),
         )
         return await self._partitioned(view, stored_view, caller)
 
@@ -389,6 +391,7 @@ class Creation:
             raise DefinitionRefused(
                 f"The properties of materialized view {view.name}: {error}.", sqlstate="22023"
             ) from error
+        layout = marked(layout, inspection.values_of(followed))
         below = self._catalog.find(followed.base)
         if "timestamp" in {layout.kind, followed.kind} or followed.expression != maintenance.PLACE:
             layout = replace(layout, time_zone=zone)
@@ -509,6 +512,7 @@ class Creation:
             old = await self._catalog.certain(view.name)
             if view.name in self._catalog.damaged:
                 await self._drop_damaged(view.name, caller)
+            await self._fence.check_lately()
             if old is None:
                 await caller.session.run(
                     maintenance.create_public_view(

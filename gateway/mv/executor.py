@@ -141,7 +141,7 @@ class Executor:
                 return
             await self._check_unmoved(entry)
             await self._metastore.run(plan_publish(entry.view, shown).sql)
-            entry.view = replace(entry.view, current=replace(current, shown=shown))
+            entry.view = replace(entry.view, current=replace(entry.view.current, shown=shown))
 
     async def empty(self, view_id: str, cause: Cause) -> None:
         """Takes the view's rows away: it counts as never built. Raises what Spark raises."""
@@ -166,6 +166,7 @@ class Executor:
             ending = self._log.written(entry, number, NEVER_BUILT)
             properties = {**stored.write_version(version, reserved), **ending.properties}
             await session.run(maintenance.set_properties(entry.view.storage, properties))
+            await self._fence.check_lately()
             await self._switch(entry, version.shown, session)
             entry.view = enter(entry, version, contains, reserved)
             self._log.succeed(entry, ending)
@@ -379,6 +380,8 @@ class Executor:
             # Each is a call or two of Spark's: readers of a stale view wait for both.
             async with beside(self._check_unmoved(entry)):
                 await session.run(maintenance.set_properties(view.storage, written))
+            # What was stored may have taken long, and then another gateway may serve by now.
+            await self._fence.check_lately()
             since = self._janitor.moment()
             await self._switch(entry, version.shown, session)
             self._catalog.replace(entry, view)
@@ -561,7 +564,7 @@ def _reads(view: MaterializedView) -> tuple[object, ...]:
 
 def in_words_of(view: TableName, definition: TableName, message: str) -> str:
     """Spark's message with the view's name for that of its definition, which no user has ever seen."""
-    return message.replace(definition.quoted, view.quoted).replace(str(definition), str(view))
+    return message.replace(definition.short, view.short).replace(str(definition), str(view))
 
 
 def stopped(view: MaterializedView) -> RefreshFailed:

@@ -21,6 +21,7 @@ from gateway.mv.snapshot import GONE, MISSING, Observed, PartitionValues, Snapsh
 from sql import view_properties
 from sql.bases import Bases, bases, of_expression
 from sql.following import CannotFollow, Source, follow
+from sql.maintenance import MARKED
 from sql.names import TableName
 from sql.statement import Partitioning
 
@@ -59,6 +60,11 @@ class Inspection:
             if look.relation and not look.is_view and base_key(table) in changed
         }
         return sorted(tables.union(self.cached))
+
+    def values_of(self, followed: Followed) -> list[str | None]:
+        """What the partitions of the followed table have in its column, as far as they are known."""
+        look = self.observed.get(followed.base)
+        return [values[followed.place] for values in look.partitions] if isinstance(look, Snapshot) else []
 
     @property
     def snapshots(self) -> dict[str, Snapshot]:
@@ -357,8 +363,8 @@ def _source_of_view(view: MaterializedView) -> Source:
     partitioning = view.clauses.partitioning
     if partitioning is None or not view.layout.partitioned or view.followed is None:
         return Source(view.columns)
-    if partitioning.unit and view.layout.kind == "string":
-        # Its keys are dates, its column's values are texts of another form.
+    if view.layout.kind == "string" and (partitioning.unit or view.layout.key == MARKED):
+        # Its keys are dates, or have a sign behind them; its column's values are texts of another form.
         return Source(view.columns)
     return Source(view.columns, (partitioning.column,), partitioning.unit)
 

@@ -122,11 +122,11 @@ class Jobs:
 
     async def pause(self, entry: Entry, *, paused: bool) -> None:
         """PAUSE and RESUME. What was missed meanwhile is not made up for. Raises what the metastore raises."""
-        await self._fence.check()
         await unbroken(self._store(entry, paused))
 
     async def _store(self, entry: Entry, paused: bool) -> None:
         async with entry.lock:
+            await self._fence.check()
             view = self.changed(replace(entry.view, paused=paused))
             try:
                 await self._metastore.run(maintenance.set_properties(view.storage, stored.write_job(view)))
@@ -134,7 +134,8 @@ class Jobs:
                 # Perhaps it is stored all the same, and the next start would find it.
                 self._catalog.on_unstored(entry, error)
                 raise
-            entry.view = view
+            # A refresh under way may have changed all else meanwhile.
+            entry.view = replace(entry.view, paused=view.paused, job_since=view.job_since)
         self.served(entry.view.id)
 
 

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sql import view_properties
 from sql.following import CannotFollow
-from sql.maintenance import StorageLayout
+from sql.maintenance import MARKED, StorageLayout
 from sql.rewrite import safe_literal
 from sql.statement import Partitioning
 
 HELD = frozenset({"tinyint", "smallint", "int", "bigint", "boolean", "date", "string"})
 """Types of which Spark reads back from a partition's directory just what it wrote there."""
 MOMENTS = frozenset({"date", "timestamp", "timestamp_ntz"})
+
+
+def marked(layout: StorageLayout, values: Iterable[str | None]) -> StorageLayout:
+    """The layout for a view whose partitions have these values. An empty text is NULL to Spark's partitions, and Hive's
+    metastore takes `a` and `a ` for one: where there are such texts a sign behind them keeps them apart."""
+    if not layout.holds_column or layout.kind != "string" or not any(map(_is_confused, values)):
+        return layout
+    return StorageLayout(layout.column, layout.kind, MARKED, time_zone=layout.time_zone)
+
+
+def _is_confused(value: str | None) -> bool:
+    return value is not None and (not value or value.endswith(" "))
+
+
+def taken_for_one(values: Iterable[str | None]) -> tuple[str, str] | None:
+    """Two texts that Hive's metastore does not tell apart."""
+    seen: dict[str, str] = {}
+    for value in filter(None, values):
+        other = seen.setdefault(value.rstrip(" "), value)
+        if other != value:
+            return min(other, value), max(other, value)
+    return None
 
 
 def storage_layout(partitioning: Partitioning, kind: str, properties: Mapping[str, str]) -> StorageLayout:

@@ -155,8 +155,8 @@ class Followed:
 
 
 def base_key(base: TableName | str) -> str:
-    """A base table, or a materialized view by its id, as `Contents` names it."""
-    return base if isinstance(base, str) else f"{base.quoted} {base.aspect}".rstrip()
+    """A base table, or a materialized view by its id, as `Contents` names it and as it is stored."""
+    return base if isinstance(base, str) else f"{base.short} {base.aspect}".rstrip()
 
 
 def name_of_id(view_id: str) -> TableName:
@@ -319,6 +319,9 @@ class MaterializedView:
     """Its job is: neither schedule nor base tables refresh it."""
     job_since: int = 0
     """When the job was changed last, in milliseconds since the epoch: what was missed before is not made up for."""
+    settings: Mapping[str, str] | None = None
+    """What of the creator's session decides how tables are read (`surroundings.reading`). None: an earlier release did
+    not store it; Spark knows it of the definition."""
 
     def published(self, version: Version, reserved: int) -> MaterializedView:
         return replace(self, current=version, versions_reserved=reserved)

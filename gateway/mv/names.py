@@ -22,8 +22,8 @@ class Names:
         """Whether a view could be created under this name, or be given it. Raises DefinitionRefused, NameTaken."""
         if name.catalog != SESSION_CATALOG:
             raise DefinitionRefused(
-                f"The materialized view {name} cannot be created in the catalog {name.catalog}: views live in Spark's "
-                f"own catalog. Use a name of the form database.view.",
+                f"The materialized view {name} cannot be in the catalog {name.catalog}: materialized views live in "
+                f"Spark's own catalog, whatever they read. Write {SESSION_CATALOG}.<database>.{name.table}.",
                 sqlstate="0A000",
             )
         if name.database == self._catalog.storage_database:
@@ -54,7 +54,8 @@ class Names:
         words of the statement that names it, which may have a twin for what stands there."""
         if name.catalog != SESSION_CATALOG:
             return NoSuchView(
-                f"There is no materialized view {name}: they live in Spark's own catalog. Leave {name.catalog} out."
+                f"There is no materialized view {name}: they live in Spark's own catalog, not in {name.catalog}. "
+                f"Write {SESSION_CATALOG}.<database>.{name.table}."
             )
         if name in self._catalog.damaged:
             return damaged(self._catalog.damaged[name])

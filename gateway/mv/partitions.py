@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from gateway.mv.model import MaterializedView
-from sql.maintenance import DEFAULT_PARTITION, PartitionKey
+from sql.maintenance import DEFAULT_PARTITION, PartitionKey, unmarked
 from sql.observation import unescaped
 from sql.statement import Partitioning
 
@@ -64,7 +64,7 @@ def partition(partitioning: Partitioning, value: str | None, kind: str, rows: in
 def of_key(view: MaterializedView, key: PartitionKey, rows: int = 0) -> Partition:
     """The partition that the storage keeps under a key."""
     partitioning = view.clauses.partitioning or Partitioning(view.layout.column)
-    return partition(partitioning, key, view.layout.kind, rows)
+    return partition(partitioning, unmarked(view.layout, key), view.layout.kind, rows)
 
 
 def _bounds(value: str, unit: str | None) -> tuple[str, str] | None:

@@ -161,7 +161,7 @@ def window_of_column(view: MaterializedView) -> str:
 
 def window_of_key(view: MaterializedView) -> str:
     """The same of a partition's key as `maintenance.keys_without` names it."""
-    if view.layout.holds_column:
+    if view.layout.holds_column or view.layout.key == maintenance.MARKED:
         return _window(view, _moment(view, f"CAST({maintenance.KEY} AS {view.layout.kind})"))
     return _window(view, f"CAST({maintenance.KEY} AS TIMESTAMP)")
 

@@ -101,6 +101,8 @@ class Relation:
     """The metastore has a list of the partitions, and directories beside them do not count."""
     reading: str = ""
     """A fingerprint of what, beside the columns, decides which rows the files are read as."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of a view: Spark's settings in the session that has made it."""
 
 
 @dataclass(frozen=True, slots=True)

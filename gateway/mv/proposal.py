@@ -8,16 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from gateway.errors import RefreshFailed
 from gateway.mv.drift import Drift, drift, next_contents, reason, selection
 from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import stored_partitions
+from gateway.mv.layout import taken_for_one
 from gateway.mv.model import Cause, Contents, MaterializedView, base_key
 from gateway.mv.partitions import Called, Partition, of_key
 from gateway.mv.planner import RefreshPlan, in_order, plan_publish, plan_refresh, window_of_column, window_of_key
 from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.snapshot import PartitionValues, Snapshot
-from gateway.mv.surroundings import in_time_zone
+from gateway.mv.surroundings import Surroundings
 from sql import maintenance, view_properties
 from sql.maintenance import PartitionKey, Selection
 
@@ -80,12 +82,14 @@ class Proposer:
         sessions: Sessions,
         inspector: Inspector,
         habits: Habits,
+        surroundings: Surroundings,
         view_characters_max: int,
     ) -> None:
         self._metastore = metastore
         self._sessions = sessions
         self._inspector = inspector
         self._habits = habits
+        self._surroundings = surroundings
         self._view_characters_max = view_characters_max
 
     async def propose(
@@ -100,6 +104,7 @@ class Proposer:
         single = bool(cause.partitions) and view.followed is not None and not found.wholly and not found.unobserved
         if found.none and not single:
             return Proposal(view, None, inspection)
+        _check_told_apart(view, inspection)
         keys = await self._keys(view, _wanted(view, found, inspection), session)
         left = await self._left(view, session)
         if single:
@@ -137,7 +142,7 @@ class Proposer:
     @asynccontextmanager
     async def session_for(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
         """A session in which the view's partitions have the keys that refreshes give them."""
-        async with self._sessions.session() as session, in_time_zone(session, view.layout.time_zone):
+        async with self._sessions.session() as session, self._surroundings.computing(view, session):
             yield session
 
     def first(self, view: MaterializedView, inspection: Inspection) -> RefreshPlan:
@@ -170,9 +175,10 @@ class Proposer:
     async def _called(
         self, view: MaterializedView, inspection: Inspection, names: Iterable[str], session: SqlSession
     ) -> frozenset[PartitionKey]:
-        called = Called((await self._known(view, inspection, session)).values(), view.layout.column)
-        # Their values are their keys.
-        return frozenset(each.value for name in set(names) for each in called[name])
+        known = await self._known(view, inspection, session)
+        called = Called(known.values(), view.layout.column)
+        named = {each for name in set(names) for each in called[name]}
+        return frozenset(key for key, each in known.items() if each in named)
 
     async def _known(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession
@@ -260,6 +266,21 @@ def _wanted(view: MaterializedView, found: Drift, inspection: Inspection) -> Ite
 def _all_of(view: MaterializedView, inspection: Inspection) -> Iterable[PartitionValues]:
     look = inspection.observed.get(view.followed.base) if view.followed else None
     return look.partitions if isinstance(look, Snapshot) else ()
+
+
+def _check_told_apart(view: MaterializedView, inspection: Inspection) -> None:
+    """Raises RefreshFailed where the metastore would not take the view's partitions."""
+    layout, followed = view.layout, view.followed
+    if followed is None or not layout.holds_column or layout.kind != "string":
+        return
+    if (found := taken_for_one(inspection.values_of(followed))) is not None:
+        one, other = found
+        raise RefreshFailed(
+            f"The partition column {layout.column} of materialized view {view.name} holds '{one}' and '{other}', which "
+            f"Hive's metastore takes for one partition. Create the view anew with CREATE OR REPLACE, which then stores "
+            f"them in another way.",
+            sqlstate="22023",
+        )
 
 
 def _why(view: MaterializedView, cause: Cause, found: Drift) -> str:

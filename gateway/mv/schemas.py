@@ -65,8 +65,15 @@ class Schemas:
     async def states(self, views: Iterable[MaterializedView]) -> dict[str, tuple[State, str]]:
         """The state of each view by id, with what has changed (Doris' SchemaChangeDetail)."""
         listed = list(views)
-        today = await self.of({table for view in listed for table in view.schemas})
-        return {view.id: self._state(view, today) for view in listed}
+        today = await self._today(listed)
+        found: dict[str, str] = {}
+        return {view.id: self._state(view, today, found) for view in listed}
+
+    async def _today(self, views: Iterable[MaterializedView]) -> dict[TableName, Schema | None]:
+        """The schemas of what the views read, and the views below them."""
+        every = {below for view in views for below in self._catalog.reads(view.id)}
+        entries = [entry for view_id in every if (entry := self._catalog.find(view_id)) is not None]
+        return await self.of({table for entry in entries for table in entry.view.schemas})
 
     async def has_new_columns(self, view: MaterializedView) -> bool:
         """Whether a base table has columns that the last refresh did not see: `SELECT *` means more of them today."""
@@ -80,17 +87,23 @@ class Schemas:
     async def changes(self, view: MaterializedView) -> str:
         """What of the base tables is not as the last refresh saw it; empty where all is. Never raises."""
         try:
-            return self._changes(view, await self.of(view.schemas))
+            return self._changes(view, await self._today([view]), {})
         except FreshgateError:
             return ""
 
-    def _state(self, view: MaterializedView, today: Mapping[TableName, Schema | None]) -> tuple[State, str]:
+    def _state(
+        self, view: MaterializedView, today: Mapping[TableName, Schema | None], found: dict[str, str]
+    ) -> tuple[State, str]:
         if not view.built:
             return State.INIT, ""
-        changes = self._changes(view, today)
+        changes = self._changes(view, today, found)
         return (State.SCHEMA_CHANGE, changes) if changes else (State.NORMAL, "")
 
-    def _changes(self, view: MaterializedView, today: Mapping[TableName, Schema | None]) -> str:
+    def _changes(self, view: MaterializedView, today: Mapping[TableName, Schema | None], found: dict[str, str]) -> str:
+        """`found`: the same of views that were asked about before, by id."""
+        if view.id in found:
+            return found[view.id]
+        found[view.id] = ""  # No view reads itself; one that came to could not be refreshed.
         changes = [
             change
             for table, schema in sorted(view.schemas.items(), key=lambda item: item[0])
@@ -105,7 +118,10 @@ class Schemas:
                 changes.append(f"the materialized view {known} was {how}")
             elif known != str(entry.view.name):
                 changes.append(f"the materialized view {known} was renamed to {entry.view.name}")
-        return "; ".join(changes)
+            elif entry.view.built and self._changes(entry.view, today, found):
+                changes.append(f"the materialized view {known} is in {State.SCHEMA_CHANGE.value}")
+        found[view.id] = "; ".join(changes)
+        return found[view.id]
 
 
 def schemas_seen(looks: Mapping[TableName, Look]) -> dict[TableName, Schema]:

@@ -90,8 +90,8 @@ class Settlement:
         await self._until_done(entry, partial(self._write, entry))
 
     async def _write(self, entry: Entry) -> None:
-        await self._fence.check()
         async with entry.lock:
+            await self._fence.check()
             view = entry.view
             if self._catalog.find(view.id) is entry:
                 properties = {**stored.write_settings(view), **stored.write_job(view)}

@@ -141,8 +141,8 @@ class TaskLog:
         if not entry.history.unsaved or not entry.recorded:
             return
         try:
-            await self._fence.check()
             async with entry.lock:
+                await self._fence.check()
                 tasks = entry.history.unsaved_with()
                 if tasks and self._catalog.find(entry.view.id) is entry:
                     await self._metastore.run(maintenance.set_properties(entry.view.storage, tasks))

@@ -28,7 +28,7 @@ from gateway.service.session import Session
 from gateway.wire.rowset import Column, Type
 from sql import create_text, maintenance, view_properties
 from sql.grammar import NOT_SUPPORTED
-from sql.names import TableName
+from sql.names import SESSION_CATALOG, TableName
 from sql.statement import (
     AlterMaterializedView,
     Analyze,
@@ -115,7 +115,7 @@ class Commands:
                 await self._tasks.cancel(view.id, task, session.user)
                 return NO_ROWS
             case ShowMaterializedViews():
-                return await self._show(command, session)
+                return await self._show(command, session, report)
             case ShowCreate(name):
                 view = await self._view(name, session, "SHOW CREATE")
                 return info.show_create(command, view, frozen=await self._schemas.has_new_columns(view))
@@ -154,8 +154,15 @@ class Commands:
             raise await self._creation.names.no_such_view(name, verb)
         return view
 
-    async def _show(self, command: ShowMaterializedViews, session: Session) -> Result:
-        database = (command.database or (await session.resolve_namespace()).database).lower()
+    async def _show(self, command: ShowMaterializedViews, session: Session, report: Report) -> Result:
+        namespace = await session.resolve_namespace()
+        if command.database is None and namespace.catalog != SESSION_CATALOG:
+            report(
+                f"Warning: no materialized view can be in {namespace.catalog}.{namespace.database}, the current "
+                f"database; SHOW MATERIALIZED VIEWS IN {SESSION_CATALOG}.<database> lists those of a database"
+            )
+            return info.listed(())
+        database = (command.database or namespace.database).lower()
         listed = [view.id for view in self._catalog.views() if view.name.database == database]
         if len(listed) <= LOOKED_AT_MAX:
             await self._inspector.check(listed)
@@ -171,7 +178,7 @@ class Commands:
 
     async def _describe(self, command: Describe, session: Session) -> Result:
         view = await self._view(command.name, session, "DESCRIBE")
-        columns = (await (await session.sql()).run(f"DESCRIBE TABLE {view.name.quoted}")).rows
+        columns = (await (await session.sql()).run(maintenance.describe(view.name))).rows
         if not command.extended:
             return info.describe(columns)
         await self._inspector.check([view.id])

@@ -79,7 +79,12 @@ def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
         for damage in catalog.damaged.values()
         if database in {None, damage.name.database} and matches(damage.name.table)
     ]
-    return Result(SHOW_COLUMNS, rows)
+    return listed(rows)
+
+
+def listed(rows: Iterable[tuple[str | int | datetime | None, ...]]) -> Result:
+    """The answer of SHOW MATERIALIZED VIEWS with these rows."""
+    return Result(SHOW_COLUMNS, list(rows))
 
 
 def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | datetime | None, ...]:
@@ -181,7 +186,7 @@ def create_statement(view: MaterializedView, *, frozen: bool) -> str:
     if frozen and "*" in query:
         query = f"SELECT {', '.join(map(quote, view.columns))} FROM (\n{query}\n)"
     return create_text.create_statement(
-        view.name.quoted, view.listed, view.comment, view.clauses, view.properties, query
+        view.name.short, view.listed, view.comment, view.clauses, view.properties, query
     )
 
 

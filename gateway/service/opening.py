@@ -282,7 +282,8 @@ class Opening:
         handle, protocol = found
         login = self._handover.login(self.login)
         self._audit.opened()
-        session = Session(handle, protocol, self.login.user, login, call, payload, self._sides)
+        elsewhere = self._sessions.leads_elsewhere
+        session = Session(handle, protocol, self.login.user, login, call, payload, self._sides, elsewhere)
         session.peer = self.peer
         session.tied = self._handover.mechanism != HTTP
         return session

@@ -52,6 +52,8 @@ class Reading:
     """The transaction's."""
     guessed: bool = False
     """It is composed, and Spark does not say what it reads."""
+    foreign: frozenset[str] = frozenset()
+    """Views whose definitions would read other rows in this session."""
 
     @property
     def unpinned(self) -> staleness.Read:
@@ -110,6 +112,9 @@ class Reads:
             await self._see_writes(reading.unpinned)
             for unchanged in await self._stale_reads.look(reading.unpinned):
                 self._tasks.note_unchanged(unchanged, reading.cause)
+            if inlined := self._wanted(reading).inlined:
+                foreign = await self._stale_reads.foreign(inlined, await reading.session.sql())
+                reading = replace(reading, foreign=reading.foreign | foreign)
             await self._make_fresh(reading, self._wanted(reading), report)
             place = await _where_it_is_now(reading)
             read = await self._scope.views_read(
@@ -145,7 +150,9 @@ class Reads:
 
     def _wanted(self, reading: Reading) -> staleness.Wanted:
         """What must happen first; the statement's text is changed where definitions stand in for views."""
-        wanted = self._stale_reads.wanted(reading.place, reading.unpinned, pinned=reading.pinned)
+        wanted = self._stale_reads.wanted(
+            reading.place, reading.unpinned, pinned=reading.pinned, foreign=reading.foreign
+        )
         reading.route.text = reading.text
         if wanted.splices:
             reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *wanted.splices])

@@ -80,6 +80,7 @@ class Session:
         call: OpenCall,
         open_payload: bytes,
         sides: Sides,
+        leads_elsewhere: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.handle = handle
         self.upstream_handle = handle
@@ -123,7 +124,7 @@ class Session:
         self._sides = sides
         self._side: SideConnection | None = None
         self._side_lock = asyncio.Lock()
-        self._first_namespace = _first_namespace(call)
+        self._first_namespace = _first_namespace(call, leads_elsewhere)
         self.namespace: Namespace | None = self._first_namespace
         """None: unknown, Spark is asked when a name must be resolved. Where it is uncertain, that of before."""
         self.moved = 0
@@ -284,7 +285,7 @@ class Session:
         await asyncio.gather(*(operation.cancel() for operation in own))
 
 
-def _first_namespace(call: OpenCall) -> Namespace | None:
+def _first_namespace(call: OpenCall, leads_elsewhere: Callable[[str], bool]) -> Namespace | None:
     """The namespace that a session begins with; None where only Spark can tell.
 
     Spark runs the database as the rest of a USE statement, so that it may be quoted, of another catalog, or a comment.
@@ -293,7 +294,9 @@ def _first_namespace(call: OpenCall) -> Namespace | None:
     if any("catalog" in key.lower() or _is_other_use(key) for key in configuration):
         return None
     database = configuration.get(DATABASE_KEY, "default")
-    return Namespace(database.lower(), SESSION_CATALOG) if _PLAIN_NAME.fullmatch(database) else None
+    if _PLAIN_NAME.fullmatch(database) is None or leads_elsewhere(database.lower()):
+        return None
+    return Namespace(database.lower(), SESSION_CATALOG)
 
 
 def _is_other_use(key: str) -> bool:
@@ -329,6 +332,8 @@ class Sessions:
         self._sweeper: asyncio.Task[None] | None = None
         self._ending_later = 0
         self.shared = SharedViews()
+        self.leads_elsewhere: Callable[[str], bool] = lambda _: False
+        """Whether a session that begins with USE of this name may be in another catalog than Spark's own."""
         self.stopping = False
         self.ending = False
         """What ends from here on does so because the gateway does."""

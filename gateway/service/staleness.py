@@ -10,6 +10,8 @@ from gateway.mv.catalog import Catalog
 from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspector
 from gateway.mv.model import MaterializedView
+from gateway.mv.ports import SqlSession
+from gateway.mv.surroundings import Surroundings
 from sql import rewrite
 from sql.names import Namespace, TableName, quote
 from sql.statement import Forwarded, WhenStale
@@ -72,10 +74,11 @@ class Place:
 class StaleReads:
     """Decides."""
 
-    def __init__(self, catalog: Catalog, inspector: Inspector, habits: Habits) -> None:
+    def __init__(self, catalog: Catalog, inspector: Inspector, habits: Habits, surroundings: Surroundings) -> None:
         self._catalog = catalog
         self._inspector = inspector
         self._habits = habits
+        self._surroundings = surroundings
 
     def due(self, read: Read) -> bool:
         """Whether the base tables must be looked at before it can be said what the read needs."""
@@ -93,12 +96,18 @@ class StaleReads:
         """Tables below that the reader's session must look at anew before it runs the view's definition."""
         return await self._inspector.cached(view)
 
+    async def foreign(self, views: Iterable[MaterializedView], session: SqlSession) -> frozenset[str]:
+        """The ids of those views whose definitions would read other rows in this session than in their creators': the
+        rows of files depend on its time zone and other settings."""
+        return frozenset([view.id for view in views if not await self._surroundings.reads_alike(view, session)])
+
     def _matters(self, view_id: str) -> bool:
         entry = self._catalog.find(view_id)
         return entry is not None and not (entry.view.when_stale is WhenStale.SERVE and entry.view.built)
 
-    def wanted(self, place: Place, read: Read, *, pinned: bool) -> Wanted:
-        """`pinned`: a transaction will see the same rows again, so no definition can stand in for a view.
+    def wanted(self, place: Place, read: Read, *, pinned: bool, foreign: frozenset[str] = frozenset()) -> Wanted:
+        """`pinned`: a transaction will see the same rows again, so no definition can stand in for a view. Nor can those
+        of the `foreign` views.
 
         Raises NotFresh where a view that is surely read must not be served.
         """
@@ -113,7 +122,8 @@ class StaleReads:
                 wanted.perhaps.append(view_id)
                 continue
             surely = place.statement.exact
-            if policy is WhenStale.INLINE and surely and view_id not in read.below and not pinned:
+            inlined = policy is WhenStale.INLINE and view_id not in foreign
+            if inlined and surely and view_id not in read.below and not pinned:
                 splices = self._splices(view, place)
                 if splices:
                     self._inline(wanted, view, splices)

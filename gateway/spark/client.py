@@ -423,8 +423,11 @@ class SessionPool:
         configuration: Mapping[str, str] | None = None,
         *,
         password: str = "",
+        greet: Callable[[Session], Awaitable[None]] | None = None,
     ) -> None:
+        """`greet` is called with each session that is opened, before it is lent."""
         self._spark = spark
+        self._greet = greet
         self._user = user
         self._configuration = dict(configuration or {})
         self._password = password
@@ -462,10 +465,13 @@ class SessionPool:
     async def _open(self) -> Session:
         connection = await Connection.open(await self._spark.endpoint(), self._user, self._password)
         try:
-            return await connection.open_session(self._configuration, user=self._user)
+            session = await connection.open_session(self._configuration, user=self._user)
+            if self._greet is not None:
+                await self._greet(session)
         except BaseException:
             await connection.close()
             raise
+        return session
 
     async def _discard(self, session: Session) -> None:
         await session.connection.close()

@@ -18,7 +18,7 @@ from gateway.mv.ports import Function, Relation, RelationKind, Rows, Sessions, S
 from gateway.mv.snapshot import fingerprint
 from sql import observation
 from sql.grammar import NOT_SUPPORTED
-from sql.names import SESSION_CATALOG, Namespace, TableName, quote
+from sql.names import SESSION_CATALOG, Namespace, TableName, quote, quoted_database
 
 NOT_FOUND = frozenset({"42P01", "42704"})
 """SQLSTATEs of TABLE_OR_VIEW_NOT_FOUND and SCHEMA_NOT_FOUND."""
@@ -89,17 +89,19 @@ class SparkMetastore:
         """
         if name.catalog != SESSION_CATALOG or not _PLAIN.fullmatch(name.table):
             return False
-        listed = await self._names(f"SHOW TABLES IN {quote(name.database)} LIKE '{name.table}'", name.database)
+        listed = await self._names(
+            f"SHOW TABLES IN {quoted_database(name.database)} LIKE '{name.table}'", name.database
+        )
         return name.table in listed
 
     async def databases(self) -> frozenset[str]:
-        return frozenset(row[0].lower() for row in (await self.run("SHOW DATABASES")).rows)
+        return frozenset(row[0].lower() for row in (await self.run(f"SHOW DATABASES IN {quote(SESSION_CATALOG)}")).rows)
 
     async def tables(self, database: str) -> frozenset[str]:
-        return await self._names(f"SHOW TABLES IN {quote(database)}", database)
+        return await self._names(f"SHOW TABLES IN {quoted_database(database)}", database)
 
     async def views(self, database: str) -> frozenset[str]:
-        return await self._names(f"SHOW VIEWS IN {quote(database)}", database)
+        return await self._names(f"SHOW VIEWS IN {quoted_database(database)}", database)
 
     async def _names(self, sql: str, database: str) -> frozenset[str]:
         """The names in an answer of (namespace, name, isTemporary)."""
@@ -114,7 +116,7 @@ class SparkMetastore:
 
     async def function(self, name: TableName) -> Function | None:
         try:
-            answer = await self.run(f"DESCRIBE FUNCTION EXTENDED {quote(SESSION_CATALOG)}.{name.quoted}")
+            answer = await self.run(f"DESCRIBE FUNCTION EXTENDED {name.quoted}")
         except StatementFailed as error:
             # As with relations: that there is none is believed where the list says so, too.
             if error.sqlstate not in NO_FUNCTION or name.table in await self.functions(name.database):
@@ -168,6 +170,7 @@ def _relation(name: TableName, described: dict[str, Any]) -> Relation:
         columns=columns,
         created=created,
         reading=fingerprint(json.dumps(described.get("view_creation_spark_configuration"), sort_keys=True)),
+        settings=described.get("view_creation_spark_configuration") or {},
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from clients import pyhive, rows
 from lake import ICEBERG, lake_archives, lake_settings
 from processes import Engine, Gateway
-from pyhive.exc import OperationalError
+from pyhive.exc import Error, OperationalError
 
 GATEWAY, DIRECT = "through the gateway", "on the engine"
 HOUR = "3600"
@@ -560,3 +560,103 @@ def test_changes(lake: Lake, provider: str, way: str) -> None:
             if change is changes[-1] or (way == GATEWAY and change.statements):
                 story.check(None if wholly else frozenset(touched))
                 touched, wholly = set(), False
+
+
+# --- other catalogs -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def abroad(lake: Lake) -> Iterator[Any]:
+    """A cursor through the gateway whose current catalog is Iceberg's."""
+    for statement in (
+        f"CREATE NAMESPACE IF NOT EXISTS {ICEBERG}.abroad",
+        f"CREATE OR REPLACE TABLE {ICEBERG}.abroad.b (a INT, p STRING) USING iceberg PARTITIONED BY (p)",
+        f"INSERT INTO {ICEBERG}.abroad.b VALUES (1, 'x'), (2, 'y')",
+        "DROP DATABASE IF EXISTS abroad CASCADE",
+        "CREATE DATABASE abroad",
+    ):
+        rows(lake.direct, statement)
+    with pyhive(lake.gateway.host, lake.gateway.port) as cursor:
+        rows(cursor, f"USE {ICEBERG}.abroad")
+        yield cursor
+
+
+def test_views_are_made_and_used_while_another_catalog_is_current(lake: Lake, abroad: Any) -> None:
+    view, query = "spark_catalog.abroad.m", "SELECT p, count(*) AS n, max(a) AS a FROM b GROUP BY p"
+
+    def check() -> None:
+        rows(lake.direct, f"REFRESH TABLE {ICEBERG}.abroad.b")
+        expected = rows(lake.direct, query.replace("FROM b", f"FROM {ICEBERG}.abroad.b"))
+        assert sorted(rows(abroad, f"SELECT * FROM {view}")) == sorted(expected)
+
+    with pytest.raises(Error, match=r"Write spark_catalog\.<database>\.m"):
+        rows(abroad, f"CREATE MATERIALIZED VIEW m AS {query}")
+    rows(abroad, f"CREATE MATERIALIZED VIEW {view} PARTITION BY (p) COMMENT 'it\\'s' AS {query}")
+    check()
+    rows(abroad, "INSERT INTO b VALUES (3, 'x')")
+    check()
+    rows(abroad, f"ALTER MATERIALIZED VIEW {view} SET ('when_stale' = 'INLINE', 'grace_period' = '0')")
+    rows(abroad, "INSERT INTO b VALUES (4, 'z')")
+    check()
+    assert rows(abroad, f"SHOW MATERIALIZED VIEW VERSIONS {view}")[0][1] == "CURRENT"
+    assert "partitions: p_z" in str(rows(abroad, f"EXPLAIN REFRESH MATERIALIZED VIEW {view} AUTO"))
+    rows(abroad, f"REFRESH MATERIALIZED VIEW {view}")
+    number = rows(abroad, f"SHOW MATERIALIZED VIEW VERSIONS {view}")[0][0]
+    assert len(rows(abroad, f"SELECT * FROM {view} VERSION AS OF {number}")) == 3
+    rows(abroad, "BEGIN TRANSACTION")
+    check()
+    rows(abroad, "COMMIT")
+    described = {row[0]: row[1] for row in rows(abroad, f"DESCRIBE EXTENDED MATERIALIZED VIEW {view}")}
+    assert (described["Comment"], described["Base Tables"]) == ("it's", f"{ICEBERG}.abroad.b")
+    assert {row[1] for row in rows(abroad, f"SHOW PARTITIONS {view}")} == {"p_x", "p_y", "p_z"}
+    rows(abroad, f"ANALYZE TABLE {view} COMPUTE STATISTICS")
+    rows(abroad, f"ALTER MATERIALIZED VIEW {view} RENAME TO m2")
+    view += "2"
+    check()
+    assert rows(abroad, "SHOW MATERIALIZED VIEWS") == []
+    assert [row[1] for row in rows(abroad, "SHOW MATERIALIZED VIEWS IN spark_catalog.abroad LIKE '%2%'")] == ["m2"]
+    (_, created), *_ = rows(abroad, f"SHOW CREATE MATERIALIZED VIEW {view}")
+    rows(lake.through, created.replace("CREATE", "CREATE OR REPLACE", 1))
+    check()
+    with pytest.raises(Error, match=r"Write spark_catalog\.<database>\.m2"):
+        rows(abroad, "DROP MATERIALIZED VIEW m2")
+    rows(abroad, f"DROP MATERIALIZED VIEW {view}")
+    assert rows(lake.direct, "SHOW VIEWS IN abroad") == []
+    assert not [row for row in rows(lake.direct, "SHOW TABLES IN freshgate_storage") if row[1].startswith("abroad__")]
+
+
+ODD = ["", " ", "  ", "a ", "a", "a_", "it's", 'say "hi"', "back\\slash", "\\", "50%", "ü€", "n\nl", "${x}", "/", "`"]
+
+
+def test_odd_partition_values_in_sessions_that_read_literals_otherwise(lake: Lake, abroad: Any) -> None:
+    """An empty text, and texts that differ in blanks at their end, are one partition to Hive's metastore."""
+    query = f"SELECT p, count(*) AS n FROM {ICEBERG}.abroad.b GROUP BY p"
+    values = ", ".join(f"(1, CAST(X'{value.encode().hex()}' AS STRING))" for value in ODD)
+    rows(abroad, f"INSERT INTO b VALUES {values}, (1, NULL)")
+    rows(abroad, f"CREATE MATERIALIZED VIEW spark_catalog.abroad.odd PARTITION BY (p) AS {query}")
+    for settings in (("false", "false"), ("true", "false"), ("true", "true")):
+        with pyhive(lake.gateway.host, lake.gateway.port) as cursor:
+            rows(cursor, f"SET spark.sql.parser.escapedStringLiterals={settings[0]}")
+            rows(cursor, f"SET spark.sql.ansi.doubleQuotedIdentifiers={settings[1]}")
+            rows(cursor, f"INSERT INTO {ICEBERG}.abroad.b VALUES {values}")
+            rows(lake.direct, f"REFRESH TABLE {ICEBERG}.abroad.b")
+            expected = sorted(rows(lake.direct, query), key=repr)
+            assert sorted(rows(cursor, "SELECT * FROM abroad.odd"), key=repr) == expected
+            assert len(expected) == len(ODD) + 3
+            rows(
+                cursor,
+                "CREATE OR REPLACE MATERIALIZED VIEW abroad.odd PARTITION BY (p) "
+                f"COMMENT 'x' TBLPROPERTIES ('q' = 'r') AS {query}",
+            )
+            assert sorted(rows(cursor, "SELECT * FROM abroad.odd"), key=repr) == expected
+    rows(abroad, "INSERT INTO b VALUES (9, 'a ')")
+    rows(lake.direct, f"REFRESH TABLE {ICEBERG}.abroad.b")
+    assert sorted(rows(abroad, "SELECT * FROM spark_catalog.abroad.odd"), key=repr) == sorted(
+        rows(lake.direct, query), key=repr
+    )
+    (task,) = rows(
+        abroad,
+        'SELECT RefreshMode, NeedRefreshPartitions FROM tasks("type"="mv") '
+        "WHERE MvDatabaseName = 'abroad' AND MvName = 'odd' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
+    )
+    assert task == ("PARTIAL", '["p_a"]')

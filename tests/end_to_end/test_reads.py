@@ -358,3 +358,46 @@ def test_views_that_only_may_be_read_hurt_nobody(database: Database) -> None:
         rows(other, f"EXECUTE IMMEDIATE 'INSERT INTO {database.name}.t VALUES ' || '(10)'")
         assert rows(other, f"SELECT count(*) FROM {database.name}.t") == [(4,)], "it ran once"
     assert database.version("broken") == database.version("manual") == 0
+
+
+def test_files_are_read_with_the_creators_settings(database: Database, tmp_path: Path) -> None:
+    """Their times are those of the creator's time zone, whoever refreshes, and whoever reads."""
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "json").mkdir()
+    (tmp_path / "csv" / "a.csv").write_text("2024-01-01 00:00:00\n")
+    (tmp_path / "json" / "a.json").write_text('{"t": "2024-01-01 00:00:00"}\n')
+    rows(database.cursor, "SET spark.sql.session.timeZone=Asia/Tokyo")
+    database.run(
+        f"CREATE TABLE c (t TIMESTAMP) USING csv LOCATION '{tmp_path / 'csv'}'",
+        f"CREATE TABLE j (t TIMESTAMP) USING json LOCATION '{tmp_path / 'json'}'",
+        "CREATE TABLE p (a INT, h TIMESTAMP) USING parquet PARTITIONED BY (h)",
+        "INSERT INTO p VALUES (1, TIMESTAMP'2024-01-01 00:30:00')",
+    )
+    query = (
+        "SELECT 'c' AS f, unix_seconds(t) AS s FROM c UNION ALL SELECT 'j', unix_seconds(t) FROM j "
+        "UNION ALL SELECT 'p', unix_seconds(h) FROM p"
+    )
+    expected = database.rows(query)
+    midnight = 1_704_034_800  # in Tokyo
+    assert expected == [("c", midnight), ("j", midnight), ("p", midnight + 1800)]
+    database.run(
+        f"CREATE MATERIALIZED VIEW served AS {query}",
+        f"CREATE MATERIALIZED VIEW inlined WHEN STALE INLINE AS {query}",
+        "CREATE MATERIALIZED VIEW by_time PARTITION BY (h) AS SELECT h, unix_seconds(h) AS s FROM p",
+        "CREATE MATERIALIZED VIEW later BUILD DEFERRED AS " + query,
+    )
+    with pyhive(database.gateway.host, database.gateway.port, database=database.name) as abroad:
+        rows(abroad, "SET spark.sql.session.timeZone=America/New_York")
+        for a in (2, 3):
+            for view in ("served", "inlined", "later"):
+                assert sorted(rows(abroad, f"SELECT DISTINCT f, s FROM {view}")) == expected, view
+            assert rows(abroad, "SELECT DISTINCT s FROM by_time") == [(midnight + 1800,)]
+            database.run(f"INSERT INTO p VALUES ({a}, TIMESTAMP'2024-01-01 00:30:00')")
+        rows(abroad, "REFRESH MATERIALIZED VIEW served")
+        assert sorted(rows(abroad, "SELECT DISTINCT f, s FROM served")) == expected
+        assert [row[1] for row in rows(abroad, "SHOW PARTITIONS by_time")] == ["p_20240101003000"]
+    # In a session like its creator's the definition itself stands in the place of the view.
+    database.run("INSERT INTO p VALUES (4, TIMESTAMP'2024-01-01 00:30:00')")
+    version = database.version("inlined")
+    assert sorted(set(database.rows("SELECT f, s FROM inlined"))) == expected
+    assert database.version("inlined") == version

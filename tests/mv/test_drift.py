@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from views import SALES, SHOPS, view_of
 
 from gateway.mv.drift import drift, next_contents, next_manifest, reason, selection, unseen
-from gateway.mv.model import NEVER_BUILT, Contents, Manifest, MaterializedView, Version
+from gateway.mv.model import NEVER_BUILT, Contents, Manifest, MaterializedView, Version, base_key
 from gateway.mv.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
 from sql.maintenance import ALL, PartitionKey, Selection, Shown
 
@@ -49,7 +49,7 @@ class Model:
         self.computed = {key: self.inputs(key) for key in KEYS}
 
     def look(self) -> Today:
-        return {SALES.quoted: sales(self.days), SHOPS.quoted: Snapshot("2", self.shops)}
+        return {base_key(SALES): sales(self.days), base_key(SHOPS): Snapshot("2", self.shops)}
 
     def inputs(self, key: PartitionKey) -> object:
         days = sorted(self.days.items(), key=repr)
@@ -95,7 +95,7 @@ def test_exactly_what_differs_is_written(
     assert drift(view, model.look()).none
 
 
-@pytest.mark.parametrize("missing", [set(), {SALES.quoted}, {SHOPS.quoted}, {SALES.quoted, SHOPS.quoted}])
+@pytest.mark.parametrize("missing", [set(), {base_key(SALES)}, {base_key(SHOPS)}, {base_key(SALES), base_key(SHOPS)}])
 def test_what_was_not_seen_when_a_version_was_written(missing: set[str]) -> None:
     today = {base: look for base, look in Model().look().items() if base not in missing}
     found = unseen(built(today))
@@ -108,25 +108,25 @@ def test_of_a_view_that_was_never_built_nothing_is_missed() -> None:
 
 @given(st.frozensets(st.sampled_from(DAYS)), st.booleans())
 def test_a_table_that_was_made_again_differs_wholly(partitions: frozenset[PartitionValues], same: bool) -> None:
-    before = {SALES.quoted: sales(dict.fromkeys(partitions, "x")), SHOPS.quoted: Snapshot("2", "x")}
+    before = {base_key(SALES): sales(dict.fromkeys(partitions, "x")), base_key(SHOPS): Snapshot("2", "x")}
     again = sales(dict.fromkeys(partitions, "x"), "1" if same else "other")
-    found = drift(built(before), {**before, SALES.quoted: again})
+    found = drift(built(before), {**before, base_key(SALES): again})
     assert found.none == same
     assert same or selection(built(before), found, {}) == ALL
 
 
 def test_a_partition_that_came_and_went_between_changes_nothing() -> None:
-    first = {SALES.quoted: sales({("1",): "x"}), SHOPS.quoted: Snapshot("2", "x")}
-    second = {**first, SALES.quoted: sales({("1",): "y", ("2",): "x"})}
-    third = {**first, SALES.quoted: sales({("1",): "y"})}
+    first = {base_key(SALES): sales({("1",): "x"}), base_key(SHOPS): Snapshot("2", "x")}
+    second = {**first, base_key(SALES): sales({("1",): "y", ("2",): "x"})}
+    third = {**first, base_key(SALES): sales({("1",): "y"})}
     view = refreshed(built(first), 2, Selection(frozenset({"1"}), all_but=False), second, {("1",): "1", ("2",): "2"})
     assert drift(view, second).partitions == {("2",)}
     assert drift(view, third).none
 
 
 def test_what_cannot_be_observed_is_never_fresh() -> None:
-    before = {SALES.quoted: sales({("1",): "x"}), SHOPS.quoted: Snapshot("2", "x")}
-    today: dict[str, Observed] = {**before, SHOPS.quoted: Unobserved("no listing")}
+    before = {base_key(SALES): sales({("1",): "x"}), base_key(SHOPS): Snapshot("2", "x")}
+    today: dict[str, Observed] = {**before, base_key(SHOPS): Unobserved("no listing")}
     found = drift(built(before), today)
     assert not found.none
     assert selection(built(before), found, {}) == ALL
@@ -134,10 +134,10 @@ def test_what_cannot_be_observed_is_never_fresh() -> None:
 
 
 def test_the_reason_names_tables_and_counts_partitions() -> None:
-    view = built({SALES.quoted: sales({("1",): "x", ("2",): "x"}), SHOPS.quoted: Snapshot("2", "x")})
-    one = {SALES.quoted: sales({("1",): "y", ("2",): "x"}), SHOPS.quoted: Snapshot("2", "x")}
+    view = built({base_key(SALES): sales({("1",): "x", ("2",): "x"}), base_key(SHOPS): Snapshot("2", "x")})
+    one = {base_key(SALES): sales({("1",): "y", ("2",): "x"}), base_key(SHOPS): Snapshot("2", "x")}
     assert reason(view, drift(view, one)) == "d.sales has changed in 1 partition"
-    both = {SALES.quoted: sales({}), SHOPS.quoted: Snapshot("2", "y")}
+    both = {base_key(SALES): sales({}), base_key(SHOPS): Snapshot("2", "y")}
     assert reason(view, drift(view, both)) == "d.sales, d.shops have changed"
 
 
@@ -171,17 +171,17 @@ def test_versions_that_were_never_published_are_not_shown() -> None:
 def test_a_version_without_contents_is_not_taken_for_fresh() -> None:
     """An earlier Freshgate stored none."""
     view = replace(built({}), current=replace(built({}).current, contents=Contents()))
-    assert not drift(view, {SALES.quoted: sales({}), SHOPS.quoted: Snapshot("2", "x")}).none
+    assert not drift(view, {base_key(SALES): sales({}), base_key(SHOPS): Snapshot("2", "x")}).none
 
 
 def test_what_was_never_there_is_neither_fresh_nor_changed() -> None:
     """Spark has taken the definition, so something has that name; one that was there and is gone has changed."""
-    seen = {SALES.quoted: sales({("1",): "x"}), SHOPS.quoted: Snapshot("2", "x")}
-    gone = {**seen, SHOPS.quoted: MISSING}
-    assert drift(built(seen), gone).tables == {SHOPS.quoted}
-    for before in ({SALES.quoted: seen[SALES.quoted]}, {**seen, SHOPS.quoted: GONE}):
+    seen = {base_key(SALES): sales({("1",): "x"}), base_key(SHOPS): Snapshot("2", "x")}
+    gone = {**seen, base_key(SHOPS): MISSING}
+    assert drift(built(seen), gone).tables == {base_key(SHOPS)}
+    for before in ({base_key(SALES): seen[base_key(SALES)]}, {**seen, base_key(SHOPS): GONE}):
         found = drift(built(before), gone)
-        assert (found.none, found.tables, set(found.unobserved)) == (False, frozenset(), {SHOPS.quoted})
-    without_sales: dict[str, Observed] = {**seen, SALES.quoted: MISSING}
-    assert drift(built(seen), without_sales).tables == {SALES.quoted}
-    assert set(drift(built({SHOPS.quoted: seen[SHOPS.quoted]}), without_sales).unobserved) == {SALES.quoted}
+        assert (found.none, found.tables, set(found.unobserved)) == (False, frozenset(), {base_key(SHOPS)})
+    without_sales: dict[str, Observed] = {**seen, base_key(SALES): MISSING}
+    assert drift(built(seen), without_sales).tables == {base_key(SALES)}
+    assert set(drift(built({base_key(SHOPS): seen[base_key(SHOPS)]}), without_sales).unobserved) == {base_key(SALES)}

@@ -46,7 +46,7 @@ class Stored:
 def told(keys: Iterable[PartitionKey], names: list[str]) -> tuple[list[str], set[PartitionKey]]:
     """The names that mean nothing, and the partitions that the others mean."""
     stored, nobody = cast(Any, Stored(keys)), cast(Any, None)
-    proposer = Proposer(stored, nobody, stored, nobody, 0)
+    proposer = Proposer(stored, nobody, stored, nobody, nobody, 0)
     missing = asyncio.run(proposer.missing(VIEW, names, nobody))
     return missing, set(asyncio.run(proposer._called(VIEW, Inspection({}, {}), names, nobody)))
 

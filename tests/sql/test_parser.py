@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sql.classify import classify, glance
 from sql.names import quote
 from sql.parser import SyntaxProblem, parse, parse_about
-from sql.rewrite import safe_literal
+from sql.rewrite import string_token
 from sql.scan import string_value
 from sql.statement import Clauses, Column, Command, CreateMaterializedView, Forwarded, Refreshing, Schedule
 from tests.sql.cases import is_kept_only, load
@@ -120,15 +120,15 @@ def test_what_is_written_is_read(
 ) -> None:
     query = "SELECT ';' AS `a;b` FROM t"
     listed = ", ".join(
-        quote(column.name) + (f" COMMENT {safe_literal(column.comment)}" if column.comment is not None else "")
+        quote(column.name) + (f" COMMENT {string_token(column.comment)}" if column.comment is not None else "")
         for column in columns
     )
     text = f"{blank}CREATE {'OR REPLACE ' if replace else ''}MATERIALIZED{blank} VIEW {'.'.join(map(quote, name))}"
     text += f"({listed})" if columns else ""
     if properties:
-        pairs = ", ".join(f"{safe_literal(key)} = {safe_literal(value)}" for key, value in properties.items())
+        pairs = ", ".join(f"{string_token(key)} = {string_token(value)}" for key, value in properties.items())
         text += f" TBLPROPERTIES ({pairs})"
-    text += f" COMMENT {safe_literal(comment)}" if comment is not None else ""
+    text += f" COMMENT {string_token(comment)}" if comment is not None else ""
     text += f" AS {blank}{query}{blank} ; {blank}"
     assert parse(text) == CreateMaterializedView(name, query, columns, comment, tuple(properties.items()), replace)
 
@@ -175,8 +175,8 @@ def test_any_text_is_read_or_refused(beginning: str, rest: str) -> None:
 
 
 @given(texts)
-def test_a_safe_literal_reads_back(text: str) -> None:
-    literal = safe_literal(text)
+def test_a_string_token_reads_back(text: str) -> None:
+    literal = string_token(text)
     assert string_value(literal) == text
     assert "${" not in literal
 

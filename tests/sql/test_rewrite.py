@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sql.classify import classify
 from sql.names import TableName
-from sql.rewrite import catalog_references, inline_table, is_qualifier, replacement, splice
+from sql.rewrite import (
+    catalog_references,
+    inline_table,
+    is_qualifier,
+    partition_value,
+    replacement,
+    safe_literal,
+    splice,
+)
 from sql.statement import Forwarded
 
 
@@ -28,14 +38,33 @@ def test_splice_refuses_ranges_that_overlap_or_leave_the_text(ranges: list[tuple
         splice("abcd", ranges)
 
 
+_FORM = re.compile(r"(?:'([^'\\]*)'|(CAST\()?X'([0-9a-f]*)'(?(2) AS STRING\)))")
+"""Without a sign that a setting of the session, or Spark's substitution of variables, makes another one of."""
+
+
+@given(st.text(st.characters(blacklist_categories=["Cs"])) | st.text("a \\'\"${}%\n`", max_size=8))
+@example("${x}")
+@example("\\")
+@example("it's")
+def test_a_literal_is_the_same_in_every_session(text: str) -> None:
+    for literal, cast in ((safe_literal(text), True), (partition_value(text), False)):
+        found = _FORM.fullmatch(literal)
+        assert found is not None
+        plain, casts, digits = found.groups()
+        assert text == (plain if digits is None else bytes.fromhex(digits).decode())
+        assert "${" not in literal
+        assert digits is None or bool(casts) is cast
+
+
 def test_inline_table() -> None:
+    odd = "it's ${x}\\"
     text = inline_table(
         [("a b", "STRING"), ("n", "BIGINT"), ("t", "TIMESTAMP"), ("f", "BOOLEAN")],
-        [("it's ${x}\\", 2**40, "2026-11-21T02:01:32.5+01:00", True), (None, None, None, None)],
+        [(odd, 2**40, "2026-11-21T02:01:32.5+01:00", True), (None, None, None, None)],
     )
     assert text == (
         "(SELECT CAST(c0 AS STRING) AS `a b`, CAST(c1 AS BIGINT) AS `n`, CAST(c2 AS TIMESTAMP_LTZ) AS `t`, "
-        "CAST(c3 AS BOOLEAN) AS `f` FROM VALUES ('it\\'s $\\{x}\\\\', 1099511627776, "
+        f"CAST(c3 AS BOOLEAN) AS `f` FROM VALUES (CAST(X'{odd.encode().hex()}' AS STRING), 1099511627776, "
         "timestamp_micros(1795222892500000), TRUE), (NULL, NULL, NULL, NULL) AS t(c0, c1, c2, c3))"
     )
 

@@ -1,0 +1,167 @@
+"""Creating, refreshing, altering and dropping views over a metastore in memory: what is said, and what meets what."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+
+import pytest
+from fakes import named
+from warehouse import House, Warehouse
+
+from gateway.errors import FreshgateError, NoSuchView, StatementFailed
+from gateway.mv.fence import GATEWAY, Superseded
+from sql.names import Namespace
+
+CHAIN = re.compile(r"`(?:[^`]|``)+`(?:\.`(?:[^`]|``)+`)+")
+CREATE = "CREATE MATERIALIZED VIEW spark_catalog.s.m AS SELECT a FROM s.t"
+
+
+def house() -> House:
+    """s.t, and nothing else."""
+    warehouse = Warehouse()
+    warehouse.table("s.t")
+    return House(warehouse)
+
+
+async def built() -> House:
+    made = house()
+    await made.run(CREATE)
+    return made
+
+
+@pytest.mark.parametrize("namespace", [Namespace("s"), Namespace("i", "lake")])
+async def test_every_name_in_a_statement_of_the_gateways_own_has_its_catalog(namespace: Namespace) -> None:
+    made = house()
+    made.warehouse.databases["i"] = {}
+    for text in (
+        "CREATE MATERIALIZED VIEW spark_catalog.s.m COMMENT 'it''s' TBLPROPERTIES ('q' = 'r') AS "
+        "SELECT a FROM spark_catalog.s.t",
+        "CREATE MATERIALIZED VIEW spark_catalog.s.other AS SELECT a FROM spark_catalog.s.m",
+        "REFRESH MATERIALIZED VIEW spark_catalog.s.m",
+        "EXPLAIN REFRESH MATERIALIZED VIEW spark_catalog.s.m",
+        "EXPLAIN CREATE MATERIALIZED VIEW spark_catalog.s.new AS SELECT a FROM spark_catalog.s.t",
+        "ALTER MATERIALIZED VIEW spark_catalog.s.m SET ('grace_period' = '5')",
+        "ALTER MATERIALIZED VIEW spark_catalog.s.m UNSET ('grace_period')",
+        "ALTER MATERIALIZED VIEW spark_catalog.s.m COMMENT 'another'",
+        "ALTER MATERIALIZED VIEW spark_catalog.s.m RENAME TO m2",
+        "DESCRIBE EXTENDED MATERIALIZED VIEW spark_catalog.s.m2",
+        "SHOW PARTITIONS spark_catalog.s.m2",
+        "SHOW MATERIALIZED VIEW VERSIONS spark_catalog.s.m2",
+        "SHOW CREATE MATERIALIZED VIEW spark_catalog.s.m2",
+        "SHOW MATERIALIZED VIEWS IN spark_catalog.s",
+        "SHOW MATERIALIZED VIEWS",
+        "ANALYZE MATERIALIZED VIEW spark_catalog.s.m2 COMPUTE STATISTICS",
+        "PAUSE MATERIALIZED VIEW JOB ON spark_catalog.s.m2",
+        "REFRESH MATERIALIZED VIEW spark_catalog.s.m2 WITH NO DATA",
+        "CREATE OR REPLACE MATERIALIZED VIEW spark_catalog.s.m2 AS SELECT a FROM spark_catalog.s.t",
+        "CREATE MATERIALIZED VIEW spark_catalog.s.third BUILD DEFERRED AS SELECT a FROM spark_catalog.s.t",
+        "ALTER MATERIALIZED VIEW spark_catalog.s.m2 REPLACE WITH MATERIALIZED VIEW third",
+        "ALTER MATERIALIZED VIEW spark_catalog.s.m2 REPLACE WITH MATERIALIZED VIEW third PROPERTIES ('swap' = 'false')",
+        "DROP MATERIALIZED VIEW spark_catalog.s.m2",
+    ):
+        await made.run(text, namespace=namespace)
+    chains = {chain: text for text in made.warehouse.texts for chain in CHAIN.findall(text)}
+    assert len(chains) > 5
+    short = [
+        text
+        for chain, text in chains.items()
+        if len(re.findall(r"`(?:[^`]|``)+`", chain)) < 3 and not chain.startswith("`spark_catalog`.")
+    ]
+    assert short == []
+    assert not [text for text in made.warehouse.texts if re.search(r"\bSHOW DATABASES$", text)]
+
+
+async def test_a_name_in_another_catalog_is_told_where_views_live() -> None:
+    made = await built()
+    for text in ("CREATE MATERIALIZED VIEW m AS SELECT a FROM s.t", "DROP MATERIALIZED VIEW m"):
+        with pytest.raises(FreshgateError, match=r"Write spark_catalog\.<database>\.m\."):
+            await made.run(text, namespace=Namespace("i", "lake"))
+    assert await made.run("SHOW MATERIALIZED VIEWS", namespace=Namespace("i", "lake")) == []
+
+
+async def test_a_create_that_spark_refuses_leaves_nothing() -> None:
+    made = house()
+    before = dict(made.warehouse.things)
+    made.warehouse.failing["INSERT"] = StatementFailed("no space", "53100")
+    with pytest.raises(StatementFailed, match="was not created; nothing has changed"):
+        await made.run(CREATE)
+    assert made.warehouse.things == before
+    assert made.catalog.idle
+
+
+async def test_a_drop_by_another_user_is_refused_and_drops_nothing() -> None:
+    made = await built()
+    with pytest.raises(FreshgateError) as refused:
+        await made.run("DROP MATERIALIZED VIEW s.m", user="mallory")
+    assert refused.value.sqlstate == "42501"
+    await made.run("DROP MATERIALIZED VIEW s.m")
+    assert [str(name) for name in made.warehouse.things] == ["s.t"]
+    with pytest.raises(NoSuchView):
+        await made.run("DROP MATERIALIZED VIEW s.m")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER MATERIALIZED VIEW s.m SET ('grace_period' = '5')",
+        "ALTER MATERIALIZED VIEW s.m COMMENT 'c'",
+        "PAUSE MATERIALIZED VIEW JOB ON s.m",
+    ],
+)
+async def test_what_a_refresh_finds_during_an_alter_stays(statement: str) -> None:
+    """A base table that came with a view which was replaced: writes to it are noted from then on."""
+    made = await built()
+    hold = made.warehouse.hold(r"ALTER TABLE .* SET TBLPROPERTIES .*freshgate\.(?:properties|job)")
+    altering = asyncio.create_task(made.run(statement))
+    await hold.reached.wait()
+    entry = made.entry("s.m")
+    made.catalog.replace(entry, replace(entry.view, tables=entry.view.tables | {named("s.u")}))
+    hold.go.set()
+    await altering
+    assert named("s.u") in entry.view.tables
+    assert made.catalog.dependents([named("s.u")]) == [entry]
+    assert entry.view.paused or entry.view.comment == "c" or entry.view.properties == {"grace_period": "5"}
+
+
+async def test_what_a_refresh_finds_while_a_doubt_is_settled_stays() -> None:
+    made = await built()
+    entry = made.entry("s.m")
+    made.catalog.on_doubt = lambda _: None
+    made.catalog.doubt(entry)
+    hold = made.warehouse.hold("SHOW TBLPROPERTIES")
+    settling = asyncio.create_task(made.catalog.settle(entry))
+    await hold.reached.wait()
+    made.catalog.replace(entry, replace(entry.view, tables=entry.view.tables | {named("s.u")}))
+    hold.go.set()
+    await settling
+    assert made.catalog.dependents([named("s.u")]) == [entry]
+
+
+@pytest.mark.parametrize(
+    ("statement", "slow", "never"),
+    [
+        ("REFRESH MATERIALIZED VIEW s.m", r"SET TBLPROPERTIES .*freshgate\.version\.2'", "ALTER VIEW"),
+        ("REFRESH MATERIALIZED VIEW s.m WITH NO DATA", r"SET TBLPROPERTIES .*freshgate\.version\.0'", "ALTER VIEW"),
+        ("ALTER MATERIALIZED VIEW s.m RENAME TO n", r"SET TBLPROPERTIES .*freshgate\.moving_to", "ALTER VIEW"),
+    ],
+)
+async def test_a_gateway_that_was_superseded_during_a_slow_call_changes_no_view(
+    statement: str, slow: str, never: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await built()
+    fence = made.server._fence
+    await fence.take()
+    await fence.check()
+    hold = made.warehouse.hold(slow)
+    running = asyncio.create_task(made.run(statement))
+    await hold.reached.wait()
+    made.warehouse.databases[made.catalog.storage_database][GATEWAY] = "another"
+    monkeypatch.setattr(fence, "_asked_at", float("-inf"))
+    before, said = made.warehouse.shown("s.m"), len(made.warehouse.texts)
+    hold.go.set()
+    with pytest.raises(Superseded):
+        await running
+    assert made.warehouse.shown("s.m") == before
+    assert not [text for text in made.warehouse.texts[said:] if text.startswith(never)]

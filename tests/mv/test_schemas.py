@@ -1,0 +1,42 @@
+"""The state of views whose base tables are not what they were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fakes import World, named
+
+from gateway.mv.model import Schema, State
+
+INT, TEXT = '{"name": "integer"}', '{"name": "string"}'
+
+
+async def _states(world: World) -> dict[str, tuple[State, str]]:
+    views = world.catalog.views()
+    states = await world.schemas.states(views)
+    return {str(view.name): states[view.id] for view in views}
+
+
+async def test_a_view_above_one_whose_table_has_changed_has_that_state_too() -> None:
+    world = World()
+    world.table("s.t", columns=(("a", INT),))
+    for dotted, source in (("s.low", "s.t"), ("s.middle", "s.low"), ("s.high", "s.middle"), ("s.beside", "s.u")):
+        await world.view(dotted, f"SELECT n FROM {source}")
+        entry = world.entry(dotted)
+        seen = {named("s.t"): Schema("", (("a", INT),))} if source == "s.t" else {}
+        below = world.catalog.names_of(entry.view.views)
+        world.catalog.replace(entry, replace(entry.view, schemas=seen, view_names=below))
+    assert {state for state, _ in (await _states(world)).values()} == {State.NORMAL}
+    world.table("s.t", columns=(("a", TEXT),))
+    world.schemas.forget([named("s.t")])
+    states = await _states(world)
+    assert {name for name, (state, _) in states.items() if state is State.SCHEMA_CHANGE} == {
+        "s.low",
+        "s.middle",
+        "s.high",
+    }
+    assert states["s.middle"][1] == "the materialized view s.low is in SCHEMA_CHANGE"
+    # Asked for alone it says the same.
+    high = world.entry("s.high").view
+    assert (await world.schemas.states([high]))[high.id] == states["s.high"]
+    assert await world.schemas.changes(high) == states["s.high"][1]

@@ -1,0 +1,285 @@
+"""A gateway's own parts over a metastore in memory: what creates, refreshes, alters and drops views, without Spark.
+
+    warehouse = Warehouse()
+    warehouse.table("s.t")
+    house = House(warehouse)
+    await house.run("CREATE MATERIALIZED VIEW s.m AS SELECT a FROM s.t")
+
+`Warehouse` lends sessions that carry out the statements of the gateway's own, as far as they change the metastore, and
+keeps their texts. Rows there are none: each table counts one. `hold` stops a statement until the test lets it go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from fakes import Answer, named
+
+from gateway.config import Settings
+from gateway.errors import FreshgateError, StatementFailed
+from gateway.mv.entry import Entry
+from gateway.server import Server
+from gateway.service.session import Session
+from gateway.spark.metastore import SparkMetastore
+from sql.classify import classify
+from sql.names import Namespace, TableName
+from sql.parser import parse_about
+
+_NAME = r"`([^`]+)`\.`([^`]+)`\.`([^`]+)`"
+_PAIR = re.compile(r"'((?:[^'\\]|\\.)*)'(?: = '((?:[^'\\]|\\.)*)')?")
+
+
+@dataclass
+class Thing:
+    """A table or a view."""
+
+    kind: str
+    text: str = ""
+    namespace: Namespace = field(default_factory=Namespace)
+    properties: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Hold:
+    """A statement that waits: `reached` is set when it has come, `go` lets it be carried out."""
+
+    pattern: str
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Warehouse:
+    """Implements `ports.Sessions`."""
+
+    def __init__(self) -> None:
+        self.things: dict[TableName, Thing] = {}
+        self.databases: dict[str, dict[str, str]] = {"default": {}}
+        self.texts: list[str] = []
+        self.files: dict[str, int] = {}
+        """A number for each table's directory, that grows with each write."""
+        self.failing: dict[str, FreshgateError] = {}
+        """What statements fail with, by patterns of their texts; once each."""
+        self._holds: list[Hold] = []
+
+    def table(self, dotted: str) -> TableName:
+        name = named(dotted)
+        self.databases.setdefault(name.database, {})
+        self.things[name] = Thing("TABLE")
+        return name
+
+    def write(self, dotted: str) -> None:
+        """Past the gateway."""
+        self.files[dotted] = self.files.get(dotted, 0) + 1
+
+    def hold(self, pattern: str) -> Hold:
+        self._holds.append(Hold(pattern))
+        return self._holds[-1]
+
+    def shown(self, dotted: str) -> str:
+        return self.things[named(dotted)].text
+
+    @contextlib.asynccontextmanager
+    async def session(self) -> AsyncIterator[WarehouseSession]:
+        yield WarehouseSession(self, Namespace())
+
+    async def carry_out(self, sql: str, namespace: Namespace) -> Answer:
+        self.texts.append(sql)
+        for hold in [each for each in self._holds if re.search(each.pattern, sql)]:
+            self._holds.remove(hold)
+            hold.reached.set()
+            await hold.go.wait()
+        for pattern in [each for each in self.failing if re.search(each, sql)]:
+            raise self.failing.pop(pattern)
+        for pattern, work in _STATEMENTS:
+            if found := re.fullmatch(pattern, sql, re.DOTALL):
+                return Answer(work(self, found, namespace) or [])
+        return Answer()
+
+    def thing(self, found: re.Match[str]) -> tuple[TableName, Thing]:
+        name = TableName(found[2], found[3], found[1])
+        if name not in self.things:
+            raise StatementFailed(f"[TABLE_OR_VIEW_NOT_FOUND] {name} cannot be found.", "42P01")
+        return name, self.things[name]
+
+
+@dataclass(eq=False)
+class WarehouseSession:
+    """Implements `ports.SqlSession`."""
+
+    warehouse: Warehouse
+    namespace: Namespace
+
+    async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Answer:
+        return await self.warehouse.carry_out(sql, self.namespace)
+
+    def spoil(self) -> None: ...
+
+
+Rows = list[tuple[Any, ...]] | None
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return {re.sub(r"\\(.)", r"\1", key): re.sub(r"\\(.)", r"\1", value) for key, value in _PAIR.findall(text)}
+
+
+def _create_view(warehouse: Warehouse, found: re.Match[str], namespace: Namespace) -> None:
+    name = TableName(found[2], found[3], found[1])
+    if name in warehouse.things:
+        raise StatementFailed(f"[TABLE_OR_VIEW_ALREADY_EXISTS] {name}", "42P07")
+    warehouse.things[name] = Thing("VIEW", found[5], namespace, _pairs(found[4] or ""))
+
+
+def _alter_view(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> None:
+    warehouse.thing(found)[1].text = found[4]
+
+
+def _rename(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> None:
+    name, thing = warehouse.thing(found)
+    del warehouse.things[name]
+    warehouse.things[TableName(name.database, found[4])] = thing
+
+
+def _set(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> None:
+    warehouse.thing(found)[1].properties.update(_pairs(found[4] or ""))
+
+
+def _unset(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> None:
+    for key in _pairs(found[4]):
+        warehouse.thing(found)[1].properties.pop(key, None)
+
+
+def _create_table(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> None:
+    warehouse.things[TableName(found[2], found[3], found[1])] = Thing("TABLE", properties=_pairs(found[4] or ""))
+
+
+def _drop(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> None:
+    warehouse.things.pop(TableName(found[2], found[3], found[1]), None)
+
+
+def _describe(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
+    name, thing = warehouse.thing(found)
+    said: dict[str, object] = {"columns": [{"name": "a", "type": {"name": "bigint"}}], "created_time": str(id(thing))}
+    if thing.kind == "VIEW":
+        place = f"{thing.namespace.catalog}.{thing.namespace.database}"
+        said |= {"type": "VIEW", "view_text": thing.text, "view_catalog_and_namespace": place}
+        said["view_creation_spark_configuration"] = thing.settings
+    else:
+        said |= {"type": "MANAGED", "provider": "parquet", "location": f"file:/w/{name}"}
+    return [(json.dumps(said),)]
+
+
+def _tables(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
+    if found[2] not in warehouse.databases:
+        raise StatementFailed(f"[SCHEMA_NOT_FOUND] {found[2]}", "42704")
+    wanted = "VIEW" if found[1] == "VIEWS" else ""
+    return [
+        (name.database, name.table, False)
+        for name, thing in warehouse.things.items()
+        if name.database == found[2] and wanted in thing.kind and found[3] in {None, name.table}
+    ]
+
+
+def _create_database(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> None:
+    warehouse.databases.setdefault(found[1], {})
+
+
+def _describe_database(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
+    if found[1] not in warehouse.databases:
+        raise StatementFailed(f"[SCHEMA_NOT_FOUND] {found[1]}", "42704")
+    pairs = ",".join(f"({key},{value})" for key, value in warehouse.databases[found[1]].items())
+    return [("Properties", f"({pairs})")]
+
+
+def _set_database(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> None:
+    warehouse.databases[found[1]].update(_pairs(found[2]))
+
+
+def _files(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
+    return [(f"file:/w/{found[1]}", str(warehouse.files.get(found[1], 0)), 1, 1)]
+
+
+_STATEMENTS: list[tuple[str, Callable[[Warehouse, re.Match[str], Namespace], Rows]]] = [
+    (rf"CREATE VIEW {_NAME}( .*?)? AS ((?:SELECT|WITH) .*)", _create_view),
+    (rf"ALTER VIEW {_NAME} AS (.*)", _alter_view),
+    (rf"ALTER VIEW {_NAME} RENAME TO `(.*)`", _rename),
+    (rf"ALTER (?:VIEW|TABLE) {_NAME} SET TBLPROPERTIES \((.*)\)", _set),
+    (rf"ALTER (?:VIEW|TABLE) {_NAME} UNSET TBLPROPERTIES IF EXISTS \((.*)\)", _unset),
+    (rf"CREATE TABLE {_NAME} .*? TBLPROPERTIES \((.*)\) AS SELECT .*", _create_table),
+    (rf"DROP (?:VIEW|TABLE) IF EXISTS {_NAME}", _drop),
+    (rf"DESCRIBE TABLE EXTENDED {_NAME} AS JSON", _describe),
+    (r"SHOW (TABLES|VIEWS) IN `spark_catalog`\.`(.*?)`(?: LIKE '(.*)')?", _tables),
+    (r"SHOW DATABASES IN `spark_catalog`", lambda warehouse, *_: [(name,) for name in warehouse.databases]),
+    (rf"SHOW TBLPROPERTIES {_NAME}", lambda warehouse, found, _: list(warehouse.thing(found)[1].properties.items())),
+    (r"CREATE DATABASE IF NOT EXISTS `spark_catalog`\.`(.*)`", _create_database),
+    (r"DESCRIBE DATABASE EXTENDED `spark_catalog`\.`(.*)`", _describe_database),
+    (r"ALTER DATABASE `spark_catalog`\.`(.*?)` SET DBPROPERTIES \((.*)\)", _set_database),
+    (r"SELECT left\(path.*binaryFile\.`file:/w/(.*?)`.*", _files),
+    (r"SET ([\w.]+)", lambda _, found, __: [(found[1], "0")]),
+    (r"EXPLAIN .*", lambda *_: [("== Physical Plan ==",)]),
+    (r"DESCRIBE QUERY .*", lambda *_: [("a", "bigint", None)]),
+    (rf"DESCRIBE TABLE {_NAME}", lambda *_: [("a", "bigint", None)]),
+    (r"SELECT count\(\*\) .*", lambda *_: [(1,)]),
+]
+
+
+class Report(list[str]):
+    """Implements `progress.Report`."""
+
+    def __call__(self, line: str, /) -> None:
+        self.append(line)
+
+    def watch(self, progress: object) -> None: ...
+
+
+@dataclass
+class Person:
+    """What commands ask of a client's session."""
+
+    warehouse: Warehouse
+    user: str
+    namespace: Namespace
+
+    async def sql(self) -> WarehouseSession:
+        return WarehouseSession(self.warehouse, self.namespace)
+
+    async def resolve_namespace(self) -> Namespace:
+        return self.namespace
+
+
+class House:
+    """The parts of a gateway, joined as the server joins them, over a warehouse."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self.warehouse = warehouse
+
+        class Joined(Server):
+            def _pool(self, *_: object) -> Any:
+                return warehouse
+
+        class NoEngine:
+            async def of_statement(self, statement: str) -> None:
+                return None
+
+        self.server = Joined(Settings(), cast(Any, NoEngine()))
+        self.catalog = self.server._catalog
+        self.commands = self.server._router(SparkMetastore(cast(Any, warehouse)))._commands
+
+    async def run(self, text: str, user: str = "ada", namespace: Namespace | None = None) -> list[tuple[Any, ...]]:
+        """The answer to a statement of the gateway's own."""
+        person = Person(self.warehouse, user, namespace or Namespace())
+        # Of Spark's own statements those that are commands where they name a view.
+        command = parse_about(text) or classify(text)
+        result = await self.commands.run(cast(Any, command), cast(Session, person), Report())
+        return list(result.rows)
+
+    def entry(self, dotted: str) -> Entry:
+        view = self.catalog.named(named(dotted))
+        assert view is not None, dotted
+        return self.catalog.entry(view.id)
