@@ -116,6 +116,7 @@ def expression(text: str, start: int) -> Forwarded:
 _READ_ONLY = frozenset(
     {"select", "values", "table", "from", "with", "map", "reduce", "explain", "describe", "desc", "show"}
 )
+_NEVER_CHANGING = frozenset({"select", "values", "table", "describe", "desc", "show"})
 _CHANGING = frozenset({"insert", "merge", "update", "delete"})
 _PART = r"(?:\w++|`(?:[^`]|``)*+(?:`|\Z))"
 _PLAIN_CHAIN = re.compile(r"\w++(?:\s*+\.\s*+\w++)*+")
@@ -134,8 +135,8 @@ def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
     words = {folded(part) for chain in chains for part in chain.parts}
     first = folded(chains[0].parts[0]) if chains else ""
     if writes is None:
-        writes = first not in _READ_ONLY or not words.isdisjoint(_CHANGING)
-    written = dict.fromkeys(chain.parts for chain in chains) if writes else {}
+        writes = first not in _READ_ONLY or not words.isdisjoint(_CHANGING) or _may_become_another(text, first, chains)
+    written = dict.fromkeys(chain.parts for chain in chains if not _is_path(chain, text)) if writes else {}
     return Forwarded(
         reads=chains,
         writes=tuple(written),
@@ -148,6 +149,12 @@ def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
         exact=False,
         reason=reason,
     )
+
+
+def _may_become_another(text: str, first: str, chains: tuple[Reference, ...]) -> bool:
+    """Whether variables, whose values are not known here, may make another statement of the one that stands there."""
+    place = text.find("${")
+    return place >= 0 and (not chains or place < chains[0].end or first not in _NEVER_CHANGING)
 
 
 def _is_torn(text: str) -> bool:
@@ -180,9 +187,14 @@ _NAME_PIECES = 64
 
 
 def _may_name(chain: Reference) -> bool:
-    """Not a number, nor, in double quotes, a path: a table's stands behind its format's name."""
+    """Not a number."""
     first = chain.parts[0]
-    return bool(first) and not first.isdecimal() and (len(chain.parts) > 1 or "/" not in first)
+    return bool(first) and not first.isdecimal()
+
+
+def _is_path(chain: Reference, text: str) -> bool:
+    """A path in double quotes: a table's stands behind its format's name."""
+    return len(chain.parts) == 1 and "/" in chain.parts[0] and text[chain.start] == '"'
 
 
 def mention(text: str, start: int) -> Reference | None:
@@ -334,7 +346,7 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             open_joins[-1] += 1
             if open_joins[-1] > _OPEN_JOINS_MAX:
                 raise Doubt("many joins without a condition")
-        elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _WORD.match(tokens[place + 1].text):
+        elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _is_name(tokens[place + 1]):
             raise Doubt("STREAM of a relation")
         elif kind is TokenType.STRAIGHT_JOIN:
             raise Doubt("no word of Spark's: STRAIGHT_JOIN")
@@ -375,12 +387,16 @@ def _check_types(tokens: Iterable[Token]) -> None:
                 depth -= opened.pop()[1]
 
 
+def _is_name(token: Token) -> bool:
+    return token.token_type is TokenType.IDENTIFIER or _WORD.match(token.text) is not None
+
+
 def _begins_query(tokens: Sequence[Token], place: int) -> bool:
     """Is the word TABLE at `place` the query TABLE t?"""
     if place + 1 >= len(tokens):
         return False
     after = tokens[place + 1]
-    if after.token_type is TokenType.FROM or not (after.token_type is TokenType.IDENTIFIER or _WORD.match(after.text)):
+    if after.token_type is TokenType.FROM or not _is_name(after):
         return False
     before = tokens[place - 1].token_type if place else None
     if before is TokenType.R_PAREN:  # after the CTEs
@@ -392,7 +408,11 @@ def _begins_query(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
-    for part in tree.find_all(exp.Command, exp.Directory, exp.Semicolon, exp.Anonymous):
+    for part in tree.find_all(exp.Command, exp.Directory, exp.Semicolon, exp.Values, exp.Anonymous):
+        if isinstance(part, exp.Values):
+            if not part.expressions:
+                raise Doubt("a relation called values")
+            continue
         if not isinstance(part, exp.Anonymous):
             raise Doubt("holds a part that is not parsed")
         if part.name.upper() in _RELATION_FUNCTIONS:
