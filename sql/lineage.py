@@ -41,8 +41,8 @@ _TYPES_WITHIN_MAX = 200
 """Types with arguments within such, DECIMAL(DECIMAL(…)): how deep, and how many below the second level. sqlglot tries
 each as a type and then as a function, so that each level doubles the time."""
 
-_FOREIGN = ("${", "{{", "{%", "{#")
-"""What Spark reads otherwise than sqlglot: variables are substituted first, and nothing is Jinja."""
+_FOREIGN = ("{{", "{%", "{#")
+"""What sqlglot takes for Jinja."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +230,8 @@ def _chains_in_long(text: str) -> Iterator[Reference]:
 def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
     if len(text) - start > PARSED_CHARACTERS_MAX:
         raise Doubt(f"longer than {PARSED_CHARACTERS_MAX} characters")
+    if "${" in text:  # A comment is none any more where the variable's value ends it.
+        raise Doubt("'${' in the text")
     # Blanks in place of what stands before `start`, so that all offsets are those of the whole text.
     text = " " * start + text[start:]
     plain, quoted = _plain(text)
@@ -408,11 +410,9 @@ def _begins_query(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
-    for part in tree.find_all(exp.Command, exp.Directory, exp.Semicolon, exp.Values, exp.Anonymous):
-        if isinstance(part, exp.Values):
-            if not part.expressions:
-                raise Doubt("a relation called values")
-            continue
+    if isinstance(tree.args.get("using"), exp.Values):  # of a MERGE, where Spark knows no rows
+        raise Doubt("a relation called values")
+    for part in tree.find_all(exp.Command, exp.Directory, exp.Semicolon, exp.Anonymous):
         if not isinstance(part, exp.Anonymous):
             raise Doubt("holds a part that is not parsed")
         if part.name.upper() in _RELATION_FUNCTIONS:

@@ -21,7 +21,7 @@ from sql.statement import Forwarded
 
 SEED = 20_261_126
 PLAIN = 400
-MUTATED = 1_500
+MUTATED = 1_200
 
 
 def outcome(samples: list[Sample]) -> trial.Outcome:
