@@ -7,6 +7,7 @@ string does, and every text within a string.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -16,8 +17,11 @@ CLAUSE_WORDS = frozenset({"directory", "location", "managedlocation", "inpath"})
 LIST_WORDS = frozenset({"options", "properties", "serdeproperties", "tblproperties", "dbproperties"})
 RUN_WORDS = frozenset({"immediate", "begin", "call", "vacuum", "convert", "restore", "copy", "optimize", "generate"})
 """Statements that run others, or take a path as a string or a table's name."""
-WORDS = CLAUSE_WORDS | LIST_WORDS | RUN_WORDS
-"""Without one of these, `${`, or a table's name with a slash in it, a text names no path to write to."""
+SHAPE = re.compile(
+    rf"\b(?:{'|'.join(sorted(CLAUSE_WORDS))})\s*['\"?:=$/\-]|\b(?:{'|'.join(sorted(LIST_WORDS))})\s*[(/\-]",
+    re.IGNORECASE,
+)
+"""A clause with a path: the word, and what may follow it; a comment may stand between."""
 _DEPTH_MAX = 3
 """Texts within strings within texts."""
 _KEYS = ("path", "location", "dir")

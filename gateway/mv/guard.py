@@ -28,7 +28,6 @@ from gateway.mv.model import MaterializedView
 from gateway.mv.ports import Metastore, Relation, RelationKind
 from sql import maintenance
 from sql.names import TableName
-from sql.words import Words
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class Suspect:
     session: str
     statement: int
     text: str
-    words: Words = frozenset()
+    words: frozenset[str] = frozenset()
     dresses: bool = False
     """It may change comment and properties."""
 
@@ -263,9 +262,9 @@ class Guard:
 
     async def _drop_renamed(self, view: MaterializedView, suspects: Iterable[Suspect]) -> None:
         """The view under the name that it was given: nobody would keep that fresh."""
+        words = frozenset[str]().union(*(suspect.words for suspect in suspects))
         try:
-            there = await self._metastore.views(view.name.database)
-            names = sorted(frozenset[str]().union(*(suspect.words & there for suspect in suspects)))
+            names = sorted(words & await self._metastore.views(view.name.database))
             for name in [TableName(view.name.database, each, view.name.catalog) for each in names[:NAMES_MAX]]:
                 if self._catalog.named(name) is None and await naming.shown_as(self._metastore, name) == view.id:
                     await self._metastore.run(maintenance.drop_view(name))

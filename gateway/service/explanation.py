@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 EXPLAIN_SECONDS = 5.0
 """For Spark to plan a statement that it will plan once more."""
-CHARACTERS_MAX = 16_000
+CHARACTERS_MAX = 1_000_000
 _QUERIES = frozenset({"select", "values", "table"})
 _QUERIES_OR_WRITES = frozenset({"with", "from", "map", "reduce"})
 """First words of queries, and of what may write as well."""
@@ -66,23 +66,47 @@ async def _planned(sql: SqlSession, text: str) -> str | None:
     return await _immediate(sql, text) if keyword == "execute" else None
 
 
-async def _immediate(sql: SqlSession, text: str) -> str | None:
-    """EXECUTE IMMEDIATE: Spark runs what it names as soon as it is to be explained, unless that is a query."""
+async def text_named(session: Session, text: str) -> str | None:
+    """The text that EXECUTE IMMEDIATE runs, where Spark can tell: its argument is an expression."""
+    if (argument := _argument(text)) is None:
+        return None
+    try:
+        async with asyncio.timeout(EXPLAIN_SECONDS):
+            return await _evaluated(await session.sql(), argument[0])
+    except (FreshgateError, TimeoutError, ValueError) as error:
+        log.info("Spark does not say what a statement would run: %s", str(error) or "no answer in time")
+        return None
+
+
+async def _evaluated(sql: SqlSession, expression: str) -> str:
+    ((inner,),) = (await sql.run(f"SELECT ({expression})")).rows
+    return str(inner)
+
+
+def _argument(text: str) -> tuple[str, str] | None:
+    """What EXECUTE IMMEDIATE runs, and its USING clause; None for any other statement."""
     pieces = list(lexemes(text, skip_blank(text)))
     words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
     if words[:2] != ["EXECUTE", "IMMEDIATE"] or len(words) < 3:
         return None
     places = {word: place for place, word in enumerate(words) if word in {"INTO", "USING"} and place > 2}
     end = pieces[min(places.values())].start if places else len(text.rstrip("; \t\r\n"))
-    expression = text[pieces[2].start : end]
-    ((inner,),) = (await sql.run(f"SELECT ({expression})")).rows
-    look = glance(str(inner))
-    found = forwarded(str(inner), look.keyword)
+    return text[pieces[2].start : end].rstrip(), text[pieces[places["USING"]].start :] if "USING" in places else ""
+
+
+async def _immediate(sql: SqlSession, text: str) -> str | None:
+    """EXECUTE IMMEDIATE: Spark runs what it names as soon as it is to be explained, unless that is a query."""
+    if (argument := _argument(text)) is None:
+        return None
+    expression, using = argument
+    inner = await _evaluated(sql, expression)
+    look = glance(inner)
+    found = forwarded(inner, look.keyword)
     if found.exact and not (found.touches_rows and (found.reads or found.calls)):
         return ""
     reads_only = look.keyword in _QUERIES or (look.keyword in _QUERIES_OR_WRITES and look.words.isdisjoint(_WRITES))
-    if "USING" not in places:
-        return str(inner) if reads_only or look.keyword in _PLANNED else None
+    if not using:
+        return inner if reads_only or look.keyword in _PLANNED else None
     if not reads_only:
         return None
-    return f"EXECUTE IMMEDIATE {expression} {text[pieces[places['USING']].start :]}"  # without INTO
+    return f"EXECUTE IMMEDIATE {expression} {using}"  # without INTO

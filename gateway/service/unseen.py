@@ -18,7 +18,6 @@ from gateway.service.operation import End, ForwardedOperation
 from gateway.service.upstream import SideConnection
 from gateway.wire import request
 from gateway.wire.frame import WireError
-from sql.words import Words
 
 WAIT_SECONDS = 1.0
 """Since a statement was sent, for its end before the session's next one is looked at: USE and CREATE TEMPORARY VIEW
@@ -39,7 +38,7 @@ class Unseen:
         spare: Callable[[], AbstractAsyncContextManager[SideConnection]],
         *,
         moves: bool = False,
-        words: Words = frozenset(),
+        words: frozenset[str] = frozenset(),
     ) -> None:
         self._spare = spare
         self.moves = moves

@@ -273,6 +273,23 @@ async def test_variables_are_read_as_spark_reads_them(values: dict[str, str], te
     assert ((await mallory.execute(text)).sqlstate is None) is passes
 
 
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "DROP VIEW s.mv",
+        "DROP TABLE storage.s__mv__1",
+        "DROP VIEW IDENTIFIER(?)",
+        "INSERT OVERWRITE DIRECTORY '/warehouse' SELECT 1",
+        "DROP SCHEMA s CASCADE",
+    ],
+)
+async def test_what_spark_says_that_a_text_is_counts(inner: str) -> None:
+    world, mallory, _ = await stage("default")
+    world.spark.answers.say(r"^SELECT \(a \|\| b\)", Answer([(inner,)]))
+    assert (await mallory.execute("EXECUTE IMMEDIATE a || b USING 'x'")).sqlstate == REFUSED
+    assert world.spark.texts == []
+
+
 # --- the net -----------------------------------------------------------------------------------------------
 
 BEYOND = [
