@@ -542,6 +542,11 @@ class Healing:
         "Whether every session of a lost client is closed. Spark closes the one that was opened last, and keeps the "
         "others with what they run.",
     )
+    lost_cancels: bool = _setting(
+        True,
+        "Whether a statement that is cancelled or left while Spark plans it ends there. Spark cancels the jobs that it "
+        "has at that moment, and then runs those that come. Only with the embedded engine.",
+    )
     early_metadata: bool = _setting(
         False,
         "Whether GetResultSetMetadata waits for the end of its statement. Asked earlier, Spark answers one column "

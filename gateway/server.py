@@ -101,6 +101,10 @@ class Engine(StageProgress, probe.Restarts, Protocol):
         """Where Spark listens now. Raises UpstreamLost."""
         ...
 
+    def cancel_statement(self, statement: str) -> None:
+        """Has the jobs of a statement ended, of which Spark's public id is given, also those to come."""
+        ...
+
     def leave(self) -> None:
         """The gateway ends: nobody waits any longer for a Spark that is not up."""
         ...
@@ -247,16 +251,19 @@ class Server:
             _handover(settings, self._spark.mechanism),
             statement_bytes_max=settings.limits.statement_bytes,
             show_storage=settings.storage.listed,
-            sessions=Sessions(
-                settings.limits.sessions_per_user,
-                settings.limits.http_session_seconds,
-                settings.limits.http_sessions,
-            ),
+            sessions=self._made_sessions(),
             authenticator=methods.authenticator(settings),
             healing=settings.healing,
             reads_ahead=lambda: settings.upstream.read_ahead and self._habits.collects_whole,
             audit=Audit(self._audit_file.write if self._audit_file else None, settings.log.audit_characters),
         )
+
+    def _made_sessions(self) -> Sessions:
+        limits = self._settings.limits
+        sessions = Sessions(limits.sessions_per_user, limits.http_session_seconds, limits.http_sessions)
+        if self._settings.healing.lost_cancels:
+            sessions.cancel_jobs = self._engine.cancel_statement
+        return sessions
 
     def _monitoring(self, service: Service) -> Monitor:
         sources = Sources(

@@ -426,6 +426,7 @@ class Dispatch:
             if handle is not None:
                 await side.forward(request.cancel_operation(handle))
                 await side.forward(request.close_operation(handle))
+                self._sessions.cancel_jobs(handle.public_id)
         except FreshgateError as error:
             log.info("a statement could not be cancelled: %s", error)
         finally:
@@ -485,8 +486,11 @@ class Dispatch:
             return Forward(payload, lambda answer: ends.status_seen(operation, answer))
         if head.name == "CloseOperation":
             return self._close_forwarded(session, operation, known_as, head, payload)
-        if head.name == "CancelOperation" and operation.statement is not None:
-            operation.statement.cancel()
+        if head.name == "CancelOperation":
+            if operation.statement is not None:
+                operation.statement.cancel()
+            # Not before Spark has: the statement is to end as one that was cancelled.
+            return Forward(payload, lambda _: self._sessions.end_jobs(operation))
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
         if head.name == "FetchResults":
@@ -573,6 +577,7 @@ class Dispatch:
         """What has ended is only forgotten by being closed, which cannot fail: the client need not wait for it."""
 
         def closed(_: bytes = b"") -> None:
+            self._sessions.end_jobs(operation)
             operation.close()
             self._sessions.remove_operation(session, known_as)
 

@@ -339,6 +339,8 @@ class Sessions:
         """What ends from here on does so because the gateway does."""
         self.on_end: Callable[[Session], None] = lambda _: None
         """Called for each session that is over."""
+        self.cancel_jobs: Callable[[str], None] = lambda _: None
+        """Has the jobs of a statement ended, by its public id."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -450,10 +452,16 @@ class Sessions:
         for guid, operation in session.operations.items():
             self._owners.pop(guid, None)
             if (forwarded := at_spark(operation)) is not None:
+                self.end_jobs(forwarded)
                 forwarded.close()
         session.operations.clear()
         if known:
             self.on_end(session)
+
+    def end_jobs(self, operation: ForwardedOperation) -> None:
+        """Of a statement that Spark was told to end: also those that it submits once it is planned."""
+        if not operation.ended and not operation.lost:
+            self.cancel_jobs(operation.handle.public_id)
 
     def lose(self, session: Session) -> None:
         """Spark went away, with everything in the session. The gateway's own operations go on."""

@@ -70,6 +70,9 @@ class ExternalEngine:
         """Implements `mv.ports.StageProgress`."""
         return await self._ui.of_statement(statement) if self._ui is not None else None
 
+    def cancel_statement(self, statement: str) -> None:
+        """There is no way to its jobs but CancelOperation."""
+
     def leave(self) -> None:
         """Nobody waits for this one."""
 
@@ -170,6 +173,14 @@ class EmbeddedEngine:
             return None
         finally:
             del self._asked[number]
+
+    def cancel_statement(self, statement: str) -> None:
+        """Has the statement's jobs ended, those that it is about to submit as well."""
+        child = self._child
+        if child is None or child.stdin is None or self._reader is None or child.stdin.is_closing():
+            return
+        if child.stdin.transport.get_write_buffer_size() <= UNREAD_BYTES_MAX:
+            child.stdin.write(json.dumps({"id": 0, "group": statement, "cancel": True}).encode("utf-8") + b"\n")
 
     async def _read_answers(self, output: asyncio.StreamReader) -> None:
         """Hands the child's answers to those who asked, until it ends; then nobody waits any longer."""

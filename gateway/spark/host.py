@@ -3,7 +3,8 @@
 Run as `python -m gateway.spark.host`. The first line of standard input is a JSON object (see `Options`). Standard
 output begins with one JSON line: {"port": n} once the server accepts connections, or {"error": text}. From then on each
 line {"id": n, "group": text} of input, an id of the parent's choice and a group of Spark jobs, is answered by a line
-{"id": n, "progress": ...}: null, or the fields of `JobProgress`. The process ends when standard input ends, so it never
+{"id": n, "progress": ...}: null, or the fields of `JobProgress`. With "cancel": true in it the group's jobs are ended
+instead, those that it submits later too, and there is no answer. The process ends when standard input ends, so it never
 outlives its parent, however that died; the JVM in turn ends when this process does, since PySpark's Java side ends
 with its own standard input.
 
@@ -291,6 +292,7 @@ class StatusStore:
     def __init__(self, context: SparkContext) -> None:
         spark = context._jsc.sc()
         packages = context._gateway.jvm
+        self._context = spark
         self._tracker = spark.statusTracker()
         self._store = spark.statusStore()
         # One call for a whole object: py4j takes a round trip for each of its fields.
@@ -308,6 +310,10 @@ class StatusStore:
         jobs = [self._read(self._store.job(number)) for number in self._tracker.getJobIdsForGroup(group)]
         runs = any(job["status"] == RUNNING for job in jobs)
         return job_progress(jobs, self._open_stages() if runs else ())
+
+    def cancel(self, group: str) -> None:
+        """Ends the jobs of a group, and those that it comes to submit."""
+        self._context.cancelJobGroupAndFutureJobs(group)
 
     def _open_stages(self) -> Any:
         return self._read(self._store.stageList(self._open, False, False, self._no_quantiles, self._no_tasks))
@@ -327,6 +333,9 @@ def _answer(requests: queue.Queue[bytes], context: SparkContext, report: TextIO)
         progress = None
         try:
             store = store or StatusStore(context)
+            if request.get("cancel"):
+                store.cancel(request["group"])
+                continue
             progress = store.progress(request["group"])
         except Exception as error:  # another Spark may have another status store: the engine works without it
             if not told:

@@ -662,3 +662,33 @@ async def test_what_stands_in_the_place_of_a_view_names_its_catalog() -> None:
     world.spark.answers.say(r"^SET `spark\.sql\.session\.timeZone`$", Answer([("", "UTC")]))
     assert (await bob.execute("SELECT n FROM s.mv")).at_spark.text == "SELECT n FROM s.mv"
     assert world.refreshed == ["s.mv"]
+
+
+@pytest.mark.parametrize("how", ["cancel", "close", "leave"])
+async def test_the_jobs_that_a_cancelled_statement_submits_later_are_ended_too(how: str) -> None:
+    world = await stage()
+    cancelled: list[str] = []
+    world.sessions.cancel_jobs = cancelled.append
+    world.spark.holds(INSERT)
+    bob = await world.client("bob")
+    insert = await bob.execute(INSERT)
+    public_id = insert.at_spark.handle.public_id
+    if how == "cancel":
+        await insert.cancel()
+    elif how == "close":
+        await insert.close()
+    else:
+        await bob.leave()
+    assert cancelled == [public_id]
+
+
+async def test_the_jobs_of_a_statement_that_has_ended_are_let_be() -> None:
+    world = await stage()
+    cancelled: list[str] = []
+    world.sessions.cancel_jobs = cancelled.append
+    bob = await world.client("bob")
+    insert = await bob.execute(INSERT)
+    await insert.poll()
+    await insert.close()
+    await bob.leave()
+    assert cancelled == []
