@@ -86,7 +86,7 @@ class Warehouse:
         return self.things[named(dotted)].text
 
     @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[WarehouseSession]:
+    async def session(self, *, fresh: bool = False) -> AsyncIterator[WarehouseSession]:
         yield WarehouseSession(self, Namespace())
 
     async def carry_out(self, sql: str, namespace: Namespace) -> Answer:

@@ -485,7 +485,8 @@ class Creation:
         # Only now, and anew: what has changed before the rows are read must not look as if it had been read, nor what
         # has gone since somebody looked for another view.
         inspection = await self._inspector.inspect(view, float("inf"))
-        async with self._sessions.session() as session, self._executor.followed(progress, report):
+        fresh = view.calls_functions
+        async with self._sessions.session(fresh=fresh) as session, self._executor.followed(progress, report):
             await self._executor.first_write(view, inspection, session, progress)
         contents = next_contents(view, 1, maintenance.ALL, inspection.snapshots, {})
         if entry.ledger.removed_since(contains):

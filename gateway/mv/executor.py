@@ -230,7 +230,8 @@ class Executor:
                 return
             # Without a session: what is waited for may need one, and so may other views' refreshes.
             await self._versions.make_room(before)
-            async with self._sessions.session() as session, self._surroundings.of(before, session):
+            fresh = proposal.view.calls_functions
+            async with self._sessions.session(fresh=fresh) as session, self._surroundings.of(before, session):
                 await self._execute(replace(work, session=session), proposal, proposal.plan)
         except (UpstreamLost, Stopping):
             self._discard(entry)

@@ -336,6 +336,11 @@ class MaterializedView:
         return str(self.view_names.get(view_id) or name_of_id(view_id))
 
     @property
+    def calls_functions(self) -> bool:
+        """Whether it calls functions that were created, and may be created anew."""
+        return any(table.is_function for table in self.tables)
+
+    @property
     def triggers(self) -> frozenset[TableName]:
         """The base tables whose changes make the view stale: those that excluded_trigger_tables does not name."""
         return frozenset(table for table in self.tables if not self.excludes(table))

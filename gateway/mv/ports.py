@@ -44,7 +44,9 @@ class SqlSession(Protocol):
 class Sessions(Protocol):
     """Lends sessions of the gateway's own service user."""
 
-    def session(self) -> AbstractAsyncContextManager[SqlSession]: ...
+    def session(self, *, fresh: bool = False) -> AbstractAsyncContextManager[SqlSession]:
+        """`fresh`: nobody has used it, nor will: a session of Spark's keeps each function as it first called it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

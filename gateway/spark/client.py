@@ -438,16 +438,17 @@ class SessionPool:
         self._closed = False
 
     @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[Session]:
-        """Lends a session; waits while all are lent. A broken one is never lent again. Raises UpstreamLost."""
+    async def session(self, *, fresh: bool = False) -> AsyncIterator[Session]:
+        """Lends a session; waits while all are lent. A broken one is never lent again, and a `fresh` one never at all.
+        Raises UpstreamLost."""
         async with self._places:
-            session = await self._take()
+            session = PooledSession(await self._open(), self._open) if fresh else await self._take()
             self._lent.add(session)
             try:
                 yield session
             finally:
                 self._lent.discard(session)
-                if self._closed or not session.connection.alive:
+                if fresh or self._closed or not session.connection.alive:
                     await self._discard(session)
                 else:
                     self._idle.append(session)

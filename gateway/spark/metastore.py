@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -115,19 +115,25 @@ class SparkMetastore:
         return frozenset(row[1].lower() for row in answer.rows if row[2] not in (True, "true"))
 
     async def function(self, name: TableName) -> Function | None:
-        try:
-            answer = await self.run(f"DESCRIBE FUNCTION EXTENDED {name.quoted}")
-        except StatementFailed as error:
-            # As with relations: that there is none is believed where the list says so, too.
-            if error.sqlstate not in NO_FUNCTION or name.table in await self.functions(name.database):
-                raise
-            return None
+        async with self._sessions.session(fresh=True) as session:
+            try:
+                answer = await session.run(f"DESCRIBE FUNCTION EXTENDED {name.quoted}")
+            except StatementFailed as error:
+                if error.sqlstate not in NO_FUNCTION:
+                    raise
+                # As with relations: that there is none is believed where the list says so, too.
+                if name.table in await self._functions(session.run, name.database):
+                    raise
+                return None
         return _function([str(row[0]) for row in answer.rows], Namespace(name.database))
 
     async def functions(self, database: str) -> frozenset[str]:
+        return await self._functions(self.run, database)
+
+    async def _functions(self, run: Callable[[str], Awaitable[Rows]], database: str) -> frozenset[str]:
         of_session = f"{quote(SESSION_CATALOG)}.{quote(database)}"
         try:
-            answer = await self.run(f"SHOW USER FUNCTIONS IN {of_session}")
+            answer = await run(f"SHOW USER FUNCTIONS IN {of_session}")
         except StatementFailed as error:
             if error.sqlstate in NOT_FOUND and database not in await self.databases():
                 return frozenset()
@@ -218,7 +224,7 @@ def _function(rows: list[str], namespace: Namespace) -> Function:
     query, expression = (told.get(f"{_SQL_FUNCTION}{part}", "") for part in ("query", "expression"))
     catalog, database = (told.get(f"{_NAMESPACE_PART}{place}", "") for place in (0, 1))
     known = Namespace(database or namespace.database, catalog or namespace.catalog)
-    return Function(described, query or expression, is_query=bool(query), namespace=known)
+    return Function(json.dumps(told, sort_keys=True), query or expression, is_query=bool(query), namespace=known)
 
 
 # --- DESCRIBE of tables of other catalogs ------------------------------------------------------------------
