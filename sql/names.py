@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 SESSION_CATALOG = "spark_catalog"
 FUNCTION = "FUNCTION"
@@ -103,9 +104,7 @@ class TableName:
     @property
     def stems(self) -> tuple[tuple[str, str], ...]:
         """Database and name, without catalog, of the tables whose change may change what the name shows."""
-        own = (self.database.rpartition(".")[2], self.table)
-        above = self.above
-        return (own,) if above is None else (own, *above.stems)
+        return _stems(self.catalog, self.database, self.table)
 
     @property
     def ends(self) -> tuple[tuple[str, ...], ...]:
@@ -135,6 +134,14 @@ class TableName:
         if self.is_function:
             return f"the function {full}"
         return f"{full} {self.aspect}" if self.aspect else full
+
+
+@lru_cache(maxsize=65_536)
+def _stems(catalog: str, database: str, table: str) -> tuple[tuple[str, str], ...]:
+    # Of all base tables whenever one of the views comes or goes.
+    own = (database.rpartition(".")[2], table)
+    above = TableName(database, table, catalog).above
+    return (own,) if above is None else (own, *above.stems)
 
 
 def _names_path(format_name: str, name: str, catalog: str) -> bool:

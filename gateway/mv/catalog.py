@@ -81,7 +81,7 @@ class Catalog:
         self.on_unstored: Callable[[Entry, FreshgateError], None] = lambda *_: None
         """Told of a view of which perhaps other settings are stored than it has, and why."""
         self._read: frozenset[TableName] = frozenset()
-        self._by_stem: dict[tuple[str, str], frozenset[TableName]] = {}
+        self._by_stem: dict[tuple[str, str], set[TableName]] = {}
         self.building: set[str] = set()
         """Storage tables of views that CREATE is making."""
         self.storage_database = storage_database
@@ -186,7 +186,7 @@ class Catalog:
                 if not exact or base.aspect or base.stems[0] != table.stems[0]:
                     found.add(base)
             for stem in table.stems[1:]:
-                found |= self._by_stem.get(stem, frozenset())
+                found |= self._by_stem.get(stem, set())
         return frozenset(found)
 
     def is_stale(self, view_id: str) -> bool:
@@ -475,10 +475,8 @@ class Catalog:
         for table in dependents:
             for stem in table.stems:
                 by_stem.setdefault(stem, set()).add(table)
-        self._by_stem = {stem: frozenset(tables) for stem, tables in by_stem.items()}
-        self.table_words = frozenset(
-            word for table in dependents for word in (table.database, *(part for stem in table.stems for part in stem))
-        )
+        self._by_stem = by_stem
+        self.table_words = frozenset(word for stem in by_stem for word in stem)
 
     # --- loading -----------------------------------------------------------------------------------
 

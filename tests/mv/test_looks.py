@@ -22,7 +22,9 @@ from gateway.mv.schemas import schemas_seen
 from gateway.mv.snapshot import GONE, MISSING, Snapshot, Unobserved
 from sql import maintenance
 from sql.bases import bases
+from sql.following import CannotFollow
 from sql.names import FUNCTION, Namespace, TableName
+from sql.statement import Partitioning
 
 NOW = float("inf")
 NOBODY = cast(Any, None)
@@ -251,3 +253,25 @@ def test_names_are_stored_as_they_are() -> None:
 def test_names_of_earlier_releases_are_read() -> None:
     view = over("SELECT * FROM d")
     assert stored.write_view(view)["freshgate.tables"] == "x" + b'["[\\"spark_catalog\\", \\"s\\", \\"d\\"]"]'.hex()
+
+
+@pytest.mark.parametrize(
+    "clause", ["lake.i.t.branch_b", "lake.i.t VERSION AS OF 'b'", "lake.i.t WITH ('branch' = 'b')"]
+)
+async def test_partitions_do_not_follow_another_version(clause: str) -> None:
+    """Which of a branch's partitions have changed no look tells."""
+    spark = Spark()
+    table = replace(
+        spark.relations[ICEBERG],
+        columns=(("a", '{"name": "int"}'), ("d", '{"name": "string"}')),
+        partition_columns=("d",),
+    )
+    spark.add(table)
+    spark.add(replace(table, name=named("lake.i.t.branch_b")))
+    spark.say(r"refs WHERE name = 'b'", ("2",))
+    inspector = Inspector(Catalog(spark, "x", 1, NOBODY), NOBODY, spark.observer, NOBODY, 0)
+    for source, follows in (("lake.i.t", True), (clause, False)):
+        view = replace(over(f"SELECT d, count(*) AS n FROM {source} GROUP BY d"), columns=("d", "n"))
+        looks = (await inspector.inspect(view, NOW)).looks
+        with contextlib.nullcontext() if follows else pytest.raises(CannotFollow):
+            inspector.following(view, Partitioning("d"), looks)
