@@ -222,7 +222,7 @@ class Server:
         self._sessions = service.sessions
         self._guard.on_restore = service.audit.restored
         self._sessions.leads_elsewhere = self._habits.leads_elsewhere
-        self._background = service.background
+        self._service_of_all = service
         self._listener = self._listen(partial(Dispatch, service))
         self._probes = self._pool(1, {})
         self._readiness = Readiness(partial(probe.ask, self._probes), settings.metrics.check_interval)
@@ -533,7 +533,8 @@ class Server:
 
     async def _leave_spark(self) -> None:
         await self._listener.close()
-        await self._background.finish(CLOSE_SECONDS)
+        await self._service_of_all.background.finish(CLOSE_SECONDS)
+        await self._service_of_all.router.close()
         await self._sessions.close()
         await self._sides.close()
         if self._survey is not None:

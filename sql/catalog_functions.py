@@ -15,7 +15,8 @@ from sql.scan import Lexeme, lexemes, string_value
 
 Function = Literal["mv_infos", "jobs", "tasks"]
 _FUNCTIONS: dict[str, Function] = {"mv_infos": "mv_infos", "jobs": "jobs", "tasks": "tasks"}
-_MENTION = re.compile(r"\b(?:mv_infos|jobs|tasks)\b")
+_MENTION = re.compile(r"\b(?:mv_infos|jobs|tasks)\s*+(?:\(|/\*|--)")
+"""Perhaps a call; a comment may stand before the bracket."""
 
 
 @dataclass(frozen=True, slots=True)

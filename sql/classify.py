@@ -25,6 +25,10 @@ _SECOND_WORDS = {
 }
 """Words of which a statement of ours holds one, by its first word."""
 _NONE = frozenset[str]()
+_DOUBLE_QUOTED_NAME = re.compile(
+    r"""\.\s?"|"\s?\.|\b(?:from|join|table|into|view|using|update|function|,)[\s(]*+\"""", re.IGNORECASE
+)
+"""Where what stands between double quotes may be a name."""
 _RUNS_STRINGS = frozenset({"immediate", "identifier", "call"})
 """Words of texts that run, or name something by, what their strings hold."""
 
@@ -54,8 +58,8 @@ def _words(text: str) -> set[str]:
         words.update(_WORD.findall(folded(text)))
     if "`" in text:
         words |= _quoted(text, "`")
-    # db."x-y", with spark.sql.ansi.doubleQuotedIdentifiers. Mostly double quotes hold strings, which may be many.
-    if '"' in text and ('."' in text or '".' in text or '. "' in text or '" .' in text):
+    # "x-y", with spark.sql.ansi.doubleQuotedIdentifiers. Mostly double quotes hold strings, which may be many.
+    if '"' in text and _DOUBLE_QUOTED_NAME.search(text) is not None:
         words |= _quoted(text, '"')
     return words
 

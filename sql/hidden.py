@@ -135,7 +135,8 @@ def _puts_together(text: str, word: str) -> bool:
 
 
 def _is_plain(pieces: Sequence[Lexeme], place: int) -> bool:
-    """IDENTIFIER('t') and EXECUTE IMMEDIATE 'text': what they name stands in the text after all."""
+    """IDENTIFIER('t') and EXECUTE IMMEDIATE 'text': what they name stands in the text after all. Double quotes may hold
+    the name of a variable."""
     after = place + 1
     if pieces[place].text.upper() == "IMMEDIATE":
         if not place or pieces[place - 1].text.upper() != "EXECUTE":
@@ -143,11 +144,11 @@ def _is_plain(pieces: Sequence[Lexeme], place: int) -> bool:
         while after < len(pieces) and pieces[after].kind == "string":
             after += 1
         ends = after == len(pieces) or pieces[after].text.upper() in (";", "USING", "INTO")
-        return after > place + 1 and ends
+        return ends and any(piece.text[-1] == "'" for piece in pieces[place + 1 : after])
     if after == len(pieces) or pieces[after].text != "(":
         return True  # a column of this name
     literal, closing = (*pieces[after + 1 : after + 3], None, None)[:2]
-    if literal is None or literal.kind != "string" or closing is None or closing.text != ")":
+    if literal is None or literal.text[-1] != "'" or closing is None or closing.text != ")":
         return False
     return not any(sign in literal.text[1:-1] for sign in SIGNS)
 

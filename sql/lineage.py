@@ -28,7 +28,7 @@ _SPARK = Dialect.get_or_raise("spark")
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 PARSED_CHARACTERS_MAX = 100_000
-"""Longer texts are guessed: parsing runs on the event loop, 0.8 ms for a thousand characters where sqlglot does it."""
+"""Longer texts that cannot be skimmed are guessed: sqlglot takes 0.8 ms, and much memory, for a thousand characters."""
 _DEPTH_MAX = 100
 """Brackets within brackets. The compiled parser overflows the C stack at tens of thousands: the process dies."""
 _QUERIES_MAX = 1_000
@@ -41,8 +41,8 @@ _TYPES_WITHIN_MAX = 200
 """Types with arguments within such, DECIMAL(DECIMAL(…)): how deep, and how many below the second level. sqlglot tries
 each as a type and then as a function, so that each level doubles the time."""
 
-_FOREIGN = ("${", "{{", "{%", "{#")
-"""What Spark reads otherwise than sqlglot: variables are substituted first, and nothing is Jinja."""
+_FOREIGN = ("{{", "{%", "{#")
+"""What sqlglot takes for Jinja."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def relations(query_text: str) -> Lineage:
 
 def parsed(text: str, start: int = 0) -> Forwarded:
     """The query or DML statement that begins at `start`. Never raises."""
-    if len(text) - start <= PARSED_CHARACTERS_MAX and (found := skim(text, start)) is not None:
+    if (found := skim(text, start)) is not None:
         return found
     return parsed_closely(text, start)
 
@@ -116,6 +116,7 @@ def expression(text: str, start: int) -> Forwarded:
 _READ_ONLY = frozenset(
     {"select", "values", "table", "from", "with", "map", "reduce", "explain", "describe", "desc", "show"}
 )
+_NEVER_CHANGING = frozenset({"select", "values", "table", "describe", "desc", "show"})
 _CHANGING = frozenset({"insert", "merge", "update", "delete"})
 _PART = r"(?:\w++|`(?:[^`]|``)*+(?:`|\Z))"
 _PLAIN_CHAIN = re.compile(r"\w++(?:\s*+\.\s*+\w++)*+")
@@ -134,8 +135,8 @@ def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
     words = {folded(part) for chain in chains for part in chain.parts}
     first = folded(chains[0].parts[0]) if chains else ""
     if writes is None:
-        writes = first not in _READ_ONLY or not words.isdisjoint(_CHANGING)
-    written = dict.fromkeys(chain.parts for chain in chains) if writes else {}
+        writes = first not in _READ_ONLY or not words.isdisjoint(_CHANGING) or _may_become_another(text, first, chains)
+    written = dict.fromkeys(chain.parts for chain in chains if not _is_path(chain, text)) if writes else {}
     return Forwarded(
         reads=chains,
         writes=tuple(written),
@@ -148,6 +149,12 @@ def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
         exact=False,
         reason=reason,
     )
+
+
+def _may_become_another(text: str, first: str, chains: tuple[Reference, ...]) -> bool:
+    """Whether variables, whose values are not known here, may make another statement of the one that stands there."""
+    place = text.find("${")
+    return place >= 0 and (not chains or place < chains[0].end or first not in _NEVER_CHANGING)
 
 
 def _is_torn(text: str) -> bool:
@@ -180,9 +187,14 @@ _NAME_PIECES = 64
 
 
 def _may_name(chain: Reference) -> bool:
-    """Not a number, nor, in double quotes, a path: a table's stands behind its format's name."""
+    """Not a number."""
     first = chain.parts[0]
-    return bool(first) and not first.isdecimal() and (len(chain.parts) > 1 or "/" not in first)
+    return bool(first) and not first.isdecimal()
+
+
+def _is_path(chain: Reference, text: str) -> bool:
+    """A path in double quotes: a table's stands behind its format's name."""
+    return len(chain.parts) == 1 and "/" in chain.parts[0] and text[chain.start] == '"'
 
 
 def mention(text: str, start: int) -> Reference | None:
@@ -218,6 +230,8 @@ def _chains_in_long(text: str) -> Iterator[Reference]:
 def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
     if len(text) - start > PARSED_CHARACTERS_MAX:
         raise Doubt(f"longer than {PARSED_CHARACTERS_MAX} characters")
+    if "${" in text:  # A comment is none any more where the variable's value ends it.
+        raise Doubt("'${' in the text")
     # Blanks in place of what stands before `start`, so that all offsets are those of the whole text.
     text = " " * start + text[start:]
     plain, quoted = _plain(text)
@@ -334,7 +348,7 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             open_joins[-1] += 1
             if open_joins[-1] > _OPEN_JOINS_MAX:
                 raise Doubt("many joins without a condition")
-        elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _WORD.match(tokens[place + 1].text):
+        elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _is_name(tokens[place + 1]):
             raise Doubt("STREAM of a relation")
         elif kind is TokenType.STRAIGHT_JOIN:
             raise Doubt("no word of Spark's: STRAIGHT_JOIN")
@@ -375,12 +389,16 @@ def _check_types(tokens: Iterable[Token]) -> None:
                 depth -= opened.pop()[1]
 
 
+def _is_name(token: Token) -> bool:
+    return token.token_type is TokenType.IDENTIFIER or _WORD.match(token.text) is not None
+
+
 def _begins_query(tokens: Sequence[Token], place: int) -> bool:
     """Is the word TABLE at `place` the query TABLE t?"""
     if place + 1 >= len(tokens):
         return False
     after = tokens[place + 1]
-    if after.token_type is TokenType.FROM or not (after.token_type is TokenType.IDENTIFIER or _WORD.match(after.text)):
+    if after.token_type is TokenType.FROM or not _is_name(after):
         return False
     before = tokens[place - 1].token_type if place else None
     if before is TokenType.R_PAREN:  # after the CTEs
@@ -392,6 +410,8 @@ def _begins_query(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
+    if isinstance(tree.args.get("using"), exp.Values):  # of a MERGE, where Spark knows no rows
+        raise Doubt("a relation called values")
     for part in tree.find_all(exp.Command, exp.Directory, exp.Semicolon, exp.Anonymous):
         if not isinstance(part, exp.Anonymous):
             raise Doubt("holds a part that is not parsed")

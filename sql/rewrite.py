@@ -18,6 +18,11 @@ from sql.statement import Forwarded, Reference
 Value = str | int | bool | None
 Splice = tuple[int, int, str]
 """Where the text changes, from and to, and what stands there then."""
+REWRITTEN_CHARACTERS_MAX = 500_000
+"""A longer text is not taken apart: what depends on its pieces is not put in a view's place there."""
+_BEFORE_NAME = 2_000
+_MAY_BE_TABLE = re.compile(r"table\s*\Z|--|\*/", re.IGNORECASE)
+"""Before a name: the word, or a comment behind which it may stand."""
 
 
 def splice(text: str, replacements: Sequence[Splice]) -> str:
@@ -116,10 +121,19 @@ def replacement(text: str, reference: Reference, query: str, alias: str) -> Spli
 
 
 def _piece_before(text: str, position: int) -> Lexeme | None:
-    """The last piece that ends before `position`; comments are none."""
+    """The last piece that ends before `position`, where it may be the word TABLE; comments are none."""
+    near = _MAY_BE_TABLE.search(text, max(0, position - _BEFORE_NAME), position)
+    if len(text) > REWRITTEN_CHARACTERS_MAX or near is None:
+        return None
     ends, pieces = _pieces(text)
     place = bisect_right(ends, position)
     return pieces[place - 1] if place else None
+
+
+def prepare(text: str) -> None:
+    """Reads a long text beside the event loop, so that the other functions find that done."""
+    if len(text) <= REWRITTEN_CHARACTERS_MAX:
+        _pieces(text)
 
 
 @lru_cache(maxsize=2)
@@ -132,6 +146,8 @@ def _pieces(text: str) -> tuple[list[int], list[Lexeme]]:
 def is_qualifier(text: str, name: TableName) -> bool:
     """Whether a subquery in the place of the relation might break the text: where columns are qualified with its
     database (`db.view.column`), or something other than an alias may follow its name."""
+    if len(text) > REWRITTEN_CHARACTERS_MAX:
+        return True
     pieces = _pieces(text)[1]
     words = [identifier(piece).lower() if is_identifier(piece) else piece.text for piece in pieces]
     qualified = [name.database, ".", name.table, "."]

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from sql import hidden
+from sql.classify import glance
 from sql.effects import forwarded
 from sql.lineage import guess
 from sql.scan import Lexeme, folded, lexemes
 from sql.statement import Forwarded
+from sql.understood import with_few_names
 
 _BEFORE_STATEMENT = frozenset({"begin", "else", "loop", "repeat", "do", "then", "not", "atomic"})
 """Words of control that a statement may follow at once."""
@@ -31,7 +34,8 @@ _WRITING = frozenset(
 
 class Step(NamedTuple):
     statement: Forwarded
-    text: str
+    composed: bool
+    """A name in it may be put together when it runs, or there are too many to be kept."""
 
 
 def steps(text: str) -> list[Step]:
@@ -61,10 +65,16 @@ def _step(text: str, pieces: Sequence[Lexeme]) -> Step:
         else:
             break
     if place == len(pieces):
-        return Step(Forwarded(touches_rows=False), "")
+        return Step(Forwarded(touches_rows=False), composed=False)
     keyword = folded(pieces[place].text)
     part = text[pieces[place].start : pieces[-1].end]
     if keyword not in _CONTROL:
-        return Step(forwarded(part, keyword), part)
+        return _kept(forwarded(part, keyword), part)
     words = {folded(piece.text) for piece in pieces if piece.kind == "word"}
-    return Step(guess(part, f"begins with {keyword.upper()}", writes=not words.isdisjoint(_WRITING)), part)
+    return _kept(guess(part, f"begins with {keyword.upper()}", writes=not words.isdisjoint(_WRITING)), part)
+
+
+def _kept(statement: Forwarded, text: str) -> Step:
+    statement = with_few_names(statement)
+    composed = not statement.exact and (statement.everything or hidden.composes(text, glance(text).words))
+    return Step(statement, composed)

@@ -424,7 +424,7 @@ class _Skimmer:
 
     def _call(self, previous: str) -> None:
         """Keywords before a bracket are taken along: most can be a function's name too."""
-        if previous[:1] in ("`", "_") or previous[:1].isalpha():
+        if previous[:1] in ("`", "_") or previous[:1].isalnum():
             self._calls[_parts(previous)] = None
         elif previous[:1] == '"':  # "f"(x), where double quotes hold identifiers
             self._calls[(previous[1:-1],)] = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sql.words import Words
+
 Parts = tuple[str, ...]
 """A name as it stands in the text, one string per dotted part, back quotes removed, case kept."""
 Pairs = tuple[tuple[str, str], ...]
@@ -396,6 +398,8 @@ class Forwarded:
     changes_namespace: bool = False
     """USE, SET CATALOG, or a text that may contain them: the session's current database must be asked for again."""
     exact: bool = True
+    everything: bool = False
+    """Not exact, and of so many names that it counts as reading every relation and writing every table."""
     reason: str = ""
 
 
@@ -408,7 +412,7 @@ class Glance:
 
     keyword: str
     """The first word, folded to lower case; comments and brackets before it skipped."""
-    words: frozenset[str] = field(default=frozenset())
+    words: Words = field(default=frozenset())
     """Every identifier of the text, folded; of back-quoted ones the inside, also split at its dots."""
     maybe_command: bool = False
     """The text may be a statement of the gateway's own (a superset test: False is certain)."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from sql.names import TableName
+from sql.words import Words
 
 REMOVING = frozenset(
     {"overwrite", "delete", "merge", "truncate", "drop", "replace", "update", "alter", "call", "execute"}
@@ -105,7 +106,7 @@ class Write:
     """
 
     number: int
-    words: frozenset[str]
+    words: Words
     tables: frozenset[TableName] | None
     anything: bool = False
     """It may change any table, also one that is no view's yet."""
@@ -115,7 +116,7 @@ class Write:
     @property
     def removes(self) -> bool:
         """Whether it may take rows away. INSERT INTO only adds files of new names."""
-        return "insert" not in self.words or not REMOVING.isdisjoint(self.words)
+        return "insert" not in self.words or not self.words.isdisjoint(REMOVING)
 
 
 class OpenWrites:
@@ -129,7 +130,7 @@ class OpenWrites:
         self._numbers = count(1)
         self._open: dict[int, Write] = {}
 
-    def begin(self, words: frozenset[str], tables: Iterable[TableName] | None, *, anything: bool = False) -> Write:
+    def begin(self, words: Words, tables: Iterable[TableName] | None, *, anything: bool = False) -> Write:
         write = Write(next(self._numbers), words, None if tables is None else frozenset(tables), anything)
         self._open[write.number] = write
         return write
@@ -152,4 +153,4 @@ def _touches(write: Write, stems: frozenset[tuple[str, str]], words: frozenset[s
         return True
     if write.tables is not None:
         return any(not stems.isdisjoint(table.stems) for table in write.tables)
-    return not words.isdisjoint(write.words)
+    return not write.words.isdisjoint(words)

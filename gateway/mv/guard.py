@@ -28,6 +28,7 @@ from gateway.mv.model import MaterializedView
 from gateway.mv.ports import Metastore, Relation, RelationKind
 from sql import maintenance
 from sql.names import TableName
+from sql.words import Words
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Suspect:
     session: str
     statement: int
     text: str
-    words: frozenset[str] = frozenset()
+    words: Words = frozenset()
     dresses: bool = False
     """It may change comment and properties."""
 
@@ -262,9 +263,9 @@ class Guard:
 
     async def _drop_renamed(self, view: MaterializedView, suspects: Iterable[Suspect]) -> None:
         """The view under the name that it was given: nobody would keep that fresh."""
-        words = frozenset[str]().union(*(suspect.words for suspect in suspects))
         try:
-            names = sorted(words & await self._metastore.views(view.name.database))
+            there = await self._metastore.views(view.name.database)
+            names = sorted(frozenset[str]().union(*(suspect.words & there for suspect in suspects)))
             for name in [TableName(view.name.database, each, view.name.catalog) for each in names[:NAMES_MAX]]:
                 if self._catalog.named(name) is None and await naming.shown_as(self._metastore, name) == view.id:
                     await self._metastore.run(maintenance.drop_view(name))

@@ -19,6 +19,7 @@ from gateway.mv.ports import Metastore, RelationKind
 from sql.bases import Bases, bases, of_expression
 from sql.functions import READERS
 from sql.names import FUNCTION, SESSION_CATALOG, Namespace, TableName
+from sql.words import Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Relations:
         self.view_words: frozenset[str] = frozenset()
         """Names of the Spark views and functions in the databases that are known, without their databases."""
 
-    def known(self, current: str, words: frozenset[str]) -> bool:
+    def known(self, current: str, words: Words) -> bool:
         """Whether the views of the current database and of every database among `words` are known and recent."""
         oldest = self._clock() - self._interval
         if self._names_at < oldest:
@@ -80,7 +81,7 @@ class Relations:
                 return False
         return True
 
-    async def learn(self, current: str, words: frozenset[str]) -> None:
+    async def learn(self, current: str, words: Words) -> None:
         """Lists what is unknown or too old, so that `known` is true unless something was forgotten meanwhile.
 
         Concurrent callers share the calls.

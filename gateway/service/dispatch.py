@@ -316,7 +316,7 @@ class Dispatch:
         """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
         handle, status = message.execute_handle(answer), message.reply_status(answer)
         if handle is None:
-            route.abandon(ends.refused(call.statement, answer))
+            route.abandon(ends.refused(answer, runs_others=route.runs_others))
             statement.rejected(status)
         else:
             operation = self._watched(session, handle, route, call.statement, statement)
@@ -441,7 +441,7 @@ class Dispatch:
             route.unseen.started(operation)
         if route.ends:
             operation.on_end.append(route.on_end)
-            operation.runs_others = ends.runs_others(text)
+            operation.runs_others = route.runs_others
         if route.closes:
             operation.on_close.append(route.on_close)
         operation.may_lack_columns = self._service.healing.ddl_columns and healing.may_lack_columns(text)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from gateway.service.operation import TERMINAL_STATES, End, ForwardedOperation, OperationState
 from gateway.wire import message
-from sql.classify import glance
 
 PARSE_ERROR = "42601"
 
@@ -25,15 +24,10 @@ def status_seen(operation: ForwardedOperation, answer: bytes) -> int | None:
     return state
 
 
-def refused(statement: str, answer: bytes) -> End:
-    """Of a statement that Spark answered with an error at once."""
+def refused(answer: bytes, *, runs_others: bool) -> End:
+    """Of a statement that Spark answered with an error at once. `runs_others`: a part of it may have been done."""
     parse_error = message.reply_status(answer).sqlstate == PARSE_ERROR
-    return End.REFUSED if parse_error and not runs_others(statement) else End.FAILED
-
-
-def runs_others(statement: str) -> bool:
-    """A script, or EXECUTE IMMEDIATE: a parse error may come after a part of it was done."""
-    return not {"begin", "execute"}.isdisjoint(glance(statement).words)
+    return End.REFUSED if parse_error and not runs_others else End.FAILED
 
 
 def _end(operation: ForwardedOperation, state: int | None, status: bytes) -> End:

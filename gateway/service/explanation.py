@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 EXPLAIN_SECONDS = 5.0
 """For Spark to plan a statement that it will plan once more."""
-CHARACTERS_MAX = 1_000_000
+CHARACTERS_MAX = 16_000
 _QUERIES = frozenset({"select", "values", "table"})
 _QUERIES_OR_WRITES = frozenset({"with", "from", "map", "reduce"})
 """First words of queries, and of what may write as well."""

@@ -10,38 +10,35 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
-from gateway.errors import NotAllowed, StatementFailed
+from gateway.errors import LimitReached, NotAllowed, StatementFailed
 from gateway.mv.catalog import Catalog
 from gateway.mv.directories import Directories
 from gateway.mv.guard import LATE_SECONDS, Guard, Suspect, Watch
 from gateway.mv.ports import SqlSession
 from gateway.service.context import ORIGIN
 from gateway.service.explanation import text_named
+from gateway.service.long_texts import APART_CHARACTERS, VERY_LONG_CHARACTERS, LongTexts
 from gateway.service.operation import End
 from gateway.service.outcomes import Route
 from gateway.service.protection import Protection
 from gateway.service.scope import watch
 from gateway.service.session import Session
 from sql import hidden, maintenance, paths
-from sql.classify import glance
 from sql.effects import forwarded
 from sql.names import Namespace, TableName, quote
 from sql.redaction import redact
 from sql.statement import Forwarded, Glance, Parts
-
-T = TypeVar("T")
+from sql.understood import seen
+from sql.words import may_hold_path
 
 CHANGING = frozenset({"drop", "alter"})
 REPLACING = CHANGING | {"replace"}
 RUNNING = frozenset({"immediate", "begin"})
 """Words of statements that run others."""
-LONG_CHARACTERS = 4_000
-"""To look through a longer text takes milliseconds: others' work goes on meanwhile."""
 KEPT_CHARACTERS = 2_000
 """Of a watched statement's text."""
 LOOKED_FOR_MAX = 20_000_000
@@ -80,6 +77,7 @@ class Gatekeeper:
     def __init__(self, catalog: Catalog, directories: Directories, guard: Guard) -> None:
         self._catalog = catalog
         self._guard = guard
+        self.texts = LongTexts()
         self._protection = Protection(catalog, directories)
 
     def may_hold_path(self, look: Glance, text: str) -> bool:
@@ -87,11 +85,11 @@ class Gatekeeper:
         words = look.words
         if look.keyword in paths.RUN_WORDS or not words.isdisjoint(RUNNING) or "${" in text:
             return True
-        if "`" in text and any("/" in word for word in words):
+        if "`" in text and may_hold_path(words):
             return True
         if words.isdisjoint(paths.CLAUSE_WORDS) and words.isdisjoint(paths.LIST_WORDS):
             return False
-        return len(text) > LONG_CHARACTERS or paths.SHAPE.search(text) is not None
+        return len(text) > APART_CHARACTERS or paths.SHAPE.search(text) is not None
 
     def may_hide(self, look: Glance, text: str) -> bool:
         """Whether a statement that writes may do more than its words tell: by path, or by names that a text within the
@@ -156,16 +154,20 @@ class Gatekeeper:
         if self._catalog.idle or not subject.writes:
             return subject
         if "${" in subject.text:
+            if len(subject.text) > VERY_LONG_CHARACTERS:
+                raise LimitReached(
+                    f"A statement with variables may have {VERY_LONG_CHARACTERS} characters. Write their values out."
+                )
             text = await substituted(session, subject.text)
-            subject = replace(subject, text=text, look=await _apart(text, partial(glance, text)))
+            subject = replace(subject, text=text, look=(await self.texts.apply(seen, text)))
         text, words = subject.text, subject.look.words
         if subject.look.keyword == "execute" and hidden.composes(text, words):
             await self._check_named(subject)
         if not statement.exact:
-            found = await _apart(text, partial(hidden.changes, text))
+            found = await self.texts.apply(hidden.changes, text)
             self._protection.check_within(statement, found, subject.namespace, words, adrift=adrift)
         if self.may_hold_path(subject.look, text) or not statement.exact:
-            written = await _apart(text, partial(paths.written, text, exact=statement.exact))
+            written = await self.texts.apply(paths.written, text, exact=statement.exact)
             self._protection.check_paths(written, names)
         return subject
 
@@ -174,9 +176,9 @@ class Gatekeeper:
         inner = await text_named(subject.session, subject.text)
         if inner is None:
             return
-        look = await _apart(inner, partial(glance, inner))
+        look = await self.texts.apply(seen, inner)
         if look.keyword != "execute":
-            statement = await _apart(inner, partial(forwarded, inner, look.keyword))
+            statement = await self.texts.apply(forwarded, inner, look.keyword)
             await self.check(replace(subject, statement=statement, look=look, text=inner, temporary=None))
 
     def check_location(self, location: str) -> None:
@@ -221,7 +223,8 @@ class Gatekeeper:
         runs = not subject.statement.exact and not words.isdisjoint(RUNNING)
         if not runs:
             return [] if words.isdisjoint(REPLACING) else [view.id for view in views if view.name.table in words]
-        if len(text) * len(views) > LOOKED_FOR_MAX or hidden.composes(text, words):
+        long = len(text) > APART_CHARACTERS or len(text) * len(views) > LOOKED_FOR_MAX
+        if long or hidden.composes(text, words):
             return [view.id for view in views]
         joined = _BETWEEN.sub("", text.upper().lower())
         if not any(word in joined for word in REPLACING):
@@ -268,8 +271,3 @@ def _dropped(session: Session, claim: Claim, end: End) -> None:
         asyncio.get_running_loop().call_later(LATE_SECONDS, session.temporary.leaving.discard, claim)
     else:
         session.temporary.leaving.discard(claim)
-
-
-async def _apart(text: str, work: Callable[[], T]) -> T:
-    """Work on a text, beside the event loop where it is long."""
-    return work() if len(text) <= LONG_CHARACTERS else await asyncio.to_thread(work)

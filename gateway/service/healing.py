@@ -124,6 +124,7 @@ _WITHOUT_RESULT: Final = frozenset(
     }
 )
 """First words of statements that have no result in Spark, or a short one."""
+_HEAD_CHARACTERS: Final = 4_000
 _BEFORE_INSERT: Final = frozenset({"with", "from"})
 _EMPTY_REPLY_BYTES_MAX = 1024
 """Such a reply has about 80 bytes; longer ones need no reading."""
@@ -201,11 +202,13 @@ def _with_readable_stars(name: str, payload: bytes) -> bytes:
 
 
 def may_lack_columns(statement: str) -> bool:
-    """Whether a statement may have no result, and then rows without columns. Never true for a query."""
-    look = glance(statement)
+    """Whether a statement may have no result, and then rows without columns. Never true for a query.
+
+    Of a long one only the first words are looked at."""
+    look = glance(statement[:_HEAD_CHARACTERS])
     if look.keyword in _WITHOUT_RESULT:
         return True
-    if look.keyword not in _BEFORE_INSERT or "insert" not in look.words:
+    if len(statement) > _HEAD_CHARACTERS or look.keyword not in _BEFORE_INSERT or "insert" not in look.words:
         return False
     found = forwarded(statement, look.keyword)
     return found.exact and bool(found.writes)

@@ -24,6 +24,8 @@ class Route:
     closes: list[Callable[[], None]] = field(default_factory=list)
     sends: list[Callable[[], None]] = field(default_factory=list)
     mentions: Mentions = NOTHING
+    runs_others: bool = False
+    """The text may run other statements, so that a part may have been done where it fails."""
     unseen: Unseen | None = None
     """Where others must know of its end."""
 

@@ -12,6 +12,7 @@ from sql import hidden
 from sql.names import SESSION_CATALOG, Namespace, TableName
 from sql.paths import Paths
 from sql.statement import Forwarded, Parts
+from sql.words import Words
 
 DATABASE_WORDS = frozenset({"database", "schema", "namespace"})
 CHANGING_WORDS = frozenset({"drop", "alter"})
@@ -59,7 +60,7 @@ class Protection:
                 raise _write_to_storage(TableName(self._catalog.storage_database, parts[-1].lower()))
 
     def check_within(
-        self, statement: Forwarded, found: hidden.Changes, namespace: Namespace, words: frozenset[str], *, adrift: bool
+        self, statement: Forwarded, found: hidden.Changes, namespace: Namespace, words: Words, *, adrift: bool
     ) -> None:
         """Statements within the statement: to Spark a materialized view is a view that it may drop or replace. `words`
         are those of the text; `adrift`: nobody knows in which database the session is."""

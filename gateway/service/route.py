@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from gateway.errors import NotAllowed, SyntaxRefused
 from gateway.mv.catalog import Catalog
@@ -27,6 +26,7 @@ from gateway.service.audit import Mentions
 from gateway.service.catalog_tables import CatalogTables
 from gateway.service.commands import Commands
 from gateway.service.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
+from gateway.service.long_texts import LONG_CHARACTERS
 from gateway.service.operation import NO_ROWS, End, Result
 from gateway.service.outcomes import Own, Route, Waiting
 from gateway.service.reads import Reading, Reads
@@ -36,7 +36,7 @@ from gateway.service.transaction import SETTING, VALUES
 from gateway.service.version_reads import VersionReads
 from sql import catalog_functions, hidden, rewrite, view_properties
 from sql.bases import function_name
-from sql.classify import classify, glance
+from sql.classify import glance
 from sql.grammar import SyntaxProblem
 from sql.names import Namespace, TableName
 from sql.parser import parse_about
@@ -54,15 +54,12 @@ from sql.statement import (
     NamedCommand,
     Parts,
     SetProperties,
-    Statement,
 )
+from sql.understood import Understood, understood
+from sql.words import may_hold_path
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-LONG_CHARACTERS = 4_000
-"""To understand a longer text may take milliseconds: others' work goes on meanwhile."""
 LATE_COMMIT_SECONDS = 30.0
 """How long a cancelled statement may still commit. Spark has been seen to take two seconds."""
 _QUERYING = frozenset({"select", "values", "table", "show", "describe", "desc", "explain", "list", "help"})
@@ -115,6 +112,7 @@ class Router:
         self._tables = tables
         self._gatekeeper = gatekeeper
         self._show_storage = show_storage
+        self._texts = gatekeeper.texts
         self._scope = Scope(catalog, relations)
         self._reads = Reads(
             catalog,
@@ -127,6 +125,10 @@ class Router:
             unsure_seconds=unsure_seconds,
         )
 
+    async def close(self) -> None:
+        """Ends what reads long texts."""
+        await self._texts.close()
+
     # --- the cheap way -----------------------------------------------------------------------------
 
     def plain(self, session: Session, text: str) -> Route | None:
@@ -135,24 +137,25 @@ class Router:
             return None
         return self._plain(session, text, glance(text))
 
-    def _plain(self, session: Session, text: str, look: Glance) -> Route | None:
+    def _plain(self, session: Session, text: str, look: Glance, known: Understood | None = None) -> Route | None:
+        """`known`: of a long text, what it would take too long to find out here."""
         if INCREMENTAL_COLLECT in look.words:
             session.collects_in_parts = True  # Or not: that it may is enough.
         if look.maybe_command or not look.words.isdisjoint(CATALOG_WORDS) or self._lists_databases(look):
             return None
-        if look.keyword in SETTINGS and _of_snapshot(text) is not None:
+        if look.keyword in SETTINGS and _of_snapshot(text, known) is not None:
             return None
         writes = _may_write(look)
-        if writes and not RELATION_WORDS.isdisjoint(look.words):
+        if writes and not look.words.isdisjoint(RELATION_WORDS):
             return None
         if not self._catalog.idle and (
             self._scope.of_interest(session, look.words, writes=writes)
-            or hidden.composes(text, look.words)
+            or (hidden.composes(text, look.words) if known is None else known.composes)
             or (writes and self._gatekeeper.may_hide(look, text))
-            or (writes and (_moves_files(look) or any(map(_is_path, look.words))))
+            or (writes and (_moves_files(look) or may_hold_path(look.words)))
         ):
             return None
-        route = Route()
+        route = Route(runs_others=_runs_others(look))
         if writes:
             self._note(route, session, self._catalog.writes.begin(look.words, None, anything=_moves_files(look)))
         if _may_change_namespace(look):
@@ -174,8 +177,9 @@ class Router:
             _then(route).abandon(End.FAILED)
 
     async def _consider(self, session: Session, text: str) -> Route | Waiting | Own:
-        statement, look = await _understood(text)
-        if len(text) > LONG_CHARACTERS and (plain := self._plain(session, text, look)) is not None:
+        known = await self._understood(text)
+        statement, look = known.statement, known.look
+        if len(text) > LONG_CHARACTERS and (plain := self._plain(session, text, look, known)) is not None:
             return plain
         if isinstance(statement, BeginTransaction | EndTransaction):
             return Own(partial(self._transaction, statement, session))
@@ -183,16 +187,16 @@ class Router:
             if isinstance(statement, CreateMaterializedView) and statement.clauses.location is not None:
                 self._gatekeeper.check_location(statement.clauses.location)
             return Own(partial(self._commands.run, statement, session))
-        if self._lists_databases(look) and _SHOW_DATABASES.match(text, skip_blank(text)):
+        if self._lists_databases(look) and _SHOW_DATABASES.match(text, known.start):
             return Own(partial(self._commands.databases, text, session))
         namespace = await session.resolve_namespace()
-        command = self._about_view(namespace, look, text)
+        command = await self._about_view(namespace, look, text)
         name = _changed_name(command, statement, look)
         claim = None if name is None else await self._gatekeeper.claim(session, name, namespace)
         if command is not None and claim is None and not await self._is_shadowed(session, command):
             return Own(partial(self._commands.run, command, session))
         try:
-            return await self._route(session, namespace, statement, look, text, claim)
+            return await self._route(session, namespace, known, text, claim)
         except BaseException:  # cancelled too: the statement never goes to Spark
             session.temporary.leaving.discard(claim)
             raise
@@ -201,24 +205,26 @@ class Router:
         self,
         session: Session,
         namespace: Namespace,
-        statement: Forwarded,
-        look: Glance,
+        known: Understood,
         text: str,
         claim: Claim | None,
     ) -> Route | Waiting:
         """Of a statement that is Spark's. `claim`: it is about a temporary view."""
-        if calls := self._calls(look, text):
+        look = known.look
+        if calls := await self._calls(look, text):
             text = await self._with_functions(text, calls)
-            statement = _forwarded(text)
-        journey = await self._version_reads.journey(text, look, namespace, session)
+            known = await self._understood(text)
+        journey = await self._version_reads.journey(text, look, namespace, session, self._texts)
         if journey is None:
-            return await self._forward(session, namespace, statement, look, text, claim, changed=bool(calls))
-        statement = _forwarded(journey.text)
+            return await self._forward(session, namespace, known, look, text, claim, changed=bool(calls))
         try:
+            known = await self._understood(journey.text)
+            statement = _forwarded(known)
+            await self._read_in_pieces(journey.text)
             splices = journey.splices(statement)
-            statement = replace(statement, reads=journey.rest(statement))
+            known = replace(known, statement=replace(statement, reads=journey.rest(statement)))
             route = await self._forward(
-                session, namespace, statement, look, journey.text, claim, splices, changed=bool(calls)
+                session, namespace, known, look, journey.text, claim, splices, changed=bool(calls)
             )
         except BaseException:  # cancelled too: nobody reads the versions
             self._readers.release(journey.read)
@@ -233,7 +239,7 @@ class Router:
         self,
         session: Session,
         namespace: Namespace,
-        statement: Forwarded,
+        known: Understood,
         look: Glance,
         text: str,
         claim: Claim | None,
@@ -242,17 +248,18 @@ class Router:
         changed: bool,
     ) -> Route | Waiting:
         """`versions`: what puts versions in the place of views; `changed`: the text is not the client's any more."""
+        statement = _forwarded(known)
         if not self._catalog.idle:
             await self._scope.learn(session, namespace, look.words)
-        composed = not statement.exact and hidden.composes(text, look.words)
+        composed = not statement.exact and (known.composes or statement.everything)
         if not statement.exact:
             shown = redact(text[:200], cut=True)
             log.info("statement not understood (%s), so every name in it counts: %s", statement.reason, shown)
-        targets = await _apart(text, lambda: [TableName.resolve(parts, namespace) for parts in statement.writes])
+        targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
         subject = Subject(session, namespace, statement, look, text, _may_write(look), claim.name if claim else None)
         subject = await self._gatekeeper.check(subject)
         splices = [*versions, *await self._catalog_tables(text, statement, look, changed=changed)]
-        route = Route()
+        route = Route(runs_others=_runs_others(look))
         try:
             self._gatekeeper.note(subject, claim, route)
             self._gatekeeper.watch(subject, route)
@@ -265,9 +272,9 @@ class Router:
                 self._note(route, session, write)
             made = frozenset[Parts]()
             if not statement.exact and not self._catalog.idle:
-                made = await _apart(text, partial(hidden.temporaries, text))
+                made = await self._texts.apply(hidden.temporaries, text)
             self._scope.note(route, session, namespace, statement, look, made, composed=composed)
-            if look.keyword in SETTINGS and (said := _of_snapshot(text)) is not None:
+            if look.keyword in SETTINGS and (said := _of_snapshot(text, known)) is not None:
                 watch(route, session)
                 route.ends.append(partial(_set_snapshot, session, _whole_session(said)))
             if changed or splices:
@@ -295,6 +302,8 @@ class Router:
             read = await self._scope.views_read(session, place.namespace, statement, composed=composed)
             if write is not None and not statement.exact and ";" in place.text:
                 await self._check_script(session, place)
+            if read.all and statement.exact:
+                await self._read_in_pieces(place.text)
         route.mentions = self._mentions(place.namespace, statement, targets, read)
         transaction = session.transaction
         pinned = transaction.active and bool(read.all)
@@ -345,6 +354,18 @@ class Router:
         report("Reads of a materialized view see one version of it until COMMIT. Writes are done at once")
         return NO_ROWS
 
+    async def _understood(self, text: str) -> Understood:
+        """Raises SyntaxRefused, and LimitReached for a text that takes too long to read."""
+        try:
+            return await self._texts.apply(understood, text)
+        except SyntaxProblem as problem:
+            raise SyntaxRefused(str(problem), sqlstate=problem.sqlstate) from problem
+
+    async def _read_in_pieces(self, text: str) -> None:
+        """Of a long text that may be rewritten, what tells where."""
+        if len(text) > LONG_CHARACTERS:
+            await asyncio.to_thread(rewrite.prepare, text)
+
     # --- what the statement mentions ---------------------------------------------------------------
 
     def _mentions(
@@ -357,11 +378,11 @@ class Router:
         reads = frozenset(TableName.resolve(reference.parts, namespace) for reference in statement.reads)
         return Mentions(views, reads, frozenset(() if statement.drops_database else targets))
 
-    def _about_view(self, namespace: Namespace, look: Glance, text: str) -> NamedCommand | None:
+    async def _about_view(self, namespace: Namespace, look: Glance, text: str) -> NamedCommand | None:
         """The command of ours that a statement of Spark's becomes because it names one of our views."""
         if look.keyword not in ABOUT or look.words.isdisjoint(self._catalog.view_words):
             return None
-        command = parse_about(text)
+        command = await self._texts.apply(parse_about, text)
         if command is None or self._catalog.named(TableName.resolve(command.name, namespace)) is None:
             return None
         return _checked(command)
@@ -417,15 +438,17 @@ class Router:
         return tables.union(self._catalog.changed_with(tables, exact=statement.exact))
 
     async def _check_script(self, session: Session, place: staleness.Place) -> None:
-        found = await _apart(place.text, partial(steps, place.text))
+        found = await self._texts.apply(steps, place.text)
         script = scripts.Script(place.statement, found, place.namespace)
         reads = partial(self._scope.views_read, session, place.namespace)
         await scripts.check(self._catalog, script, reads, partial(self._tables_written, session, place.namespace))
 
     # --- the catalog as tables ---------------------------------------------------------------------
 
-    def _calls(self, look: Glance, text: str) -> tuple[catalog_functions.FunctionCall, ...]:
-        return () if look.words.isdisjoint(CATALOG_WORDS) else catalog_functions.find(text)
+    async def _calls(self, look: Glance, text: str) -> tuple[catalog_functions.FunctionCall, ...]:
+        if look.words.isdisjoint(CATALOG_WORDS):
+            return ()
+        return await self._texts.apply(catalog_functions.find, text)
 
     async def _with_functions(self, text: str, calls: Sequence[catalog_functions.FunctionCall]) -> str:
         """The text with mv_infos(), jobs() and tasks() replaced by their rows."""
@@ -461,23 +484,6 @@ class Router:
         return splices
 
 
-async def _understood(text: str) -> tuple[Statement, Glance]:
-    """Raises SyntaxRefused."""
-    return await _apart(text, lambda: (_classified(text), glance(text)))
-
-
-async def _apart(text: str, work: Callable[[], T]) -> T:
-    """Work on a text, beside the event loop where it is long."""
-    return work() if len(text) <= LONG_CHARACTERS else await asyncio.to_thread(work)
-
-
-def _classified(text: str) -> Statement:
-    try:
-        return classify(text)
-    except SyntaxProblem as problem:
-        raise SyntaxRefused(str(problem), sqlstate=problem.sqlstate) from problem
-
-
 def _checked(command: NamedCommand) -> NamedCommand:
     """Spark takes any property of a view; of ours the known ones must have values that mean something."""
     if isinstance(command, AlterMaterializedView) and isinstance(command.change, SetProperties):
@@ -489,11 +495,15 @@ def _checked(command: NamedCommand) -> NamedCommand:
     return command
 
 
-def _forwarded(text: str) -> Forwarded:
+def _forwarded(known: Understood) -> Forwarded:
     """A statement that is known to be Spark's."""
-    statement = classify(text)
-    assert isinstance(statement, Forwarded)
-    return statement
+    assert isinstance(known.statement, Forwarded)
+    return known.statement
+
+
+def _runs_others(look: Glance) -> bool:
+    """A script, or EXECUTE IMMEDIATE: a parse error may come after a part of it was done."""
+    return not look.words.isdisjoint({"begin", "execute"})
 
 
 def _changed_name(command: NamedCommand | None, statement: Forwarded, look: Glance) -> Parts | None:
@@ -518,7 +528,7 @@ def _writes_anything(statement: Forwarded, targets: Iterable[TableName], compose
     """The files of a directory may be those of any table."""
     if statement.writes_files or any(_is_path(target.table) for target in targets):
         return True
-    return composed and bool(statement.writes)
+    return composed and (statement.everything or bool(statement.writes))
 
 
 def _is_path(name: str) -> bool:
@@ -529,13 +539,13 @@ def _is_path(name: str) -> bool:
 def _may_write(look: Glance) -> bool:
     if look.keyword in READING:
         return look.keyword == "explain" and "immediate" in look.words  # Spark runs what it explains.
-    return look.keyword not in {"with", "from", "map", "reduce"} or not WRITING_WORDS.isdisjoint(look.words)
+    return look.keyword not in {"with", "from", "map", "reduce"} or not look.words.isdisjoint(WRITING_WORDS)
 
 
 def _may_change_namespace(look: Glance) -> bool:
     if look.keyword in {*SETTINGS, *RUNNING} and not look.words.isdisjoint({"catalog", "defaultcatalog"}):
         return True
-    if look.keyword == "reset" and len(look.words) == 1:
+    if look.keyword == "reset" and isinstance(look.words, frozenset) and len(look.words) == 1:
         return True
     return "use" in look.words
 
@@ -545,9 +555,12 @@ _SNAPSHOT_SETTING = re.compile(
 )
 
 
-def _of_snapshot(text: str) -> str | None:
+def _of_snapshot(text: str, known: Understood | None) -> str | None:
     """What SET or RESET makes of freshgate.snapshot; None where the text is about something else."""
-    found = _SNAPSHOT_SETTING.fullmatch(text[skip_blank(text) :].rstrip("; \t\r\n"))
+    start = skip_blank(text) if known is None else known.start
+    if len(text) - start > LONG_CHARACTERS:
+        return None
+    found = _SNAPSHOT_SETTING.fullmatch(text[start:].rstrip("; \t\r\n"))
     return None if found is None else (found[1] or VALUES[1]).strip(" '\"").lower()
 
 

@@ -19,6 +19,7 @@ from gateway.service.unseen import Unseen
 from sql.bases import function_name
 from sql.names import Namespace, TableName
 from sql.statement import Forwarded, Glance, Parts
+from sql.words import Words
 
 RELATION_WORDS = frozenset({"view", "database", "schema", "namespace", "function", "databases"})
 """Without one of these a text changes no Spark view, database or function, and no temporary one."""
@@ -37,7 +38,7 @@ class Scope:
         """The temporary views that a statement of the session can name."""
         return Reachable(session.temporary, session.shared)
 
-    def of_interest(self, session: Session, words: frozenset[str], *, writes: bool) -> bool:
+    def of_interest(self, session: Session, words: Words, *, writes: bool) -> bool:
         """Whether a statement of these identifiers may be about anything that matters here; cheap."""
         catalog = self._catalog
         if session.namespace is None or self._changing:
@@ -50,15 +51,14 @@ class Scope:
             and self._relations.known(session.namespace.database, words)
         )
 
-    async def learn(self, session: Session, namespace: Namespace, words: frozenset[str]) -> None:
+    async def learn(self, session: Session, namespace: Namespace, words: Words) -> None:
         """Lists the Spark views of the databases that a statement may mean."""
-        if session.unseen:
-            words |= session.moving_words
         if self._changing:
             # Spark may have carried them out; one that ends meanwhile forgets by itself.
             await asyncio.gather(*(each.look() for each in self._changing))
             self._forget(frozenset().union(*self._changing.values()))
-        await self._relations.learn(namespace.database, words)
+        for mentioned in (words, *session.moving_words):
+            await self._relations.learn(namespace.database, mentioned)
 
     async def views_read(
         self, session: Session, namespace: Namespace, statement: Forwarded, *, composed: bool = False
@@ -171,7 +171,7 @@ class Scope:
             return
         if statement.drops or look.keyword == "alter":
             self._note_temporary(route, session, namespace, statement, look)
-        if not RELATION_WORDS.isdisjoint(look.words):
+        if not look.words.isdisjoint(RELATION_WORDS):
             self._note_relations(route, session, namespace, statement, look)
 
     def _note_made(self, route: Route, session: Session, namespace: Namespace, statement: Forwarded) -> None:
@@ -261,7 +261,7 @@ def unseen(route: Route, session: Session) -> Unseen:
     return route.unseen
 
 
-def watch(route: Route, session: Session, *, moves: bool = False, words: frozenset[str] = frozenset()) -> None:
+def watch(route: Route, session: Session, *, moves: bool = False, words: Words = frozenset()) -> None:
     """The session's next statement must know what has become of this one, which changes what names mean, or a setting
     of ours. `moves`: the current database, or catalog."""
     statement = unseen(route, session)

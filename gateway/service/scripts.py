@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from gateway.errors import NotAllowed
 from gateway.mv.catalog import Catalog
 from gateway.service.staleness import Read
-from sql import hidden
-from sql.classify import glance
 from sql.grammar import NOT_SUPPORTED
 from sql.names import Namespace, TableName
 from sql.scripts import Step
@@ -38,8 +36,7 @@ async def check(catalog: Catalog, script: Script, views_read: ViewsRead, writes:
     written: set[TableName] = set()
     made: dict[str, frozenset[str]] = {}
     """Views that the script makes, perhaps temporary ones, and what they read."""
-    for statement, text in script.steps:
-        composed = not statement.exact and hidden.composes(text, glance(text).words)
+    for statement, composed in script.steps:
         if script.whole.changes_namespace:  # It may be in another database by now, which was named before.
             reads = (*statement.reads, *databases)
             statement = replace(statement, reads=reads, exact=False, changes_namespace=True)

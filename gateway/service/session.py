@@ -25,6 +25,7 @@ from gateway.wire.frame import WireError
 from gateway.wire.message import STATUS_ERROR, Handle, OpenCall, opened, reply_status
 from gateway.wire.sasl import Login
 from sql.names import SESSION_CATALOG, Namespace
+from sql.words import Words
 
 log = logging.getLogger(__name__)
 
@@ -222,9 +223,9 @@ class Session:
         return any(each.moves for each in self.unseen) or time.monotonic() < self._moving_until
 
     @property
-    def moving_words(self) -> frozenset[str]:
-        """The identifiers of the statements that may be changing the current database now."""
-        return frozenset().union(*(each.words for each in self.unseen if each.moves))
+    def moving_words(self) -> list[Words]:
+        """The identifiers of each statement that may be changing the current database now."""
+        return [each.words for each in self.unseen if each.moves]
 
     async def resolve_namespace(self) -> Namespace:
         """The current catalog and database; where that is uncertain, as they were a moment ago."""

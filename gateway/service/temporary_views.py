@@ -9,6 +9,7 @@ from gateway.service.operation import End
 from sql.hidden import GLOBAL_TEMPORARY
 from sql.names import SESSION_CATALOG, TableName
 from sql.statement import Parts
+from sql.words import Words
 
 ANY = ""
 """Stands for every name."""
@@ -87,7 +88,7 @@ class TemporaryViews:
         """One may have been made whose name nobody knows."""
         return ANY in self._perhaps
 
-    def mentioned(self, words: frozenset[str]) -> bool:
+    def mentioned(self, words: Words) -> bool:
         """Whether a text of these words may name one."""
         if self._shared or self._open:
             names = self.names
@@ -182,7 +183,7 @@ class Reachable:
         """Where CREATE puts one of that name; `shared`: it says GLOBAL."""
         return self.shared.views if shared else self.of(parts) or self.own
 
-    def mentioned(self, words: frozenset[str]) -> bool:
+    def mentioned(self, words: Words) -> bool:
         return self.own.mentioned(words) or self.shared.database in words
 
     def may_be(self, parts: Parts) -> bool:

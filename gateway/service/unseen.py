@@ -18,6 +18,7 @@ from gateway.service.operation import End, ForwardedOperation
 from gateway.service.upstream import SideConnection
 from gateway.wire import request
 from gateway.wire.frame import WireError
+from sql.words import Words
 
 WAIT_SECONDS = 1.0
 """Since a statement was sent, for its end before the session's next one is looked at: USE and CREATE TEMPORARY VIEW
@@ -38,7 +39,7 @@ class Unseen:
         spare: Callable[[], AbstractAsyncContextManager[SideConnection]],
         *,
         moves: bool = False,
-        words: frozenset[str] = frozenset(),
+        words: Words = frozenset(),
     ) -> None:
         self._spare = spare
         self.moves = moves

@@ -16,6 +16,7 @@ from gateway.mv.model import MaterializedView, Version
 from gateway.mv.readers import Read, Readers
 from gateway.mv.versions import Versions
 from gateway.service import staleness
+from gateway.service.long_texts import LongTexts
 from gateway.service.session import Session
 from gateway.service.transaction import Pin, Transaction
 from sql import maintenance, rewrite, time_travel
@@ -80,16 +81,18 @@ class VersionReads:
 
     # --- VERSION AS OF, TIMESTAMP AS OF ------------------------------------------------------------
 
-    async def journey(self, text: str, look: Glance, namespace: Namespace, session: Session) -> Journey | None:
+    async def journey(
+        self, text: str, look: Glance, namespace: Namespace, session: Session, texts: LongTexts
+    ) -> Journey | None:
         """The earlier versions that a statement names; None where there is none. Tables' clauses stay theirs.
 
         Raises NoSuchVersion, and what Spark says of an expression that is no time.
         """
-        if look.words.isdisjoint(TRAVEL_WORDS) or not {"as", "of"} <= look.words:
+        if look.words.isdisjoint(TRAVEL_WORDS) or not ("as" in look.words and "of" in look.words):
             return None
         found = [
             (travel, view)
-            for travel in time_travel.find(text)
+            for travel in await texts.apply(time_travel.find, text)
             if (view := self._catalog.named(TableName.resolve(travel.parts, namespace))) is not None
         ]
         if not found:

@@ -202,7 +202,7 @@ public class PlanReader {
         }
         String target = isUnrun(owner) ? owner : "target";
         if (node instanceof InsertIntoDir) {
-            owner = "InsertIntoDir";
+            owner = isUnrun(owner) ? owner : "InsertIntoDir";
             command(node, owner);
         } else if (node instanceof InsertIntoStatement) {
             walk(((InsertIntoStatement) node).table(), target);

@@ -119,7 +119,7 @@ class Spark:
     @cached_property
     def renamed(self) -> frozenset[str]:
         """Last parts of new names: a bare one stays in the database of the old one."""
-        return frozenset(note.parts[-1].lower() for note in self._of("newName"))
+        return frozenset(note.parts[-1].lower() for note in self._of("newName") if note.owner == "RenameTable")
 
     @cached_property
     def temporaries(self) -> frozenset[str]:
@@ -128,7 +128,7 @@ class Spark:
         return frozenset(
             note.parts[-1].lower()
             for note in self._of("TableIdentifier", "tempViewName", "FunctionIdentifier")
-            if note.owner in owners
+            if note.owner in owners and (note.kind == "FunctionIdentifier") == ("Function" in note.owner)
         )
 
     @cached_property

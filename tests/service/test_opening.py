@@ -27,7 +27,8 @@ from gateway.service.dispatch import Dispatch, Service
 from gateway.service.handover import Handover
 from gateway.service.opening import OPEN_BYTES_MAX
 from gateway.service.operation import End, ForwardedOperation, Operation, Result
-from gateway.service.route import Route, Router
+from gateway.service.outcomes import Route
+from gateway.service.route import Router
 from gateway.service.session import FETCHING_SECONDS, Session, Sessions
 from gateway.service.sides import Sides
 from gateway.wire import message, reply

@@ -410,3 +410,12 @@ EXECUTE IMMEDIATE concat('US', 'E s');
 --> reads: … s … | writes: … s … | use | guess
 EXPLAIN EXECUTE IMMEDIATE 'INSERT INTO\ts.t SELECT 1';
 --> reads: … s.t … | writes: … s.t … | guess
+-- A variable may hold any words, a comment's end among them.
+/* ${x} */ SELECT * FROM t;
+--> reads: … t … | writes: … t … | use | guess
+FROM t ${x};
+--> reads: … t … | writes: … t … | use | guess
+SELECT ${x} FROM t;
+--> reads: … t … | use | guess
+MERGE INTO t USING values x ON a = b WHEN MATCHED THEN DELETE;
+--> reads: … values … | writes: … t … | guess

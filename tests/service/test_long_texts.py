@@ -1,0 +1,303 @@
+"""Long texts hold nobody up: they are read in a process of their own, and what is kept of them is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib
+import inspect
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from types import FunctionType
+from typing import Any
+
+import pytest
+from fakes import World
+
+from gateway.errors import FreshgateError, LimitReached
+from gateway.service import long_texts
+from gateway.service.long_text_process import ANSWER_BYTES_MAX
+from gateway.service.long_texts import APART_CHARACTERS, LongTexts
+from sql import understood as reading
+from sql.grammar import SyntaxProblem
+from sql.statement import Forwarded
+from sql.understood import NAMES_MAX, Understood, understood
+from sql.words import WORDS_MAX, ManyWords, bounded, may_hold_path
+
+SIZE = 2 * APART_CHARACTERS
+ROW = "(1,'abcdefghij',2.5),"
+INSERT = "INSERT INTO s.t VALUES " + ROW * (SIZE // len(ROW))
+MIB = 1 << 20
+
+
+def numbered(form: str, size: int = SIZE) -> str:
+    return ",".join(form.format(number) for number in range(size // len(form)))
+
+
+TEXTS = {
+    "an INSERT": INSERT[:-1],
+    "with the word jobs": INSERT + "(1,'jobs',2.5)",
+    "with a call's name": INSERT + "(1,'jobs(',2.5)",
+    "with words of queries": INSERT + "(1,'select from mv',2.5)",
+    "with a comment": INSERT[:-1] + " -- tasks",
+    "an IN list": f"SELECT * FROM s.mv WHERE a IN ({numbered('{:06}')})",
+    "of strings": f"SELECT * FROM s.mv WHERE a IN ({numbered(chr(39) + '{:06}' + chr(39))})",
+    "a chain of WITH": f"WITH {numbered('c{0} AS (SELECT * FROM s.t{0})')} SELECT * FROM s.mv",
+    "comments": "/**/" * (SIZE // 4) + "SELECT * FROM s.mv",
+    "an open comment": "SELECT 1 FROM s.mv " + "/*" * (SIZE // 2),
+    "a string": f"SELECT '{'a' * SIZE}' FROM s.mv",
+    "escapes": "SELECT '" + "\\n" * (SIZE // 2) + "' FROM s.mv",
+    "brackets": "SELECT " + "(" * (SIZE // 2) + "1" + ")" * (SIZE // 2) + " FROM s.mv",
+    "a script": "BEGIN " + "INSERT INTO s.t VALUES (1);" * (SIZE // 27) + " END",
+    "EXECUTE IMMEDIATE": "EXECUTE IMMEDIATE '" + "INSERT INTO s.t VALUES (1,2,3) " * (SIZE // 31) + "'",
+    "with a variable": "EXECUTE IMMEDIATE x || '" + "INSERT INTO s.t VALUES (1,2,3) " * (SIZE // 31) + "'",
+    "back quotes": f"SELECT {numbered('`a{}`')} FROM s.mv",
+    "an unclosed quote": "SELECT 1 FROM s.mv WHERE a = '" + 'x " ` ' * (SIZE // 6),
+    "an unclosed back quote": "SELECT 1 FROM s.mv WHERE a = `" + "x " * (SIZE // 2),
+    "a union": "SELECT 1 FROM s.mv" + " UNION ALL SELECT a FROM s.t" * (SIZE // 28),
+    "a temporary view": f"CREATE TEMPORARY VIEW v AS SELECT {numbered('{0} AS c{0}')} FROM s.mv",
+    "a MERGE": f"MERGE INTO s.t USING (VALUES {INSERT[23:-1]}) x ON t.a = x.col1 WHEN MATCHED THEN DELETE",
+    "many calls": f"SELECT {numbered('f{}()')} FROM s.mv",
+    "SET of ours": "/**/" * (SIZE // 4) + "SET freshgate.snapshot=statement",
+    "SHOW DATABASES": "/**/" * (SIZE // 4) + "SHOW DATABASES",
+    "a pattern": f"SHOW MATERIALIZED VIEWS LIKE '{'*a|' * (SIZE // 3)}'",
+    "a faulty statement of ours": f"DROP MATERIALIZED VIEW {'a.' * (SIZE // 2)}",
+    "a version": f"SELECT * FROM s.other VERSION AS OF 1 WHERE a IN ({numbered('{:06}')})",
+    "a table function": f"SELECT '{'x' * SIZE}' FROM s.t, jobs",
+    "a view's command": f"SHOW CREATE TABLE s.t {'/**/' * (SIZE // 4)}",
+}
+
+
+@pytest.fixture
+def nothing_long_is_read_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every function of `sql` that is called in this process with a text longer than APART_CHARACTERS, but for those
+    that cut and join: their names."""
+    called: list[str] = []
+    cutting = {"splice", "blanked", "replacement", "_piece_before", "is_qualifier", "prepare", "_pieces"}
+
+    def watched(function: FunctionType) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*arguments: Any, **named: Any) -> Any:
+            here = threading.current_thread() is threading.main_thread()
+            if here and any(isinstance(each, str) and len(each) > APART_CHARACTERS for each in arguments):
+                called.append(f"{function.__module__}.{function.__name__}")
+            return function(*arguments, **named)
+
+        return call
+
+    for name, module in list(sys.modules.items()):
+        if not name.startswith(("sql.", "gateway.service", "gateway.mv")):
+            continue
+        for key, value in list(vars(module).items()):
+            if inspect.isfunction(value) and value.__module__.startswith("sql.") and value.__name__ not in cutting:
+                monkeypatch.setattr(module, key, watched(value))
+    # What goes to the child must be found there by its name.
+    monkeypatch.setattr(long_texts.pickle, "dumps", lambda work: _dumps(_plain(work)))
+    return called
+
+
+_dumps = pickle.dumps
+
+
+def _plain(work: tuple[Any, ...]) -> tuple[Any, ...]:
+    function, *rest = work
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    # By its name in its module, where the watched one stands now.
+    return (_Named(function.__module__, function.__qualname__), *rest)
+
+
+class _Named:
+    def __init__(self, module: str, name: str) -> None:
+        self.of = module, name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        module, name = self.of
+        return getattr, (_Module(module), name)
+
+
+class _Module:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importlib.import_module, (self.name,)
+
+
+@contextlib.asynccontextmanager
+async def long_texts_of_a_test() -> AsyncIterator[LongTexts]:
+    made = LongTexts()
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+PROCESS = "__import__('os').getpid()" + " " * SIZE
+SLEEP = "__import__('time').sleep(60)" + " " * SIZE
+"""For `eval`, which the child has, too: it can import nothing of this module."""
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+async def test_the_router_reads_no_long_text_itself(nothing_long_is_read_here: list[str]) -> None:
+    world = World()
+    world.table("s.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    bob = await world.client("bob")
+    read_here = {}
+    try:
+        for name, text in TEXTS.items():
+            assert len(text) > APART_CHARACTERS
+            # What is refused, and what this world has no answer to, has been read by then.
+            with contextlib.suppress(FreshgateError, AssertionError, AttributeError):
+                executed = await bob.execute(text)
+                await executed.poll()
+                await executed.close()
+            if nothing_long_is_read_here:
+                read_here[name] = nothing_long_is_read_here.copy()
+                nothing_long_is_read_here.clear()
+    finally:
+        await world.router.close()
+    assert read_here == {}
+
+
+async def test_a_long_write_and_a_long_read_are_known_for_what_they_are() -> None:
+    world = World()
+    world.table("s.t")
+    world.table("s.u")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    bob = await world.client("bob")
+    try:
+        await (await bob.execute(TEXTS["with words of queries"].replace("s.t", "s.u"))).poll()
+        await bob.execute("SELECT n FROM s.mv")
+        await (await bob.execute(TEXTS["with the word jobs"])).poll()
+        assert len(world.refreshed) <= 1
+        before = len(world.refreshed)
+        await bob.execute(TEXTS["an IN list"])
+        assert len(world.refreshed) == before + 1
+    finally:
+        await world.router.close()
+
+
+async def test_a_reading_of_eight_megabytes_comes_back_small() -> None:
+    async with long_texts_of_a_test() as texts:
+        text = f"SELECT '{'a' * (8 * MIB)}' AS a FROM s.mv"
+        known = await texts.apply(understood, text)
+        assert isinstance(known.statement, Forwarded)
+        assert [reference.parts for reference in known.statement.reads] == [("s", "mv")]
+
+
+async def test_an_error_of_the_grammar_comes_back_as_it_is() -> None:
+    async with long_texts_of_a_test() as texts:
+        with pytest.raises(SyntaxProblem, match="expected the view's name") as here:
+            understood("DROP MATERIALIZED VIEW (")
+        with pytest.raises(SyntaxProblem) as there:
+            await texts.apply(understood, "DROP MATERIALIZED VIEW (" + " " * SIZE)
+        assert str(there.value) == str(here.value)
+        assert (there.value.position, there.value.sqlstate) == (here.value.position, here.value.sqlstate)
+
+
+async def test_an_answer_that_is_too_long_to_take_over_is_an_error() -> None:
+    async with long_texts_of_a_test() as texts:
+        with pytest.raises(LimitReached, match="names too much"):
+            await texts.apply(str.upper, "a" * (ANSWER_BYTES_MAX + 1))
+        assert await texts.apply(str.count, "a" * SIZE, "a") == SIZE
+
+
+async def test_a_process_that_is_killed_is_started_again() -> None:
+    async with long_texts_of_a_test() as texts:
+        first = await texts.apply(eval, PROCESS)
+        working = asyncio.create_task(texts.apply(eval, SLEEP))
+        await until(texts._long._turn.locked)
+        os.kill(first, signal.SIGKILL)
+        with pytest.raises(LimitReached, match="memory"):
+            await working
+        assert await texts.apply(eval, PROCESS) not in {first, os.getpid()}
+
+
+async def test_a_reading_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with long_texts_of_a_test() as texts:
+        await texts.apply(str.count, "a" * SIZE, "a")
+        monkeypatch.setattr(long_texts, "READ_SECONDS", 0.05)
+        with pytest.raises(LimitReached, match="within"):
+            await texts.apply(eval, SLEEP)
+
+
+async def test_who_gives_up_gets_nobody_elses_answer() -> None:
+    async with long_texts_of_a_test() as texts:
+        await texts.apply(str.count, "a" * SIZE, "a")
+        left = asyncio.create_task(texts.apply(str.count, "a" * SIZE, "a"))
+        await asyncio.sleep(0)
+        left.cancel()
+        assert await texts.apply(str.count, "b" * SIZE, "a") == 0
+
+
+async def test_a_process_that_nobody_needs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with long_texts_of_a_test() as texts:
+        assert texts._long._child is None
+        monkeypatch.setattr(long_texts, "IDLE_SECONDS", 0.01)
+        child = await texts.apply(eval, PROCESS)
+        await until(lambda: texts._long._child is None)
+        monkeypatch.setattr(long_texts, "IDLE_SECONDS", 60.0)
+        assert await texts.apply(eval, PROCESS) != child
+
+
+async def test_too_many_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with long_texts_of_a_test() as texts:
+        monkeypatch.setattr(long_texts, "WAITING_MAX", 2)
+        first = [asyncio.create_task(texts.apply(str.count, "a" * SIZE, "a")) for _ in range(2)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        with pytest.raises(LimitReached, match="wait to be read"):
+            await texts.apply(str.count, "a" * SIZE, "a")
+        assert await asyncio.gather(*first) == [SIZE, SIZE]
+
+
+# --- bounded space -----------------------------------------------------------------------------------------
+
+
+def test_a_statement_of_very_many_names_counts_as_everything() -> None:
+    text = "SELECT * FROM " + ", ".join(f"t{number}" for number in range(NAMES_MAX + 1))
+    known = understood(text)
+    assert isinstance(known, Understood)
+    assert isinstance(known.statement, Forwarded)
+    assert (known.statement.exact, known.statement.everything, known.statement.reads) == (False, True, ())
+
+
+async def test_everything_is_read_and_written_by_what_names_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "NAMES_MAX", 3)
+    world = World()
+    world.table("s.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    bob = await world.client("bob")
+    await (await bob.execute("BEGIN INSERT INTO s.a SELECT 1; INSERT INTO s.b SELECT mv; END")).poll()
+    await bob.execute("SELECT n FROM s.mv")
+    assert world.refreshed == ["s.mv"]
+
+
+def test_very_many_words_say_of_each_that_they_have_it() -> None:
+    many = frozenset(f"word{number}" for number in range(WORDS_MAX + 1))
+    words = bounded(many)
+    assert isinstance(words, ManyWords)
+    assert all(word in words for word in many)
+    others = frozenset(f"other{number}" for number in range(10_000))
+    assert len(words & others) < 100
+    assert words & frozenset({"word7", "ä"}) == {"word7"}
+    assert not words.isdisjoint({"word7"})
+    assert words.isdisjoint({"mv", "jobs", "drop"})
+    assert not may_hold_path(words)
+    assert may_hold_path(bounded(many | {"/data/x"}))
+
+
+def test_few_words_stay_a_set() -> None:
+    assert bounded(frozenset({"a"})) == {"a"}
