@@ -537,18 +537,29 @@ def count_version(storage: TableName, version: int) -> str:
     return f"SELECT count(*) FROM {storage.quoted} WHERE {VERSION_COLUMN} = {version}"
 
 
-def partition_values(source: TableName, partitioning: Partitioning, version: int | None) -> str:
+def partition_values(
+    source: TableName, partitioning: Partitioning, version: int | None, date_format: str | None = None
+) -> str:
     """Rows of (value as text, its type's name, number of rows) for each partition of the view's own.
 
     In a version of the storage table `source`; without a version, in all that the definition `source` yields.
+    `date_format`: the pattern in which a column of texts writes times.
     """
     column = quote(partitioning.column)
-    value = column if partitioning.unit is None else f"date_trunc('{partitioning.unit}', {column})"
+    moment = column if date_format is None else f"try_to_timestamp({column}, {safe_literal(date_format)})"
+    value = column if partitioning.unit is None else f"date_trunc('{partitioning.unit}', {moment})"
     where = "" if version is None else f" WHERE {VERSION_COLUMN} = {version}"
     return (
         f"SELECT CAST(value AS STRING) AS value, typeof(value) AS kind, n FROM ("
         f"SELECT {value} AS value, count(*) AS n FROM {source.quoted}{where} GROUP BY 1) ORDER BY value"
     )
+
+
+def definition_keys(definition: TableName, layout: StorageLayout, window: str) -> str:
+    """Rows of the key of each partition that a refresh of all would write; `window` is a condition on the column."""
+    key = f"CAST({layout.key_of(quote(layout.column))} AS STRING)"
+    within = f" WHERE {window}" if window else ""
+    return f"SELECT DISTINCT {key} AS {KEY} FROM {definition.quoted}{within} ORDER BY 1"
 
 
 def explain_definition(definition: TableName) -> str:

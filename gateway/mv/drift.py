@@ -11,6 +11,7 @@ from sql.maintenance import ALL, PartitionKey, Selection
 
 NOT_SEEN = "it could not be looked at when the view was refreshed"
 NOWHERE = Unobserved("there is none of that name")
+PARTLY_BUILT = "only some of its partitions were built yet"
 NAMED_MAX = 5
 """Tables that a reason names."""
 

@@ -181,7 +181,9 @@ class Executor:
         automatic = cause.trigger in {TriggerMode.SYSTEM, TriggerMode.COMMIT}
         for base in sorted(views):
             entry = self._catalog.find(base)
-            if entry is None or (automatic and entry.view.built and entry.view.clauses.refreshing.trigger is not None):
+            if entry is None or (
+                automatic and entry.view.complete and entry.view.clauses.refreshing.trigger is not None
+            ):
                 continue
             if self._catalog.is_stale(base):
                 await self.make_fresh(base, below, report)

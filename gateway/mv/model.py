@@ -131,6 +131,11 @@ class Version:
     previous: int = NEVER_BUILT
     """The version whose place it took."""
 
+    @property
+    def complete(self) -> bool:
+        """Whether all partitions were written that there are; a first refresh of single ones leaves out the others."""
+        return NEVER_BUILT not in {self.number, self.manifest.default}
+
     @classmethod
     def whole(cls, number: int, started_at: int, published_at: int, views: Mapping[str, int], **rest: Any) -> Version:
         """A version that wrote all that it shows, or has nothing to show."""
@@ -330,6 +335,11 @@ class MaterializedView:
     def built(self) -> bool:
         """Whether it has rows that a refresh wrote, be they none."""
         return self.current.number != NEVER_BUILT
+
+    @property
+    def complete(self) -> bool:
+        """Whether it holds all that its definition yielded at some moment: only then it may be read as it is."""
+        return self.current.complete
 
     def base_name(self, view_id: str) -> str:
         """The name under which the definition reads another view, also after that was dropped or renamed."""

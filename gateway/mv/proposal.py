@@ -9,14 +9,22 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from gateway.errors import RefreshFailed
-from gateway.mv.drift import Drift, drift, next_contents, reason, selection
+from gateway.mv.drift import PARTLY_BUILT, Drift, drift, next_contents, reason, selection
 from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspection, Inspector
 from gateway.mv.janitor import stored_partitions
 from gateway.mv.layout import taken_for_one
 from gateway.mv.model import Cause, Contents, MaterializedView, base_key
 from gateway.mv.partitions import Called, Partition, of_key
-from gateway.mv.planner import RefreshPlan, in_order, plan_publish, plan_refresh, window_of_column, window_of_key
+from gateway.mv.planner import (
+    RefreshPlan,
+    in_order,
+    plan_publish,
+    plan_refresh,
+    window,
+    window_of_column,
+    window_of_key,
+)
 from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.snapshot import PartitionValues, Snapshot
 from gateway.mv.surroundings import Surroundings
@@ -101,7 +109,9 @@ class Proposer:
         view = replace(view, followed=self._inspector.followed(view, before, inspection))
         seen = drift(view, inspection.observed)
         found = _found(view, before, cause, seen)
-        single = bool(cause.partitions) and view.followed is not None and not found.wholly and not found.unobserved
+        single = bool(cause.partitions) and view.followed is not None and not found.unobserved
+        # What was never written cannot have changed: single partitions are written beside none, or some.
+        single = single and not (_moved(view, before) if not view.complete else found.wholly)
         if found.none and not single:
             return Proposal(view, None, inspection)
         _check_told_apart(view, inspection)
@@ -169,16 +179,34 @@ class Proposer:
     async def missing(self, view: MaterializedView, names: Iterable[str], session: SqlSession) -> list[str]:
         """Those of the names that no partition of the view has, nor one that a refresh would make now."""
         inspection = await self._inspector.inspect(view, time.monotonic())
-        called = Called((await self._known(view, inspection, session)).values(), view.layout.column)
+        names = list(names)
+        called = Called((await self._known_by(view, inspection, names, session)).values(), view.layout.column)
         return [name for name in names if not called[name]]
 
     async def _called(
         self, view: MaterializedView, inspection: Inspection, names: Iterable[str], session: SqlSession
     ) -> frozenset[PartitionKey]:
+        named = frozenset(names)
+        known = await self._known_by(view, inspection, named, session)
+        called = Called(known.values(), view.layout.column)
+        meant = {each for name in named for each in called[name]}
+        return frozenset(key for key, each in known.items() if each in meant)
+
+    async def expected(self, view: MaterializedView, session: SqlSession) -> list[PartitionKey]:
+        """The partitions that a first refresh would write: the definition is run for that."""
+        question = maintenance.definition_keys(view.definition, view.layout, window(view))
+        return [key for (key,) in (await session.run(question)).rows]
+
+    async def _known_by(
+        self, view: MaterializedView, inspection: Inspection, names: Iterable[str], session: SqlSession
+    ) -> dict[PartitionKey, Partition]:
+        """As `_known`; of a view that was not built, all that there would be where a name is not found otherwise."""
         known = await self._known(view, inspection, session)
         called = Called(known.values(), view.layout.column)
-        named = {each for name in set(names) for each in called[name]}
-        return frozenset(key for key, each in known.items() if each in named)
+        if view.complete or all(called[name] for name in names):
+            return known
+        # Not every table tells all its partitions at the first look.
+        return known | {key: of_key(view, key) for key in await self.expected(view, session)}
 
     async def _known(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession
@@ -242,13 +270,18 @@ def _unsynced(found: Drift, touched: bool, writer: int) -> frozenset[str]:
 
 def _found(view: MaterializedView, before: MaterializedView, cause: Cause, found: Drift) -> Drift:
     """The difference; all of it where the definition means something else, or everything was asked for."""
-    moved = (view.tables, view.views, view.followed) != (before.tables, before.views, before.followed)
-    # Two views below may have exchanged their names.
-    moved = moved or any(view.view_names.get(base, name) != name for base, name in before.view_names.items())
     complete = cause.complete and (not cause.partitions or view.followed is None)
-    if not moved and not complete and view.built:
+    if not _moved(view, before) and not complete and view.complete:
         return found
     return Drift(wholly=found.tables or view_bases(view), unobserved=found.unobserved, followed=found.followed)
+
+
+def _moved(view: MaterializedView, before: MaterializedView) -> bool:
+    """Whether the definition reads something else than when the view was refreshed last."""
+    if (view.tables, view.views, view.followed) != (before.tables, before.views, before.followed):
+        return True
+    # Two views below may have exchanged their names.
+    return any(view.view_names.get(base, name) != name for base, name in before.view_names.items())
 
 
 def view_bases(view: MaterializedView) -> frozenset[str]:
@@ -284,7 +317,11 @@ def _check_told_apart(view: MaterializedView, inspection: Inspection) -> None:
 
 
 def _why(view: MaterializedView, cause: Cause, found: Drift) -> str:
-    return asked_for(cause) or (reason(view, found) if view.built else "it was not built yet")
+    if said := asked_for(cause):
+        return said
+    if not view.complete:
+        return PARTLY_BUILT if view.built else "it was not built yet"
+    return reason(view, found)
 
 
 def asked_for(cause: Cause) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gateway.mv.drift import reason
+from gateway.mv.drift import PARTLY_BUILT, reason
 from gateway.mv.entry import Entry
 from gateway.mv.model import MaterializedView, Staleness
 from sql.names import TableName
@@ -46,7 +46,7 @@ class Inquiry:
         return self._stale[view_id]
 
     def _misses(self, entry: Entry) -> bool:
-        if self._lost or entry.ledger.stale or entry.drift or entry.uncertain or not entry.view.built:
+        if self._lost or entry.ledger.stale or entry.drift or entry.uncertain or not entry.view.complete:
             return True
         seen = entry.view.current.views
         return any(
@@ -66,8 +66,8 @@ class Inquiry:
 
     def _staleness(self, entry: Entry) -> Staleness | None:
         view, ledger = entry.view, entry.ledger
-        if not view.built:
-            return Staleness(view.created_at, "it was not built yet")
+        if not view.complete:
+            return Staleness(view.created_at, PARTLY_BUILT if view.built else "it was not built yet")
         if self._lost:
             return Staleness(view.current.started_at, "another gateway refreshes it now")
         reasons = []

@@ -234,7 +234,7 @@ class Tasks:
         gone = self._gone.get(view_id)
         if entry is None:
             self._gone.pop(view_id, None)
-        if entry is None or gone is None or not entry.view.built:
+        if entry is None or gone is None or not entry.view.complete:
             return None
         seen, until, error = gone
         if seen != (entry.ledger.events, self._catalog.revision) or time.monotonic() > until:
@@ -293,7 +293,7 @@ class Tasks:
         await self._inspector.check([entry.view.id], float("-inf"))
         seen = entry.view.current.views
         return (
-            entry.view.built
+            entry.view.complete
             and not entry.uncertain
             and entry.ledger.contains >= needed
             and entry.drift is None

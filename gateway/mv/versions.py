@@ -78,19 +78,20 @@ class Versions:
     def numbered(self, view: MaterializedView, number: str) -> Version:
         """The version of that number. Raises NoSuchVersion."""
         for each in self.kept(view):
-            if str(each.version.number) == number.strip():
+            if each.version.complete and str(each.version.number) == number.strip():
                 return each.version
         raise NoSuchVersion(f"The materialized view {view.name} has no version {number}. {self._said(view)}")
 
     def at(self, view: MaterializedView, moment: int) -> Version:
         """The version that was current at a time, in milliseconds since the epoch. Raises NoSuchVersion."""
         for each in reversed(self.kept(view)):
-            if each.version.published_at <= moment and (not each.retired_at or moment < each.retired_at):
+            current = each.version.published_at <= moment and (not each.retired_at or moment < each.retired_at)
+            if current and each.version.complete:
                 return each.version
         raise NoSuchVersion(f"No version of the materialized view {view.name} of that time is kept. {self._said(view)}")
 
     def _said(self, view: MaterializedView) -> str:
-        numbers = ", ".join(str(each.version.number) for each in self.kept(view))
+        numbers = ", ".join(str(each.version.number) for each in self.kept(view) if each.version.complete)
         kept = f"Those that are kept: {numbers}" if numbers else "It has none yet"
         return (
             f"{kept}. SHOW MATERIALIZED VIEW VERSIONS {view.name} tells their times; versions.retention says how long."

@@ -14,12 +14,12 @@ from gateway.mv.executor import Executor
 from gateway.mv.inspection import Inspector
 from gateway.mv.jobs import Jobs, still_refreshed_though_paused
 from gateway.mv.model import Cause, Freshness, MaterializedView, TriggerMode
-from gateway.mv.partitions import Called, Partition, partition
+from gateway.mv.partitions import Called, Partition, of_key, partition
 from gateway.mv.ports import Metastore, SqlSession
 from gateway.mv.progress import Report
 from gateway.mv.proposal import Proposal, Proposer, Standing, view_bases
 from gateway.mv.rights import Rights
-from gateway.mv.schemas import Schemas
+from gateway.mv.schemas import Schemas, sql_type
 from gateway.mv.tasks import Tasks
 from gateway.mv.versions import Versions
 from gateway.service import info
@@ -27,7 +27,7 @@ from gateway.service.operation import NO_ROWS, Result
 from gateway.service.session import Session
 from gateway.wire.rowset import Column, Type
 from sql import create_text, maintenance, view_properties
-from sql.grammar import NOT_SUPPORTED
+from sql.grammar import NOT_SUPPORTED, WRONG_VALUE
 from sql.names import SESSION_CATALOG, TableName
 from sql.statement import (
     AlterMaterializedView,
@@ -40,6 +40,7 @@ from sql.statement import (
     DropMaterializedView,
     Explain,
     Method,
+    Partitioning,
     Parts,
     PauseJob,
     RefreshMaterializedView,
@@ -219,9 +220,12 @@ class Commands:
 
     async def _standings(self, view: MaterializedView) -> list[Standing]:
         """The view's partitions. Where they follow no base table's, each is as fresh as the view."""
-        if view.layout.partitioned and view.built:
+        if view.layout.partitioned:
             async with self._proposer.session_for(view) as session:
-                return await self._proposer.standings(view, session)
+                if view.built:
+                    return await self._proposer.standings(view, session)
+                expected, unsynced = await self._proposer.expected(view, session), view_bases(view)
+            return [Standing(of_key(view, key), view.current.number, unsynced) for key in expected]
         fresh = self._catalog.freshness(view.id) is Freshness.FRESH
         unsynced = frozenset() if fresh else view_bases(view)
         return [Standing(each, view.current.number, unsynced) for each in await self._partitions(view)]
@@ -236,10 +240,22 @@ class Commands:
             return [Partition(view.name.table, "", int(rows[0][0]))]
         source = view.storage if view.built else view.definition
         version = view.current.number if view.built else None
-        found = await self._metastore.run(maintenance.partition_values(source, partitioning, version))
+        written = await self._date_format(view, partitioning)
+        found = await self._metastore.run(maintenance.partition_values(source, partitioning, version, written))
         return [
             partition(partitioning, value, kind, int(rows) if view.built else 0) for value, kind, rows in found.rows
         ]
+
+    async def _date_format(self, view: MaterializedView, partitioning: Partitioning) -> str | None:
+        """The pattern in which a column of texts writes the times whose units are the view's partitions."""
+        relation = await self._metastore.relation(view.definition) if partitioning.unit else None
+        kinds = {column.lower(): sql_type(kind) for column, kind in relation.columns} if relation else {}
+        if kinds.get(partitioning.column.lower()) != "string":
+            return None
+        try:
+            return view_properties.date_format(view.properties)
+        except ValueError as error:
+            raise FreshgateError(f"The properties of materialized view {view.name}: {error}.", WRONG_VALUE) from error
 
     # --- explaining --------------------------------------------------------------------------------
 

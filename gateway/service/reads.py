@@ -204,7 +204,7 @@ class Reads:
             await self._tasks.make_fresh(view_id, cause, report)
         except survived as error:
             entry = self._catalog.find(view_id)
-            if entry is not None and not entry.view.built and survived is BaseTableMissing:
+            if entry is not None and not entry.view.complete and survived is BaseTableMissing:
                 raise
             # The rows that are stored are all there is; a dashboard should rather show them than nothing.
             report(f"Warning: serving the stored rows. {error}")

@@ -103,7 +103,7 @@ class StaleReads:
 
     def _matters(self, view_id: str) -> bool:
         entry = self._catalog.find(view_id)
-        return entry is not None and not (entry.view.when_stale is WhenStale.SERVE and entry.view.built)
+        return entry is not None and not (entry.view.when_stale is WhenStale.SERVE and entry.view.complete)
 
     def wanted(self, place: Place, read: Read, *, pinned: bool, foreign: frozenset[str] = frozenset()) -> Wanted:
         """`pinned`: a transaction will see the same rows again, so no definition can stand in for a view. Nor can those
@@ -157,9 +157,10 @@ class StaleReads:
 
 
 def _not_fresh(view: MaterializedView, reason: str) -> NotFresh:
-    if not view.built:
+    if not view.complete:
+        built = "been built in part only" if view.built else "not been built yet"
         return NotFresh(
-            f"The materialized view {view.name} has not been built yet, and its settings keep reads from building it. "
+            f"The materialized view {view.name} has {built}, and its settings keep reads from building it. "
             f"Run REFRESH MATERIALIZED VIEW {view.name}."
         )
     return NotFresh(

@@ -127,7 +127,7 @@ class VersionReads:
         """Begins a transaction; `everything`: with the versions of now."""
         transaction.begin()
         if everything:
-            self._pin(transaction, (view for view in self._catalog.views() if view.built))
+            self._pin(transaction, (view for view in self._catalog.views() if view.complete))
 
     def check(self, transaction: Transaction, place: staleness.Place, read: staleness.Read) -> None:
         """Raises NotAllowed where a read of a transaction cannot be given the versions that it has to see."""
@@ -174,7 +174,7 @@ class VersionReads:
         for view in views:
             if view.id in transaction.pins:
                 continue
-            if not view.built:
+            if not view.complete:
                 raise NotFresh(
                     f"The materialized view {view.name} is not built. REFRESH MATERIALIZED VIEW {view.name}."
                 )

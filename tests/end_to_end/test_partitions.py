@@ -73,6 +73,47 @@ def test_what_a_write_did_not_change_is_not_recomputed(sales: Database) -> None:
     assert (sales.version("daily"), sales.freshness("daily")) == (before, "FRESH")
 
 
+def test_the_first_refresh_may_build_some_partitions(sales: Database, direct: Any) -> None:
+    """The rest is not there yet: nobody is served without it."""
+    sales.run(f"CREATE MATERIALIZED VIEW late BUILD DEFERRED PARTITION BY (day) AS {DAILY}")
+    expected = ["p_NULL", "p_20240101_20240102", "p_20240102_20240103"]
+    assert [row[1] for row in rows(sales.cursor, "SHOW PARTITIONS late")] == expected
+    sales.run("REFRESH MATERIALIZED VIEW late AS PARTITIONS (p_20240101_20240102)")
+    assert last_task(sales, "late")[:2] == ("PARTIAL", ["p_20240101_20240102"])
+    assert sales.freshness("late") == "STALE"
+    assert [tuple(row)[1:] for row in rows(direct, f"SELECT * FROM {sales.name}.late")] == [(1, 1)]
+    assert [row[1] for row in rows(sales.cursor, "SHOW PARTITIONS late")] == ["p_20240101_20240102"]
+    sales.run("REFRESH MATERIALIZED VIEW late PARTITIONS (p_NULL)")
+    assert last_task(sales, "late")[:2] == ("PARTIAL", ["p_NULL"])
+    sales.run("ALTER MATERIALIZED VIEW late SET ('when_stale' = 'SERVE')")
+    with pytest.raises(OperationalError, match="late has been built in part only"):
+        sales.rows("SELECT * FROM late")
+    sales.run("ALTER MATERIALIZED VIEW late SET ('when_stale' = 'REFRESH')")
+    check(sales, "late", DAILY)
+    assert sales.freshness("late") == "FRESH"
+
+
+def test_partitions_before_the_first_build(database: Database) -> None:
+    """Texts are read as partition_date_format says, and partition_sync_limit leaves old ones out."""
+    database.run(
+        "CREATE TABLE t (a INT, d STRING) USING parquet PARTITIONED BY (d)",
+        "INSERT INTO t SELECT 1, date_format(current_date(), 'yyyyMMdd')",
+        "INSERT INTO t VALUES (2, '20200131'), (3, '20200201')",
+        "CREATE MATERIALIZED VIEW m BUILD DEFERRED PARTITION BY (date_trunc(d, 'month')) "
+        "PROPERTIES ('partition_date_format' = '%Y%m%d') AS SELECT a, d FROM t",
+        "CREATE MATERIALIZED VIEW newest BUILD DEFERRED PARTITION BY (date_trunc(d, 'month')) PROPERTIES "
+        "('partition_date_format' = '%Y%m%d', 'partition_sync_limit' = '2', 'partition_sync_time_unit' = 'YEAR') "
+        "AS SELECT a, d FROM t",
+    )
+    before = {view: [row[1] for row in rows(database.cursor, f"SHOW PARTITIONS {view}")] for view in ("m", "newest")}
+    assert before["m"][:2] == ["p_20200101_20200201", "p_20200201_20200301"]
+    assert before["newest"] == before["m"][2:]
+    assert len(before["newest"]) == 1
+    for view in ("m", "newest"):
+        database.run(f"REFRESH MATERIALIZED VIEW {view}")
+        assert [row[1] for row in rows(database.cursor, f"SHOW PARTITIONS {view}")] == before[view]
+
+
 def test_partitions_go_with_those_of_the_base_table(sales: Database) -> None:
     sales.run("ALTER TABLE sales DROP PARTITION (day = DATE'2024-01-01')")
     check(sales, "daily", DAILY)

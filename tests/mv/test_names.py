@@ -29,7 +29,7 @@ async def stage() -> World:
         ("s.v", "SHOW CREATE", "Use SHOW CREATE TABLE s.v."),
         ("s.t", "", "SHOW MATERIALIZED VIEWS IN s lists those there are."),
         ("s.x", "REFRESH", "There is no materialized view s.x. See SHOW MATERIALIZED VIEWS IN s."),
-        ("lake.s.t", "DROP", "There is no materialized view lake.s.t: they live in Spark's own catalog."),
+        ("lake.s.t", "DROP", "There is no materialized view lake.s.t: they live in Spark's own catalog, not in lake."),
     ],
 )
 async def test_a_statement_about_something_else(name: str, verb: str, said: str) -> None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from views import view_of
+from fakes import Answer
+from views import SALES, SHOPS, view_of
 
+from gateway.mv.habits import Habits
 from gateway.mv.inspection import Inspection
-from gateway.mv.model import Version
+from gateway.mv.model import NEVER_BUILT, Cause, Followed, Manifest, MaterializedView, TriggerMode, Version, base_key
 from gateway.mv.partitions import of_key
-from gateway.mv.proposal import Proposer
-from sql.maintenance import DEFAULT_PARTITION, PartitionKey
+from gateway.mv.proposal import Proposal, Proposer
+from gateway.mv.snapshot import Observed, Snapshot
+from sql import maintenance
+from sql.maintenance import ALL, DEFAULT_PARTITION, PartitionKey, Selection
 
 VIEW = view_of(Version.whole(1, 0, 0, {}))
 """Partitioned by `day`."""
@@ -81,3 +86,98 @@ def test_each_name_is_read_once() -> None:
     assert told(keys, [*names]) == (names[len(keys) :], set(keys))
     # Once to tell which mean nothing, once to tell which are meant.
     assert {name.read for name in names} == {2}
+
+
+# --- single partitions of a view that was never built ----------------------------------------------------------
+
+NEVER = view_of(Version.whole(NEVER_BUILT, 0, 0, {}))
+LOOKS: dict[str, Observed] = {
+    base_key(SALES): Snapshot("sales", "s1", "", {("a",): "1", ("b",): "2"}),
+    base_key(SHOPS): Snapshot("shops", "t1"),
+}
+
+
+class World:
+    """Two partitions, of which the storage has `present`."""
+
+    def __init__(self, *present: tuple[int, str]) -> None:
+        self.present = present
+        self.asked: list[str] = []
+
+    async def inspect(self, *_: object) -> Inspection:
+        return Inspection(LOOKS, {})
+
+    def followed(self, view: MaterializedView, *_: object) -> Followed | None:
+        return view.followed
+
+    async def run(self, sql: str) -> Answer:
+        self.asked.append(sql)
+        if sql.startswith("SHOW PARTITIONS"):
+            return Answer([(f"freshgate_version={number}/freshgate_partition={key}",) for number, key in self.present])
+        if "partitions(value)" in sql:
+            return Answer([(value, value, True) for value in ("a", "b") if f"('{value}')" in sql])
+        if sql.startswith("SELECT DISTINCT"):
+            return Answer([("a",), ("b",), ("hidden",)])
+        return Answer()
+
+    def propose(self, view: MaterializedView, *partitions: str, version: int = 1) -> Proposal:
+        everything = cast(Any, self)
+        proposer = Proposer(everything, everything, everything, Habits(), everything, 30_000)
+        cause = Cause(TriggerMode.MANUAL if partitions else TriggerMode.READ, "me", partitions, bool(partitions))
+        return asyncio.run(proposer.propose(view, view, cause, version, everything))
+
+
+def refreshed(view: MaterializedView, proposal: Proposal) -> MaterializedView:
+    """The view after what was proposed."""
+    plan = proposal.plan
+    assert plan is not None
+    present = [(plan.version, key) for key in plan.chosen.keys]
+    parts = {"manifest": plan.manifest, "shown": plan.shown(present), "contents": proposal.contents(plan.version)}
+    return replace(view, current=Version(plan.version, 0, 0, {}, **cast(Any, parts)))
+
+
+def test_a_first_refresh_of_one_partition_writes_that_alone() -> None:
+    proposal = World().propose(NEVER, "p_a")
+    plan = proposal.plan
+    assert plan is not None
+    assert plan.chosen == Selection(frozenset({"a"}), all_but=False)
+    assert proposal.partly
+    view = refreshed(NEVER, proposal)
+    assert view.built
+    assert not view.complete
+    assert view.current.shown.shows(1, "a")
+    assert view.current.manifest.writer("b") == NEVER_BUILT
+
+
+def test_what_is_left_is_built_by_the_next_refresh_of_another_kind() -> None:
+    """All of it: rows that no partition of the followed table leads to, too."""
+    partly = refreshed(NEVER, World().propose(NEVER, "p_a"))
+    plan = World((1, "a")).propose(partly, version=2).plan
+    assert plan is not None
+    assert plan.chosen == ALL
+    assert plan.reason == "only some of its partitions were built yet"
+    whole = refreshed(partly, World((1, "a")).propose(partly, version=2))
+    assert whole.complete
+    assert World((2, "a"), (2, "b")).propose(whole, version=3).plan is None
+
+
+def test_another_partition_is_built_beside_the_first() -> None:
+    partly = refreshed(NEVER, World().propose(NEVER, "p_a"))
+    proposal = World((1, "a")).propose(partly, "p_b", version=2)
+    assert proposal.plan is not None
+    assert proposal.plan.chosen == Selection(frozenset({"b"}), all_but=False)
+    both = refreshed(partly, proposal)
+    assert not both.complete
+    assert both.current.manifest == Manifest(NEVER_BUILT, {"a": 1, "b": 2})
+    assert both.current.shown.shows(1, "a")
+
+
+def test_the_definition_is_asked_for_partitions_that_no_look_tells() -> None:
+    world = World()
+    plan = world.propose(NEVER, "p_hidden").plan
+    assert plan is not None
+    assert plan.chosen.keys == {"hidden"}
+    world.propose(NEVER, "p_a")
+    assert [sql for sql in world.asked if "v__definition" in sql] == [
+        maintenance.definition_keys(NEVER.definition, NEVER.layout, "")
+    ]
