@@ -7,20 +7,26 @@ import json
 from gateway.errors import DefinitionRefused
 from gateway.mv.ports import Relation
 from sql import maintenance, view_properties
-from sql.determinism import DATE_FUNCTIONS, METADATA, MOMENTS, SAMPLE
+from sql.determinism import COMPUTED, DATE_FUNCTIONS, METADATA, MOMENTS, SAMPLE, UNSEEDED
 from sql.names import TableName
 from sql.statement import Clauses, CreateMaterializedView
 
 TRUNCATED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz", "string", "varchar", "char"})
 """Types of a column that PARTITION BY (date_trunc(…)) takes, as Spark's JSON names them."""
 PARTITION_TYPES = TRUNCATED_TYPES | {"tinyint", "smallint", "int", "bigint", "boolean", "decimal"}
-NAMED = {SAMPLE: "TABLESAMPLE", METADATA: METADATA, **{moment: f"'{moment}'" for moment in MOMENTS - {"now"}}}
+NAMED = {
+    SAMPLE: "TABLESAMPLE",
+    METADATA: METADATA,
+    COMPUTED: "a date or time that is made of a computed text, which may be 'today' (write the text itself)",
+    UNSEEDED: "aes_encrypt() without an initialization vector",
+    **{moment: f"'{moment}'" for moment in MOMENTS - {"now"}},
+}
 """What is no function, as it stands in a definition."""
 
 
 def refuse_nondeterministic(statement: CreateMaterializedView, name: TableName, found: frozenset[str]) -> None:
     """`found`: the functions whose values differ from one run to the next, as `sql.determinism` names them."""
-    dates_only = found <= DATE_FUNCTIONS
+    dates_only = found <= DATE_FUNCTIONS | {COMPUTED}
     if not found or (dates_only and view_properties.allows_nondeterministic(dict(statement.properties))):
         return
     named = ", ".join(NAMED.get(function, f"{function}()") for function in sorted(found))

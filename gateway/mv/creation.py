@@ -199,7 +199,8 @@ class Creation:
         self._check_sources(name, sources)
         admission.check_clauses(name, statement.clauses, relation)
         self._jobs.check(name, statement.clauses.refreshing)
-        admission.refuse_nondeterministic(statement, name, nondeterministic(statement.query, plan))
+        below = await self._relations.texts(sources.tables)
+        admission.refuse_nondeterministic(statement, name, nondeterministic(statement.query, plan, below))
         return sources, plan.partition("== Physical Plan ==")[2].strip()
 
     async def drop(self, statement: DropMaterializedView, caller: Caller, report: Report) -> None:
@@ -332,7 +333,7 @@ class Creation:
             admission.check_column(name, column, type_json)
         admission.check_clauses(name, statement.clauses, stored_view)
         self._jobs.check(name, statement.clauses.refreshing)
-        await self._check_deterministic(statement, name, stored_view)
+        await self._check_deterministic(statement, name, stored_view, sources)
         now = self._now_ms()
         deferred = statement.clauses.deferred
         view = MaterializedView(
@@ -438,13 +439,14 @@ class Creation:
             )
 
     async def _check_deterministic(
-        self, statement: CreateMaterializedView, name: TableName, definition: Relation
+        self, statement: CreateMaterializedView, name: TableName, definition: Relation, sources: Sources
     ) -> None:
         """A definition must say the same of the same rows, or nobody could tell whether the view is right."""
         # Spark leaves out all but 25 fields otherwise.
         async with self._sessions.session() as session, with_settings(session, {PLAN_FIELDS: "1000000"}):
             plan = (await session.run(maintenance.explain_definition(definition.name))).rows[0][0]
-        admission.refuse_nondeterministic(statement, name, nondeterministic(definition.view_text, plan))
+        below = await self._relations.texts(sources.tables)
+        admission.refuse_nondeterministic(statement, name, nondeterministic(definition.view_text, plan, below))
 
     async def _abandon(self, storage: TableName, entry: Entry | None) -> None:
         """Nothing of a view that was not published is left."""

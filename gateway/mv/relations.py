@@ -131,6 +131,12 @@ class Relations:
             views |= found.views
         return Sources(frozenset(tables), frozenset(views))
 
+    async def texts(self, names: Iterable[TableName]) -> list[str]:
+        """The texts of those names that are Spark views."""
+        views = [name for name in names if name.catalog == SESSION_CATALOG and name.table in self.view_words]
+        found = [await self._metastore.relation(name) for name in views]
+        return [each.view_text for each in found if each is not None and each.kind is RelationKind.VIEW]
+
     async def _sources(self, name: TableName, above: frozenset[TableName]) -> Sources:
         if name in above or name.path:
             return Sources(frozenset({name}))

@@ -129,6 +129,7 @@ def test_clauses_that_cannot_be_are_refused_by_name(base: Database, clause: str,
     [
         *("rand()", "uuid()", "current_date()", "current_timestamp", "now()", "current_user()", "current_database()"),
         *("to_date('today')", "CAST('now' AS TIMESTAMP)", "reflect('java.util.UUID', 'randomUUID')"),
+        *("CAST(lower('TODAY') AS DATE)", "year('today')", "aes_encrypt(string(a), '0000111122223333')"),
         "_metadata.file_name",
     ],
 )
@@ -139,6 +140,11 @@ def test_what_changes_without_a_write_is_refused(base: Database, expression: str
 
 
 def test_nondeterministic_functions_are_found_below_views_and_not_in_strings(base: Database) -> None:
+    base.run(
+        "CREATE FUNCTION drawn AS 'org.apache.hadoop.hive.ql.udf.UDFUUID'", "CREATE VIEW w AS SELECT DATE 'today' d"
+    )
+    assert "UDFUUID" in refused(base, "CREATE MATERIALIZED VIEW m AS SELECT drawn() AS x FROM t")[1]
+    assert "'today'" in refused(base, "CREATE MATERIALIZED VIEW m AS SELECT a, d FROM t, w")[1]
     base.run("CREATE VIEW v AS SELECT a, rand() AS r FROM t", "CREATE TABLE u (user STRING, now INT) USING parquet")
     assert "rand()" in refused(base, "CREATE MATERIALIZED VIEW m AS SELECT r FROM v")[1]
     assert "TABLESAMPLE" in refused(base, "CREATE MATERIALIZED VIEW m AS SELECT a FROM t TABLESAMPLE (10 PERCENT)")[1]
@@ -723,3 +729,22 @@ def test_an_administrator_may_do_everything(base: Database, start_gateway: Any) 
     with pyhive(ruled.host, ruled.port, user="boss", database=base.name) as cursor:
         rows(cursor, "REFRESH MATERIALIZED VIEW owned")
         rows(cursor, "DROP MATERIALIZED VIEW owned")
+
+
+def test_texts_within_texts_are_read_as_spark_reads_them(base: Database) -> None:
+    name = base.name
+    base.run("CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t")
+    ((before,),) = base.rows("SELECT n FROM m")
+    base.run(rf"EXECUTE IMMEDIATE 'INSERT INTO\t{name}./**/t SELECT * FROM {name}.t LIMIT 1'")
+    assert base.rows(rf"EXECUTE IMMEDIATE 'SELECT n FROM\n{name}./* /*+ */m'") == [(before + 1,)]
+    base.run(rf"EXPLAIN EXECUTE IMMEDIATE 'INSERT \INTO\t{name}.t SELECT * FROM {name}.t LIMIT 1'")
+    assert base.rows("SELECT n FROM " + "\u017f".join(["m WHERE n > 0 ", "ort by n"])) == [(before + 2,)]
+    for text in (rf"'D\ROP \VIEW\n{name}.m'", "'DROP VI' /* c */ 'EW m'"):
+        assert "is a materialized view" in refused(base, f"EXECUTE IMMEDIATE {text}")[1]
+    sqlstate, said = refused(base, "BEGIN INSERT INTO t SELECT * FROM t LIMIT 1; SELECT n FROM m; END")
+    assert (sqlstate, "Run the statements one by one" in said) == ("0A000", True)
+    base.run("SET spark.sql.caseSensitive = true", "INSERT INTO t SELECT * FROM t LIMIT 1")
+    assert base.rows("WITH M AS (SELECT 5 AS n) SELECT n FROM m") == [(before + 3,)]
+    base.run("RESET spark.sql.caseSensitive")
+    assert base.rows("WITH M AS (SELECT 5 AS n) SELECT n FROM m") == [(5,)]
+    assert "drops a database" in refused(base, f"DROP SCHEMA IDENTIFIER('{name[:2]}' || '{name[2:]}')")[1]
