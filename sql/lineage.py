@@ -177,19 +177,14 @@ def _chains_in(text: str) -> Iterator[Reference]:
     pieces = list(lexemes(text))
     place = 0
     while place < len(pieces):
+        is_number = pieces[place].text.isdecimal()
         chain, place = _chain(pieces, place)
-        if chain is not None and _may_name(chain):
+        if chain is not None and chain.parts[0] and not is_number:
             yield chain
 
 
 _NAME_PIECES = 64
 """More than any name has."""
-
-
-def _may_name(chain: Reference) -> bool:
-    """Not a number."""
-    first = chain.parts[0]
-    return bool(first) and not first.isdecimal()
 
 
 def _is_path(chain: Reference, text: str) -> bool:

@@ -265,7 +265,8 @@ def is_whole(pieces: Sequence[Lexeme], end: int) -> bool:
 def _parts_at(pieces: Sequence[Lexeme], place: int) -> tuple[list[str], int]:
     if _makes_name(pieces, place) and place + 3 < len(pieces):
         literal, closing = pieces[place + 2], pieces[place + 3]
-        if literal.kind == "string" and closing.text == ")":
+        # (In double quotes it may be a variable.)
+        if literal.kind == "string" and literal.text[0] != '"' and closing.text == ")":
             held = lexemes(string_value(literal.text))
             return [identifier(piece) for piece in held if is_identifier(piece)], place + 4
     return [identifier(pieces[place])], place + 1

@@ -419,3 +419,5 @@ SELECT ${x} FROM t;
 --> reads: … t … | use | guess
 MERGE INTO t USING values x ON a = b WHEN MATCHED THEN DELETE;
 --> reads: … values … | writes: … t … | guess
+SELECT * FROM f(TABLE(`1`));
+--> reads: … 1 … | guess

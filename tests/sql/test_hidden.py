@@ -32,6 +32,7 @@ def views(*names: str) -> Changes:
         ("DROP VIEW IDENTIFIER('c8.\"m\"')", views("c8.m")),
         ("EXECUTE IMMEDIATE \"BEGIN EXECUTE IMMEDIATE 'ALTER VIEW v AS SELECT 1'; END\"", views("v")),
         ("DROP VIEW IDENTIFIER('s.' || 'mv')", Changes(told=False)),
+        ('DROP VIEW IDENTIFIER("v")', Changes(told=False)),
         ("DROP VIEW", Changes(told=False)),
         (r"EXECUTE IMMEDIATE '\u0044ROP VIEW \166'", views("v")),
         ("EXECUTE IMMEDIATE 'DROP SCHEMA IF EXISTS d CASCADE'", Changes(databases=frozenset({("d",)}))),
