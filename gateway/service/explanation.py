@@ -19,8 +19,8 @@ from sql.scan import lexemes, skip_blank
 
 log = logging.getLogger(__name__)
 
-EXPLAIN_SECONDS = 5.0
-"""For Spark to plan a statement that it will plan once more."""
+EXPLAIN_SECONDS = 60.0
+"""For Spark to plan a statement, which takes as long once more when it is run."""
 CHARACTERS_MAX = 16_000
 _QUERIES = frozenset({"select", "values", "table"})
 _QUERIES_OR_WRITES = frozenset({"with", "from", "map", "reduce"})

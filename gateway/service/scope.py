@@ -41,7 +41,7 @@ class Scope:
     def of_interest(self, session: Session, words: Words, *, writes: bool) -> bool:
         """Whether a statement of these identifiers may be about anything that matters here; cheap."""
         catalog = self._catalog
-        if session.namespace is None or self._changing:
+        if session.namespace is None or self._changing_in(session.namespace, words):
             return True
         return not (
             words.isdisjoint(catalog.view_words)
@@ -53,10 +53,10 @@ class Scope:
 
     async def learn(self, session: Session, namespace: Namespace, words: Words) -> None:
         """Lists the Spark views of the databases that a statement may mean."""
-        if self._changing:
+        if changing := self._changing_in(namespace, words):
             # Spark may have carried them out; one that ends meanwhile forgets by itself.
-            await asyncio.gather(*(each.look() for each in self._changing))
-            self._forget(frozenset().union(*self._changing.values()))
+            await asyncio.gather(*(each.look() for each in changing))
+            self._forget(frozenset().union(*changing.values()))
         for mentioned in (words, *session.moving_words):
             await self._relations.learn(namespace.database, mentioned)
 
@@ -216,6 +216,14 @@ class Scope:
 
     def _changed(self, statement: Unseen, _: End) -> None:
         self._changing.pop(statement, None)
+
+    def _changing_in(self, namespace: Namespace, words: Words) -> dict[Unseen, frozenset[str]]:
+        """Those of them that concern a statement of these words."""
+        return {
+            each: names
+            for each, names in self._changing.items()
+            if namespace.database in names or not words.isdisjoint(names)
+        }
 
     def _forget(self, databases: Iterable[str]) -> None:
         for database in databases:
