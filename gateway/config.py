@@ -472,6 +472,18 @@ class Limits:
     request_bytes: int = _setting(
         16777216, "Longest request of a client: 16 MiB, far above any statement text.", _at_least(4096)
     )
+    half_read_bytes: int = _setting(
+        268435456,
+        "Bytes of requests that have begun to come and are not complete, of all clients together: 256 MiB. Beyond it a "
+        "client is closed that sends more than 64 KiB of one.",
+        _at_least(1048576),
+    )
+    operations_per_session: int = _setting(
+        10000,
+        "Statements and lists of one session that may be open, so that a client that closes none cannot take all "
+        "memory. 0: any number.",
+        _at_least(0),
+    )
     login_seconds: float = _setting(
         30.0,
         "Time a new connection has to log in, so that silent ones do not use up the connections.",

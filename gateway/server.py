@@ -250,6 +250,7 @@ class Server:
             self._sides,
             _handover(settings, self._spark.mechanism),
             statement_bytes_max=settings.limits.statement_bytes,
+            operations_max=settings.limits.operations_per_session,
             show_storage=settings.storage.listed,
             sessions=self._made_sessions(),
             authenticator=methods.authenticator(settings),
@@ -382,6 +383,7 @@ class Server:
         listen, limits, tls = self._settings.listen, self._settings.limits, self._settings.tls
         wire_limits = WireLimits(
             request_bytes_max=limits.request_bytes,
+            half_read_bytes_max=limits.half_read_bytes,
             login_seconds=limits.login_seconds,
             connections_max=limits.connections,
             buffer_bytes_max=limits.buffer_bytes,

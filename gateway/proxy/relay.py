@@ -19,6 +19,7 @@ from typing import Any, Protocol, cast
 from gateway.errors import FreshgateError, LoginAbandoned, LoginUnchecked, UpstreamLost
 from gateway.proxy.busy_poll import BusyPoll
 from gateway.proxy.farewell import Farewell
+from gateway.proxy.half_read import HalfRead
 from gateway.proxy.read_ahead import ReadAhead
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
@@ -96,6 +97,7 @@ class Relay(asyncio.Protocol):
         self._ended: asyncio.Task[None] | None = None
         self._heard = self._loop.time()  # When the client last sent something, at most a sweep ago.
         self._active = False  # It has sent something since the last sweep.
+        self._half = HalfRead(traffic, limits.half_read_bytes_max)
         self._unsent = 0  # Bytes that waited for it at the last sweep.
         self._took = self._completed = self._heard  # When it took some of them, and had no request begun, last.
 
@@ -129,6 +131,13 @@ class Relay(asyncio.Protocol):
                 # In the place of another request's reply, or in the middle of it, it would be taken for that.
                 due = self._request is not None or self._task is not None or not self._writable or self._queue
                 self._close(b"" if due else error.answer)
+                return
+            partial = self._wire.partial
+            if (partial or self._half.bytes) and not self._half.has_room(
+                len(data), partial=partial, begun=bool(events)
+            ):
+                log.warning("client %s closed: half-read requests take too much (limits.half_read_bytes)", self._peer())
+                self.abort()
                 return
             for event in events:
                 if isinstance(event, bytes):
@@ -176,6 +185,7 @@ class Relay(asyncio.Protocol):
         if self._login_timer is not None:
             self._login_timer.cancel()
         self._queue.clear()
+        self._half.release()
         self._repeat = None
         self._ended = self._loop.create_task(self._end())
 

@@ -15,6 +15,8 @@ class Traffic:
     """Client connections."""
     refused: int = 0
     """Client connections that found no place."""
+    half_read: int = 0
+    """Bytes of requests that are held now and are not complete."""
     from_clients: int = 0
     to_clients: int = 0
     from_spark: int = 0

@@ -110,6 +110,7 @@ class Statement:
         "_audit",
         "_began",
         "_cancelled",
+        "_characters",
         "_error",
         "_mentions",
         "_namespace",
@@ -131,7 +132,8 @@ class Statement:
         self._number = number
         self._session = session
         self._peer = peer
-        self._text = text
+        self._characters = len(text)
+        self._text = text if len(text) <= UNREAD_CHARACTERS_MAX else text[: audit.characters]
         self._namespace = session.namespace
         self._at = time.time()
         self._began = time.monotonic()
@@ -267,14 +269,14 @@ class Statement:
             "milliseconds": round(seconds * 1000),
             "sqlstate": self._sqlstate,
             "error": _first_line(self._error),
-            "characters": len(self._text),
+            "characters": self._characters,
             "text": self._text[:characters],
         }
         return _filled(line)
 
     def unread(self) -> Unread | None:
         """What its line does not say yet."""
-        if self._mentions is not NOTHING or len(self._text) > UNREAD_CHARACTERS_MAX:
+        if self._mentions is not NOTHING or self._characters > UNREAD_CHARACTERS_MAX:
             return None
         return Unread(self._text, self._namespace)
 
@@ -291,7 +293,8 @@ class Audit:
     def __init__(self, write: Write | None = None, characters: int = 0) -> None:
         self.counts = Counts()
         self._write = write
-        self._characters = characters
+        self.characters = characters
+        """Of a statement's text that are kept."""
         self._numbers = count(1)
 
     def begin(self, session: Session, peer: str, text: str) -> Statement:
@@ -302,7 +305,7 @@ class Audit:
         counts.statements[kind] = counts.statements.get(kind, 0) + 1
         counts.statement_seconds.add(seconds)
         if self._write is not None:
-            self._write(statement.line(outcome, seconds, self._characters), statement.unread())
+            self._write(statement.line(outcome, seconds, self.characters), statement.unread())
 
     def login(self, user: str, peer: str, error: FreshgateError | None) -> None:
         """Somebody has logged in, or was refused with an error."""
@@ -333,7 +336,7 @@ class Audit:
                 "statement": suspect.statement or "",
                 "views": [str(restored.view)],
                 "error": f"{restored.view} {restored.problem}",
-                "text": suspect.text[: self._characters],
+                "text": suspect.text[: self.characters],
             }
             self._write(_filled(line))
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gateway.config import Healing
-from gateway.errors import FreshgateError, LimitReached, UpstreamLost
+from gateway.errors import FreshgateError, UpstreamLost
 from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.mv.catalog import Catalog
 from gateway.mv.progress import Lines, Report
 from gateway.service import ends, healing
+from gateway.service.admission import too_long, too_many
 from gateway.service.audit import OTHER, Audit, Statement
 from gateway.service.background import Background
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
@@ -57,6 +58,8 @@ class Service:
     sides: Sides
     handover: Handover
     statement_bytes_max: int = 1 << 30
+    operations_max: int = 0
+    """Open ones of one session; 0: any number."""
     show_storage: bool = False
     """Metadata calls list the storage database like any other."""
     authenticator: Authenticator = field(default_factory=Unchecked)
@@ -240,8 +243,10 @@ class Dispatch:
             return Answer(failure(head, error))
         return await decided(self._session_request(session, head, payload))
 
-    def _list(self, session: Session, head: Head, payload: bytes) -> Forward:
+    def _list(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
         """A metadata call: Spark makes the list, and the client sees it as `Listing` has it."""
+        if (refusal := too_many(session, self._service.operations_max)) is not None:
+            return Answer(failure(head, refusal))
         payload = healing.metadata_call(self._service.healing, head.name, payload, session.namespace)
         listing = listing_of(head.name, payload, self._service.catalog, self._service.show_storage)
 
@@ -259,7 +264,7 @@ class Dispatch:
     def _execute(self, session: Session, head: Head, payload: bytes) -> Decision:
         call = message.statement(payload)
         statement = self._audit.begin(session, self._opening.peer, call.statement)
-        if (refusal := self._refusal(call)) is not None:
+        if (refusal := self._refusal(session, call)) is not None:
             statement.refuse(refusal)
             return Answer(failure(head, refusal))
         if healing.lists_names(self._service.healing.show_tables, session.call, call.statement):
@@ -271,11 +276,11 @@ class Dispatch:
             return self._forward(session, call, payload, route, statement)
         return self._considered(session, head, call, payload, statement)
 
-    def _refusal(self, call: ExecuteCall) -> FreshgateError | None:
+    def _refusal(self, session: Session, call: ExecuteCall) -> FreshgateError | None:
         """Why no statement, or not this one, is taken at all."""
         if self._sessions.stopping:
             return stopping()
-        return self._too_long(call)
+        return too_many(session, self._service.operations_max) or too_long(call, self._service.statement_bytes_max)
 
     async def _considered(
         self, session: Session, head: Head, call: ExecuteCall, payload: bytes, statement: Statement
@@ -657,15 +662,6 @@ class Dispatch:
         return Answer(reply.closed(head.name, head.seqid))
 
     # --- errors ------------------------------------------------------------------------------------
-
-    def _too_long(self, call: ExecuteCall) -> LimitReached | None:
-        limit = self._service.statement_bytes_max
-        if 4 * len(call.statement) <= limit:  # A character has at most four bytes in UTF-8.
-            return None
-        size = len(call.statement.encode())
-        if size <= limit:
-            return None
-        return LimitReached(f"The statement has {size} bytes; limits.statement_bytes allows {limit}.")
 
     def _refuse(self, head: Head, text: str) -> Answer:
         return Answer(reply.error(head.name, head.seqid, text, "HY000"))

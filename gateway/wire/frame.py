@@ -64,6 +64,8 @@ class WireLimits:
     """Client connections at one time."""
     buffer_bytes_max: int = 1024 * 1024
     """Bytes waiting for a slow peer before the other side is not read any more."""
+    half_read_bytes_max: int = 1 << 40
+    """Bytes of requests that are not complete, of all connections together."""
     stall_seconds: float = 120.0
     """Time in which a client must take some of what waits for it, and complete a request that it has begun."""
     idle_seconds: float = 0.0

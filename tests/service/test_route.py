@@ -692,3 +692,15 @@ async def test_the_jobs_of_a_statement_that_has_ended_are_let_be() -> None:
     await insert.close()
     await bob.leave()
     assert cancelled == []
+
+
+async def test_a_session_that_closes_nothing_is_refused_more() -> None:
+    world = World(operations_max=3)
+    world.table("s.t")
+    bob = await world.client("bob")
+    open_ones = [await bob.execute("SELECT 1") for _ in range(3)]
+    refused = await bob.execute("SELECT 1", settle=False)
+    assert (refused.handle, refused.sqlstate) == (None, "54000")
+    assert "limits.operations_per_session" in str(refused.error)
+    await open_ones[0].close()
+    assert (await bob.execute("SELECT 1")).handle is not None
