@@ -377,6 +377,8 @@ def _calls_in_rows(rows: str) -> tuple[Parts, ...] | None:
     if not _READING.isdisjoint(words):
         return None
     if "--" in rows or "/*" in rows:  # A comment may stand before a bracket.
+        if "`" in rows or '"' in rows:
+            return None
         return tuple((word,) for word in dict.fromkeys(words))
     called = dict.fromkeys(_BEFORE_BRACKET.findall(rows[::-1]))
     return None if "`" in called or '"' in called else tuple((word[::-1],) for word in called)

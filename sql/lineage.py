@@ -238,9 +238,13 @@ def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     _check_types(tokens)
-    trees = _SPARK.parser().parse(list(_adapted(tokens)), plain)
+    adapted = list(_adapted(tokens))
+    trees = _SPARK.parser().parse(adapted, plain)
     if len(trees) != 1 or trees[0] is None:
         raise Doubt("not one statement")
+    selects = sum(token.token_type is TokenType.SELECT for token in adapted)
+    if selects > sum(1 for _ in trees[0].find_all(exp.Select)):  # It drops arguments that it does not know.
+        raise Doubt("a query that is left out")
     return trees[0], _calls(tokens)
 
 
@@ -318,6 +322,8 @@ _FUNCTION_NAMES = frozenset(_SPARK.parser_class.FUNC_TOKENS) | {TokenType.VAR, T
 _RELATION_FUNCTIONS = frozenset({"TABLE", "STREAM"})
 """f(TABLE(mv)) and STREAM(mv) name relations, where sqlglot sees functions of columns."""
 _WORD = re.compile(r"\w")
+_OF_ROWS = frozenset({TokenType.L_PAREN, TokenType.NUMBER, TokenType.STRING})
+"""What surely begins a row of VALUES."""
 _SELECT_ALL = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
 
 
@@ -345,6 +351,8 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
                 raise Doubt("many joins without a condition")
         elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _is_name(tokens[place + 1]):
             raise Doubt("STREAM of a relation")
+        elif kind is TokenType.VALUES and (place + 1 == len(tokens) or tokens[place + 1].token_type not in _OF_ROWS):
+            raise Doubt("a relation called values")
         elif kind is TokenType.STRAIGHT_JOIN:
             raise Doubt("no word of Spark's: STRAIGHT_JOIN")
         elif kind in _CONDITIONS and open_joins[-1]:
@@ -405,8 +413,6 @@ def _begins_query(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
-    if isinstance(tree.args.get("using"), exp.Values):  # of a MERGE, where Spark knows no rows
-        raise Doubt("a relation called values")
     for part in tree.find_all(exp.Command, exp.Directory, exp.Semicolon, exp.Anonymous):
         if not isinstance(part, exp.Anonymous):
             raise Doubt("holds a part that is not parsed")

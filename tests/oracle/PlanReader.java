@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedExecuteImmediate;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunctionName;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
@@ -29,6 +30,7 @@ import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.ParsedStatement;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RenameTable;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
@@ -151,7 +153,12 @@ public class PlanReader {
 
     private void node(TreeNode node, String owner) {
         if (node instanceof UnresolvedWith) {
-            owner = isEmpty(((UnresolvedWith) node).child()) ? NOTHING : owner;
+            Object last = ((UnresolvedWith) node).child();
+            while (last instanceof Project) {
+                last = ((Project) last).child();
+            }
+            boolean empty = last instanceof Filter && isFalse(((Filter) last).condition());
+            owner = empty || isEmpty(last) ? NOTHING : owner;
             LogicalPlan plan = CTESubstitution$.MODULE$.apply((LogicalPlan) node);
             if (plan instanceof UnresolvedWith) {
                 parts(plan, owner);
@@ -176,6 +183,10 @@ public class PlanReader {
             name("UnresolvedFunctionName", owner, ((UnresolvedFunctionName) node).multipartIdentifier());
         } else if (node instanceof UnresolvedTableValuedFunction) {
             name("function", owner, ((UnresolvedTableValuedFunction) node).name());
+        } else if (node instanceof UnresolvedGenerator) {
+            name("function", owner, ((UnresolvedGenerator) node).name().nameParts());
+            all(node.children().iterator(), owner);
+            return;
         } else if (node instanceof UnresolvedFunction) {
             name("function", owner, ((UnresolvedFunction) node).nameParts());
         } else if (node instanceof UnresolvedExecuteImmediate) {

@@ -155,7 +155,7 @@ class Spark:
 
     @cached_property
     def changes_namespace(self) -> bool:
-        settings = (note.parts[0].lower() for note in self._of("setting"))
+        settings = (note.parts[0].lower() for note in self._of("setting") if not note.owner.startswith(_UNRUN))
         chosen = any(key in ("spark.sql.defaultcatalog", "null") for key in settings)
         return chosen or not self.commands.isdisjoint(_NAMESPACES)
 

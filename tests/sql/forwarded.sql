@@ -421,3 +421,7 @@ MERGE INTO t USING values x ON a = b WHEN MATCHED THEN DELETE;
 --> reads: … values … | writes: … t … | guess
 SELECT * FROM f(TABLE(`1`));
 --> reads: … 1 … | guess
+SELECT a FROM values t;
+--> reads: … values … | guess
+SELECT percentile(a, 5, (SELECT true FROM mv)), percentile_cont(0) WITHIN GROUP (ORDER BY a) FROM t;
+--> reads: … mv … | guess
