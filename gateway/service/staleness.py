@@ -128,7 +128,8 @@ class StaleReads:
                 if splices:
                     self._inline(wanted, view, splices)
                     continue
-            if policy in {WhenStale.FAIL, WhenStale.SERVE} and surely:
+            # Of a view that was built in part the rest is built first: there is nothing whole to serve.
+            if surely and (policy is WhenStale.FAIL or (policy is WhenStale.SERVE and not view.built)):
                 raise _not_fresh(view, staleness.reason)
             wanted.fresh.append(view_id)
         return wanted
