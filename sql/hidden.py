@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
-from sql.scan import Lexeme, dotted_name, folded, is_whole, lexemes, string_value
+from sql.scan import QUOTES, Lexeme, dotted_name, folded, is_whole, lexemes, string_value
 from sql.statement import Parts
 from sql.within import CHARACTERS_MAX, SIGNS, within
 
@@ -114,12 +114,20 @@ def composes(text: str, words: Container[str]) -> bool:
 
 def moves(text: str, words: Container[str]) -> bool:
     """Whether a whole statement may be put together: one that chooses a database, too."""
-    if "${" in text:
+    if "${" in text or ("begin" in words and _has_open_quote(text)):
         return True
     if "immediate" not in words:
         return False
     inner = within(text)
     return not inner.whole or any("${" in each or _puts_together(each, "immediate") for each in (text, *inner.texts))
+
+
+def _has_open_quote(text: str) -> bool:
+    """Whether one stands in it that nothing closes, as ADD JAR may have it within a script: what comes after it cannot
+    be told into names, strings and comments."""
+    if not any(quote in text for quote in QUOTES):
+        return False
+    return len(text) > CHARACTERS_MAX or any(piece.kind == "symbol" and piece.text in QUOTES for piece in lexemes(text))
 
 
 def _puts_together(text: str, word: str) -> bool:
