@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import uvloop
@@ -437,6 +439,27 @@ def test_pool_lends_bounded_and_reopens(engine: Engine) -> None:
                 await _same_session(pool)
 
     asyncio.run(check())
+
+
+class Opened(SessionPool):
+    """Opens sessions without a server."""
+
+    async def _open(self) -> Session:
+        connection = SimpleNamespace(alive=True, ends_sessions=True, close=_nothing)
+        return Session(cast(Connection, connection), Handle(b"g" * 16, b"s" * 16))
+
+
+async def _nothing() -> None: ...
+
+
+async def test_a_fresh_session_was_nobodys_and_will_be_nobodys() -> None:
+    pool = Opened(FixedSpark(Endpoint("nowhere", 1)), "service", 1)
+    async with pool.session() as first:
+        pass
+    async with pool.session(fresh=True) as fresh:
+        assert fresh is not first
+    async with pool.session() as again:
+        assert again is first
 
 
 async def _same_session(pool: SessionPool) -> Session:
