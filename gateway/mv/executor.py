@@ -379,7 +379,11 @@ class Executor:
                 version = replace(version, contents=Contents())
             reserved = version.number + VERSIONS_RESERVED
             ending = self._log.written(entry, work.run.number, version.number)
-            written = {**stored.write_bases(view), **stored.write_version(version, reserved), **ending.properties}
+            written = {
+                **stored.write_bases(view),
+                **await stored.version_written(version, reserved),
+                **ending.properties,
+            }
             # Each is a call or two of Spark's: readers of a stale view wait for both.
             async with beside(self._check_unmoved(entry)):
                 await session.run(maintenance.set_properties(view.storage, written))

@@ -10,6 +10,7 @@ makes pieces that a longer, earlier value left behind harmless.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import zlib
@@ -171,6 +172,15 @@ def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
     return sorted(found, key=lambda item: item[0])
 
 
+async def version_written(version: Version, reserved: int) -> dict[str, str]:
+    """As `write_version`; where there are very many partitions, in a thread."""
+    followed = version.contents.followed
+    partitions = len(version.manifest.exceptions) + (len(followed.partitions) if followed is not None else 0)
+    if partitions <= PARTITIONS_AT_ONCE:
+        return write_version(version, reserved)
+    return await asyncio.to_thread(write_version, version, reserved)
+
+
 def write_version(version: Version, reserved: int) -> dict[str, str]:
     """What a refresh stores before it publishes `version`."""
     record = {
@@ -188,7 +198,8 @@ def write_version(version: Version, reserved: int) -> dict[str, str]:
         ],
     }
     return {
-        **_text(f"version.{version.number}", json.dumps(record, sort_keys=True), packed=True),
+        # Piece by piece: in one, json would keep the interpreter's lock from the event loop until the last partition.
+        **_text(f"version.{version.number}", "".join(json.JSONEncoder(sort_keys=True).iterencode(record)), packed=True),
         **write_reserved(reserved),
     }
 
@@ -207,7 +218,7 @@ def _written_shown(shown: Shown) -> list[Any]:
 
 
 def _written_snapshot(snapshot: Snapshot) -> list[Any]:
-    partitions = sorted(snapshot.partitions.items(), key=repr)
+    partitions = sorted(snapshot.partitions.items(), key=lambda item: repr(item))  # noqa: PLW0108 -- as above
     return [snapshot.identity, snapshot.state, snapshot.default, snapshot.position, partitions]
 
 
@@ -427,3 +438,7 @@ def _required(properties: Mapping[str, str], name: str) -> str:
         raise UnreadableProperties(f"The catalog property {missing} is missing.") from missing
     except (ValueError, zlib.error) as error:
         raise UnreadableProperties(f"The catalog property {key} is damaged ({error}).") from error
+
+
+PARTITIONS_AT_ONCE = 2_000
+"""To write down more takes so many milliseconds that others' work goes on meanwhile."""

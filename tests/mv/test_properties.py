@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -241,3 +243,22 @@ def test_a_task_of_a_version_that_was_never_published_has_failed() -> None:
     cut_off = History.of_stored(stored, current=6).last
     assert cut_off is not None
     assert (cut_off.status, cut_off.version) == (TaskStatus.FAILED, 0)
+
+
+async def test_very_many_partitions_are_written_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written is the same: an earlier Freshgate reads it."""
+    states = {(f"day {number}",): f"state {number}" for number in range(20)}
+    version = replace(Version.whole(1, 0, 0, {}), contents=Contents(Snapshot("table", "state", partitions=states)))
+    here = properties.write_version(version, 5)
+    threads: list[int] = []
+    written = properties.write_version
+
+    def noted(*arguments: Any) -> dict[str, str]:
+        threads.append(threading.get_ident())
+        return written(*arguments)
+
+    monkeypatch.setattr(properties, "write_version", noted)
+    monkeypatch.setattr(properties, "PARTITIONS_AT_ONCE", 10)
+    assert await properties.version_written(version, 5) == here
+    assert threads != [threading.get_ident()]
+    assert properties.read_version(here, 1) == version
