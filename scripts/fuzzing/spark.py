@@ -212,7 +212,9 @@ class Spark:
         if found := SETTING.fullmatch(sql.strip()):
             value = "false" if "thriftServer" in found[1] else "0"
             return reply.execute_ok(seqid, self._begin(session, SETTING_COLUMNS, [[found[1], value]]))
-        if sql == "SHOW DATABASES":
+        if sql == "SET":
+            return reply.execute_ok(seqid, self._begin(session, SETTING_COLUMNS, []))
+        if sql.startswith("SHOW DATABASES"):
             return reply.execute_ok(seqid, self._begin(session, COLUMNS[:1], [["default"]]))
         if sql.startswith("USE "):
             return reply.execute_ok(seqid, self._begin(session, COLUMNS[:1], []))

@@ -158,7 +158,11 @@ def test_a_refresh_has_its_own_pool_and_settings(overheard: Overheard, database:
         assert files == [(3,)]
         rows(cursor, "CREATE MATERIALIZED VIEW plain AS SELECT a, count(*) AS n FROM t GROUP BY a")
         pool = "SET `spark.sql.thriftserver.scheduler.pool`="
-        sent = [text for text in overheard.texts if text.startswith((pool, "INSERT OVERWRITE `storage_of_waiting`"))]
+        sent = [
+            text
+            for text in overheard.texts
+            if text.startswith((pool, "INSERT OVERWRITE `spark_catalog`.`storage_of_waiting`"))
+        ]
         assert [text.removeprefix(pool)[:6] for text in sent] == ["`etl`", "INSERT", "`fresh", "INSERT"]
         with pytest.raises(OperationalError, match=r"shuffle\.partitions"):
             rows(
