@@ -1,0 +1,177 @@
+"""Another user drops, forges and empties a materialized view in every way that is known, and none comes through."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from clients import pyhive, rows
+from databases import Database, make_database
+from processes import Gateway, wait_until
+from pyhive.exc import OperationalError
+from raw_session import RawSession
+
+RIGHT = [(1,)]
+NOBODYS, NOT_HIS = "42809", "42501"
+"""What nobody may do with a view, and what only its owner may."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """ada's view mv, which counts the one row of t."""
+
+    database: Database
+    location: str
+    """Of the storage database."""
+
+    @property
+    def name(self) -> str:
+        return self.database.name
+
+    def read(self) -> list[tuple[Any, ...]]:
+        """As bob sees it."""
+        with pyhive(self.database.gateway.host, self.database.gateway.port, user="bob") as bob:
+            return rows(bob, f"SELECT n FROM {self.name}.mv")
+
+
+@pytest.fixture(scope="module")
+def target(gateway: Gateway) -> Iterator[Target]:
+    for database in make_database(gateway, "intruded"):
+        with pyhive(gateway.host, gateway.port, user="ada", database=database.name) as ada:
+            for statement in (
+                "CREATE TABLE t (a INT) USING parquet",
+                "INSERT INTO t VALUES (1)",
+                "CREATE MATERIALIZED VIEW mv COMMENT 'the number' AS SELECT count(*) AS n FROM t",
+            ):
+                rows(ada, statement)
+            described = dict(row[:2] for row in rows(ada, "DESCRIBE DATABASE EXTENDED freshgate_storage"))
+        yield Target(database, described["Location"])
+        with pyhive(gateway.host, gateway.port, user="ada") as ada:
+            rows(ada, f"DROP MATERIALIZED VIEW {database.name}.mv")
+
+
+def attempt(cursor: Any, *statements: str) -> list[str]:
+    """Runs them all, and returns the SQLSTATEs of those that failed."""
+    states = []
+    for statement in statements:
+        try:
+            rows(cursor, statement)
+        except OperationalError as error:
+            states.append(str(error.args[0].status.sqlState))
+    return states
+
+
+def refusal_of(stroke: str) -> str:
+    """DROP VIEW is ours, and its owner's, to run."""
+    return NOT_HIS if stroke.startswith("DROP") else NOBODYS
+
+
+REPLACED = "SELECT 666L AS n"
+DISGUISED = [
+    ("CREATE GLOBAL TEMPORARY VIEW mv AS SELECT 1 x", "DROP VIEW global_temp.mv"),
+]
+
+
+@pytest.mark.parametrize("stroke", ["DROP VIEW mv", f"ALTER VIEW mv AS {REPLACED}"])
+@pytest.mark.parametrize(("disguise", "after"), DISGUISED)
+def test_another_thing_of_its_name_is_no_temporary_view(target: Target, disguise: str, after: str, stroke: str) -> None:
+    gateway = target.database.gateway
+    with pyhive(gateway.host, gateway.port, user="mallory", database=target.name) as mallory:
+        assert attempt(mallory, disguise, stroke, after) == [refusal_of(stroke)]
+    assert target.read() == RIGHT
+
+
+@pytest.mark.parametrize("stroke", ["DROP VIEW mv", f"ALTER VIEW mv AS {REPLACED}"])
+def test_case_counts_where_the_session_says_so(target: Target, stroke: str) -> None:
+    gateway = target.database.gateway
+    with pyhive(gateway.host, gateway.port, user="mallory", database=target.name) as mallory:
+        states = attempt(
+            mallory,
+            "SET spark.sql.caseSensitive=true",
+            "CREATE TEMPORARY VIEW MV AS SELECT 1 x",
+            stroke,
+            "DROP VIEW MV",
+            "SET spark.sql.caseSensitive=false",
+        )
+        assert states == [refusal_of(stroke)]
+    assert target.read() == RIGHT
+
+
+def test_a_temporary_view_of_its_name_is_its_sessions_own(target: Target) -> None:
+    gateway = target.database.gateway
+    with pyhive(gateway.host, gateway.port, user="mallory", database=target.name) as mallory:
+        rows(mallory, "CREATE TEMPORARY VIEW mv AS SELECT 1 AS x")
+        rows(mallory, "ALTER VIEW mv AS SELECT 2 AS x")
+        assert rows(mallory, "SELECT x FROM mv") == [(2,)]
+        rows(mallory, "DROP VIEW mv")
+        assert rows(mallory, "SELECT n FROM mv") == RIGHT
+        assert attempt(mallory, "DROP VIEW mv") == [NOT_HIS]
+    assert target.read() == RIGHT
+
+
+MOVES = [
+    "USE {}",
+    r"EXECUTE IMMEDIATE 'U\SE {}'",
+    "u\u017fe {}",
+    "/* /*+ */ USE {} -- */",
+    "EXECUTE IMMEDIATE 'US' 'E {}'",
+]
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_session_may_move_into_its_database(target: Target, move: str) -> None:
+    gateway = target.database.gateway
+    with pyhive(gateway.host, gateway.port, user="mallory") as mallory:
+        attempt(mallory, move.format(target.name))
+        attempt(mallory, f"ALTER VIEW mv AS {REPLACED}", "DROP VIEW mv")
+    assert target.read() == RIGHT
+
+
+@pytest.mark.parametrize("move", MOVES[:2])
+def test_nobody_need_ask_whether_a_move_has_ended(target: Target, move: str) -> None:
+    with RawSession(target.database.gateway) as mallory:
+        mallory.execute(move.format(target.name), run_async=True)
+        for stroke in (f"ALTER VIEW mv AS {REPLACED}", "DROP VIEW mv"):
+            with contextlib.suppress(AssertionError):
+                mallory.wait(mallory.execute(stroke, run_async=True))
+    assert target.read() == RIGHT
+
+
+STROKES = [
+    r"EXECUTE IMMEDIATE 'D\ROP \VIEW {}.mv'",
+    r"EXECUTE IMMEDIATE '\104ROP VIEW {}.m\166'",
+    "EXECUTE IMMEDIATE 'DROP VI' 'EW {}.m' 'v'",
+    "EXECUTE IMMEDIATE 'DR' || 'OP VIEW {}.m' || 'v'",
+    "EXECUTE IMMEDIATE 'ALTER VI' || 'EW {}.mv AS SELECT 666L AS n'",
+    "EXECUTE IMMEDIATE 'ALTER VI' || 'EW {}.mv RENAME TO {}.mw'",
+    "EXECUTE IMMEDIATE 'ALTER VI' || 'EW {}.mv SET TBLPROPERTIES (''comment'' = ''a lie'')'",
+    "BEGIN DECLARE stroke STRING DEFAULT 'DROP V' || 'IEW {}.mv'; EXECUTE IMMEDIATE stroke; END",
+    "BEGIN DECLARE a STRING DEFAULT 'DROP V' || 'IEW {0}.mv'; DECLARE b STRING DEFAULT 'CREATE V' || 'IEW {0}.mv AS "
+    "SELECT 666L n'; EXECUTE IMMEDIATE a; EXECUTE IMMEDIATE b; END",
+    "/* /*+ */ DROP VIEW {}.mv -- */",
+    "d\u0072op v\u0131ew {}.mv",
+    "DROP VIEW spark_catalog.{}.mv",
+    "DROP DATABASE IDENTIFIER('{}') CASCADE",
+    "DROP NAMESPACE spark_catalog.{} CASCADE",
+    "EXECUTE IMMEDIATE 'DROP SCHEMA {} CASCADE'",
+    "ALTER TABLE {}.mv SET TBLPROPERTIES ('a' = 'b')",
+    "ALTER DATABASE freshgate_storage SET LOCATION '/tmp/elsewhere'",
+]
+
+
+@pytest.mark.parametrize("stroke", STROKES)
+def test_no_text_drops_or_forges_it(target: Target, stroke: str) -> None:
+    text = stroke.format(target.name, target.name)
+    with RawSession(target.database.gateway) as mallory:
+        with contextlib.suppress(AssertionError):  # refused
+            mallory.wait(mallory.execute(text))
+        assert target.read() == RIGHT
+    wait_until(lambda: target.read() == RIGHT)
+    with pyhive(target.database.gateway.host, target.database.gateway.port, user="bob") as bob:
+        views = {row[1] for row in rows(bob, f"SHOW VIEWS IN {target.name}")}
+        assert views == {"mv"}
+        comment = dict(row[:2] for row in rows(bob, f"DESCRIBE TABLE EXTENDED spark_catalog.{target.name}.mv"))
+    assert comment.get("Comment", "the number") == "the number"
