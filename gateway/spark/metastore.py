@@ -221,6 +221,8 @@ def _function(rows: list[str], namespace: Namespace) -> Function:
         told: dict[str, str] = json.loads(usage)
     except ValueError as error:
         raise StatementFailed(f"What Spark says of a SQL function cannot be read: {usage[:100]}") from error
+    # Not when it was created, but when this session has loaded it.
+    told.pop(f"{_SQL_FUNCTION}createTime", None)
     query, expression = (told.get(f"{_SQL_FUNCTION}{part}", "") for part in ("query", "expression"))
     catalog, database = (told.get(f"{_NAMESPACE_PART}{place}", "") for place in (0, 1))
     known = Namespace(database or namespace.database, catalog or namespace.catalog)

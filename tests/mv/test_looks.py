@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, cast
@@ -20,6 +21,7 @@ from gateway.mv.observation import Look, Observer
 from gateway.mv.ports import Function, Relation, RelationKind
 from gateway.mv.schemas import schemas_seen
 from gateway.mv.snapshot import GONE, MISSING, Snapshot, Unobserved
+from gateway.spark.metastore import _function
 from sql import maintenance
 from sql.bases import bases
 from sql.following import CannotFollow
@@ -275,3 +277,12 @@ async def test_partitions_do_not_follow_another_version(clause: str) -> None:
         looks = (await inspector.inspect(view, NOW)).looks
         with contextlib.nullcontext() if follows else pytest.raises(CannotFollow):
             inspector.following(view, Partitioning("d"), looks)
+
+
+def test_when_a_session_loaded_a_function_says_nothing_of_it() -> None:
+    def described(body: str, loaded: int) -> Function:
+        told = {"sqlFunction.expression": body, "sqlFunction.createTime": str(loaded)}
+        return _function(["Class: sqlFunction.", f"Usage: {json.dumps(told)}"], Namespace("s"))
+
+    assert described("x + 1", 1) == described("x + 1", 2)
+    assert described("x + 1", 1) != described("x + 2", 1)
