@@ -145,7 +145,9 @@ class Spark:
         return frozenset(
             fold(note.parts)
             for note in self._of("function")
-            if not note.owner.startswith(_UNRUN) and (len(note.parts) > 1 or note.parts[-1].lower() not in built_in())
+            if not note.owner.startswith(_UNRUN)
+            and (len(note.parts) > 1 or note.parts[-1].lower() not in built_in())
+            and not note.parts[-1].lower().startswith("identifier")
         )
 
     @cached_property
