@@ -316,3 +316,40 @@ def test_a_function_that_reads_a_view_is_read_fresh(database: Database) -> None:
     assert database.rows("SELECT counted()") == [(0,)]
     database.run("INSERT INTO t VALUES (1)")
     assert database.rows("SELECT counted()") == [(1,)]
+
+
+def test_functions_are_part_of_a_definition(database: Database, direct: hive.Cursor) -> None:
+    """Of a SQL function its body counts, what that reads, and what that calls; one of a class is what a statement makes
+    it. Made anew through the gateway they are seen at once, past it by the next look."""
+    name, rarely = database.name, "PROPERTIES ('probe_interval' = '100000')"
+    database.run(
+        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE TABLE inner (a INT) USING parquet",
+        "INSERT INTO t VALUES (1), (2)",
+        "CREATE FUNCTION plus(x INT) RETURNS INT RETURN x + 1",
+        f"CREATE FUNCTION top(x INT) RETURNS INT RETURN {name}.plus(x) + (SELECT count(*) FROM inner)",
+        "CREATE FUNCTION listed() RETURNS TABLE (a INT) RETURN SELECT a FROM t",
+        "CREATE FUNCTION code AS 'org.apache.hadoop.hive.ql.udf.UDFAscii'",
+        f"CREATE MATERIALIZED VIEW scalar {rarely} AS SELECT sum(top(a)) AS s FROM t",
+        f"CREATE MATERIALIZED VIEW tabular {rarely} AS SELECT count(*) AS n FROM listed()",
+        f"CREATE MATERIALIZED VIEW classy {rarely} AS SELECT sum(code(CAST(a AS STRING))) AS s FROM t",
+        "CREATE MATERIALIZED VIEW looked PROPERTIES ('probe_interval' = '0') AS SELECT sum(plus(a)) AS s FROM t",
+    )
+
+    def seen() -> list[object]:
+        found = [database.rows(f"SELECT * FROM {view}")[0][0] for view in ("scalar", "tabular", "classy", "looked")]
+        assert {database.freshness(view) for view in ("scalar", "tabular", "classy", "looked")} == {"FRESH"}
+        return found
+
+    assert seen() == [5, 2, 99, 5]
+    database.run("INSERT INTO inner VALUES (7)", "INSERT INTO t VALUES (3)")
+    assert seen() == [12, 3, 150, 9]
+    database.run("CREATE OR REPLACE FUNCTION plus(x INT) RETURNS INT RETURN x + 100")
+    assert seen() == [309, 3, 150, 306]
+    rows(direct, f"CREATE OR REPLACE FUNCTION {name}.plus(x INT) RETURNS INT RETURN x")
+    assert database.rows("SELECT * FROM looked") == [(6,)]
+    database.run(
+        "DROP FUNCTION code", "CREATE FUNCTION code AS 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFLength'"
+    )
+    assert database.freshness("classy") == "STALE"
+    assert database.rows("SELECT * FROM classy") == [(3,)]
