@@ -16,6 +16,7 @@ _HEAD = re.compile(r"[\s(]*(\w+)")
 _BACK_QUOTED = re.compile(
     r"""'(?:[^'\\]|\\.)*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|`((?:[^`]|``)*+)(?:`|\Z)""", re.DOTALL
 )
+_DOUBLE_QUOTED = re.compile(r"""`(?:[^`]|``)*+(?:`|\Z)|'(?:[^'\\]|\\.)*+(?:'|\Z)|"((?:[^"]|"")*+)(?:"|\Z)""", re.DOTALL)
 _FIRST_WORDS = ("create", "drop", "refresh", "alter", "show", "comment", "analyze", "pause", "resume", "cancel")
 _SECOND_WORDS = {
     **dict.fromkeys(_FIRST_WORDS, frozenset({"materialized"})),
@@ -82,8 +83,9 @@ def _quoted(text: str, quote: str) -> set[str]:
     Every stretch between two quotes counts, so that a lone one in a string or a comment hides nothing.
     """
     stretches = set(text.split(quote))
-    if quote == "`" and "``" in text:
-        stretches.update(name.replace("``", "`") for name in _BACK_QUOTED.findall(text))
+    if quote * 2 in text:
+        whole = _BACK_QUOTED if quote == "`" else _DOUBLE_QUOTED
+        stretches.update(name.replace(quote * 2, quote) for name in whole.findall(text))
     names = set(stretches)
     for stretch in stretches:
         if "." in stretch:

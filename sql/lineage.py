@@ -413,7 +413,11 @@ def _begins_query(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _describe(tree: exp.Expr, calls: tuple[Parts, ...], text: str) -> Forwarded:
-    for part in tree.find_all(exp.Command, exp.Directory, exp.Semicolon, exp.Anonymous):
+    for part in tree.find_all(exp.Command, exp.Directory, exp.Semicolon, exp.Anonymous, exp.Lateral):
+        if isinstance(part, exp.Lateral):
+            if isinstance(part.this, exp.Identifier):
+                raise Doubt("LATERAL before a relation's name")
+            continue
         if not isinstance(part, exp.Anonymous):
             raise Doubt("holds a part that is not parsed")
         if part.name.upper() in _RELATION_FUNCTIONS:
@@ -463,9 +467,11 @@ def _reference(table: exp.Table, text: str) -> Reference | None:
         return None
     if table.args.get("db"):
         return _named(table, text)
-    if _is_bound(table, str):
+    bound = _is_bound(table, str)
+    # sqlglot makes CTEs of what stands between pipes, named by itself or by `|> AS t`.
+    if bound and ("|>" not in text or table.name not in text):
         return None
-    return replace(_named(table, text), perhaps=_is_bound(table, str.lower))
+    return replace(_named(table, text), perhaps=bound or _is_bound(table, str.lower))
 
 
 def _named(table: exp.Table, text: str) -> Reference:

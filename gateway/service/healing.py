@@ -154,6 +154,7 @@ async def names_first(statement: str, session: Session, _: Report) -> Result:
 
     Raises FreshgateError.
     """
+    await session.settle()
     answer = await (await session.sql()).run(statement)
     order = [1, 0, *range(2, len(answer.columns))]
     types = (Type.STRING, Type.STRING, Type.BOOLEAN)

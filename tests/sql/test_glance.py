@@ -50,6 +50,10 @@ def test_names_in_double_quotes_are_in_words(text: str) -> None:
     assert {"my-db", "o n"} <= glance(text).words
 
 
+def test_a_name_with_a_double_quote_in_it_is_in_words() -> None:
+    assert 'not_"there' in glance('FROM "not_""there"').words
+
+
 def test_dotted_names_are_split() -> None:
     words = glance("SELECT * FROM `Proj-x.Ds`.MV, été.t1").words
     assert {"proj-x.ds", "proj-x", "ds", "mv", "été", "t1"} <= words

@@ -226,3 +226,17 @@ def test_types_that_people_write_are_parsed() -> None:
     casts = ", ".join(f"CAST(a{number} AS DECIMAL(38, {number % 10})) > 1 AND b < 2" for number in range(500))
     found = forwarded(f"DELETE FROM t WHERE CAST(a AS {types}) IS NULL AND date(timestamp(string(b))) IN ({casts})")
     assert found.exact
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        # Spark reads a relation behind LATERAL, where sqlglot sees a function's name.
+        ("SELECT * FROM LATERAL mv", "mv"),
+        ("CREATE TABLE s SELECT * FROM a, LATERAL mv", "mv"),
+        # An alias behind a pipe is no CTE, though sqlglot makes it one.
+        ("WITH c AS (VALUES ((1)), (INTERVAL)) SELECT x FROM q |> WHERE (b) IN (SELECT b FROM s.v) |> AS `q`", "q"),
+    ],
+)
+def test_relations_that_sqlglot_does_not_see_as_such(text: str, read: str) -> None:
+    assert (read,) in {each.parts for each in forwarded(text).reads}
