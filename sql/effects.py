@@ -365,8 +365,8 @@ def _insert(cursor: Cursor) -> Forwarded | None:
 
 
 _WORD = re.compile(r"\w+")
-_READING = frozenset({"select", "from", "join", "table", "with", "map", "reduce"})
-"""Words without which no expression, and nothing behind a pipe, reads a relation."""
+_READING = frozenset({"select", "from", "join", "table", "with", "map", "reduce", "identifier"})
+"""Words without which no expression, and nothing behind a pipe, reads a relation or names a function at run time."""
 _BEFORE_BRACKET = re.compile(r"\(\s*+(\w++|[`\"])")
 """Read backwards, for there are fewer brackets than words: a function's name, or the end of a quoted one."""
 

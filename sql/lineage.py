@@ -404,8 +404,8 @@ def _begins_query(tokens: Sequence[Token], place: int) -> bool:
     if after.token_type is TokenType.FROM or not _is_name(after):
         return False
     before = tokens[place - 1].token_type if place else None
-    if before is TokenType.R_PAREN:  # after the CTEs
-        return tokens[0].token_type is TokenType.WITH
+    if before is TokenType.R_PAREN:  # after the CTEs, perhaps of a query in brackets
+        return any(token.token_type is TokenType.WITH for token in tokens[:place])
     return before is None or before in _BEFORE_QUERY
 
 

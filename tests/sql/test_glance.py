@@ -52,6 +52,7 @@ def test_names_in_double_quotes_are_in_words(text: str) -> None:
 
 def test_a_name_with_a_double_quote_in_it_is_in_words() -> None:
     assert 'not_"there' in glance('FROM "not_""there"').words
+    assert "t.u" in glance('CREATE TABLE IF NOT EXISTS "t.u" (a INT)').words
 
 
 def test_dotted_names_are_split() -> None:

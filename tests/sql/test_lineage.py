@@ -234,9 +234,15 @@ def test_types_that_people_write_are_parsed() -> None:
         # Spark reads a relation behind LATERAL, where sqlglot sees a function's name.
         ("SELECT * FROM LATERAL mv", "mv"),
         ("CREATE TABLE s SELECT * FROM a, LATERAL mv", "mv"),
+        ("SELECT a UNION ((WITH x (SELECT u) TABLE t1 MINUS TABLE q))", "t1"),
         # An alias behind a pipe is no CTE, though sqlglot makes it one.
         ("WITH c AS (VALUES ((1)), (INTERVAL)) SELECT x FROM q |> WHERE (b) IN (SELECT b FROM s.v) |> AS `q`", "q"),
     ],
 )
 def test_relations_that_sqlglot_does_not_see_as_such(text: str, read: str) -> None:
     assert (read,) in {each.parts for each in forwarded(text).reads}
+
+
+@pytest.mark.parametrize("rows", ["(IDENTIFIER('a.b.f')())", "(IDENTIFIER(x))"])
+def test_rows_that_name_something_at_run_time_are_not_exact(rows: str) -> None:
+    assert not forwarded(f"INSERT INTO t VALUES {rows}").exact
