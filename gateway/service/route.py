@@ -272,7 +272,7 @@ class Router:
                 self._note(route, session, write)
             made = frozenset[Parts]()
             if not statement.exact and not self._catalog.idle:
-                made = await self._texts.apply(hidden.temporaries, text)
+                made = await self._texts.apply(hidden.temporaries, subject.text)
             self._scope.note(route, session, namespace, statement, look, made, composed=composed)
             if look.keyword in SETTINGS and (said := _of_snapshot(text, known)) is not None:
                 watch(route, session)
