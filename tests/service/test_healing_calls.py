@@ -206,8 +206,10 @@ def opened(protocol: int, configuration: dict[str, str] | None) -> message.OpenC
 
 
 PYHIVE, IMPYLA, JDBC = opened(5, {}), opened(5, None), opened(9, {"use:database": "sales"})
-OF_DIALECTS = ["SHOW TABLES", "SHOW TABLES IN `sales`", "SHOW VIEWS", "SHOW VIEWS IN `a``b`"]
+OF_DIALECTS = ["SHOW TABLES IN `sales`", "SHOW VIEWS IN `sales`", "SHOW VIEWS IN `a``b`"]
 OF_OTHERS = [
+    "SHOW TABLES",
+    "SHOW VIEWS",
     "show tables in sales like '*'",
     "SHOW TABLES FROM `sales`",
     " SHOW TABLES",
