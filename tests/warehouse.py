@@ -267,6 +267,9 @@ class House:
             async def of_statement(self, statement: str) -> None:
                 return None
 
+            def cancel_statement(self, statement: str) -> None:
+                pass
+
         self.server = Joined(Settings(), cast(Any, NoEngine()))
         self.catalog = self.server._catalog
         self.commands = self.server._router(SparkMetastore(cast(Any, warehouse)))._commands
