@@ -11,10 +11,15 @@ from pathlib import Path
 
 import pytest
 from certificates import Certificates, make_certificates
+from hypothesis import HealthCheck, settings
 from jvm import FOR_TESTS, OF_JAVA
 from processes import Engine, Gateway
 
 os.environ.setdefault(OF_JAVA, FOR_TESTS)
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 ASYNC_SECONDS = 20
 """For an `async def` test, which works with no Spark."""
