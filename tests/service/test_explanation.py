@@ -50,8 +50,8 @@ async def test_a_text_that_can_be_explained_is(text: str) -> None:
         ("EXECUTE IMMEDIATE 'SELECT n FROM ' || x", QUERY, QUERY),
         ("execute immediate x;", QUERY, QUERY),
         ("EXECUTE IMMEDIATE x INTO a", QUERY, QUERY),
-        ("EXECUTE IMMEDIATE x USING 1 AS p", QUERY, "EXECUTE IMMEDIATE x  USING 1 AS p"),
-        ("EXECUTE IMMEDIATE x INTO a USING 1 AS p", QUERY, "EXECUTE IMMEDIATE x  USING 1 AS p"),
+        ("EXECUTE IMMEDIATE x USING 1 AS p", QUERY, "EXECUTE IMMEDIATE x USING 1 AS p"),
+        ("EXECUTE IMMEDIATE x INTO a USING 1 AS p", QUERY, "EXECUTE IMMEDIATE x USING 1 AS p"),
         ("EXECUTE IMMEDIATE x", "INSERT INTO t SELECT n FROM s.mv", "INSERT INTO t SELECT n FROM s.mv"),
     ],
 )

@@ -115,7 +115,7 @@ def test_open_session_and_fetch_are_read() -> None:
     configuration = {"use:database": "sales", "ключ": "значение"}
     assert messages.open_session(calls.open_session()) == OpenCall("ada", "secret", configuration, 9)
     bare = calls.call("OpenSession", ttypes.TOpenSessionReq(5))
-    assert messages.open_session(bare) == OpenCall(None, None, {}, 5)
+    assert messages.open_session(bare) == OpenCall(None, None, {}, 5, configured=False)
     assert messages.fetch_call(calls.fetch()) == FetchCall(HANDLE, 0, 1000, 1)
     assert "secret" not in repr(messages.open_session(calls.open_session()))
 
