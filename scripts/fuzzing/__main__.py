@@ -17,7 +17,7 @@ from pathlib import Path
 import uvloop
 from clients import start_jvm
 
-from fuzzing import texts
+from fuzzing import golden_files, texts
 from fuzzing.phases import Cast, churn, fuzz, idle, record, record_http
 from fuzzing.stage import Stage
 
@@ -30,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 30)
     if options.sql is not None:
         return texts.play(options.sql, seed, options.first, options.processes)
+    if options.golden is not None:
+        return golden_files.play(options.golden)
     _allow_descriptors()
     if options.jdbc:
         start_jvm()
@@ -96,6 +98,12 @@ def _parser() -> argparse.ArgumentParser:
         const="10m",
         help="instead: mutated statements, read by Spark's own parser and by the gateway, which must miss nothing; so "
         "many texts, or for so many minutes (20m)",
+    )
+    parser.add_argument(
+        "--golden",
+        metavar="PATTERN",
+        nargs="*",
+        help="instead: the SQL files of Spark's own tests, all or those whose names fit, directly and via a gateway",
     )
     parser.add_argument("--first", type=int, default=0, metavar="N", help="with --sql: the first text's number")
     parser.add_argument("--processes", type=int, default=texts.PROCESSES, metavar="N", help="with --sql")

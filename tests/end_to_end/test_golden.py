@@ -1,0 +1,67 @@
+"""How the answers of Spark's own test files are compared (`scripts/fuzz --golden` runs them)."""
+
+from __future__ import annotations
+
+import pytest
+from golden import Answer, Report
+
+QUERY = "SELECT a FROM t"
+ROWS = Answer((("a", "INT_TYPE"),), ("(1,)", "(2,)"))
+TURNED = Answer(ROWS.columns, ROWS.rows[::-1])
+REFUSED = Answer(error="42P01 [TABLE_OR_VIEW_NOT_FOUND] There is no t.")
+
+
+@pytest.mark.parametrize(
+    "through",
+    [
+        Answer(ROWS.columns, ROWS.rows[:1]),
+        Answer((("A", "INT_TYPE"),), ROWS.rows),
+        Answer((("a", "BIGINT_TYPE"),), ROWS.rows),
+        REFUSED,
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_planted_difference_is_found(through: Answer, swapped: bool) -> None:
+    pair = (through, ROWS) if swapped else (ROWS, through)
+    assert _compared(QUERY, *pair) == {"different"}
+
+
+def test_errors_differ_by_state_and_by_text() -> None:
+    assert _compared(QUERY, REFUSED, Answer(error=REFUSED.error.replace("42P01", "42000"))) == {"different"}
+    assert _compared(QUERY, REFUSED, Answer(error=REFUSED.error.replace(" t.", " u."))) == {"different"}
+
+
+def test_an_order_counts_where_it_was_asked_for() -> None:
+    assert _compared(QUERY, ROWS, TURNED) == {"same, in another order that nobody asked for"}
+    assert _compared(f"{QUERY} ORDER BY a", ROWS, TURNED) == {"different"}
+    assert _compared("SHOW TABLES", ROWS, TURNED) == {"different"}
+
+
+def test_what_changes_by_itself_does_not_count() -> None:
+    once_more = Answer(ROWS.columns, ("(4,)",))
+    direct, through = Answer(ROWS.columns, ("(3,)",)), Answer(ROWS.columns, ("(5,)",))
+    assert _compared("SELECT rand() AS a", direct, through, once_more) == {"Spark never answers twice the same"}
+    assert _compared("SELECT rand() AS a", direct, REFUSED, once_more) == {"different"}
+    assert _compared("SELECT rand() AS a", direct, ROWS, once_more) == {"different"}
+
+
+def test_what_differs_on_purpose_is_explained() -> None:
+    refusal = Answer(error="0A000 The statement drops a database whose name is put together when it runs; it could be")
+    assert _compared("DROP SCHEMA IDENTIFIER('a' || 'b')", Answer(), refusal) == {
+        "explained: the database could be one that holds materialized views"
+    }
+    assert _compared("DROP SCHEMA ab", Answer(), refusal) == {"different"}
+    listed = Answer((("namespace", "S"), ("viewName", "S"), ("isTemporary", "B")), ("('d', 'v', False)",))
+    turned = Answer((("viewName", "S"), ("namespace", "S"), ("isTemporary", "B")), ("('v', 'd', False)",))
+    assert _compared("SHOW VIEWS", listed, turned) == {"explained: PyHive gets the name first (healing.show_tables)"}
+    assert _compared("SHOW VIEWS LIKE 'v'", listed, turned) == {"different"}
+    assert _compared("SHOW VIEWS", listed, Answer(turned.columns, listed.rows)) == {"different"}
+    assert _compared("SHOW VIEWS", listed, REFUSED) == {"different"}
+
+
+def _compared(command: str, direct: Answer, through: Answer, again: Answer | None = None) -> set[str]:
+    """The counts that tell what came of it."""
+    report = Report()
+    report.add("file.sql", command, direct, through, lambda: again or direct)
+    assert len(report.differences) == report.counts["different"]
+    return set(report.counts) - {"statements", "of them with an error"}

@@ -1,0 +1,294 @@
+"""The SQL of Spark's own tests, run on Spark directly and through a gateway before it: the answers must be the same.
+
+Materialized views of another database, whose names and whose tables' names are words of these files, keep the gateway
+from taking its cheap way.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from ast import literal_eval
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from clients import pyhive, rows
+from jars import jar
+from pyhive import hive
+from thrift.Thrift import TException
+
+from tests.sql.test_spark_corpus import INPUTS, RESULTS, answered, statements, texts
+
+ELSEWHERE = "golden_elsewhere"
+COLLIDING = {"t1": "t2", "emp": "dept", "tab1": "testdata", "view_1": "t", "data": "onek", "v": "tbl"}
+"""Views, and the tables that they read: names that the files use for tables and views of their own."""
+_ONEK = (
+    *("unique1 INT", "unique2 INT", "two INT", "four INT", "ten INT", "twenty INT", "hundred INT", "thousand INT"),
+    *("twothousand INT", "fivethous INT", "tenthous INT", "odd INT", "even INT", "stringu1 STRING", "stringu2 STRING"),
+    "string4 STRING",
+)
+_TABLES = {
+    "testdata": "SELECT CAST(id AS INT) AS key, CAST(id AS STRING) AS value FROM range(1, 101)",
+    "arraydata": "SELECT * FROM VALUES (array(1, 2, 3), array(array(1, 2, 3))), "
+    "(array(2, 3, 4), array(array(2, 3, 4))) AS v(arraycol, nestedarraycol)",
+    "mapdata": "SELECT * FROM VALUES (map(1, 'a1', 2, 'b1', 3, 'c1', 4, 'd1', 5, 'e1')), "
+    "(map(1, 'a2', 2, 'b2', 3, 'c2', 4, 'd2')), (map(1, 'a3', 2, 'b3', 3, 'c3')), (map(1, 'a4', 2, 'b4')), "
+    "(map(1, 'a5')) AS v(mapcol)",
+}
+_FILES = {"aggtest": ("agg", ("a INT", "b FLOAT")), "onek": ("onek", _ONEK), "tenk1": ("tenk", _ONEK)}
+"""The tables that Spark's suite makes for its files (SQLQueryTestHelper), by query and from text files."""
+_CHANGING = (
+    (re.compile(r"#\d+L?"), "#"),
+    (re.compile(r"plan_id=\d+"), "plan_id="),
+    (re.compile(r"(?:file:)?/[\w/.-]*(?:warehouse|data)[\w/.=-]*"), "/"),
+    (re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} \d\d [\d:]{8} \w+ \d{4}"), "when"),
+    (re.compile(r"(?:transient_lastDdlTime|Created Time|Last Access)\D*\d+"), "when"),
+    (re.compile(r"@[0-9a-f]{5,8}\b"), "@"),
+)
+"""What is another at each run: numbers of expressions, places, and times."""
+
+
+class Server(Protocol):
+    host: str
+
+    @property
+    def port(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Columns and rows, or the SQLSTATE and the first line of an error."""
+
+    columns: tuple[tuple[str, str], ...] = ()
+    rows: tuple[str, ...] = ()
+    error: str = ""
+
+    def same(self, other: Answer, *, ordered: bool = True) -> bool:
+        if (self.columns, self.error) != (other.columns, other.error):
+            return False
+        return self.rows == other.rows or (not ordered and sorted(self.rows) == sorted(other.rows))
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What stays the same of an answer whose values change."""
+        return self.columns, len(self.rows), self.error
+
+    def __str__(self) -> str:
+        return self.error or f"{self.columns} {len(self.rows)} rows {str(self.rows)[:300]}"
+
+
+@dataclass(frozen=True)
+class Difference:
+    file: str
+    statement: str
+    direct: Answer
+    through: Answer
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.statement[:300]!r}\n  directly {self.direct}\n  through  {self.through}"
+
+
+@dataclass
+class Report:
+    counts: Counter[str] = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
+
+    def add(self, file: str, command: str, direct: Answer, through: Answer, again: Callable[[], Answer]) -> None:
+        """Compares two answers. What differs counts where Spark gives the same `again`, or at least the same shape."""
+        self.counts["statements"] += 1
+        self.counts["of them with an error"] += bool(direct.error)
+        difference, ordered = Difference(file, command, direct, through), _ordered(command)
+        if direct.same(through):
+            self.counts["same"] += 1
+        elif direct.same(through, ordered=ordered):
+            self.counts["same, in another order that nobody asked for"] += 1
+        elif reason := _explained(difference):
+            self.counts[f"explained: {reason}"] += 1
+        elif direct.same(repeated := again(), ordered=ordered) or direct.shape == repeated.shape != through.shape:
+            self.counts["different"] += 1
+            self.differences.append(difference)
+        else:
+            self.counts["Spark never answers twice the same"] += 1
+
+
+def files() -> list[str]:
+    """Below the folder of inputs."""
+    return sorted(name.removeprefix(INPUTS) for name in texts() if name.startswith(INPUTS) and name.endswith(".sql"))
+
+
+class Golden:
+    """Runs files, one after the other; what a run has left behind goes before the next."""
+
+    def __init__(self, spark: Server, gateway: Server, directory: Path) -> None:
+        self._spark, self._gateway, self._directory = spark, gateway, directory
+
+    def prepare(self, chosen: Sequence[str]) -> None:
+        """The tables of these files, and views elsewhere that have the names of theirs."""
+        words = set(re.findall(r"\w+", " ".join(command for file in chosen for command in _commands(file)).lower()))
+        with pyhive(self._spark.host, self._spark.port) as spark:
+            for table in sorted(words & _TABLES.keys()):
+                rows(spark, f"CREATE TABLE default.{table} USING parquet AS {_TABLES[table]}")
+            for table in sorted(words & _FILES.keys()):
+                file, columns = _FILES[table]
+                data = self._directory / f"{file}.data"
+                with zipfile.ZipFile(jar("spark-sql_2.13")) as archive:
+                    data.write_bytes(archive.read(f"test-data/postgresql/{file}.data"))
+                source = f"USING csv OPTIONS (path '{data}', sep '\\t')"
+                rows(spark, f"CREATE TEMPORARY VIEW of_{table} ({', '.join(columns)}) {source}")
+                rows(spark, f"CREATE TABLE default.{table} USING parquet AS TABLE of_{table}")
+        with pyhive(self._gateway.host, self._gateway.port) as gateway:
+            rows(gateway, f"CREATE DATABASE {ELSEWHERE}")
+            for view in sorted(words & COLLIDING.keys()):
+                table = f"{ELSEWHERE}.{COLLIDING[view]}"
+                rows(gateway, f"CREATE TABLE {table} (a INT, b INT) USING parquet")
+                rows(gateway, f"CREATE MATERIALIZED VIEW {ELSEWHERE}.{view} BUILD DEFERRED AS SELECT a, b FROM {table}")
+
+    def dispose(self) -> None:
+        with pyhive(self._gateway.host, self._gateway.port) as gateway:
+            for view in COLLIDING:
+                rows(gateway, f"DROP MATERIALIZED VIEW IF EXISTS {ELSEWHERE}.{view}")
+            rows(gateway, f"DROP DATABASE {ELSEWHERE} CASCADE")
+            for table in (*_TABLES, *_FILES):
+                rows(gateway, f"DROP TABLE IF EXISTS default.{table}")
+
+    def run(self, file: str, report: Report) -> None:
+        commands, again = _commands(file), list[Answer]()
+        direct, through = self._answers(self._spark, file), self._answers(self._gateway, file)
+
+        def once_more(place: int) -> Answer:
+            again[:] = again or self._answers(self._spark, file)
+            return again[place]
+
+        stored = dict(answered(f"{RESULTS}{file}.out")) if f"{RESULTS}{file}.out" in texts() else {}
+        report.counts["files"] += 1
+        for place, command in enumerate(commands):
+            report.counts["as stored"] += _as_stored(direct[place], stored.get(command))
+            report.add(file, command, direct[place], through[place], partial(once_more, place))
+
+    def _answers(self, server: Server, file: str) -> list[Answer]:
+        """In a session of its own, which begins with what there was before the first file."""
+        with self._cleaned(), pyhive(server.host, server.port) as cursor:
+            for key, value in _settings(file).items():
+                _answer(cursor, f"SET {key}={value}")
+            return [_answer(cursor, command) for command in _commands(file)]
+
+    @contextmanager
+    def _cleaned(self) -> Iterator[None]:
+        with pyhive(self._spark.host, self._spark.port) as cursor:
+            before = _drops(cursor)
+            try:
+                yield
+            finally:
+                for drop in sorted(_drops(cursor) - before):
+                    _answer(cursor, drop)
+
+
+def _drops(cursor: Any) -> set[str]:
+    """What would drop everything that sessions may leave behind."""
+    views = {row[1] for row in rows(cursor, "SHOW VIEWS IN default")}
+    tables = {row[1] for row in rows(cursor, "SHOW TABLES IN default")} - views
+    return {
+        *(f"DROP DATABASE IF EXISTS `{row[0]}` CASCADE" for row in rows(cursor, "SHOW DATABASES")),
+        *(f"DROP FUNCTION IF EXISTS {row[0]}" for row in rows(cursor, "SHOW USER FUNCTIONS")),
+        *(f"DROP TABLE IF EXISTS default.`{table}`" for table in tables),
+        *(f"DROP VIEW IF EXISTS default.`{view}`" for view in views),
+        *(f"DROP VIEW IF EXISTS global_temp.`{row[1]}`" for row in rows(cursor, "SHOW VIEWS IN global_temp")),
+    }
+
+
+def _commands(file: str) -> list[str]:
+    text = texts()[INPUTS + file]
+    imported = re.findall(r"^--IMPORT (\S+)", text, re.MULTILINE)
+    return [command for other in (*imported, file) for command in statements(texts()[INPUTS + other])]
+
+
+def _settings(file: str) -> dict[str, str]:
+    """What Spark's suite sets for a file; of the dimensions that it tries, the first of each."""
+    text = texts()[INPUTS + file]
+    found = {
+        "spark.sql.session.timeZone": "America/Los_Angeles",
+        "spark.sql.ansi.enabled": str(not file.startswith("nonansi/")).lower(),
+        "spark.sql.timestampType": "TIMESTAMP_NTZ" if file.startswith("timestampNTZ/") else "TIMESTAMP_LTZ",
+    }
+    lines = re.findall(r"^--SET (.+)$", text, re.MULTILINE)
+    dimensions = dict(reversed(re.findall(r"^--CONFIG_DIM(\d+) (.+)$", text, re.MULTILINE)))
+    for pairs in (*lines, *dimensions.values()):
+        for pair in re.split(r",(?=\s*spark\.)", pairs):
+            key, _, value = pair.partition("=")
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _answer(cursor: Any, sql: str) -> Answer:
+    try:
+        found = rows(cursor, sql)
+        columns = tuple((name, kind) for name, kind, *_ in cursor.description or ())
+    except hive.Error as error:
+        return Answer(error=_error(error.args[0]))
+    except TException as error:  # the connection ended
+        return Answer(error=f"{type(error).__name__}: {error}")
+    except (ValueError, TypeError, ArithmeticError) as error:  # PyHive does not understand the value
+        return Answer(error=f"client: {error!r}")
+    return Answer(columns, tuple(_steady(repr(row)) for row in found))
+
+
+def _error(response: Any) -> str:
+    """The SQLSTATE and the message's first line; what follows quotes the statement, and Spark's classes."""
+    status = getattr(response, "status", None)
+    if status is None:
+        return str(response)
+    return f"{status.sqlState} {_steady(str(status.errorMessage).partition(chr(10))[0])}"
+
+
+def _steady(text: str) -> str:
+    for changing, constant in _CHANGING:
+        text = changing.sub(constant, text)
+    return text
+
+
+def _ordered(command: str) -> bool:
+    """Whether the order of rows means something: not that of a query without one."""
+    query = re.match(r"\W*(?:select|with|from|values|table)\b", command, re.IGNORECASE)
+    return query is None or re.search(r"\b(?:order|sort)\s+by\b", command, re.IGNORECASE) is not None
+
+
+def _explained(difference: Difference) -> str | None:
+    direct, through = difference.direct, difference.through
+    for statement, expected, reason in _EXPLAINED:
+        if re.match(statement, difference.statement, re.IGNORECASE) and expected(direct, through):
+            return reason
+    return None
+
+
+def _turned(direct: Answer, through: Answer) -> bool:
+    """Whether the first two columns have changed places."""
+    turned = (repr((row[1], row[0], *row[2:])) for row in map(literal_eval, through.rows))
+    columns = (*through.columns[1::-1], *through.columns[2:])
+    return len(columns) > 1 and columns == direct.columns and sorted(turned) == sorted(direct.rows)
+
+
+_EXPLAINED: tuple[tuple[str, Callable[[Answer, Answer], bool], str], ...] = (
+    (
+        r"DROP (?:SCHEMA|DATABASE) IDENTIFIER\(",
+        lambda _, through: "drops a database whose name is put together when it runs" in through.error,
+        "the database could be one that holds materialized views",
+    ),
+    (r"SHOW (?:TABLES|VIEWS)(?: IN `\w+`)?$", _turned, "PyHive gets the name first (healing.show_tables)"),
+)
+"""Statements, what may differ, and why."""
+
+
+def _as_stored(answer: Answer, stored: str | None) -> bool:
+    """Whether the golden file has as many rows, or an error of the same class."""
+    if stored is None:
+        return False
+    condition = re.search(r'"(?:errorClass|condition)" : "([A-Z0-9_]+)', stored)
+    if condition or answer.error:
+        return condition is not None and condition[1] in answer.error
+    output = re.split(r"^-- !query output\n", stored, flags=re.MULTILINE)[-1].strip("\n")
+    return len(answer.rows) == (len(output.split("\n")) if output else 0)
