@@ -278,7 +278,7 @@ _EXPLAINED: tuple[tuple[str, Callable[[Answer, Answer], bool], str], ...] = (
         lambda _, through: "drops a database whose name is put together when it runs" in through.error,
         "the database could be one that holds materialized views",
     ),
-    (r"SHOW (?:TABLES|VIEWS)(?: IN `\w+`)?$", _turned, "PyHive gets the name first (healing.show_tables)"),
+    (r"SHOW (?:TABLES|VIEWS) IN `\w+`$", _turned, "PyHive gets the name first (healing.show_tables)"),
 )
 """Statements, what may differ, and why."""
 

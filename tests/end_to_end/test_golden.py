@@ -53,10 +53,12 @@ def test_what_differs_on_purpose_is_explained() -> None:
     assert _compared("DROP SCHEMA ab", Answer(), refusal) == {"different"}
     listed = Answer((("namespace", "S"), ("viewName", "S"), ("isTemporary", "B")), ("('d', 'v', False)",))
     turned = Answer((("viewName", "S"), ("namespace", "S"), ("isTemporary", "B")), ("('v', 'd', False)",))
-    assert _compared("SHOW VIEWS", listed, turned) == {"explained: PyHive gets the name first (healing.show_tables)"}
+    assert _compared("SHOW VIEWS IN `d`", listed, turned) == {
+        "explained: PyHive gets the name first (healing.show_tables)"
+    }
     assert _compared("SHOW VIEWS LIKE 'v'", listed, turned) == {"different"}
-    assert _compared("SHOW VIEWS", listed, Answer(turned.columns, listed.rows)) == {"different"}
-    assert _compared("SHOW VIEWS", listed, REFUSED) == {"different"}
+    assert _compared("SHOW VIEWS IN `d`", listed, Answer(turned.columns, listed.rows)) == {"different"}
+    assert _compared("SHOW VIEWS IN `d`", listed, REFUSED) == {"different"}
 
 
 def _compared(command: str, direct: Answer, through: Answer, again: Answer | None = None) -> set[str]:
