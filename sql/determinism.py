@@ -87,7 +87,7 @@ _TO_TIME = _TIME_TYPES | {"cast", "try_cast", "to_date", "to_timestamp", "try_to
 _ALL = DATE_FUNCTIONS | CHANGING_FUNCTIONS
 _CALL = re.compile(r"(?<![\w.`])(\w+)\(")
 _CLASS = re.compile(r"\b(?:Hive\w+#|HiveFunctionWrapper\()org\.apache\.hadoop\.hive\.ql\.udf\.(?:\w+\.)?(\w+)\b")
-_SAMPLE_NODE = re.compile(r"^[\s:+|-]*Sample ", re.MULTILINE)
+_SAMPLE_NODE = re.compile(r"^[ :+|-]*Sample ", re.MULTILINE)
 
 
 def nondeterministic(query: str, plan: str, below: Iterable[str] = ()) -> frozenset[str]:

@@ -162,6 +162,7 @@ class _Gateway(Collector):
         yield _gauge("client_connections", "Client connections that are open", sources.listener.clients)
         yield _counter("client_connections_accepted", "Client connections that were accepted", traffic.accepted)
         yield _counter("client_connections_refused", "Client connections beyond limits.connections", traffic.refused)
+        yield _gauge("client_half_read_bytes", "Bytes of requests that are not complete", traffic.half_read)
         yield _counter("client_received_bytes", "Bytes that clients sent", traffic.from_clients)
         yield _counter("client_sent_bytes", "Bytes that were sent to clients", traffic.to_clients)
         logins = CounterMetricFamily("freshgate_logins", "Logins, by whether they were accepted", labels=["outcome"])

@@ -12,10 +12,11 @@ from collections.abc import Set
 
 from gateway.errors import FreshgateError
 from gateway.mv.ports import SqlSession
+from gateway.service.long_texts import LongTexts
 from gateway.service.session import Session
 from sql.classify import glance
 from sql.effects import forwarded
-from sql.scan import lexemes, skip_blank
+from sql.immediate import argument
 
 log = logging.getLogger(__name__)
 
@@ -66,13 +67,13 @@ async def _planned(sql: SqlSession, text: str) -> str | None:
     return await _immediate(sql, text) if keyword == "execute" else None
 
 
-async def text_named(session: Session, text: str) -> str | None:
+async def text_named(session: Session, text: str, texts: LongTexts) -> str | None:
     """The text that EXECUTE IMMEDIATE runs, where Spark can tell: its argument is an expression."""
-    if (argument := _argument(text)) is None:
+    if (found := await texts.apply(argument, text)) is None:
         return None
     try:
         async with asyncio.timeout(EXPLAIN_SECONDS):
-            return await _evaluated(await session.sql(), argument[0])
+            return await _evaluated(await session.sql(), found[0])
     except (FreshgateError, TimeoutError, ValueError) as error:
         log.info("Spark does not say what a statement would run: %s", str(error) or "no answer in time")
         return None
@@ -83,22 +84,11 @@ async def _evaluated(sql: SqlSession, expression: str) -> str:
     return str(inner)
 
 
-def _argument(text: str) -> tuple[str, str] | None:
-    """What EXECUTE IMMEDIATE runs, and its USING clause; None for any other statement."""
-    pieces = list(lexemes(text, skip_blank(text)))
-    words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
-    if words[:2] != ["EXECUTE", "IMMEDIATE"] or len(words) < 3:
-        return None
-    places = {word: place for place, word in enumerate(words) if word in {"INTO", "USING"} and place > 2}
-    end = pieces[min(places.values())].start if places else len(text.rstrip("; \t\r\n"))
-    return text[pieces[2].start : end].rstrip(), text[pieces[places["USING"]].start :] if "USING" in places else ""
-
-
 async def _immediate(sql: SqlSession, text: str) -> str | None:
     """EXECUTE IMMEDIATE: Spark runs what it names as soon as it is to be explained, unless that is a query."""
-    if (argument := _argument(text)) is None:
+    if (parts := argument(text)) is None:
         return None
-    expression, using = argument
+    expression, using = parts
     inner = await _evaluated(sql, expression)
     look = glance(inner)
     found = forwarded(inner, look.keyword)

@@ -161,7 +161,7 @@ class Gatekeeper:
             text = await substituted(session, subject.text)
             subject = replace(subject, text=text, look=(await self.texts.apply(seen, text)))
         text, words = subject.text, subject.look.words
-        if subject.look.keyword == "execute" and hidden.composes(text, words):
+        if subject.look.keyword == "execute" and await self.texts.apply(hidden.composes, text, words):
             await self._check_named(subject)
         if not statement.exact:
             found = await self.texts.apply(hidden.changes, text)
@@ -173,7 +173,7 @@ class Gatekeeper:
 
     async def _check_named(self, subject: Subject) -> None:
         """EXECUTE IMMEDIATE of an expression: what Spark says that this is now. It never runs another of its kind."""
-        inner = await text_named(subject.session, subject.text)
+        inner = await text_named(subject.session, subject.text, self.texts)
         if inner is None:
             return
         look = await self.texts.apply(seen, inner)

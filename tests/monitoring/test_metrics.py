@@ -149,7 +149,20 @@ def test_readiness_names_the_gateway_that_has_taken_over() -> None:
 
 def test_every_count_is_shown() -> None:
     audit = Audit()
-    traffic = Traffic(1, 2, 3, 4, 5, 6, 7, 12, 13, 8, 9)
+    traffic = Traffic(
+        accepted=1,
+        refused=2,
+        half_read=14,
+        from_clients=3,
+        to_clients=4,
+        from_spark=5,
+        to_spark=6,
+        repeated=7,
+        pages_ahead=12,
+        pages_ahead_taken=13,
+        connects=8,
+        connects_failed=9,
+    )
     audit.counts.requests["GetOperationStatus"] += 10
     audit.counts.requests["other"] += 11
     refused = audit.begin(session_of("a"), "p", "SELECT 1")
@@ -160,6 +173,7 @@ def test_every_count_is_shown() -> None:
         "client_connections": 5,
         "client_connections_accepted_total": 1,
         "client_connections_refused_total": 2,
+        "client_half_read_bytes": 14,
         "client_received_bytes_total": 3,
         "client_sent_bytes_total": 4,
         "upstream_received_bytes_total": 5,

@@ -1,0 +1,16 @@
+"""EXECUTE IMMEDIATE: the expression whose value it runs."""
+
+from __future__ import annotations
+
+from sql.scan import lexemes, skip_blank
+
+
+def argument(text: str) -> tuple[str, str] | None:
+    """What EXECUTE IMMEDIATE runs, and its USING clause; None for any other statement."""
+    pieces = list(lexemes(text, skip_blank(text)))
+    words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
+    if words[:2] != ["EXECUTE", "IMMEDIATE"] or len(words) < 3:
+        return None
+    places = {word: place for place, word in enumerate(words) if word in {"INTO", "USING"} and place > 2}
+    end = pieces[min(places.values())].start if places else len(text.rstrip("; \t\r\n"))
+    return text[pieces[2].start : end].rstrip(), text[pieces[places["USING"]].start :] if "USING" in places else ""
