@@ -198,6 +198,8 @@ class SparkOperation:
     handle: Handle = field(default_factory=new_handle)
     state: OperationState = OperationState.RUNNING
     sqlstate: str | None = None
+    reason: str | None = "it failed"
+    """Of a failure."""
     polled: int = 0
     """How often its status was asked for, by whomever."""
     closed: bool = False
@@ -311,7 +313,7 @@ class FakeSpark:
 
     def _about(self, name: str, operation: SparkOperation) -> bytes:
         if name == "GetOperationStatus":
-            failed = "it failed" if operation.state is ERROR else None
+            failed = operation.reason if operation.state is ERROR else None
             return reply.operation_status(1, operation.state, operation.sqlstate, failed)
         if name == "CancelOperation":
             operation.finish(CANCELED)

@@ -17,7 +17,9 @@ def status_seen(operation: ForwardedOperation, answer: bytes) -> int | None:
     """Takes note of a GetOperationStatus reply. Returns the state in it; None in an error."""
     state = message.operation_state(answer)
     if state in TERMINAL_STATES:
-        operation.final_status = answer
+        # Spark tells that a statement has failed a moment before it can tell why.
+        if state != OperationState.ERROR or message.operation_error(answer):
+            operation.final_status = answer
         if operation.statement is not None:
             operation.statement.seen(state, answer)
         operation.end(_end(operation, state, answer))

@@ -40,6 +40,8 @@ POLL_SECONDS_MAX = 0.5
 # Spark holds a status call for up to 5 seconds; other servers may answer at once, so we pause in growing steps.
 HELD_SECONDS = 0.05
 POLL_SECONDS = 0.01
+REASON_SECONDS = 5.0
+"""How long a failed statement's reason is waited for: Spark tells of the failure first, and a moment later why."""
 
 ENDED_SESSION = "Invalid SessionHandle"
 """Begins the text of HiveServer2's error about a session that it does not have, or no longer."""
@@ -291,7 +293,7 @@ class Session:
         """Waits until the operation has ended, however."""
         request = ttypes.TGetOperationStatusReq(protocol.operation_handle(handle))
         clock = asyncio.get_running_loop().time
-        pause = POLL_SECONDS
+        pause, reason_until = POLL_SECONDS, float("inf")
         while True:
             asked = clock()
             reply = await self.connection.call("GetOperationStatus", request)
@@ -299,8 +301,10 @@ class Session:
             if state == State.FINISHED_STATE:
                 return Outcome(state, None)
             if state == State.ERROR_STATE:
-                return Outcome(state, protocol.failure(reply.errorMessage, reply.sqlState))
-            if state not in RUNNING_STATES:
+                reason_until = min(reason_until, clock() + REASON_SECONDS)
+                if reply.errorMessage or clock() >= reason_until:
+                    return Outcome(state, protocol.failure(reply.errorMessage, reply.sqlState))
+            elif state not in RUNNING_STATES:
                 name = State._VALUES_TO_NAMES.get(state, str(state)).removesuffix("_STATE").lower()
                 return Outcome(state, StatementFailed(f"The statement was ended before its end ({name}).", "HY008"))
             if clock() - asked < HELD_SECONDS:

@@ -704,3 +704,16 @@ async def test_a_session_that_closes_nothing_is_refused_more() -> None:
     assert "limits.operations_per_session" in str(refused.error)
     await open_ones[0].close()
     assert (await bob.execute("SELECT 1")).handle is not None
+
+
+async def test_a_failure_is_remembered_once_spark_says_why() -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    world.spark.holds("SELECT 1 / 0")
+    failing = await bob.execute("SELECT 1 / 0")
+    failing.at_spark.reason = None
+    failing.at_spark.finish(ERROR, "22012")
+    assert (await failing.poll()).errorMessage is None
+    failing.at_spark.reason = "Division by zero"
+    assert [(await failing.poll()).errorMessage for _ in range(2)] == ["Division by zero"] * 2
+    assert failing.at_spark.polled == 2

@@ -191,6 +191,31 @@ def test_cancel_from_outside_is_an_error_for_the_one_who_waits(engine: Engine) -
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+class FailingLate:
+    """A connection to a Spark on which a statement has failed, and that says so `early` times before it says why."""
+
+    def __init__(self, early: int) -> None:
+        self._early = early
+
+    async def call(self, _: str, __: object) -> ttypes.TGetOperationStatusResp:
+        self._early -= 1
+        failed = ttypes.TGetOperationStatusResp(ttypes.TStatus(0), ttypes.TOperationState.ERROR_STATE)
+        if self._early < 0:
+            failed.errorMessage, failed.sqlState = "[SCHEMA_NOT_FOUND] no such schema", "42704"
+        return failed
+
+
+async def test_a_failure_is_waited_for_until_spark_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(cast(Connection, FailingLate(early=3)), Handle(b"g" * 16, b"s" * 16))
+    outcome = await session.wait(Handle(b"o" * 16, b"s" * 16))
+    assert outcome.error is not None
+    assert (outcome.error.sqlstate, "SCHEMA_NOT_FOUND" in str(outcome.error)) == ("42704", True)
+    monkeypatch.setattr(client, "REASON_SECONDS", 0.05)
+    session = Session(cast(Connection, FailingLate(early=1_000)), Handle(b"g" * 16, b"s" * 16))
+    outcome = await session.wait(Handle(b"o" * 16, b"s" * 16))
+    assert str(outcome.error) == "Spark gave no reason."
+
+
 def test_no_server(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def check() -> None:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
