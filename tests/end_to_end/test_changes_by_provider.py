@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from clients import pyhive, rows
 from lake import ICEBERG, lake_archives, lake_settings
-from processes import Engine, Gateway
+from processes import Engine, Gateway, wait_until
 from pyhive.exc import Error, OperationalError
 
 GATEWAY, DIRECT = "through the gateway", "on the engine"
@@ -215,7 +215,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     engine = Engine(home / "data", obeys_modes=True, archives=lake_archives(), **settings)
     try:
         upstream = f"{engine.host}:{engine.port}"
-        gateway = Gateway(home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0})
+        own = {"staleness.probe_interval": 0, "versions.retention": 1}
+        gateway = Gateway(home / "gateway.log", upstream=upstream, **own)
         try:
             with pyhive(gateway.host, gateway.port) as through, pyhive(engine.host, engine.port) as direct:
                 yield Lake(home, gateway, through, direct)
@@ -622,6 +623,9 @@ def test_views_are_made_and_used_while_another_catalog_is_current(lake: Lake, ab
         rows(abroad, "DROP MATERIALIZED VIEW m2")
     rows(abroad, f"DROP MATERIALIZED VIEW {view}")
     assert rows(lake.direct, "SHOW VIEWS IN abroad") == []
+    # The rows of the view that OR REPLACE has replaced are kept for versions.retention.
+    stored = f"SHOW TABLES IN {lake.gateway.storage} LIKE 'abroad__*'"
+    wait_until(lambda: rows(lake.direct, stored) == [], what="what both views had stored to be dropped")
 
 
 ODD = ["", " ", "  ", "a ", "a", "a_", "it's", 'say "hi"', "back\\slash", "\\", "50%", "ü€", "n\nl", "${x}", "/", "`"]
