@@ -96,9 +96,10 @@ def _quoted(text: str, quote: str) -> set[str]:
     return names if text.isascii() else {name.lower() for name in names}
 
 
-def classify(text: str) -> Statement:
-    """What `text` is. Raises `parser.SyntaxProblem` for a faulty statement of ours; never for any other text."""
-    look = glance(text)
+def classify(text: str, look: Glance | None = None) -> Statement:
+    """What `text` is. Raises `parser.SyntaxProblem` for a faulty statement of ours; never for any other text. `look`:
+    its glance, where that is at hand."""
+    look = glance(text) if look is None else look
     if look.maybe_command and (command := parser.parse(text)) is not None:
         return command
     return effects.forwarded(text, look.keyword)

@@ -29,12 +29,22 @@ def forwarded(text: str, keyword: str) -> Forwarded:
         return guess(text, f"unknown statement: {keyword[:40]}")
     cursor = Cursor(text, skip_blank(text))
     if cursor.accept(keyword.upper()) and (found := reader(cursor)) is not None:
-        if "${" in text and (found.touches_rows or found.creates_view):
+        if "${" in text and _may_mean_more(found, keyword, text):
             return guess(text, "${ in the text")
         return _one_statement(found, cursor)
     return guess(text, f"unknown form of {keyword.upper()}")
 
 
+def _may_mean_more(found: Forwarded, keyword: str, text: str) -> bool:
+    """Whether the values of variables may make something else of the statement that matters here. One before the first
+    word may end the comment that it stands in."""
+    if found.touches_rows or found.creates_view or found.changes_function or found.alters_database:
+        return True
+    return keyword in _OPEN_HEADS or text.find("${") < skip_blank(text)
+
+
+_OPEN_HEADS = frozenset({"set", "declare"})
+"""First words of statements that do more where other words follow: SET CATALOG, SET VAR x = (query)."""
 _QUERIES = frozenset({"select", "with", "from", "values", "table", "map", "reduce", "update", "delete", "merge"})
 
 
@@ -85,8 +95,9 @@ def _explain(cursor: Cursor) -> Forwarded:
     if keyword == "(" or keyword in _QUERIES:
         return without_rows(parsed(cursor.text, piece.start))
     inner = forwarded(" " * piece.start + cursor.text[piece.start :], keyword)
-    # Spark runs the text of EXECUTE IMMEDIATE to tell how it would.
-    return inner if keyword == "execute" else without_rows(inner)
+    # Spark runs the text of EXECUTE IMMEDIATE to tell how it would. A variable may stand for these words.
+    runs = keyword == "execute" or ("${" in cursor.text and keyword not in _READERS)
+    return inner if runs else without_rows(inner)
 
 
 def _show_description(cursor: Cursor) -> Forwarded:

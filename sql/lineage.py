@@ -318,6 +318,8 @@ _BEFORE_QUERY = frozenset(
         TokenType.DISTINCT,
     }
 )
+_BEFORE_SHOWN = frozenset({TokenType.COMMA, TokenType.SELECT})
+"""Behind these FROM is a name to Spark: SELECT a, from(b). sqlglot lets a list end with a comma, and be empty."""
 _FUNCTION_NAMES = frozenset(_SPARK.parser_class.FUNC_TOKENS) | {TokenType.VAR, TokenType.IDENTIFIER}
 _RELATION_FUNCTIONS = frozenset({"TABLE", "STREAM"})
 """f(TABLE(mv)) and STREAM(mv) name relations, where sqlglot sees functions of columns."""
@@ -353,6 +355,8 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             raise Doubt("STREAM of a relation")
         elif kind is TokenType.VALUES and (place + 1 == len(tokens) or tokens[place + 1].token_type not in _OF_ROWS):
             raise Doubt("a relation called values")
+        elif kind is TokenType.FROM and (previous in _BEFORE_SHOWN or _is_all_of_shown(tokens, place)):
+            raise Doubt("something shown is called from")
         elif kind is TokenType.STRAIGHT_JOIN:
             raise Doubt("no word of Spark's: STRAIGHT_JOIN")
         elif kind in _CONDITIONS and open_joins[-1]:
@@ -362,6 +366,12 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             continue
         previous = kind
         yield token
+
+
+def _is_all_of_shown(tokens: Sequence[Token], place: int) -> bool:
+    """Is the word before `place` the DISTINCT or ALL of SELECT DISTINCT?"""
+    before = [token.token_type for token in tokens[max(0, place - 2) : place]]
+    return before[:1] == [TokenType.SELECT] and before[1:] in ([TokenType.DISTINCT], [TokenType.ALL])
 
 
 def _check_types(tokens: Iterable[Token]) -> None:

@@ -253,6 +253,10 @@ _BEGINNINGS = frozenset({_OPENING, _START, _CTE_END, _FIRST, _RELATION, _PIPED})
 """Where SELECT or FROM begins a query, or a step of it."""
 _COMPARING = re.compile(r"\bIS\s++(?:NOT\s++)?DISTINCT\s++\Z", re.IGNORECASE)
 """Before the FROM of IS DISTINCT FROM."""
+_UNFINISHED = frozenset(",.:+-/%&|^~=<>!")
+"""Behind these no clause begins, nor does an expression end."""
+_ALL_COLUMNS = re.compile(r"(?:\b(?:SELECT|DISTINCT|ALL)|[.,]|\*/)\s*+\*\s*+\Z", re.IGNORECASE)
+"""A star that does not multiply."""
 _WITH_FROM = frozenset({"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY"})
 """Functions whose arguments hold the word FROM."""
 
@@ -358,8 +362,8 @@ class _Skimmer:
             ):
                 return state
             raise _GivesUp
-        if state.symbol is not None and (before == "AS" or before[-1:] in (".", ":")) and word.upper() in state.words:
-            raise _GivesUp
+        if state.symbol is not None and (before == "AS" or before[-1:] in _UNFINISHED) and word.upper() in state.words:
+            raise _GivesUp  # a name: SELECT a, from(b)
         if following is _NAMED or state is _TABLE:
             return self._relation(following, word, start)
         if following is _CTE_HEAD and state is not _CTE_HEAD:
@@ -370,7 +374,7 @@ class _Skimmer:
                 raise _GivesUp  # an alias: SELECT * FROM a select
             bracket.from_first = False
         elif following is _EXPECT or following is _BESIDE:
-            self._expected(state, word.upper(), before)
+            self._expected(state, word.upper(), before, start)
         elif following is _ON or following is _USING:
             self._conditions += 1
         elif state is _NAMED and (following is _ALIASED or following is _AS):
@@ -378,15 +382,20 @@ class _Skimmer:
             self._found.append(Reference(named.parts, named.start, named.end, True, named.perhaps))
         return following
 
-    def _expected(self, state: _State, word: str, before: str) -> None:
+    def _expected(self, state: _State, word: str, before: str, start: int) -> None:
         if word == "JOIN" and before not in _WITHOUT_CONDITION:
             self._joins += 1
         elif word == "LATERAL" and before == "JOIN":
             self._joins -= 1
         elif word == "FROM" and state is _SHOWN and before == "DISTINCT":
             raise _GivesUp  # SELECT a IS DISTINCT FROM b, or a column of this name
+        elif word == "FROM" and state is _SHOWN and before == "*" and not self._shows_all(start):
+            raise _GivesUp  # SELECT a * from(b)
         elif word == "FROM" and state in _BEGINNINGS:
             self._brackets[-1].from_first = True
+
+    def _shows_all(self, start: int) -> bool:
+        return _ALL_COLUMNS.search(self._text, max(0, start - 40), start) is not None
 
     def _relation(self, following: _State, word: str, start: int) -> _State:
         parts = _parts(word)

@@ -28,7 +28,8 @@ class Understood:
 
 def understood(text: str) -> Understood:
     """Raises SyntaxProblem for a faulty statement of ours."""
-    statement, look = classify(text), glance(text)
+    look = glance(text)
+    statement = classify(text, look)
     if isinstance(statement, Forwarded):
         statement = with_few_names(statement)
     look = replace(look, words=bounded(look.words))

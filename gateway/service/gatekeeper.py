@@ -45,7 +45,8 @@ LOOKED_FOR_MAX = 20_000_000
 """Characters times views: to look for each name takes some milliseconds."""
 VARIABLES_MAX = 20
 """That are looked up for one statement; Spark stops at 40 values within values."""
-_VARIABLE = re.compile(r"\$\{(?:hivevar:|hiveconf:|spark:|sparkconf:)?([\w.\-]+)\}", re.ASCII)
+_VARIABLE = re.compile(r"\$\{(?:(?:hivevar|hiveconf|spark|sparkconf):|(?!\w+:[^\s}]))(\S+?)\}", re.ASCII)
+"""As Spark has it; `${env:HOME}` and `${system:...}` are none of its settings."""
 _BETWEEN = re.compile(r"""[\s\\'"`|]+""")
 """What may stand between two letters of a word in a text that is put together from strings."""
 

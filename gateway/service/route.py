@@ -256,7 +256,8 @@ class Router:
             shown = redact(text[:200], cut=True)
             log.info("statement not understood (%s), so every name in it counts: %s", statement.reason, shown)
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
-        subject = Subject(session, namespace, statement, look, text, _may_write(look), claim.name if claim else None)
+        writes = _may_write_after_all(statement, look, text)
+        subject = Subject(session, namespace, statement, look, text, writes, claim.name if claim else None)
         subject = await self._gatekeeper.check(subject)
         splices = [*versions, *await self._catalog_tables(text, statement, look, changed=changed)]
         route = Route(runs_others=_runs_others(look))
@@ -540,6 +541,11 @@ def _may_write(look: Glance) -> bool:
     if look.keyword in READING:
         return look.keyword == "explain" and "immediate" in look.words  # Spark runs what it explains.
     return look.keyword not in {"with", "from", "map", "reduce"} or not look.words.isdisjoint(WRITING_WORDS)
+
+
+def _may_write_after_all(statement: Forwarded, look: Glance, text: str) -> bool:
+    """The same of a statement whose words variables may change."""
+    return _may_write(look) or ("${" in text and bool(statement.writes))
 
 
 def _may_change_namespace(look: Glance) -> bool:

@@ -264,6 +264,11 @@ async def test_what_is_no_path_that_is_written_to_passes(text: str) -> None:
         ({"c": "LOCATION '/warehouse'"}, "CREATE TABLE x (a INT) USING parquet ${c}", False),
         ({"c": "DROP VIEW s.mv"}, "${c}", False),
         ({"k": "VIEW"}, "DROP ${k} s.mv", False),
+        ({"日本/1": "VIEW"}, "DROP ${hiveconf:日本/1} s.mv", False),
+        ({}, "DROP ${é}VIEW s.mv", False),
+        ({}, "EXPLAIN EXECUTE IMM${x}EDIATE 'DROP VIEW s.mv'", False),
+        ({"x": "*/ DROP VIEW s.mv --"}, "/* ${x} */ SELECT 1", False),
+        ({"x": "2"}, "SELECT ${x} FROM s.t WHERE a = '/warehouse'", True),
         ({}, "CREATE TABLE x (a INT) USING parquet LOCATION '${env:HOME}'", False),
     ],
 )

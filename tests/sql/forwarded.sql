@@ -415,12 +415,30 @@ EXPLAIN EXECUTE IMMEDIATE 'INSERT INTO\ts.t SELECT 1';
 --> reads: … t … | writes: … t … | use | guess
 FROM t ${x};
 --> reads: … t … | writes: … t … | use | guess
+/* ${x} */ SHOW TABLES;
+--> reads: … TABLES … | writes: … TABLES … | use | guess
+SET CAT${x}ALOG lake;
+--> reads: … lake … | writes: … lake … | use | guess
+SET V${x}AR a = (SELECT b FROM t);
+--> reads: … t … | writes: … t … | use | guess
+DECLARE a INT DEF${x}AULT (SELECT b FROM t);
+--> reads: … t … | writes: … t … | use | guess
+EXPLAIN ${x} 'INSERT INTO t SELECT 1';
+--> reads: … t … | writes: … t … | use | guess
+EXPLAIN SELECT * FROM ${t};
+--> reads: … t … | probe | guess
+SHOW ${x};
+--> probe
 SELECT ${x} FROM t;
 --> reads: … t … | use | guess
 MERGE INTO t USING values x ON a = b WHEN MATCHED THEN DELETE;
 --> reads: … values … | writes: … t … | guess
 SELECT * FROM f(TABLE(`1`));
 --> reads: … 1 … | guess
+SELECT a, from(b);
+--> reads: … b … | guess
+SELECT DISTINCT from(b);
+--> reads: … b … | guess
 SELECT a FROM values t;
 --> reads: … values … | guess
 SELECT percentile(a, 5, (SELECT true FROM mv)), percentile_cont(0) WITHIN GROUP (ORDER BY a) FROM t;

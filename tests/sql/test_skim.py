@@ -28,6 +28,7 @@ def reads(text: str) -> list[tuple[str, ...]] | None:
         ("WITH RECURSIVE t(n) MAX RECURSION LEVEL 9 AS (SELECT 1 UNION ALL SELECT n FROM t) FROM t SELECT n", []),
         ("WITH RECURSIVE t AS (SELECT 1), u AS (WITH v AS (SELECT * FROM v) SELECT * FROM v) SELECT * FROM u", ["v"]),
         ("(WITH t AS (SELECT 1) SELECT * FROM t) UNION SELECT * FROM t", ["t"]),
+        ("SELECT *, a.*, struct(*), ?, x[0], -1 FROM (SELECT DISTINCT * FROM a)", ["a"]),
     ],
 )
 def test_understood(text: str, expected: list[str]) -> None:
@@ -60,6 +61,10 @@ def test_understood(text: str, expected: list[str]) -> None:
         "SELECT * FROM a; SELECT * FROM mv",
         "SELECT * FROM f(TABLE(mv))",
         "SELECT * FROM mv TABLESAMPLE (1 ROWS) x",
+        "SELECT a, from(b)",
+        "SELECT a + from(b)",
+        "SELECT a * from(b)",
+        "SELECT a, union((SELECT 1))",
     ],
 )
 def test_in_doubt_it_gives_up(text: str) -> None:
