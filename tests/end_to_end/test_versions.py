@@ -412,8 +412,12 @@ def test_a_damaged_view_is_reported_and_can_be_dropped(
         if not restarted:
             # Found by the next look at the view, or by the next refresh.
             rows(cursor, "INSERT INTO t VALUES (2)")
-            with pytest.raises(Exception, match=r"damaged|TABLE_OR_VIEW_NOT_FOUND"):
-                rows(cursor, "SELECT * FROM p")
+            if part == "replaced":
+                # The look has found that the name is somebody else's; what stands there is read like any view.
+                assert rows(cursor, "SELECT * FROM p") == [(-1,)]
+            else:
+                with pytest.raises(Exception, match=r"damaged|TABLE_OR_VIEW_NOT_FOUND"):
+                    rows(cursor, "SELECT * FROM p")
         found = {row[1]: row for row in rows(cursor, "SHOW MATERIALIZED VIEWS")}
         assert found["p"][2] == "DAMAGED"
         assert said in found["p"][8]
