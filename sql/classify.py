@@ -14,9 +14,11 @@ _SEPARATORS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 _HEAD = re.compile(r"[\s(]*(\w+)")
 # An unclosed quote takes the rest: to try again from each quote after it would take quadratic time.
 _BACK_QUOTED = re.compile(
-    r"""'(?:[^'\\]|\\.)*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|`((?:[^`]|``)*+)(?:`|\Z)""", re.DOTALL
+    r"""'(?:[^'\\]|\\.?)*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)|`((?:[^`]|``)*+)(?:`|\Z)""", re.DOTALL
 )
-_DOUBLE_QUOTED = re.compile(r"""`(?:[^`]|``)*+(?:`|\Z)|'(?:[^'\\]|\\.)*+(?:'|\Z)|"((?:[^"]|"")*+)(?:"|\Z)""", re.DOTALL)
+_DOUBLE_QUOTED = re.compile(
+    r"""`(?:[^`]|``)*+(?:`|\Z)|'(?:[^'\\]|\\.?)*+(?:'|\Z)|"((?:[^"]|"")*+)(?:"|\Z)""", re.DOTALL
+)
 _FIRST_WORDS = ("create", "drop", "refresh", "alter", "show", "comment", "analyze", "pause", "resume", "cancel")
 _SECOND_WORDS = {
     **dict.fromkeys(_FIRST_WORDS, frozenset({"materialized"})),

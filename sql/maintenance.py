@@ -310,11 +310,14 @@ def show_views(database: str, names: Iterable[str]) -> str:
 
 def read_view_texts(rows: Iterable[Sequence[str]]) -> dict[str, str]:
     """Of the answer to `show_views`, the text of each view by its name."""
-    found = ((row[1].lower(), _VIEW_TEXT.search(row[3])) for row in rows)
-    return {name: text[1] for name, text in found if text is not None}
+    found = ((row[1].lower(), _view_text(row[3])) for row in rows)
+    return {name: text for name, text in found if text is not None}
 
 
-_VIEW_TEXT = re.compile(r"^View Text: (.*?)\nView Original Text: ", re.DOTALL | re.MULTILINE)
+def _view_text(told: str) -> str | None:
+    _, _, behind = f"\n{told}".partition("\nView Text: ")
+    text, ended, _ = behind.partition("\nView Original Text: ")
+    return text if ended else None
 
 
 def is_spark_property(key: str) -> bool:

@@ -36,9 +36,10 @@ LISTING_SETTINGS = {
 
 _GLOB = re.compile(r"[{}\[\]*?\\]")
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
-_PATHS = re.compile(r"Location: \w+\((\d+) paths?\)\[(.*)\], PartitionFilters: ", re.DOTALL)
+_PATHS = re.compile(r"Location: \w+\((\d+) paths?\)\[")
+_BEHIND_PATHS = "], PartitionFilters: "
 _NEXT_PATH = re.compile(r", (?=[A-Za-z][A-Za-z0-9+.-]*:/)")
-_NO_AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):///+")
+_NO_AUTHORITY = re.compile(r"(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]*):///+")
 
 
 def set_setting(key: str, value: str) -> str:
@@ -116,9 +117,10 @@ def described_location(described: str) -> str:
 def explained_paths(plan: str) -> list[str] | None:
     """The paths that `explain_partitions` printed; None where it printed none, or they cannot be told apart."""
     found = _PATHS.search(plan)
-    if found is None:
+    end = plan.rfind(_BEHIND_PATHS)
+    if found is None or end < found.end():
         return None
-    paths = [plain_path(path) for path in _NEXT_PATH.split(found[2])]
+    paths = [plain_path(path) for path in _NEXT_PATH.split(plan[found.end() : end])]
     return paths if len(paths) == int(found[1]) else None
 
 

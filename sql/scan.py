@@ -206,10 +206,10 @@ _MARK = re.compile(
       | (?P<string>{_STRING})
       | (?P<raw>{_RAW})
       | (?P<quoted>{_QUOTED})
-      | (?P<open>['"`])""",
+      | (?P<open>['"`].*)""",
     re.VERBOSE | re.DOTALL,
 )
-
+_COMMENT_MARK = re.compile(rf"(?P<line>{_LINE_COMMENT})|(?P<comment>/\*)")
 
 _IN_WORD = re.compile(r"\w\w")
 
@@ -217,8 +217,9 @@ _IN_WORD = re.compile(r"\w\w")
 def marks(text: str) -> Iterator[Mark]:
     """The comments, hints, strings and quoted names of a text, those within hints left out: as `lexemes` has it, at the
     speed of a search. Behind an unclosed quote there are comments only."""
-    position, closed, hints = 0, True, True
-    while found := _MARK.search(text, position):
+    position, hints = 0, True
+    search = _MARK.search
+    while found := search(text, position):
         start, position = found.span()
         kind = found.lastgroup
         if kind == "comment":
@@ -235,8 +236,9 @@ def marks(text: str) -> Iterator[Mark]:
             yield Mark("comment", start, position)
         elif kind == "raw" and _IN_WORD.match(text, start - 1):
             position = start + 1
-        elif kind == "open" or not closed:
-            closed, position = False, start + 1
+        elif kind == "open":
+            # To look for the end of each further quote would take quadratic time.
+            search, position = _COMMENT_MARK.search, start + 1
         else:
             yield Mark("quoted" if kind == "quoted" else "string", start, position)
 

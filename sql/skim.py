@@ -30,7 +30,7 @@ _TOKEN = re.compile(
 A double-quoted text with a backslash is such a thing: it ends elsewhere where double quotes hold identifiers.
 """
 _SYMBOL, _WORD, _OPEN, _CLOSE, _COMMA, _PIPE, _SEMICOLON, _ODD = range(1, 9)
-_NAME_PART = re.compile(r"`((?:[^`]|``)++)`|(\w++)")
+_NAME_PART = re.compile(r"`((?:[^`]|``)++)(?:`|\Z)|(\w++)")
 
 _EMPTY = re.compile(r"\b(?:where|and|limit)\b[\s(]*+(?:false\b|(\d++)\s*+=\s*+(?!\1\b)\d|0\b(?!\s*+=))", re.IGNORECASE)
 """Perhaps a schema probe (WHERE 1=0, LIMIT 0). Missing one is safe: the query then counts as reading rows."""

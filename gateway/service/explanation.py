@@ -29,7 +29,7 @@ _QUERIES_OR_WRITES = frozenset({"with", "from", "map", "reduce"})
 _WRITES = frozenset({"insert", "merge", "update", "delete"})
 _PLANNED = _QUERIES | _QUERIES_OR_WRITES | _WRITES | {"create", "replace", "cache"}
 """First words of statements that EXPLAIN plans and does not run."""
-_ID = re.compile(r"\w*__[0-9a-f]{8}\b")
+_ID = re.compile(r"__([0-9a-f]{8})\b")
 """How a view's id ends."""
 _PLAN = "== Analyzed Logical Plan =="
 
@@ -55,7 +55,7 @@ async def views_in_plan(session: Session, text: str, ids: Set[str]) -> frozenset
 
 
 def _mentioned(plan: str, ids: Set[str]) -> frozenset[str]:
-    ends = {found.rpartition("__")[2] for found in _ID.findall(plan)}
+    ends = frozenset(_ID.findall(plan))
     return frozenset(each for each in ids if each.rpartition("__")[2] in ends and each in plan)
 
 

@@ -131,7 +131,7 @@ _EMPTY_REPLY_BYTES_MAX = 1024
 
 
 _LIST_OF_NAMES = re.compile(r"show\s+(?:tables|views)\b", re.IGNORECASE)
-_DIALECTS_LIST_OF_NAMES = re.compile(r"SHOW (?:TABLES|VIEWS) IN `(?:[^`]|``)+`")
+_DIALECTS_LIST_OF_NAMES = re.compile(r"SHOW (?:TABLES|VIEWS) IN `(?:[^`]++|``)++`")
 """As PyHive's sqlalchemy_hive.py and Superset's db_engine_specs/hive.py write it for a schema. Without one the text is
 that of many a script, which reads the second column."""
 _PYHIVE_PROTOCOL: Final = 5

@@ -29,11 +29,8 @@ _NEEDED = {
 """What a reply without an error must have; Thrift lets it be left out."""
 
 # Spark's own form: [CLASS.SUBCLASS] text SQLSTATE: 42P01, then where; the plan or the stack follows.
-_SPARK_ERROR = re.compile(
-    r"\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] .*?SQLSTATE: (?P<sqlstate>[0-9A-Z]{5})"
-    r"(?:; line \d+ pos \d+| \(line \d+, pos \d+\))?",
-    re.DOTALL,
-)
+_CLASS = re.compile(r"\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] ")
+_SQLSTATE = re.compile(r"SQLSTATE: (?P<sqlstate>[0-9A-Z]{5})(?:; line \d+ pos \d+| \(line \d+, pos \d+\))?")
 # The Thrift server says the class twice: [CLASS] java.Exception: [CLASS] text.
 _TWICE = re.compile(r"(\[[A-Z][A-Z0-9_.]+\]) [\w.$]+:\s+(?=\1)")
 _STACK = re.compile(r"\n[ \t]*+at |\nCaused by: |\n\n?== |\n'|\nDriver stacktrace")
@@ -86,10 +83,10 @@ def decode(name: str, payload: bytes) -> Any:
 def failure(message: str | None, sqlstate: str | None = None) -> StatementFailed:
     """Spark's error without its stack trace and plan: `[CLASS] text SQLSTATE: 42P01; line 1 pos 14`."""
     text = _TWICE.sub("", (message or "Spark gave no reason.")[:READ_CHARACTERS_MAX])
-    # Without that word the expression would look for it again behind each bracket.
-    found = _SPARK_ERROR.search(text) if "SQLSTATE: " in text else None
-    if found:
-        return StatementFailed(_shortened(found.group(0)), sqlstate or found.group("sqlstate"))
+    named = _CLASS.search(text)
+    # Not in one expression, which would look for the second part again behind each bracket.
+    if named and (found := _SQLSTATE.search(text, named.end())):
+        return StatementFailed(_shortened(text[named.start() : found.end()]), sqlstate or found["sqlstate"])
     text = _STACK.split(text.strip(), maxsplit=1)[0].strip()
     if text.startswith("Invalid OperationHandle"):
         # It was closed under who waits for it: what became of the statement is not known.

@@ -41,6 +41,12 @@ def test_open_hints_take_no_quadratic_time() -> None:
     assert list(marks("/*+ " * 50_000)) == []
 
 
+def test_open_quotes_take_no_quadratic_time() -> None:
+    """Of this length that took minutes."""
+    text = "'\\" * 50_000
+    assert list(marks(text + "--")) == [("comment", len(text), len(text) + 2)]
+
+
 @pytest.mark.parametrize(
     ("literal", "value"),
     [

@@ -1,0 +1,254 @@
+"""No regular expression takes more than time in proportion to what it reads: texts come from clients, and from Spark.
+
+Each pattern of a module is fed with long repetitions of what it is made of. It has failed where four times the text
+takes many times as long.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+import signal
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from re import _constants as codes  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import gateway
+import sql
+
+CHARACTERS = 2_000
+"""Of a text, or more where it repeats something long."""
+REPETITIONS = 120
+UNITS_MAX = 10
+"""Different things that are repeated for one pattern."""
+SECONDS_A_CHARACTER = 1e-6
+"""A text that takes longer is looked at closely: linear searches take a tenth of it, up to a half on a busy machine."""
+TIMES = 4
+RATIO_MAX = 9.0
+"""Of the time of TIMES the text: 4 where it is linear, 16 where it is quadratic."""
+DEADLINE_SECONDS = 0.3
+SEARCHING = frozenset({"search", "finditer", "findall", "sub", "subn", "split"})
+CALLS = SEARCHING | {"match", "fullmatch"}
+
+Work = Callable[[str], object]
+
+
+class TooSlow(Exception):
+    pass
+
+
+# --- the patterns and how they are used --------------------------------------------------------------------
+
+
+def _modules() -> Iterator[ModuleType]:
+    for package in (gateway, sql):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith("__main__"):
+                yield importlib.import_module(found.name)
+
+
+@cache
+def _patterns() -> dict[str, tuple[re.Pattern[str], frozenset[str]]]:
+    """Each pattern by its name, with the methods that are called of it; by default it is searched for."""
+    modules = list(_modules())
+    called: dict[str, set[str]] = defaultdict(set)
+    for module in modules:
+        for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr in CALLS:
+                name = node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", "")
+                called[f"{module.__name__}.{name}"].add(node.attr)
+    return {
+        f"{module.__name__}.{name}": (value, frozenset(called[f"{module.__name__}.{name}"] or {"search"}))
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, re.Pattern) and isinstance(value.pattern, str)
+    }
+
+
+def _works(pattern: re.Pattern[str], methods: Iterable[str]) -> list[tuple[Work, bool]]:
+    """What is done with a text, and whether the pattern may match anywhere in it."""
+    found: list[tuple[Work, bool]] = [(getattr(pattern, each), False) for each in methods if each not in SEARCHING]
+    if not SEARCHING.isdisjoint(methods):
+        found.append((lambda text: deque(pattern.finditer(text), 0), True))
+    return found
+
+
+# --- what to repeat ----------------------------------------------------------------------------------------
+
+_REPEATS = frozenset({codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT})
+_OF_CATEGORY = {
+    codes.CATEGORY_DIGIT: "1",
+    codes.CATEGORY_WORD: "a_",
+    codes.CATEGORY_SPACE: " \n",
+    codes.CATEGORY_NOT_SPACE: "x",
+    codes.CATEGORY_NOT_WORD: " -",
+    codes.CATEGORY_NOT_DIGIT: "x",
+}
+_PLAIN = "x \n-1"
+
+
+def _samples(node: tuple[Any, Any]) -> list[str]:
+    """Some texts that one node of a parsed pattern matches, at least one."""
+    kind, value = node
+    if kind is codes.LITERAL:
+        return [chr(value)]
+    if kind is codes.IN:
+        return _of_set(value)
+    if kind in {codes.ANY, codes.NOT_LITERAL}:
+        return ["x", "\n"]
+    if kind is codes.BRANCH:
+        return [text for branch in value[1] for text in _of_sequence(branch)[:2]]
+    if kind in _REPEATS:
+        return [text * max(1, value[0]) for text in _of_sequence(value[2])]
+    inner = _inner(node)
+    return _of_sequence(inner[0]) if inner and kind is not codes.ASSERT_NOT else [""]
+
+
+def _of_set(items: Sequence[tuple[Any, Any]]) -> list[str]:
+    if items[0][0] is codes.NEGATE:
+        listed = re.compile("[" + re.escape("".join(_of_set(items[1:]))) + "]")
+        return [sign for sign in _PLAIN if not listed.match(sign)][:2]
+    found = ""
+    for kind, value in items:
+        found += _OF_CATEGORY[value] if kind is codes.CATEGORY else chr(value[0] if kind is codes.RANGE else value)
+    return list(found)[:4]
+
+
+def _of_sequence(nodes: Iterable[tuple[Any, Any]]) -> list[str]:
+    texts = [""]
+    for node in nodes:
+        found = _samples(node)
+        wanted = max(len(texts), min(len(found), 3))
+        texts = [texts[min(place, len(texts) - 1)] + found[min(place, len(found) - 1)] for place in range(wanted)]
+    return texts
+
+
+def _inner(node: tuple[Any, Any]) -> list[Any]:
+    kind, value = node
+    if kind is codes.BRANCH:
+        return list(value[1])
+    if kind is codes.SUBPATTERN:
+        return [value[3]]
+    if kind is codes.ATOMIC_GROUP:
+        return [value]
+    if kind in _REPEATS:
+        return [value[2]]
+    return [value[1]] if kind in {codes.ASSERT, codes.ASSERT_NOT} else []
+
+
+def _units(pattern: re.Pattern[str]) -> list[str]:
+    """What repetitions repeat, what stands before them, and single signs of both."""
+    found: dict[str, None] = {}
+
+    def walk(nodes: Iterable[tuple[Any, Any]]) -> None:
+        before = ""
+        for node in nodes:
+            if node[0] in _REPEATS and node[1][1] > REPETITIONS:
+                found.update(dict.fromkeys(filter(None, [before, *_of_sequence(node[1][2])])))
+            for inner in _inner(node):
+                walk(inner)
+            before += _samples(node)[0]
+
+    walk(parser.parse(pattern.pattern, pattern.flags))
+    signs = dict.fromkeys("".join(found))
+    return list(dict.fromkeys([*list(found)[:UNITS_MAX], *list(signs)[: UNITS_MAX // 2]]))
+
+
+def _texts(units: Sequence[str], *, anywhere: bool) -> Iterator[Callable[[int], str]]:
+    """Hostile texts, each by how often something is repeated in it."""
+    for one in units:
+        for other in units:
+            yield lambda times, one=one, other=other: (one + other) * times  # type: ignore[misc]
+            if not anywhere or one == other:
+                yield lambda times, one=one, other=other: one + other * times + "\0"  # type: ignore[misc]
+
+
+# --- measuring ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _deadline() -> Iterator[None]:
+    """Raises TooSlow when the processor has worked for too long; the engine of expressions looks for signals."""
+
+    def over(*_: object) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGVTALRM, over)
+    signal.setitimer(signal.ITIMER_VIRTUAL, DEADLINE_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _seconds(work: Work, text: str) -> float:
+    began = time.thread_time()
+    work(text)
+    return time.thread_time() - began
+
+
+def _is_superlinear(work: Work, text: Callable[[int], str]) -> bool:
+    unit = max(1, len(text(2)) - len(text(1)))
+    times = max(CHARACTERS // unit, REPETITIONS)
+    short, long = text(times), text(times * TIMES)
+    try:
+        with _deadline():
+            if _seconds(work, short) < SECONDS_A_CHARACTER * len(short):
+                return False
+            before = min(_seconds(work, short) for _ in range(3))
+            return min(_seconds(work, long) for _ in range(3)) > RATIO_MAX * before
+    except TooSlow:
+        return True
+
+
+def slow_texts(pattern: re.Pattern[str], methods: Iterable[str]) -> list[str]:
+    """The first hostile text for each use of a pattern that takes more than linear time, if there is one."""
+    found = []
+    for work, anywhere in _works(pattern, methods):
+        texts = _texts(_units(pattern), anywhere=anywhere)
+        slow = next((text for text in texts if _is_superlinear(work, text)), None)
+        if slow is not None:
+            found.append(slow(3))
+    return found
+
+
+def test_time_is_in_proportion_to_the_text() -> None:
+    slow = {name: texts for name, (pattern, used) in _patterns().items() if (texts := slow_texts(pattern, used))}
+    assert slow == {}
+
+
+@pytest.mark.parametrize(
+    ("expression", "method"),
+    [
+        (r"(?m)^[\s:+|-]*Sample ", "search"),
+        (r"\w*__[0-9a-f]{8}\b", "findall"),
+        (r"\[[A-Z]+\] .*?SQLSTATE: ", "search"),
+        (r"'(?:[^'\\]|\\.)*+(?:'|\Z)", "findall"),
+        (r"([A-Za-z][A-Za-z0-9+.-]*):///+", "sub"),
+        (r"(?:a+)+b", "match"),
+        (r"(?:\w|__)*;", "fullmatch"),
+    ],
+)
+def test_the_net_holds(expression: str, method: str) -> None:
+    """Expressions that have been slow, and those that are in every textbook."""
+    assert slow_texts(re.compile(expression, re.DOTALL), [method])
+
+
+@pytest.mark.parametrize(
+    ("expression", "method"),
+    [(r"(?m)^[ :+|-]*Sample ", "search"), (r"'(?:[^'\\]|\\.?)*+(?:'|\Z)", "findall"), (r"(?:\w++)*+;", "match")],
+)
+def test_and_lets_pass_what_is_linear(expression: str, method: str) -> None:
+    assert not slow_texts(re.compile(expression, re.DOTALL), [method])
