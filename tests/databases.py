@@ -10,7 +10,9 @@ from typing import Any
 from clients import pyhive, rows
 from processes import Gateway
 
-NAP = "CREATE FUNCTION IF NOT EXISTS nap AS 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFReflect'"
+REFLECT = "org.apache.hadoop.hive.ql.udf.generic.GenericUDFReflect"
+"""A function of Hive's that Spark brings."""
+NAP = f"CREATE FUNCTION IF NOT EXISTS nap AS '{REFLECT}'"
 """Makes `nap('java.lang.Thread', 'sleep', bigint(a))`: a definition with it takes a milliseconds for each row. (Spark's
 own `reflect` is refused in definitions.)"""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from typing import Any, Self
 
 from TCLIService import TCLIService, ttypes
@@ -116,13 +117,13 @@ class RawConnection:
 class RawSession(RawConnection):
     """A connection with a session, which its end leaves to the server."""
 
-    def __init__(self, server: Any, protocol: int = COLUMNAR) -> None:
+    def __init__(self, server: Any, protocol: int = COLUMNAR, configuration: Mapping[str, str] | None = None) -> None:
         super().__init__(server.host, server.port)
-        self.handle = self.open(protocol)
+        self.handle = self.open(protocol, configuration)
 
-    def open(self, protocol: int = COLUMNAR) -> Any:
+    def open(self, protocol: int = COLUMNAR, configuration: Mapping[str, str] | None = None) -> Any:
         """Another session on this connection."""
-        opened = self.ask("OpenSession", ttypes.TOpenSessionReq(protocol, "tester", None, {}))
+        opened = self.ask("OpenSession", ttypes.TOpenSessionReq(protocol, "tester", None, dict(configuration or {})))
         assert opened.status.statusCode == 0, opened.status
         return opened.sessionHandle
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from databases import Database, make_database
+from databases import REFLECT, Database, make_database
 from processes import Gateway, wait_until
 from pyhive.exc import OperationalError
-from raw_session import RawSession
+from raw_session import RawSession, decoded, texts
+
+from gateway.service.session import DATABASE_KEY
 
 RIGHT = [(1,)]
 NOBODYS, NOT_HIS = "42809", "42501"
@@ -72,6 +74,8 @@ def refusal_of(stroke: str) -> str:
 REPLACED = "SELECT 666L AS n"
 DISGUISED = [
     ("CREATE GLOBAL TEMPORARY VIEW mv AS SELECT 1 x", "DROP VIEW global_temp.mv"),
+    (f"CREATE TEMPORARY FUNCTION mv AS '{REFLECT}'", "DROP TEMPORARY FUNCTION mv"),
+    ("CREATE TEMPORARY FUNCTION mv() RETURNS INT RETURN 1", "DROP TEMPORARY FUNCTION mv"),
 ]
 
 
@@ -127,6 +131,37 @@ def test_a_session_may_move_into_its_database(target: Target, move: str) -> None
     with pyhive(gateway.host, gateway.port, user="mallory") as mallory:
         attempt(mallory, move.format(target.name))
         attempt(mallory, f"ALTER VIEW mv AS {REPLACED}", "DROP VIEW mv")
+    assert target.read() == RIGHT
+
+
+BEGINNINGS = ["`{}`", "NAMESPACE {}"]
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_a_session_may_begin_in_its_database(target: Target, beginning: str) -> None:
+    """Spark runs what OpenSession says as the rest of a USE."""
+    gateway = target.database.gateway
+    with RawSession(gateway, configuration={DATABASE_KEY: beginning.format(target.name)}) as mallory:
+
+        def shown(sql: str) -> list[tuple[str, ...]]:
+            return texts(mallory.fetch(mallory.execute(sql)))
+
+        def refused(sql: str) -> str:
+            return str(decoded(mallory.list("ExecuteStatement", sql, {}, False, None)).status.sqlState)
+
+        for stroke in ("DROP VIEW mv", f"ALTER VIEW mv AS {REPLACED}"):
+            assert refused(stroke) == refusal_of(stroke)
+        assert shown("SELECT current_database()") == [(target.name,)]
+        # Its bare names are known: what is written in it is seen by views that are read in it.
+        for statement in (
+            "CREATE TABLE own (a INT) USING parquet",
+            "CREATE MATERIALIZED VIEW of_own AS SELECT CAST(count(*) AS STRING) AS n FROM own",
+            "INSERT INTO own VALUES (1)",
+        ):
+            mallory.execute(statement)
+        assert shown("SELECT n FROM of_own") == [("1",)]
+        for statement in ("DROP MATERIALIZED VIEW of_own", "DROP TABLE own"):
+            mallory.execute(statement)
     assert target.read() == RIGHT
 
 
