@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import processes
 import pytest
 from certificates import Certificates, make_certificates
 from hypothesis import HealthCheck, settings
@@ -28,6 +29,14 @@ _storages = itertools.count(1)
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what starts a Spark, so that `scripts/test --quick` leaves it out."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "spark_server" in item.fixturenames:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """An `async def` test runs within a deadline, on the loop of the fixture `loop_factory` where it has one."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
@@ -44,7 +53,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def spark_server() -> None:
+    """Whatever starts a Spark asks for this: without it no server of Spark's starts."""
+    processes.allow_spark()
+
+
+@pytest.fixture(scope="session")
+def engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A real embedded engine. All tests share its metastore: make names of your own, and drop them."""
     running = Engine(tmp_path_factory.mktemp("engine"))
     yield running

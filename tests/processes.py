@@ -24,6 +24,19 @@ STOP_SECONDS = 40.0
 READY = "freshgate: listening on jdbc:hive2://"
 
 
+_spark_allowed = threading.Event()
+
+
+def allow_spark() -> None:
+    """Of the fixture `spark_server`: by it the tests that need a Spark are told from the others."""
+    _spark_allowed.set()
+
+
+def _need_spark() -> None:
+    tested = "PYTEST_CURRENT_TEST" in os.environ
+    assert _spark_allowed.is_set() or not tested, "a test that starts a Spark asks for the fixture `spark_server`"
+
+
 def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
     """Waits for a condition, looking often; fails the test when it does not come."""
     deadline = time.monotonic() + seconds
@@ -133,6 +146,7 @@ class Engine:
         `archives` are Java's, on the class path behind Spark's own: before them they would rule out the archive of
         classes.
         """
+        _need_spark()
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
         command = [sys.executable, "-m", "gateway.spark.host"]
@@ -180,6 +194,7 @@ class ThriftServers:
     host = "127.0.0.1"
 
     def __init__(self, directory: Path, key_store: Path, ldap: tuple[str, str] | None = None, **spark: str) -> None:
+        _need_spark()
         errors = directory / "servers.stderr"
         script = ROOT / "tests" / "thrift_servers.py"
         files = [str(script), str(directory / "data"), str(key_store)]
@@ -213,6 +228,7 @@ class Gateway:
         if upstream is not None:
             command += ["--upstream", upstream]
         if data_dir is not None:
+            _need_spark()
             command += ["--data-dir", str(data_dir)]
             command += ["--set", f"engine.{JAVA_OPTIONS}={spark_java_options()}"]
         for name, value in settings.items():

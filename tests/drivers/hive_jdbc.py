@@ -19,6 +19,8 @@ from jars import jar
 from processes import wait_until
 
 VERSIONS = ("2.3.10", "3.1.3", "4.0.1")
+OF_SUITE = {"2.3.10", "4.0.1"}
+"""Spark's own, and the newest; the one between them is thorough."""
 SPARK_JARS = SPARK_HOME / "jars"
 
 

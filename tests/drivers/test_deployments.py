@@ -10,10 +10,11 @@ import jpype
 import pytest
 from certificates import PASSWORD, Certificates
 from contents import lives
-from hive_jdbc import VERSIONS, connected, texts
+from hive_jdbc import OF_SUITE, VERSIONS, connected, texts
 from passwords import PASSWORDS, checking_gateway
 from processes import Engine, Gateway
 from test_node_driver import run_script
+from tiers import sampled
 
 WAYS = ("HTTP", "TLS", "HTTPS")
 LIVES = dict(zip(VERSIONS, ("TLS", "HTTP", "HTTPS"), strict=True))
@@ -40,7 +41,7 @@ def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=sampled(VERSIONS, OF_SUITE))
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

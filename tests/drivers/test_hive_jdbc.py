@@ -22,7 +22,8 @@ from contents import (
     Told,
     lives,
 )
-from hive_jdbc import VERSIONS, cancelled, connected, everything, failure, outcome, texts
+from hive_jdbc import OF_SUITE, VERSIONS, cancelled, connected, everything, failure, outcome, texts
+from tiers import sampled
 
 INTERVALS = "org.apache.hadoop.hive.common.type.HiveInterval"
 VALUES_BY_CLASS = [
@@ -88,7 +89,7 @@ MIXED_PARAMETERS = (
 )
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=sampled(VERSIONS, OF_SUITE))
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -14,11 +14,12 @@ import pytest
 from clients import pyhive, rows
 from contents import USER, Server
 from databases import NAP
-from hive_jdbc import VERSIONS, connected, outcome
+from hive_jdbc import OF_SUITE, VERSIONS, connected, outcome
 from processes import Gateway, wait_until
 from TCLIService.ttypes import TOperationState
 from test_node_driver import session as node_session
 from test_python_drivers import with_impyla
+from tiers import sampled
 
 VIEW = "waits.m"
 READ = f"SELECT * FROM {VIEW}"
@@ -84,7 +85,7 @@ class Bar:
         return self._notifier
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", sampled(VERSIONS, OF_SUITE))
 def test_hive_jdbc_sees_progress_and_cancels(waits: Waits, through: Server, version: str) -> None:
     def read() -> tuple[Any, Any, list[list[str]], list[str]]:
         with connected(version, through.url) as connection, connection.createStatement() as statement:
@@ -111,7 +112,7 @@ def test_hive_jdbc_sees_progress_and_cancels(waits: Waits, through: Server, vers
     assert any(f"Refreshing materialized view {VIEW}" in line for line in logged)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", sampled(VERSIONS, OF_SUITE))
 def test_hive_jdbc_times_out(waits: Waits, through: Server, version: str) -> None:
     def read() -> tuple[Any, Any]:
         with connected(version, through.url) as connection, connection.createStatement() as statement:

@@ -208,7 +208,7 @@ class Lake:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     home = tmp_path_factory.mktemp("changes")
     settings = {**lake_settings(home / "lake"), "spark.sql.shuffle.partitions": "1"}
     settings["spark.hadoop.hive.exec.dynamic.partition.mode"] = "nonstrict"

@@ -10,9 +10,10 @@ from databases import Database
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from processes import Engine, Gateway
+from tiers import EVERYTHING
 
 # Each example costs some seconds of Spark: few, but each a story of many steps.
-EXAMPLES = 4
+EXAMPLES = 20 if EVERYTHING else 2
 STEPS = 8
 
 cells = st.one_of(st.none(), st.integers(-3, 3))

@@ -189,7 +189,7 @@ class _Embedded:
 
 
 @pytest.fixture(scope="module")
-def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Embedded]:
+def embedded(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Embedded]:
     running = _Embedded(tmp_path_factory.mktemp("embedded"))
     yield running
     running.gateway.stop()
@@ -234,6 +234,7 @@ def test_spark_dies_and_comes_again(embedded: _Embedded) -> None:
             rows(cursor, "SELECT * FROM gone")
 
 
+@pytest.mark.thorough
 def test_spark_dies_while_nobody_asks(embedded: _Embedded) -> None:
     """The session's settings are gone, which must not go unnoticed: the next statement fails once with the news."""
     with unclosed(embedded.gateway) as cursor:

@@ -23,7 +23,7 @@ def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slapd]:
 
 
 @pytest.fixture(scope="module")
-def strict(slapd: Slapd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def strict(spark_server: None, slapd: Slapd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """Spark's server as a company runs it: it asks the directory, and lets one account stand for users."""
     ldap = "-Dhive.server2.authentication.ldap"
     running = Engine(

@@ -21,11 +21,12 @@ from databases import Database
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from processes import Engine, Gateway, wait_until
+from tiers import EVERYTHING
 
 from sql.rewrite import safe_literal
 
 # Each example costs many seconds of Spark: few, but each a story of many steps.
-EXAMPLES = 3
+EXAMPLES = 15 if EVERYTHING else 2
 STEPS = 12
 SLOW = 25_000
 """Takes a definition seconds."""

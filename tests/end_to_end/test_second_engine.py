@@ -60,7 +60,7 @@ class Two:
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+def two(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     with contextlib.ExitStack() as stack:
         home = tmp_path_factory.mktemp("metastore")
         process, port = stack.enter_context(running_metastore(home))

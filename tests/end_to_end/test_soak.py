@@ -7,12 +7,15 @@ import re
 import subprocess
 import sys
 
+import pytest
 from processes import ROOT
 
 SECONDS_MAX = 1800.0
 EACH = 2
 
 
+@pytest.mark.thorough
+@pytest.mark.usefixtures("spark_server")
 def test_everything_at_once() -> None:
     """Every read is right, and none fails but for a kill; each actor comes to something, however slow the machine."""
     paths = os.pathsep.join(str(ROOT / each) for each in (".", "scripts", "tests"))

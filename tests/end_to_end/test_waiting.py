@@ -60,6 +60,7 @@ def test_beelines_bar_has_a_view_that_is_created_from_its_first_frame_on(slow: D
     assert "VIEWS: 0/0" not in said
 
 
+@pytest.mark.usefixtures("spark_server")
 def test_the_log_tells_partitions_and_stages(tmp_path: Path) -> None:
     """To clients that poll without beeline's bar. Of its own Spark the gateway knows the stages."""
     gateway = Gateway(tmp_path / "gateway.log", data_dir=tmp_path / "data")

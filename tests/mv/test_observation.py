@@ -99,7 +99,7 @@ class Eye:
 
 
 @pytest.fixture(scope="module")
-def eye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eye]:
+def eye(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eye]:
     engine = lake_engine(tmp_path_factory.mktemp("lake"))
     try:
         with pyhive(engine.host, engine.port) as cursor, asyncio.Runner() as runner:

@@ -56,6 +56,7 @@ def settings(data_dir: Path) -> Settings:
     return settings_file.load(None, [f"data_dir={data_dir}", "engine.driver_memory=1g", java])
 
 
+@pytest.mark.usefixtures("spark_server")
 def test_life_of_an_engine(tmp_path: Path) -> None:
     """Starts in a directory with a space; comes back at another address after a kill; a stop leaves no process."""
 
@@ -83,6 +84,7 @@ def test_life_of_an_engine(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
+@pytest.mark.usefixtures("spark_server")
 def test_dies_with_its_parent_and_frees_the_directory(tmp_path: Path) -> None:
     parent = Program([sys.executable, "-c", PARENT, str(tmp_path)], stderr=tmp_path / "parent.log")
     assert parent.line().strip().isdigit(), (tmp_path / "parent.log").read_text(encoding="utf-8")
@@ -118,6 +120,7 @@ def test_listens_on_loopback_only(engine: Engine) -> None:
     assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
+@pytest.mark.usefixtures("spark_server")
 def test_wrong_spark_setting_is_explained(tmp_path: Path) -> None:
     async def check() -> None:
         engine = EmbeddedEngine(settings_file.load(None, [f"data_dir={tmp_path}", "engine.master=nonsense"]))
@@ -186,6 +189,7 @@ def test_many_sessions_close(engine: Engine) -> None:
         assert list(pool.map(visit, range(50), timeout=120)) == [[(1,)]] * 50
 
 
+@pytest.mark.usefixtures("spark_server")
 def test_versions_are_found_without_direct_sql(tmp_path: Path) -> None:
     """An interrupted statement can leave a thread of the metastore without it; views filter partitions by a number."""
     engine = Engine(tmp_path, **{"spark.hadoop.hive.metastore.try.direct.sql": "false"})

@@ -153,6 +153,7 @@ def test_lines_that_are_no_requests_change_nothing(engine: Engine, asker: Asker)
     assert answers == [{"id": number, "progress": None} for number in range(-1000, -1000 + REQUESTS_MAX)]
 
 
+@pytest.mark.usefixtures("spark_server")
 def test_an_engine_of_the_gateway(tmp_path: Path) -> None:
     """The whole way: from Spark to a line. Spark that hangs, dies, and comes back costs the line its stages only."""
 

@@ -19,7 +19,7 @@ def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slapd]:
 
 @pytest.fixture(scope="session")
 def thrift_servers(
-    certificates: Certificates, slapd: Slapd, tmp_path_factory: pytest.TempPathFactory
+    spark_server: None, certificates: Certificates, slapd: Slapd, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ThriftServers]:
     directory = tmp_path_factory.mktemp("thrift_servers")
     running = ThriftServers(directory, certificates.key_store, (slapd.url, f"uid=%s,{PEOPLE}"))

@@ -13,11 +13,12 @@ from clients import Jdbc, beeline, pyhive, rows
 from passwords import PASSWORDS, logins_of
 from processes import Gateway, ThriftServers
 from slapd import PASSWORDS as IN_DIRECTORY
+from tiers import sampled
 
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(params=["sasl", "nosasl", "http", "https", "tls"])
+@pytest.fixture(params=sampled(("sasl", "nosasl", "http", "https", "tls"), {"sasl", "https"}))
 def before(
     request: pytest.FixtureRequest, thrift_servers: ThriftServers, certificates: Certificates, tmp_path: Path
 ) -> Iterator[Gateway]:

@@ -1,0 +1,22 @@
+"""How much is tried: `scripts/test` runs the suite, `scripts/test --all` all there is."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+ALL = "FRESHGATE_TESTS"
+"""The variable that scripts/test sets to `all`."""
+EVERYTHING = os.environ.get(ALL) == "all"
+
+
+def sampled(values: tuple[Any, ...], kept: set[str], names: list[str] | None = None) -> list[Any]:
+    """Parameters of which only those called `kept` are part of the suite; the others are thorough."""
+    named = names or [str(value) for value in values]
+    assert kept <= set(named)
+    return [
+        pytest.param(value, id=name, marks=() if name in kept else pytest.mark.thorough)
+        for value, name in zip(values, named, strict=True)
+    ]
