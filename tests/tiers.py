@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,11 +13,16 @@ ALL = "FRESHGATE_TESTS"
 EVERYTHING = os.environ.get(ALL) == "all"
 
 
-def sampled(values: tuple[Any, ...], kept: set[str], names: list[str] | None = None) -> list[Any]:
-    """Parameters of which only those called `kept` are part of the suite; the others are thorough."""
+def sampled(values: Sequence[Any], kept: set[str], names: Sequence[str] | None = None) -> list[Any]:
+    """Parameters, or tuples of several, of which only those called `kept` are part of the suite; the others are
+    thorough."""
     named = names or [str(value) for value in values]
     assert kept <= set(named)
     return [
-        pytest.param(value, id=name, marks=() if name in kept else pytest.mark.thorough)
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)),
+            id=name,
+            marks=() if name in kept else pytest.mark.thorough,
+        )
         for value, name in zip(values, named, strict=True)
     ]

@@ -10,6 +10,7 @@ from clients import Jdbc, beeline, pyhive, rows
 from databases import Database
 from processes import Gateway
 from pyhive.exc import OperationalError
+from tiers import sampled
 
 Life = Callable[..., list[list[list[str]]]]
 """Runs statements in one session; for each the rows as texts."""
@@ -47,9 +48,15 @@ def _texts(found: list[tuple[object, ...]]) -> list[list[str]]:
     return [["NULL" if value is None else str(value) for value in row] for row in found]
 
 
-@pytest.mark.parametrize(
-    "life", [_through_beeline, _through_jdbc, _through_pyhive, _through_pyhive_nosasl], ids=lambda each: each.__name__
-)
+LIVES = {
+    "beeline": _through_beeline,
+    "jdbc": _through_jdbc,
+    "pyhive": _through_pyhive,
+    "pyhive without SASL": _through_pyhive_nosasl,
+}
+
+
+@pytest.mark.parametrize("life", sampled(list(LIVES.values()), {"beeline", "jdbc", "pyhive without SASL"}, list(LIVES)))
 def test_the_life_of_a_view(database: Database, life: Life) -> None:
     orders, totals = f"{database.name}.orders", f"{database.name}.daily_totals"
     answers = life(

@@ -15,6 +15,7 @@ from processes import Engine, wait_until
 from raw_session import FIRST, NEXT, PRIOR, RawConnection, RawSession, encoded, texts
 from seen_gateway import Seen, start
 from TCLIService import ttypes
+from tiers import EVERYTHING
 
 SHORT = "SELECT CAST(id AS STRING) AS n, id, IF(id % 7 = 0, NULL, id / 3) AS d FROM range(60)"
 WIDE = "SELECT CAST(id AS STRING) AS n, repeat('x', 400000) AS wide FROM range(60)"
@@ -80,7 +81,9 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200 if EVERYTHING else 12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.sampled_from([SHORT, WIDE]), STEPS)
 def test_each_page_is_what_spark_answers(engine: Engine, seen: Seen, sql: str, steps: list[Any]) -> None:
     with contextlib.ExitStack() as stack:
