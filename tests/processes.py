@@ -38,13 +38,18 @@ def _need_spark() -> None:
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
-    """Waits for a condition, looking often; fails the test when it does not come."""
+    """Waits for a condition, looking often; fails the test when it does not come. One that asks Spark is looked at less
+    often, so that the question does not take the time of what is waited for."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
-    while not condition():
-        if time.monotonic() > deadline:
+    while True:
+        began = time.monotonic()
+        if condition():
+            return
+        ended = time.monotonic()
+        if ended > deadline:
             raise AssertionError(f"waited {seconds:g} s for {what}")
-        pause.wait(0.02)
+        pause.wait(max(0.02, ended - began))
 
 
 def free_port() -> int:
