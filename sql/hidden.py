@@ -68,6 +68,11 @@ def temporaries(text: str) -> frozenset[Parts]:
     return frozenset(found)
 
 
+def with_variables(text: str) -> tuple[str, ...]:
+    """The texts that it may run in which variables stand: Spark puts values there, too, when it runs them."""
+    return tuple(each for each in _texts(text) if each is not text and "${" in each)
+
+
 def _texts(text: str) -> Iterator[str]:
     """The text, and all that it may run."""
     yield text

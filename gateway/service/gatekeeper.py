@@ -155,16 +155,15 @@ class Gatekeeper:
         if self._catalog.idle or not subject.writes:
             return subject
         if "${" in subject.text:
-            if len(subject.text) > VERY_LONG_CHARACTERS:
-                raise LimitReached(
-                    f"A statement with variables may have {VERY_LONG_CHARACTERS} characters. Write their values out."
-                )
-            text = await substituted(session, subject.text)
+            text = await _with_values(session, subject.text)
             subject = replace(subject, text=text, look=(await self.texts.apply(seen, text)))
         text, words = subject.text, subject.look.words
         if subject.look.keyword == "execute" and await self.texts.apply(hidden.composes, text, words):
             await self._check_named(subject)
         if not statement.exact:
+            if inner := await self.texts.apply(hidden.with_variables, text):
+                text = behind(text, await _with_values(session, behind(*inner)))
+                subject = replace(subject, text=text)
             found = await self.texts.apply(hidden.changes, text)
             self._protection.check_within(statement, found, subject.namespace, words, adrift=adrift)
         if self.may_hold_path(subject.look, text) or not statement.exact:
@@ -240,6 +239,20 @@ async def takes_temporary(session: SqlSession, name: str) -> bool:
         return maintenance.is_of_session(json.loads(answer.rows[0][0]))
     except (StatementFailed, ValueError, LookupError):
         return False
+
+
+async def _with_values(session: Session, text: str) -> str:
+    """Raises LimitReached for a text that takes too long to read."""
+    if len(text) > VERY_LONG_CHARACTERS:
+        raise LimitReached(
+            f"A statement with variables may have {VERY_LONG_CHARACTERS} characters. Write their values out."
+        )
+    return await substituted(session, text)
+
+
+def behind(*texts: str) -> str:
+    """One that may do all that these may."""
+    return ";\n".join(texts)
 
 
 async def substituted(session: Session, text: str) -> str:

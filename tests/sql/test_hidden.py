@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import glance
-from sql.hidden import Changes, changes, composes, moves, temporaries
+from sql.hidden import Changes, changes, composes, moves, temporaries, with_variables
 from sql.statement import Parts
 
 G = ("global_temp", "g")
@@ -142,3 +142,18 @@ def test_composes(text: str, expected: bool) -> None:
 )
 def test_moves(text: str, expected: bool) -> None:
     assert moves(text, glance(text).words) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("EXECUTE IMMEDIATE 'DRO$' '{x}P VIEW v'", ("DRO${x}P VIEW v",)),
+        (r"EXECUTE IMMEDIATE 'SELECT \'$\u007bx}\''", ("SELECT '${x}'", "${x}")),
+        ("SELECT '${x}', 'immediate'", ("${x}",)),
+        ("SELECT '${x}'", ()),
+        ("EXECUTE IMMEDIATE 'SELECT 1' || ${x}", ()),
+    ],
+)
+def test_with_variables(text: str, expected: tuple[str, ...]) -> None:
+    assert set(with_variables(text)) >= set(expected)
+    assert expected or not with_variables(text)
