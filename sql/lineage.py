@@ -318,7 +318,8 @@ _BEFORE_QUERY = frozenset(
         TokenType.DISTINCT,
     }
 )
-_BEFORE_SHOWN = frozenset({TokenType.COMMA, TokenType.SELECT})
+_BEFORE_NAME = ([TokenType.COMMA], [TokenType.SELECT], [TokenType.NOT], [TokenType.AND], [TokenType.OR])
+_BEHIND_SELECT = ([TokenType.DISTINCT], [TokenType.ALL])
 """Behind these FROM is a name to Spark: SELECT a, from(b). sqlglot lets a list end with a comma, and be empty."""
 _FUNCTION_NAMES = frozenset(_SPARK.parser_class.FUNC_TOKENS) | {TokenType.VAR, TokenType.IDENTIFIER}
 _RELATION_FUNCTIONS = frozenset({"TABLE", "STREAM"})
@@ -355,8 +356,8 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             raise Doubt("STREAM of a relation")
         elif kind is TokenType.VALUES and (place + 1 == len(tokens) or tokens[place + 1].token_type not in _OF_ROWS):
             raise Doubt("a relation called values")
-        elif kind is TokenType.FROM and (previous in _BEFORE_SHOWN or _is_all_of_shown(tokens, place)):
-            raise Doubt("something shown is called from")
+        elif kind is TokenType.FROM and _is_name_there(tokens, place):
+            raise Doubt("something is called from")
         elif kind is TokenType.STRAIGHT_JOIN:
             raise Doubt("no word of Spark's: STRAIGHT_JOIN")
         elif kind in _CONDITIONS and open_joins[-1]:
@@ -368,10 +369,12 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
         yield token
 
 
-def _is_all_of_shown(tokens: Sequence[Token], place: int) -> bool:
-    """Is the word before `place` the DISTINCT or ALL of SELECT DISTINCT?"""
+def _is_name_there(tokens: Sequence[Token], place: int) -> bool:
+    """Whether the word FROM at `place` can be no clause: behind a comma, SELECT DISTINCT, or the bracket of a call."""
     before = [token.token_type for token in tokens[max(0, place - 2) : place]]
-    return before[:1] == [TokenType.SELECT] and before[1:] in ([TokenType.DISTINCT], [TokenType.ALL])
+    if before[-1:] == [TokenType.L_PAREN]:
+        return place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.L_PAREN
+    return before[-1:] in _BEFORE_NAME or (before[:1] == [TokenType.SELECT] and before[1:] in _BEHIND_SELECT)
 
 
 def _check_types(tokens: Iterable[Token]) -> None:

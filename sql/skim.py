@@ -255,6 +255,9 @@ _COMPARING = re.compile(r"\bIS\s++(?:NOT\s++)?DISTINCT\s++\Z", re.IGNORECASE)
 """Before the FROM of IS DISTINCT FROM."""
 _UNFINISHED = frozenset(",.:+-/%&|^~=<>!")
 """Behind these no clause begins, nor does an expression end."""
+_UNFINISHED_WORDS = frozenset(
+    [*("AS", "ALL", "NOT", "AND", "OR", "DIV", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "WHEN", "THEN", "ELSE")]
+)
 _ALL_COLUMNS = re.compile(r"(?:\b(?:SELECT|DISTINCT|ALL)|[.,]|\*/)\s*+\*\s*+\Z", re.IGNORECASE)
 """A star that does not multiply."""
 _WITH_FROM = frozenset({"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY"})
@@ -362,7 +365,8 @@ class _Skimmer:
             ):
                 return state
             raise _GivesUp
-        if state.symbol is not None and (before == "AS" or before[-1:] in _UNFINISHED) and word.upper() in state.words:
+        unfinished = before in _UNFINISHED_WORDS or before[-1:] in _UNFINISHED
+        if unfinished and state.symbol is not None and word.upper() in state.words:
             raise _GivesUp  # a name: SELECT a, from(b)
         if following is _NAMED or state is _TABLE:
             return self._relation(following, word, start)
@@ -391,6 +395,8 @@ class _Skimmer:
             raise _GivesUp  # SELECT a IS DISTINCT FROM b, or a column of this name
         elif word == "FROM" and state is _SHOWN and before == "*" and not self._shows_all(start):
             raise _GivesUp  # SELECT a * from(b)
+        elif word == "FROM" and state is _FIRST and self._text.startswith("(", skip_blank(self._text, start + 4)):
+            raise _GivesUp  # f(from(a))
         elif word == "FROM" and state in _BEGINNINGS:
             self._brackets[-1].from_first = True
 

@@ -439,6 +439,8 @@ SELECT a, from(b);
 --> reads: … b … | guess
 SELECT DISTINCT from(b);
 --> reads: … b … | guess
+VALUES (f(from(((b)))));
+--> reads: … b … | guess
 SELECT a FROM values t;
 --> reads: … values … | guess
 SELECT percentile(a, 5, (SELECT true FROM mv)), percentile_cont(0) WITHIN GROUP (ORDER BY a) FROM t;

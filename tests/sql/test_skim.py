@@ -65,6 +65,11 @@ def test_understood(text: str, expected: list[str]) -> None:
         "SELECT a + from(b)",
         "SELECT a * from(b)",
         "SELECT a, union((SELECT 1))",
+        "SELECT NOT from(b)",
+        "SELECT a LIKE from(b)",
+        "SELECT ALL from(b)",
+        "SELECT CASE WHEN a THEN from(b) END",
+        "VALUES (f(from(((b)))))",
     ],
 )
 def test_in_doubt_it_gives_up(text: str) -> None:
