@@ -80,9 +80,9 @@ def _gathered(seed: int, first: int, texts: int | None, seconds: float | None, p
 
 
 def _work(sending: Connection, seed: int, first: int, step: int, texts: int | None, seconds: float | None) -> None:
-    # Java's first compiler alone: what ANTLR learns counts for more than better code.
+    # Java's first compiler alone: what ANTLR learns counts for more than better code. Of errors only the class counts.
     jpype.startJVM(
-        *(_HEAP, "-Xrs", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss16m"),
+        *(_HEAP, "-Xrs", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss16m", "-XX:-StackTraceInThrowable"),
         classpath=[str(SPARK_HOME / "jars" / "*")],
         convertStrings=True,
     )

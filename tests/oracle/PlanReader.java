@@ -1,6 +1,8 @@
 import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.CTESubstitution$;
@@ -19,7 +21,9 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedView;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.CreateUserDefinedFunction;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
@@ -30,8 +34,8 @@ import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.ParsedStatement;
-import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RenameTable;
+import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
@@ -42,6 +46,7 @@ import org.apache.spark.sql.execution.command.CreateViewCommand;
 import org.apache.spark.sql.execution.command.ResetCommand;
 import org.apache.spark.sql.execution.command.SetCommand;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -54,25 +59,41 @@ public class PlanReader {
     private static final String TEXT = "\u0003";
     private static final String UNKNOWN = "\u0004";
     private static final String NOTHING = "nothing";
+    private static final String REFUSED = "refused";
+    private static final Pattern VARIABLE = Pattern.compile("\\$\\{(?:\\w+:)?(v\\.\\S+?)\\}");
     private static final int DEPTH_MAX = 4;
+    private static final String[] KEYS = {
+        "spark.sql.parser.escapedStringLiterals", "spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.caseSensitive"
+    };
 
     private final SparkSqlParser parser = new SparkSqlParser();
+    private int current;
     private StringBuilder found;
     private Set seen;
     private int depth;
 
-    public void set(String key, String value) {
-        SQLConf.get().setConfString(key, value);
+    private void set(int bits) {
+        for (int key = 0; key < KEYS.length; key++) {
+            if (((bits ^ current) >> key & 1) != 0) {
+                // Not by setConfString, which warns each time.
+                SQLConf.get().settings().put(KEYS[key], String.valueOf((bits >> key & 1) != 0));
+            }
+        }
+        current = bits;
     }
 
-    /** The plans' names, texts apart like those given; "-" and the error's class for a text that Spark refuses. */
-    public String read(String joined) {
+    /**
+     * The plans' names, texts apart like those given; "-" and the error's class for a text that Spark refuses.
+     * `settings` has a character for each text, whose bits are what KEYS are set to.
+     */
+    public String read(String joined, String settings) {
         String[] texts = joined.split(TEXT, -1);
         StringBuilder all = new StringBuilder();
         for (int place = 0; place < texts.length; place++) {
             if (place > 0) {
                 all.append(TEXT);
             }
+            set(settings.charAt(place) - '0');
             all.append(one(texts[place]));
         }
         return all.toString();
@@ -87,6 +108,7 @@ public class PlanReader {
         found = new StringBuilder();
         seen = java.util.Collections.newSetFromMap(new IdentityHashMap());
         depth = 0;
+        define(text);
         try {
             LogicalPlan plan = parser.parsePlan(text);
             found.append(plan.getClass().getSimpleName());
@@ -96,6 +118,16 @@ public class PlanReader {
             return "-StackOverflowError";
         } catch (Exception error) {
             return "-" + error.getClass().getSimpleName();
+        }
+    }
+
+    /** The variable v.x has the value x. */
+    private void define(String text) {
+        if (text.indexOf("${") >= 0) {
+            Matcher matcher = VARIABLE.matcher(text);
+            while (matcher.find()) {
+                SQLConf.get().setConfString(matcher.group(1), matcher.group(1).substring(2));
+            }
         }
     }
 
@@ -153,12 +185,7 @@ public class PlanReader {
 
     private void node(TreeNode node, String owner) {
         if (node instanceof UnresolvedWith) {
-            Object last = ((UnresolvedWith) node).child();
-            while (last instanceof Project) {
-                last = ((Project) last).child();
-            }
-            boolean empty = last instanceof Filter && isFalse(((Filter) last).condition());
-            owner = empty || isEmpty(last) ? NOTHING : owner;
+            owner = !isUnrun(owner) && givesNothing(((UnresolvedWith) node).child()) ? NOTHING : owner;
             LogicalPlan plan = CTESubstitution$.MODULE$.apply((LogicalPlan) node);
             if (plan instanceof UnresolvedWith) {
                 parts(plan, owner);
@@ -197,14 +224,14 @@ public class PlanReader {
             Object plan = named.planBuilder().apply(name, named.children());
             compose(name, isCommand(plan) && !isUnrun(owner) ? plan.getClass().getSimpleName() : owner);
             walk(plan, owner);
-            walk(named.identifierExpr(), owner);
+            walk(named.identifierExpr(), ofName(named.identifierExpr(), owner));
             return;
         } else if (node instanceof ExpressionWithUnresolvedIdentifier) {
             ExpressionWithUnresolvedIdentifier named = (ExpressionWithUnresolvedIdentifier) node;
             scala.collection.immutable.Seq name = made(named.identifierExpr());
             compose(name, owner);
             walk(named.exprBuilder().apply(name, named.otherExprs()), owner);
-            walk(named.identifierExpr(), owner);
+            walk(named.identifierExpr(), ofName(named.identifierExpr(), owner));
             return;
         }
         if (isCommand(node)) {
@@ -226,12 +253,12 @@ public class PlanReader {
         } else if (node instanceof V2WriteCommand) {
             walk(((V2WriteCommand) node).table(), target);
         }
-        if (isEmpty(node)) {
-            owner = NOTHING;
-        } else if (node instanceof Filter && isFalse(((Filter) node).condition())) {
-            walk(((Filter) node).child(), NOTHING);
-        }
-        parts(node, owner);
+        parts(node, !isUnrun(owner) && isEmpty(node) ? NOTHING : owner);
+    }
+
+    /** Spark runs no query to find a name: it refuses a statement that has one there. */
+    private String ofName(Expression expression, String owner) {
+        return SubqueryExpression$.MODULE$.hasSubquery(expression) ? REFUSED : owner;
     }
 
     private boolean isCommand(Object node) {
@@ -242,8 +269,31 @@ public class PlanReader {
         return owner.startsWith("Explain") || owner.startsWith("Describe") || owner.equals(NOTHING);
     }
 
+    /** Whether nothing of what a node holds is run, for a constant leaves no row. */
     private boolean isEmpty(Object node) {
-        return node instanceof GlobalLimit && isZero(((GlobalLimit) node).limitExpr());
+        return node instanceof GlobalLimit && isZero(((GlobalLimit) node).limitExpr())
+            || node instanceof Filter && isFalse(((Filter) node).condition());
+    }
+
+    /** Whether such a node is at the top, or below others that have no queries of their own. */
+    private boolean givesNothing(LogicalPlan plan) {
+        while (!isEmpty(plan)) {
+            if (!(plan instanceof UnaryNode) || hasQueries(plan)) {
+                return false;
+            }
+            plan = (LogicalPlan) ((UnaryNode) plan).child();
+        }
+        return true;
+    }
+
+    private boolean hasQueries(LogicalPlan plan) {
+        scala.collection.Iterator expressions = plan.expressions().iterator();
+        while (expressions.hasNext()) {
+            if (SubqueryExpression$.MODULE$.hasSubquery((Expression) expressions.next())) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private boolean isZero(Object expression) {
@@ -256,11 +306,19 @@ public class PlanReader {
             return isFalse(((And) condition).left()) || isFalse(((And) condition).right());
         }
         if (condition instanceof EqualTo) {
-            Object left = ((EqualTo) condition).left();
-            Object right = ((EqualTo) condition).right();
-            return left instanceof Literal && right instanceof Literal && !left.equals(right);
+            Object left = whole(((EqualTo) condition).left());
+            Object right = whole(((EqualTo) condition).right());
+            return left != null && right != null && !left.equals(right);
         }
         return condition instanceof Literal && Boolean.FALSE.equals(((Literal) condition).value());
+    }
+
+    /** The value of a whole number, whatever its type is; null for anything else. */
+    private Object whole(Object expression) {
+        Object value = expression instanceof Literal ? ((Literal) expression).value() : null;
+        boolean dated = value != null && !(((Literal) expression).dataType() instanceof NumericType);
+        boolean whole = value instanceof Integer || value instanceof Long;
+        return whole && !dated ? Long.valueOf(((Number) value).longValue()) : null;
     }
 
     private void command(TreeNode node, String owner) {

@@ -6,10 +6,13 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
-from oracle.plans import Note, Plan, built_in
+from oracle.plans import Note, Plan, built_in, value_of
 
 from gateway.service import route
+from gateway.service.gatekeeper import UNDEFINED, behind, substituted
+from gateway.service.session import Session
 from sql import hidden
 from sql.classify import classify, glance
 from sql.grammar import SyntaxProblem
@@ -61,8 +64,10 @@ _NOT_WRITING = frozenset(
     ]
 )
 _NAMESPACES = frozenset({"SetCatalogAndNamespace", "SetCatalogCommand", "SetNamespaceCommand"})
-_UNRUN = ("Explain", "Describe", "Show", "Uncache", "Refresh", "Comment", "nothing")
-"""What only looks at what it names, or finds no rows whatever the tables hold."""
+_LOOKING = ("Explain", "Describe", "Show", "Uncache", "Refresh", "Comment", "refused")
+"""What only looks at what it names; "refused": a query where Spark takes none."""
+_UNRUN = (*_LOOKING, "nothing")
+"""What finds no rows whatever the tables hold, too."""
 _NO_TABLE = frozenset(
     [
         *("CreateNamespace", "SetNamespaceProperties", "SetNamespaceLocation", "UnsetNamespaceProperties"),
@@ -101,12 +106,20 @@ class Spark:
 
     @cached_property
     def reads(self) -> frozenset[Parts]:
-        relations = {
+        """Whose rows it reads."""
+        return self._read_by(_UNRUN) | {fold(note.parts) for note in self._of(*_NAMES) if note.owner == "AnalyzeTable"}
+
+    @cached_property
+    def queried(self) -> frozenset[Parts]:
+        """The same, with those of which a constant leaves no row: their names must be known, too."""
+        return self.reads | self._read_by(_LOOKING)
+
+    def _read_by(self, others: tuple[str, ...]) -> frozenset[Parts]:
+        return frozenset(
             fold(note.parts)
             for note in self._of("UnresolvedRelation")
-            if note.owner != "target" and not note.owner.startswith(_UNRUN)
-        }
-        return frozenset(relations | {fold(note.parts) for note in self._of(*_NAMES) if note.owner == "AnalyzeTable"})
+            if note.owner != "target" and not note.owner.startswith(others)
+        )
 
     @cached_property
     def writes(self) -> frozenset[Parts]:
@@ -145,7 +158,7 @@ class Spark:
         return frozenset(
             fold(note.parts)
             for note in self._of("function")
-            if not note.owner.startswith(_UNRUN)
+            if not note.owner.startswith(_LOOKING)
             and (len(note.parts) > 1 or note.parts[-1].lower() not in built_in())
             and not note.parts[-1].lower().startswith("identifier")
         )
@@ -183,7 +196,7 @@ class Ours:
     @cached_property
     def statement(self) -> Statement | SyntaxProblem:
         try:
-            return classify(self.text)
+            return classify(self.text, self.look)
         except SyntaxProblem as problem:
             return problem
 
@@ -192,21 +205,91 @@ class Ours:
         return glance(self.text)
 
     @cached_property
+    def may_write(self) -> bool:
+        said = self.statement
+        return isinstance(said, Forwarded) and route._may_write_after_all(said, self.look, self.text)
+
+    @cached_property
     def composes(self) -> bool:
         return hidden.composes(self.text, self.look.words)
 
+    @cached_property
+    def whole(self) -> str:
+        """The text, with variables' values in their places where the gateway puts them there before it looks for
+        statements within the statement."""
+        if not self.may_write:
+            return self.text
+        text = _with_values(self.text) if "${" in self.text else self.text
+        inner = hidden.with_variables(text)
+        return behind(text, _with_values(behind(*inner))) if inner else text
+
+    @cached_property
+    def temporaries(self) -> frozenset[Parts]:
+        return hidden.temporaries(self.whole)
+
+    @cached_property
+    def changes(self) -> hidden.Changes:
+        """Nobody looks at these where a statement counts as one that only reads."""
+        return hidden.changes(self.whole) if self.may_write else hidden.Changes()
+
+
+class _Variables:
+    """A session that knows variables as Spark's parser does here."""
+
+    async def sql(self) -> _Variables:
+        return self
+
+    async def run(self, text: str) -> _Answer:
+        name = text.removeprefix("SET `").removesuffix("`").replace("``", "`")
+        value = value_of(name)
+        return _Answer([(name, UNDEFINED if value is None else value)])
+
+
+@dataclass(frozen=True)
+class _Answer:
+    rows: list[tuple[str, str]]
+
+
+def _with_values(text: str) -> str:
+    """As the gateway asks for them; nothing has to be waited for."""
+    asked = substituted(cast(Session, _Variables()), text)
+    try:
+        asked.send(None)
+    except StopIteration as end:
+        return str(end.value)
+    raise AssertionError("it waits")
+
+
+class Comparison:
+    """What Spark sees in a text that it accepts, beside what the gateway sees."""
+
+    def __init__(self, plan: Plan, text: str) -> None:
+        self._root, self._spark, self._ours = plan.root, Spark(plan), Ours(text)
+
+    def misses(self) -> list[str]:
+        """What the gateway does not see; "kind: what"."""
+        spark, ours = self._spark, self._ours
+        said = ours.statement
+        if not isinstance(said, Forwarded):
+            ours_too = self._root in {"Call", "CreateMaterializedViewAsSelect", "ExplainCommand"}
+            if ours_too and not ours.look.words.isdisjoint({"materialized", "refresh_materialized_view"}):
+                return []
+            return [f"taken for ours: {type(said).__name__}"]
+        found = [f"unknown to the oracle: {name}" for name in spark.unknown()]
+        return [*found, *_by_words(spark, ours), *_by_names(spark, ours, said), *_by_changes(spark, ours, said)]
+
+    def spurious(self) -> bool | None:
+        """Whether a statement that is understood exactly has a name that Spark does not see; None for another one."""
+        said = self._ours.statement
+        if not isinstance(said, Forwarded) or not said.exact:
+            return None
+        names = {fold(reference.parts) for reference in said.reads} | {fold(parts) for parts in said.writes}
+        return not names <= self._spark.named
+
 
 def misses(text: str, plan: Plan) -> list[str]:
-    """What Spark sees in a text that it accepts, and the gateway does not; "kind: what"."""
-    spark, ours = Spark(plan), Ours(text)
-    said = ours.statement
-    if not isinstance(said, Forwarded):
-        ours_too = plan.root in {"Call", "CreateMaterializedViewAsSelect", "ExplainCommand"}
-        if ours_too and not ours.look.words.isdisjoint({"materialized", "refresh_materialized_view"}):
-            return []
-        return [f"taken for ours: {type(said).__name__}"]
-    found = [f"unknown to the oracle: {name}" for name in spark.unknown()]
-    return [*found, *_by_words(spark, ours), *_by_names(spark, ours, said), *_by_changes(spark, ours, said)]
+    """What Spark sees in a text that it accepts, and the gateway does not."""
+    return Comparison(plan, text).misses()
 
 
 def _by_words(spark: Spark, ours: Ours) -> Iterator[str]:
@@ -214,10 +297,10 @@ def _by_words(spark: Spark, ours: Ours) -> Iterator[str]:
     if ours.composes:
         return
     words = ours.look.words
-    for parts in sorted(spark.reads | spark.writes | spark.changed_views):
+    for parts in sorted(spark.queried | spark.writes | spark.changed_views):
         if parts[-1] not in words and parts[-1]:
             yield f"not among the words: {parts}"
-    if spark.writes and not route._may_write(ours.look):
+    if spark.writes and not ours.may_write:
         yield "may not write"
     if spark.changes_namespace and not route._may_change_namespace(ours.look):
         yield "may not change the namespace"
@@ -230,7 +313,7 @@ def _by_names(spark: Spark, ours: Ours, said: Forwarded) -> Iterator[str]:
     reads = {fold(reference.parts) for reference in said.reads}
     writes = {fold(parts) for parts in said.writes}
     if not everything:
-        for parts in sorted(spark.reads - reads):
+        for parts in sorted(spark.queried - reads):
             yield f"not read: {parts}"
         if spark.reads and not said.touches_rows and said.creates_view is None:
             yield f"rows not touched: {sorted(spark.reads)}"
@@ -258,8 +341,7 @@ def _by_changes(spark: Spark, ours: Ours, said: Forwarded) -> Iterator[str]:
         dropped = {fold(said.drops)} if said.drops and said.drops_database else set()
         views, databases, told = {fold(parts) for parts in said.writes}, dropped, True
     else:
-        made = {parts[-1] for parts in hidden.temporaries(ours.text)}
-        changes = hidden.changes(ours.text)
+        made, changes = {parts[-1] for parts in ours.temporaries}, ours.changes
         views, databases = {fold(parts) for parts in changes.views}, {fold(parts) for parts in changes.databases}
         told = changes.told
     if "" not in made:
@@ -270,12 +352,3 @@ def _by_changes(spark: Spark, ours: Ours, said: Forwarded) -> Iterator[str]:
             yield f"view not changed: {parts}"
         for parts in sorted(spark.dropped_databases - databases):
             yield f"database not dropped: {parts}"
-
-
-def spurious(text: str, plan: Plan) -> bool | None:
-    """Whether a statement that is understood exactly has a name that Spark does not see; None for another one."""
-    said = Ours(text).statement
-    if not isinstance(said, Forwarded) or not said.exact:
-        return None
-    names = {fold(reference.parts) for reference in said.reads} | {fold(parts) for parts in said.writes}
-    return not names <= Spark(plan).named

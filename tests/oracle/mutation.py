@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from oracle.grammar import LITERALS, NAMES, Grammar
-from oracle.plans import APART, Settings
+from oracle.plans import APART, DEFINED, Settings
 
 LONGEST = 1_200
 _PIECE = re.compile(
@@ -247,11 +247,18 @@ class Texts:
         )
 
     def variables(self, random: Random, text: str) -> str:
+        """Something that is known later stands for a word, or for a part of one."""
         parts = pieces(text)
         if places := _places(parts, lambda piece: piece[0].isalpha()):
             place = random.choice(places)
+            word = parts[place]
+            cut = random.randrange(len(word))
             parts[place] = random.choice(
-                (f"${{{parts[place]}}}", f"IDENTIFIER('{parts[place]}')", f"IDENTIFIER({parts[place]})", "?", ":p")
+                (
+                    *(f"${{{word}}}", f"{word[:cut]}${{x}}{word[cut:]}", f"{word[:cut]}${{{DEFINED}{word[cut:]}}}"),
+                    *(f"${{{DEFINED}{word}}}", f"${{hivevar:{DEFINED}{word}}}", f"${{x}}{word}", f"${{日本}}{word}"),
+                    *(f"IDENTIFIER('{word}')", f"IDENTIFIER({word})", "?", ":p"),
+                )
             )
         return "".join(parts)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jpype
 from clients import start_jvm
@@ -18,6 +18,9 @@ _SOURCE = Path(__file__).with_name("PlanReader.java")
 _FIELD, _LINE, _TEXT = "\1", "\2", "\3"
 APART = frozenset({_FIELD, _LINE, _TEXT, "\4"})
 """Characters that must not be in a text."""
+
+DEFINED = "v."
+"""How the names of variables begin that have a value, which is the rest of the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +34,13 @@ class Settings:
     cased: bool = False
     """spark.sql.caseSensitive."""
 
+    @property
+    def bits(self) -> str:
+        """As `PlanReader` takes them."""
+        return str(self.escaped + 2 * self.quoted + 4 * self.cased)
 
-@dataclass(frozen=True, slots=True)
-class Note:
+
+class Note(NamedTuple):
     """One name of a plan, with the kind of node that holds it and the command that it belongs to ("" for a query)."""
 
     kind: str
@@ -52,23 +59,20 @@ class Plan:
 @cache
 def _reader() -> Any:
     start_jvm()
-    level = jpype.JClass("org.apache.logging.log4j.Level").OFF  # It warns of escapedStringLiterals each time.
-    jpype.JClass("org.apache.logging.log4j.core.config.Configurator").setLevel("org.apache.spark.sql.internal", level)
     compiler = jpype.JClass("org.codehaus.janino.SimpleCompiler")()
     compiler.cook(_SOURCE.read_text(encoding="utf-8"))
     return jpype.JClass(compiler.getClassLoader().loadClass("PlanReader"))()
 
 
-def read(texts: Sequence[str], settings: Settings) -> list[Plan]:
-    """What Spark makes of the texts; one call of the JVM for all."""
-    reader = _reader()
-    for key, value in {
-        "spark.sql.parser.escapedStringLiterals": settings.escaped,
-        "spark.sql.ansi.doubleQuotedIdentifiers": settings.quoted,
-        "spark.sql.caseSensitive": settings.cased,
-    }.items():
-        reader.set(key, str(value).lower())
-    return [_plan(said) for said in str(reader.read(_TEXT.join(texts))).split(_TEXT)]
+def read(texts: Sequence[str], settings: Settings | Sequence[Settings]) -> list[Plan]:
+    """What Spark makes of the texts, each with its settings, or all with the same; one call of the JVM for all."""
+    bits = settings.bits * len(texts) if isinstance(settings, Settings) else "".join(each.bits for each in settings)
+    return [_plan(said) for said in str(_reader().read(_TEXT.join(texts), bits)).split(_TEXT)]
+
+
+def value_of(variable: str) -> str | None:
+    """What Spark puts in the place of ${variable}; None where it is not defined, and so nothing."""
+    return variable[len(DEFINED) :] if variable.startswith(DEFINED) else None
 
 
 def shown(text: str) -> str:

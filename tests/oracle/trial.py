@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from oracle.comparison import Ours, Spark, fold, misses, spurious
+from oracle.comparison import Comparison, Ours, Spark, fold, misses
 from oracle.mutation import Sample, Texts, pieces
-from oracle.plans import Plan, Settings, read
+from oracle.plans import Plan, read
 
 from sql.statement import Forwarded
 
 _BATCH = 400
-"""Samples that share a few calls of the JVM."""
+"""Samples that share a call of the JVM."""
 _TRIES_MAX = 600
 """Texts that are looked at to shorten one."""
 
@@ -51,19 +51,10 @@ def tried(samples: Iterable[Sample]) -> Iterator[Outcome]:
     remaining = iter(samples)
     while batch := list(islice(remaining, _BATCH)):
         outcome = Outcome()
-        for sample, plan in zip(batch, _plans(batch), strict=True):
+        plans = read([sample.text for sample in batch], [sample.settings for sample in batch])
+        for sample, plan in zip(batch, plans, strict=True):
             _note(outcome, sample, plan)
         yield outcome
-
-
-def _plans(batch: list[Sample]) -> list[Plan]:
-    by_settings: dict[Settings, list[int]] = defaultdict(list)
-    for place, sample in enumerate(batch):
-        by_settings[sample.settings].append(place)
-    plans: dict[int, Plan] = {}
-    for settings, places in by_settings.items():
-        plans.update(zip(places, read([batch[place].text for place in places], settings), strict=True))
-    return [plans[place] for place in range(len(batch))]
 
 
 def _note(outcome: Outcome, sample: Sample, plan: Plan) -> None:
@@ -73,10 +64,11 @@ def _note(outcome: Outcome, sample: Sample, plan: Plan) -> None:
         counts[f"refused by Spark: {plan.root}"] += 1
         return
     counts["accepted by Spark"] += 1
-    if what := misses(sample.text, plan):
+    comparison = Comparison(plan, sample.text)
+    if what := comparison.misses():
         counts[f"MISSED: {kind_of(what[0])}"] += 1
         outcome.found.append(Found(sample, what))
-    more = spurious(sample.text, plan)
+    more = comparison.spurious()
     counts["understood exactly"] += more is not None
     counts["understood exactly, with a name that Spark does not see"] += bool(more)
 

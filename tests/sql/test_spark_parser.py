@@ -14,7 +14,7 @@ from oracle import trial
 from oracle.comparison import Ours, misses
 from oracle.corpus import statements
 from oracle.mutation import Sample, Texts, pieces
-from oracle.plans import APART, Settings, read
+from oracle.plans import APART, DEFINED, Settings, read
 
 from sql import effects
 from sql.statement import Forwarded
@@ -89,6 +89,9 @@ def test_a_reader_that_forgets_joins_is_found(monkeypatch: pytest.MonkeyPatch) -
         ("DROP VIEW s.mv", {"writes": ()}, "not written"),
         ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", {"writes_files": False}, "no files written"),
         ("WITH c AS (SELECT * FROM t) SELECT * FROM c", {"reads": ()}, "not read"),
+        ("SELECT * FROM t WHERE 1 = 0 AND a IN (SELECT b FROM u)", {"reads": ()}, "not read"),
+        ("SELECT a FROM t WHERE 1 = 1.0", {"touches_rows": False}, "rows not touched"),
+        ("SELECT (SELECT max(b) FROM u) FROM t WHERE false", {"touches_rows": False}, "rows not touched"),
     ],
 )
 def test_each_kind_of_miss_is_told(
@@ -99,8 +102,34 @@ def test_each_kind_of_miss_is_told(
     said = Ours(text).statement
     assert isinstance(said, Forwarded)
     changed = Forwarded(**{name: blind.get(name, getattr(said, name)) for name in Forwarded.__dataclass_fields__})
-    monkeypatch.setattr("oracle.comparison.classify", lambda _: changed)
+    monkeypatch.setattr("oracle.comparison.classify", lambda *_: changed)
     assert kind in {trial.kind_of(miss) for miss in misses(text, plan)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM t WHERE 1 = 0 AND a IN (SELECT b FROM u)",
+        "WITH q AS (SELECT * FROM t) SELECT * FROM q WHERE false ORDER BY 1",
+        "SHOW COLUMNS FROM IDENTIFIER((SELECT max(a) FROM t))",
+        "DROP ${x}VIEW s.mv",
+        f"DROP ${{hivevar:{DEFINED}VIEW}} s.mv",
+        "CREATE TEMP${x} VIEW ${日本}a AS SELECT 1",
+    ],
+)
+def test_what_spark_does_not_run_or_the_gateway_asks_for_is_no_miss(text: str) -> None:
+    plan = read([text], Settings())[0]
+    assert plan.accepted
+    assert misses(text, plan) == []
+
+
+def test_a_gateway_that_asks_for_no_variables_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def forgetful(_: object, text: str) -> str:
+        return text
+
+    monkeypatch.setattr("oracle.comparison.substituted", forgetful)
+    text = f"DROP ${{{DEFINED}VIEW}} s.mv"
+    assert {trial.kind_of(miss) for miss in misses(text, read([text], Settings())[0])} == {"view not changed"}
 
 
 @pytest.mark.parametrize(
@@ -113,6 +142,7 @@ def test_each_kind_of_miss_is_told(
         ("WITH MV AS (SELECT 1) SELECT * FROM mv", Settings(), set[tuple[str, ...]]()),
         ("BEGIN FOR r AS SELECT 1 FROM a DO INSERT INTO b TABLE c; END FOR; END", Settings(), {("a",), ("c",)}),
         ("SELECT * FROM IDENTIFIER('s.t')", Settings(), {("s", "t")}),
+        (f"SELECT * FROM ${{x}}${{{DEFINED}t}}", Settings(), {("t",)}),
     ],
 )
 def test_what_spark_reads(text: str, settings: Settings, reads: set[tuple[str, ...]]) -> None:
