@@ -7,13 +7,15 @@ from taking its cheap way.
 from __future__ import annotations
 
 import re
+import time
 import zipfile
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from fnmatch import fnmatch
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -95,30 +97,48 @@ class Difference:
 
 @dataclass
 class Report:
+    """What came of statements. Reports of files add up."""
+
     counts: Counter[str] = field(default_factory=Counter)
+    seconds: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
 
     def add(self, file: str, command: str, direct: Answer, through: Answer, again: Callable[[], Answer]) -> None:
         """Compares two answers. What differs counts where Spark gives the same `again`, or at least the same shape."""
         self.counts["statements"] += 1
-        self.counts["of them with an error"] += bool(direct.error)
+        self.counts["errors on both sides"] += bool(direct.error and through.error)
         difference, ordered = Difference(file, command, direct, through), _ordered(command)
         if direct.same(through):
             self.counts["same"] += 1
         elif direct.same(through, ordered=ordered):
-            self.counts["same, in another order that nobody asked for"] += 1
+            self.counts["may differ: in an order that nobody asked for"] += 1
         elif reason := _explained(difference):
             self.counts[f"explained: {reason}"] += 1
         elif direct.same(repeated := again(), ordered=ordered) or direct.shape == repeated.shape != through.shape:
             self.counts["different"] += 1
             self.differences.append(difference)
         else:
-            self.counts["Spark never answers twice the same"] += 1
+            self.counts["may differ: Spark never answers twice the same"] += 1
+
+    def include(self, other: Report) -> None:
+        self.counts.update(other.counts)
+        self.seconds.update(other.seconds)
+        self.differences += other.differences
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(self.counts.items()) if count)
+        return f"{counts}; " + ", ".join(f"{seconds:.1f} s {what}" for what, seconds in self.seconds.items())
 
 
-def files() -> list[str]:
-    """Below the folder of inputs."""
-    return sorted(name.removeprefix(INPUTS) for name in texts() if name.startswith(INPUTS) and name.endswith(".sql"))
+def files(patterns: Sequence[str] = ()) -> list[str]:
+    """Below the folder of inputs: those that fit a pattern, in the order of the patterns, and of each the short ones
+    first. What fits a pattern behind a "!" is left out."""
+    every = sorted(name.removeprefix(INPUTS) for name in texts() if name.startswith(INPUTS) and name.endswith(".sql"))
+    every.sort(key=lambda file: len(_commands(file)))
+    unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")] or ["*"]
+    chosen = dict.fromkeys(file for pattern in wanted for file in every if fnmatch(file, pattern))
+    return [file for file in chosen if not any(fnmatch(file, pattern) for pattern in unwanted)]
 
 
 class Golden:
@@ -126,66 +146,86 @@ class Golden:
 
     def __init__(self, spark: Server, gateway: Server, directory: Path) -> None:
         self._spark, self._gateway, self._directory = spark, gateway, directory
+        self._before: set[str] = set()
 
-    def prepare(self, chosen: Sequence[str]) -> None:
-        """The tables of these files, and views elsewhere that have the names of theirs."""
+    @contextmanager
+    def prepared(self, chosen: Sequence[str]) -> Iterator[None]:
+        """Around the runs of these files: their tables, and views elsewhere that have the names of theirs."""
         words = set(re.findall(r"\w+", " ".join(command for file in chosen for command in _commands(file)).lower()))
-        with pyhive(self._spark.host, self._spark.port) as spark:
-            for table in sorted(words & _TABLES.keys()):
-                rows(spark, f"CREATE TABLE default.{table} USING parquet AS {_TABLES[table]}")
-            for table in sorted(words & _FILES.keys()):
-                file, columns = _FILES[table]
-                data = self._directory / f"{file}.data"
-                with zipfile.ZipFile(jar("spark-sql_2.13")) as archive:
-                    data.write_bytes(archive.read(f"test-data/postgresql/{file}.data"))
-                source = f"USING csv OPTIONS (path '{data}', sep '\\t')"
-                rows(spark, f"CREATE TEMPORARY VIEW of_{table} ({', '.join(columns)}) {source}")
-                rows(spark, f"CREATE TABLE default.{table} USING parquet AS TABLE of_{table}")
-        with pyhive(self._gateway.host, self._gateway.port) as gateway:
-            rows(gateway, f"CREATE DATABASE {ELSEWHERE}")
-            for view in sorted(words & COLLIDING.keys()):
-                table = f"{ELSEWHERE}.{COLLIDING[view]}"
-                rows(gateway, f"CREATE TABLE {table} (a INT, b INT) USING parquet")
-                rows(gateway, f"CREATE MATERIALIZED VIEW {ELSEWHERE}.{view} BUILD DEFERRED AS SELECT a, b FROM {table}")
+        try:
+            with pyhive(self._spark.host, self._spark.port) as spark:
+                for table in sorted(words & _TABLES.keys()):
+                    rows(spark, f"CREATE TABLE default.{table} USING parquet AS {_TABLES[table]}")
+                for table in sorted(words & _FILES.keys()):
+                    self._load(spark, table)
+            with pyhive(self._gateway.host, self._gateway.port) as gateway:
+                rows(gateway, f"CREATE DATABASE {ELSEWHERE}")
+                for view in sorted(words & COLLIDING.keys()):
+                    table = f"{ELSEWHERE}.{COLLIDING[view]}"
+                    made = f"CREATE MATERIALIZED VIEW {ELSEWHERE}.{view} BUILD DEFERRED AS SELECT a, b FROM {table}"
+                    rows(gateway, f"CREATE TABLE {table} (a INT, b INT) USING parquet")
+                    rows(gateway, made)
+            with pyhive(self._spark.host, self._spark.port) as spark:
+                self._before = _drops(spark)
+            yield
+        finally:
+            self._dispose()
 
-    def dispose(self) -> None:
+    def _load(self, spark: Any, table: str) -> None:
+        file, columns = _FILES[table]
+        data = self._directory / f"{file}.data"
+        with zipfile.ZipFile(jar("spark-sql_2.13")) as archive:
+            data.write_bytes(archive.read(f"test-data/postgresql/{file}.data"))
+        source = f"USING csv OPTIONS (path '{data}', sep '\\t')"
+        rows(spark, f"CREATE TEMPORARY VIEW of_{table} ({', '.join(columns)}) {source}")
+        rows(spark, f"CREATE TABLE default.{table} USING parquet AS TABLE of_{table}")
+
+    def _dispose(self) -> None:
         with pyhive(self._gateway.host, self._gateway.port) as gateway:
             for view in COLLIDING:
                 rows(gateway, f"DROP MATERIALIZED VIEW IF EXISTS {ELSEWHERE}.{view}")
-            rows(gateway, f"DROP DATABASE {ELSEWHERE} CASCADE")
+            rows(gateway, f"DROP DATABASE IF EXISTS {ELSEWHERE} CASCADE")
             for table in (*_TABLES, *_FILES):
                 rows(gateway, f"DROP TABLE IF EXISTS default.{table}")
 
-    def run(self, file: str, report: Report) -> None:
-        commands, again = _commands(file), list[Answer]()
-        direct, through = self._answers(self._spark, file), self._answers(self._gateway, file)
+    def run(self, file: str) -> Report:
+        commands, again, report = _commands(file), list[Answer](), Report(Counter(files=1))
+        direct = self._answers(self._spark, file, report, "directly")
+        through = self._answers(self._gateway, file, report, "through the gateway")
+        pairs = list(zip(commands, direct, through, strict=True))
 
         def once_more(place: int) -> Answer:
-            again[:] = again or self._answers(self._spark, file)
+            last = max(other for other, (_, one, two) in enumerate(pairs) if not one.same(two))
+            again[:] = again or self._answers(self._spark, file, report, "once more", last + 1)
             return again[place]
 
         stored = dict(answered(f"{RESULTS}{file}.out")) if f"{RESULTS}{file}.out" in texts() else {}
-        report.counts["files"] += 1
-        for place, command in enumerate(commands):
-            report.counts["as stored"] += _as_stored(direct[place], stored.get(command))
-            report.add(file, command, direct[place], through[place], partial(once_more, place))
+        for place, (command, one, two) in enumerate(pairs):
+            report.counts["as stored"] += _as_stored(one, stored.get(command))
+            report.add(file, command, one, two, partial(once_more, place))
+        return report
 
-    def _answers(self, server: Server, file: str) -> list[Answer]:
+    def _answers(self, server: Server, file: str, report: Report, how: str, until: int | None = None) -> list[Answer]:
         """In a session of its own, which begins with what there was before the first file."""
-        with self._cleaned(), pyhive(server.host, server.port) as cursor:
-            for key, value in _settings(file).items():
-                _answer(cursor, f"SET {key}={value}")
-            return [_answer(cursor, command) for command in _commands(file)]
+        began = time.monotonic()
+        try:
+            with pyhive(server.host, server.port) as cursor:
+                for key, value in _settings(file).items():
+                    _answer(cursor, f"SET {key}={value}")
+                return [_answer(cursor, command) for command in _commands(file)[:until]]
+        finally:
+            report.seconds[how] += time.monotonic() - began
+            if any(map(_LASTING.search, _commands(file))):
+                self._clean()
 
-    @contextmanager
-    def _cleaned(self) -> Iterator[None]:
+    def _clean(self) -> None:
         with pyhive(self._spark.host, self._spark.port) as cursor:
-            before = _drops(cursor)
-            try:
-                yield
-            finally:
-                for drop in sorted(_drops(cursor) - before):
-                    _answer(cursor, drop)
+            for drop in sorted(_drops(cursor) - self._before):
+                _answer(cursor, drop)
+
+
+_LASTING = re.compile(r"\bcreate\b(?!\s+(?:or\s+replace\s+)?temp(?:orary)?\s+(?:view|function)\b)", re.IGNORECASE)
+"""What may outlive its session. Listing what is there takes as long as several statements."""
 
 
 def _drops(cursor: Any) -> set[str]:
@@ -201,6 +241,7 @@ def _drops(cursor: Any) -> set[str]:
     }
 
 
+@cache
 def _commands(file: str) -> list[str]:
     text = texts()[INPUTS + file]
     imported = re.findall(r"^--IMPORT (\S+)", text, re.MULTILINE)

@@ -103,7 +103,8 @@ def _parser() -> argparse.ArgumentParser:
         "--golden",
         metavar="PATTERN",
         nargs="*",
-        help="instead: the SQL files of Spark's own tests, all or those whose names fit, directly and via a gateway",
+        help="instead: the SQL files of Spark's own tests, directly and through a gateway; all, or those whose names "
+        "fit, in the order of the patterns, without those that fit a pattern behind a !",
     )
     parser.add_argument("--first", type=int, default=0, metavar="N", help="with --sql: the first text's number")
     parser.add_argument("--processes", type=int, default=texts.PROCESSES, metavar="N", help="with --sql")

@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
+import os
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from golden import Golden, Report, files
+from jvm import FOR_TESTS, OF_JAVA
 from processes import Engine, Gateway
+
+SPARK = {
+    # Each query runs two or three times, on few rows: it is interpreted, not compiled.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Fewer tasks, and an order of rows that seldom changes.
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 
 def play(patterns: Sequence[str]) -> int:
-    """Runs the files whose names fit a pattern; prints the counts last. 1 where an answer differs."""
-    began, report = time.monotonic(), Report()
-    chosen = [file for file in files() if any(fnmatch.fnmatch(file, pattern) for pattern in patterns or ["*"])]
-    with tempfile.TemporaryDirectory(prefix="freshgate-golden-") as home, contextlib.ExitStack() as stack:
-        engine = Engine(Path(home) / "engine")
-        stack.callback(engine.stop)
-        gateway = Gateway(Path(home) / "gateway.log", upstream=f"{engine.host}:{engine.port}")
-        stack.callback(gateway.stop)
-        try:
-            _all(Golden(engine, gateway, Path(home)), chosen, report)
-        except KeyboardInterrupt:
-            print("fuzz: interrupted")
-    for name, count in sorted(report.counts.items()):
-        print(f"fuzz: {count:7,d} {name}")
-    print(f"fuzz: {len(report.differences)} differences, {time.monotonic() - began:.0f} seconds")
-    return 1 if report.differences else 0
+    """Runs the files that `golden.files` chooses; prints the counts of each, and of all. 1 where an answer differs."""
+    os.environ.setdefault(OF_JAVA, FOR_TESTS)
+    began, total = time.monotonic(), Report()
+    try:
+        with tempfile.TemporaryDirectory(prefix="freshgate-golden-") as home, contextlib.ExitStack() as stack:
+            engine = Engine(Path(home) / "engine", **SPARK)
+            stack.callback(engine.stop)
+            gateway = Gateway(Path(home) / "gateway.log", upstream=f"{engine.host}:{engine.port}")
+            stack.callback(gateway.stop)
+            run(Golden(engine, gateway, Path(home)), files(patterns), total)
+    finally:  # an interrupt comes as any exception: it breaks a client's connection in the middle of a reply
+        for name, count in sorted(total.counts.items()):
+            print(f"fuzz: {count:7,d} {name}")
+        print(f"fuzz: {len(total.differences)} differences, {time.monotonic() - began:.0f} seconds", flush=True)
+    return 1 if total.differences else 0
 
 
-def _all(golden: Golden, chosen: list[str], report: Report) -> None:
-    golden.prepare(chosen)
-    for place, file in enumerate(chosen, 1):
-        known = len(report.differences)
-        golden.run(file, report)
-        for difference in report.differences[known:]:
-            print(f"fuzz: FOUND: {difference}", flush=True)
-        print(f"fuzz: {place}/{len(chosen)} {file}: {report.counts['statements']:,} statements so far", flush=True)
+def run(golden: Golden, chosen: Sequence[str], total: Report) -> None:
+    """Adds each file's report to `total` when the file has ended."""
+    with golden.prepared(chosen):
+        for place, file in enumerate(chosen, 1):
+            report = golden.run(file)
+            for difference in report.differences:
+                print(f"fuzz: FOUND: {difference}", flush=True)
+            print(f"fuzz: {place}/{len(chosen)} {file}: {report}", flush=True)
+            total.include(report)
