@@ -25,6 +25,14 @@ SLOW = (
 """Takes as many milliseconds as the rows of t say."""
 
 
+LOOPBACK_IN_SHORT = "127.1"
+"""127.0.0.1 to the system. The gateway knows of no name but localhost where it leads."""
+PLANNED_SLOWLY = "levenshtein(repeat('x', 40000), repeat('y', 40000))"
+"""Spark works out what is constant while it plans; this keeps it busy for some seconds, and heeds no interrupt."""
+EXHAUSTING = "SELECT length(repeat('x', 2000000000))"
+"""Java finds no room for such a text in its heap."""
+
+
 def _storage_tables(cursor: Any, gateway: Gateway, database: str) -> list[str]:
     if not rows(cursor, f"SHOW DATABASES LIKE '{gateway.storage}'"):
         return []
@@ -178,14 +186,27 @@ def test_a_spark_that_hangs_holds_up_no_stop(
 
 
 class _Embedded:
-    """A gateway with an engine of its own, that tests may kill."""
+    """A gateway with an engine of its own, that tests may kill. It takes its address for one that other machines reach,
+    and has been told to listen there all the same."""
 
     def __init__(self, directory: Path) -> None:
-        self.gateway = Gateway(directory / "gateway.log", data_dir=directory / "data")
+        reached = {"listen.host": LOOPBACK_IN_SHORT, "engine.accept_user_code": "true"}
+        self.gateway = Gateway(directory / "gateway.log", data_dir=directory / "data", **reached)
+        self._printed = directory / "data" / "engine.out"
 
     def java(self) -> psutil.Process:
         (java,) = [p for p in psutil.Process(self.gateway.pid).children(recursive=True) if p.name() == "java"]
         return java
+
+    def threads(self) -> list[str]:
+        """What each of Spark's threads does now: its name and its stack. Java prints that when it is sent SIGQUIT."""
+        before = len(self._dumped())
+        self.java().send_signal(signal.SIGQUIT)
+        wait_until(lambda: "JNI global refs" in self._dumped()[before:], what="Java to tell of its threads")
+        return self._dumped()[before:].split("\n\n")
+
+    def _dumped(self) -> str:
+        return self._printed.read_text(encoding="utf-8", errors="replace")
 
 
 @pytest.fixture(scope="module")
@@ -212,9 +233,33 @@ def _rows_in_the_end(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
     return found[-1]
 
 
-def test_spark_dies_and_comes_again(embedded: _Embedded) -> None:
+def test_an_engine_that_others_reach_is_said_in_the_log(embedded: _Embedded) -> None:
+    said = embedded.gateway.log.read_text(encoding="utf-8")
+    assert "WARNING" in said
+    assert LOOPBACK_IN_SHORT in said
+
+
+def test_a_statement_that_is_cancelled_while_it_is_planned_ends(embedded: _Embedded) -> None:
+    """Its thread at Spark with the planning, and the job of hours that it would submit then never runs."""
+    with unclosed(embedded.gateway) as cursor:
+        asked = f"SELECT count(*) FROM range(1000000000000) WHERE id % {PLANNED_SLOWLY} = -1"
+        cursor.execute(asked, async_=True)
+
+        def planned_now() -> list[str]:
+            return [each for each in embedded.threads() if "SparkExecuteStatementOperation" in each]
+
+        wait_until(lambda: any("levenshtein" in each for each in planned_now()), what="Spark to plan the statement")
+        cursor.cancel()
+        wait_until(lambda: not planned_now(), what="the statement's thread to end")
+        wait_until(
+            lambda: not any("TaskRunner" in each for each in embedded.threads()), what="what runs for it to be ended"
+        )
+        assert rows(cursor, "SELECT 1") == [(1,)]
+
+
+def test_spark_runs_out_of_memory_and_comes_again(embedded: _Embedded) -> None:
     """A waiting statement gets a clear error; later statements of the same connection work in a new session."""
-    with unclosed(embedded.gateway) as cursor, ThreadPoolExecutor(1) as pool:
+    with unclosed(embedded.gateway) as cursor, unclosed(embedded.gateway) as other, ThreadPoolExecutor(2) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "INSERT INTO t VALUES (1)")
         rows(cursor, NAP)
@@ -222,7 +267,8 @@ def test_spark_dies_and_comes_again(embedded: _Embedded) -> None:
         rows(cursor, "CREATE TEMPORARY VIEW gone AS SELECT 1 AS a")
         running = pool.submit(rows, cursor, "SELECT reflect('java.lang.Thread', 'sleep', 60000L)")
         wait_until(running.running, what="the statement to run")
-        os.kill(embedded.java().pid, signal.SIGKILL)
+        exhausting = pool.submit(rows, other, EXHAUSTING)
+        assert "08S01" in str(exhausting.exception(60))
         error = running.exception(60)
         assert error is not None
         assert "08S01" in str(error)

@@ -17,19 +17,38 @@ from lake import ICEBERG, lake_archives, lake_settings
 from metastore import at_metastore, running_metastore
 from processes import Engine, Gateway
 from pyhive.exc import Error
+from tiers import sampled
 
+SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
+FOREIGN = {
+    "spark.sql.defaultCatalog": ICEBERG,
+    SESSION_CATALOG: "org.apache.iceberg.spark.SparkSessionCatalog",
+    f"{SESSION_CATALOG}.type": "hive",
+    # Iceberg would take a lock in the metastore, whose tables for locks are not there.
+    "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
+    # Iceberg's own would make every view in its catalogs one of Iceberg's, which no ALTER VIEW changes.
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+}
 QUERY = "SELECT d, count(*) AS n, sum(a) AS s FROM {} GROUP BY d"
 
 
 @dataclass(frozen=True)
 class Two:
-    """Two Spark applications with one metastore, a gateway before the first, and a cursor on each."""
+    """Two Spark applications with one metastore, a gateway before each, and a cursor on each of the four.
+
+    The gateway of the second serves the tests of other catalogs only: there Iceberg's catalog is the default, and
+    Spark's own is Iceberg's, too.
+    """
 
     metastore: SpawnProcess
     home: Path
     through: Any
     first: Any
     second: Any
+    """In Spark's catalog, as Delta makes it."""
+    abroad: Any
+    """Through the second gateway, in the catalog of the second application."""
+    storage_abroad: str
 
     def start(self, database: str, stored: str = "(a INT, d STRING) USING parquet PARTITIONED BY (d)") -> str:
         """A table `t` with three rows, and a view `m` on it. Returns the table's name."""
@@ -72,18 +91,22 @@ def two(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             "spark.sql.shuffle.partitions": "1",
             **lake_settings(home / "lake"),
         }
-        cursors = []
-        engines = []
-        for name in ("first", "second"):
-            engines.append(Engine(tmp_path_factory.mktemp(name), archives=lake_archives(), **settings))
-            stack.callback(engines[-1].stop)
-            cursors.append(stack.enter_context(pyhive(engines[-1].host, engines[-1].port)))
-        upstream = f"{engines[0].host}:{engines[0].port}"
-        log = home / "gateway.log"
-        gateway = Gateway(log, upstream=upstream, **{"staleness.probe_interval": 0})
-        stack.callback(gateway.stop)
-        through = stack.enter_context(pyhive(gateway.host, gateway.port))
-        yield Two(process, home, through, *cursors)
+        direct, through = [], []
+        for name, more in (("first", {}), ("second", FOREIGN)):
+            engine = Engine(tmp_path_factory.mktemp(name), archives=lake_archives(), **{**settings, **more})
+            stack.callback(engine.stop)
+            direct.append(stack.enter_context(pyhive(engine.host, engine.port)))
+            if name == "first":
+                # PyHive begins with USE default.
+                rows(direct[0], f"CREATE NAMESPACE {ICEBERG}.default")
+            own = {"staleness.probe_interval": 0, "storage.database": f"storage_{name}"}
+            gateway = Gateway(home / f"{name}.log", upstream=f"{engine.host}:{engine.port}", **own)
+            stack.callback(gateway.stop)
+            through.append(stack.enter_context(pyhive(gateway.host, gateway.port)))
+        for setting in ("spark.sql.defaultCatalog=spark_catalog", f"{SESSION_CATALOG}={settings[SESSION_CATALOG]}"):
+            rows(direct[1], f"SET {setting}")
+        rows(direct[1], "USE spark_catalog.default")
+        yield Two(process, home, through[0], *direct, through[1], gateway.storage)
 
 
 def test_a_write_of_another_application_recomputes_what_it_touched(two: Two) -> None:
@@ -149,6 +172,61 @@ def test_a_read_looks_as_often_as_the_view_says(two: Two) -> None:
     rows(two.through, "ALTER MATERIALIZED VIEW seldom.m SET ('probe_interval' = '0')")
     assert two.view("seldom") == two.base("seldom") != old
     assert two.tasks("seldom")[0] == ("PARTIAL", ["p_y"])
+
+
+ABROAD = [
+    ("spark_catalog.{}.p", "parquet", ICEBERG),
+    ("spark_catalog.{}.i", "iceberg", "spark_catalog"),
+    (f"{ICEBERG}.{{}}.i", "iceberg", ICEBERG),
+]
+
+
+@pytest.mark.parametrize(
+    ("table", "provider", "current"),
+    sampled(ABROAD, {"default", "Iceberg's"}, ["default", "Iceberg's", "default and base"]),
+)
+def test_another_catalog_is_the_default(two: Two, table: str, provider: str, current: str) -> None:
+    """The gateway's own statements mean Spark's catalog, wherever a session is; and Spark's may be Iceberg's."""
+    database = f"abroad_{table[0]}{provider[0]}_{current[0]}"
+    table, view = table.format(database), f"spark_catalog.{database}.m"
+    query = QUERY.format(table)
+    for statement in (
+        f"CREATE DATABASE spark_catalog.{database} LOCATION '{two.home / database}'",
+        f"CREATE NAMESPACE IF NOT EXISTS {ICEBERG}.{database}",
+        f"USE {current}.{database}",
+        f"CREATE TABLE {table} (a INT, d STRING) USING {provider} PARTITIONED BY (d)",
+        f"INSERT INTO {table} VALUES (1, 'x'), (2, 'y'), (3, 'z')",
+        f"CREATE MATERIALIZED VIEW {view} PARTITION BY (d) COMMENT 'it' AS {query}",
+    ):
+        rows(two.abroad, statement)
+
+    def shown() -> list[tuple[Any, ...]]:
+        return sorted(rows(two.abroad, f"SELECT * FROM {view}"))
+
+    def mode() -> tuple[str, str]:
+        """Of the last task, and its partitions."""
+        (found,) = rows(
+            two.abroad,
+            'SELECT RefreshMode, NeedRefreshPartitions FROM tasks("type"="mv") '
+            f"WHERE MvDatabaseName = '{database}' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
+        )
+        return found
+
+    assert shown() == [("x", 1, 1), ("y", 1, 2), ("z", 1, 3)]
+    rows(two.abroad, f"INSERT INTO {table} VALUES (4, 'y')")
+    assert shown() == [("x", 1, 1), ("y", 2, 6), ("z", 1, 3)]
+    assert mode() == ("PARTIAL", '["p_y"]')
+    rows(two.abroad, f"INSERT INTO {table} VALUES (5, 'x')")
+    rows(two.abroad, f"REFRESH MATERIALIZED VIEW {view}")
+    assert rows(two.abroad, f"SHOW MATERIALIZED VIEWS IN spark_catalog.{database}")[0][2] == "FRESH"
+    assert shown() == [("x", 2, 6), ("y", 2, 6), ("z", 1, 3)]
+    rows(two.abroad, f"ALTER MATERIALIZED VIEW {view} RENAME TO m2")
+    assert sorted(rows(two.abroad, f"SELECT n FROM {view}2")) == [(1,), (2,), (2,)]
+    with pytest.raises(Error, match="is a materialized view"):
+        rows(two.abroad, f"DROP TABLE {view}2")
+    rows(two.abroad, f"DROP MATERIALIZED VIEW {view}2")
+    assert rows(two.first, f"SHOW TABLES IN {two.storage_abroad}") == []
+    assert rows(two.first, f"SHOW VIEWS IN {database}") == []
 
 
 def check_not_falsely_fresh(two: Two, database: str) -> None:
