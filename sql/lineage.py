@@ -318,6 +318,14 @@ _BEFORE_QUERY = frozenset(
         TokenType.DISTINCT,
     }
 )
+_BEFORE_RELATION = frozenset({TokenType.COMMA, TokenType.FROM})
+_JOINS = frozenset(
+    [
+        *(TokenType.JOIN, TokenType.INNER, TokenType.CROSS, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL),
+        *(TokenType.SEMI, TokenType.ANTI, TokenType.NATURAL),
+    ]
+)
+"""FROM t, JOIN u: to Spark a relation called join, whose alias is u. (With a bracket behind it a function.)"""
 _BEFORE_NAME = ([TokenType.COMMA], [TokenType.SELECT], [TokenType.NOT], [TokenType.AND], [TokenType.OR])
 _BEHIND_SELECT = ([TokenType.DISTINCT], [TokenType.ALL])
 """Behind these FROM is a name to Spark: SELECT a, from(b). sqlglot lets a list end with a comma, and be empty."""
@@ -348,14 +356,16 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
                 raise Doubt("IDENTIFIER(…) names something at run time")
         elif kind in _CLOSING and len(open_joins) > 1:
             open_joins.pop()
+        elif kind in _JOINS and previous in _BEFORE_RELATION and not _opens(tokens, place + 1):
+            raise Doubt("a relation called join")
         elif kind is TokenType.JOIN and previous not in _UNCONDITIONAL:
             open_joins[-1] += 1
             if open_joins[-1] > _OPEN_JOINS_MAX:
                 raise Doubt("many joins without a condition")
         elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _is_name(tokens[place + 1]):
             raise Doubt("STREAM of a relation")
-        elif kind is TokenType.VALUES and (place + 1 == len(tokens) or tokens[place + 1].token_type not in _OF_ROWS):
-            raise Doubt("a relation called values")
+        elif kind is TokenType.VALUES and not _has_row(tokens, place + 1):
+            raise Doubt("something is called values")
         elif kind is TokenType.FROM and _is_name_there(tokens, place):
             raise Doubt("something is called from")
         elif kind is TokenType.STRAIGHT_JOIN:
@@ -369,11 +379,20 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
         yield token
 
 
+def _has_row(tokens: Sequence[Token], place: int) -> bool:
+    kinds = [token.token_type for token in tokens[place : place + 2]]
+    return kinds[:1] != [] and kinds[0] in _OF_ROWS and kinds != [TokenType.L_PAREN, TokenType.R_PAREN]
+
+
+def _opens(tokens: Sequence[Token], place: int) -> bool:
+    return place < len(tokens) and tokens[place].token_type is TokenType.L_PAREN
+
+
 def _is_name_there(tokens: Sequence[Token], place: int) -> bool:
     """Whether the word FROM at `place` can be no clause: behind a comma, SELECT DISTINCT, or the bracket of a call."""
     before = [token.token_type for token in tokens[max(0, place - 2) : place]]
     if before[-1:] == [TokenType.L_PAREN]:
-        return place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.L_PAREN
+        return _opens(tokens, place + 1)
     return before[-1:] in _BEFORE_NAME or (before[:1] == [TokenType.SELECT] and before[1:] in _BEHIND_SELECT)
 
 

@@ -286,11 +286,13 @@ def skim(text: str, start: int) -> Forwarded | None:
 class _Bracket:
     """What is known of an open bracket; one stands for the text outside of all."""
 
-    __slots__ = ("after", "body_of", "defined", "defining", "from_first", "recursive")
+    __slots__ = ("after", "body_of", "called", "defined", "defining", "from_first", "recursive")
 
-    def __init__(self, after: _State | None, body_of: str) -> None:
+    def __init__(self, after: _State | None, body_of: str, called: bool = False) -> None:
         self.after = after
         """The state behind it."""
+        self.called = called
+        """A name stands before it: it may hold nothing."""
         self.body_of = body_of
         """The CTE whose query it holds; empty if it holds none's."""
         self.defined: set[str] = set()
@@ -334,7 +336,7 @@ class _Skimmer:
             elif kind == _OPEN:
                 state = self._open(state, previous)
             elif kind == _CLOSE:
-                state = self._close(state)
+                state = self._close(state, previous)
             elif kind == _COMMA:
                 state = state.comma
             elif kind == _PIPE:
@@ -434,7 +436,8 @@ class _Skimmer:
         bracket = self._brackets[-1]
         if state is _CTE_AS and bracket.recursive:  # otherwise a CTE's own name means a table in its query
             bracket.defined.add(bracket.defining)
-        self._brackets.append(_Bracket(after, bracket.defining if state is _CTE_AS else ""))
+        called = state is not _VALUES and state is not _ROWS and (word[:1] in ("`", "_", '"') or word[:1].isalnum())
+        self._brackets.append(_Bracket(after, bracket.defining if state is _CTE_AS else "", called))
         return inside
 
     def _call(self, previous: str) -> None:
@@ -444,10 +447,12 @@ class _Skimmer:
         elif previous[:1] == '"':  # "f"(x), where double quotes hold identifiers
             self._calls[(previous[1:-1],)] = None
 
-    def _close(self, state: _State) -> _State | None:
+    def _close(self, state: _State, previous: str) -> _State | None:
         if not state.closes or len(self._brackets) == 1:
             raise _GivesUp
         bracket = self._brackets.pop()
+        if previous == "(" and not bracket.called:
+            raise _GivesUp  # no row: LATERAL(VALUES(), (a)) calls two functions
         if bracket.body_of:
             self._brackets[-1].defined.add(bracket.body_of)
         return bracket.after

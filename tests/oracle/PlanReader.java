@@ -24,6 +24,7 @@ import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.CreateUserDefinedFunction;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
@@ -35,6 +36,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.ParsedStatement;
 import org.apache.spark.sql.catalyst.plans.logical.RenameTable;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
@@ -272,7 +274,13 @@ public class PlanReader {
     /** Whether nothing of what a node holds is run, for a constant leaves no row. */
     private boolean isEmpty(Object node) {
         return node instanceof GlobalLimit && isZero(((GlobalLimit) node).limitExpr())
-            || node instanceof Filter && isFalse(((Filter) node).condition());
+            || node instanceof Filter && isFalse(((Filter) node).condition())
+            || (node instanceof Sort || isGrouped(node)) && givesNothing((LogicalPlan) ((UnaryNode) node).child());
+    }
+
+    /** An aggregate that has no row where nothing is to be grouped. */
+    private boolean isGrouped(Object node) {
+        return node instanceof Aggregate && ((Aggregate) node).groupingExpressions().nonEmpty();
     }
 
     /** Whether such a node is at the top, or below others that have no queries of their own. */

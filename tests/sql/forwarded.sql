@@ -439,6 +439,14 @@ SELECT a, from(b);
 --> reads: … b … | guess
 SELECT DISTINCT from(b);
 --> reads: … b … | guess
+SELECT * FROM t VERSION AS OF 1, JOIN u;
+--> reads: … JOIN … | guess
+SELECT * FROM t VERSION AS OF 1, LEFT JOIN u ON true;
+--> reads: … LEFT … | guess
+FROM LATERAL(VALUES(), (date));
+--> reads: … date … | guess
+SELECT a, left(b, 1) FROM t VERSION AS OF 1 x;
+--> reads: t+
 VALUES (f(from(((b)))));
 --> reads: … b … | guess
 SELECT a FROM values t;

@@ -28,7 +28,10 @@ def reads(text: str) -> list[tuple[str, ...]] | None:
         ("WITH RECURSIVE t(n) MAX RECURSION LEVEL 9 AS (SELECT 1 UNION ALL SELECT n FROM t) FROM t SELECT n", []),
         ("WITH RECURSIVE t AS (SELECT 1), u AS (WITH v AS (SELECT * FROM v) SELECT * FROM v) SELECT * FROM u", ["v"]),
         ("(WITH t AS (SELECT 1) SELECT * FROM t) UNION SELECT * FROM t", ["t"]),
-        ("SELECT *, a.*, struct(*), ?, x[0], -1 FROM (SELECT DISTINCT * FROM a)", ["a"]),
+        (
+            "SELECT f(), `f`(), g.f(), count() OVER (), *, a.*, struct(*), ?, x[0], -1 FROM (SELECT DISTINCT * FROM a)",
+            ["a"],
+        ),
     ],
 )
 def test_understood(text: str, expected: list[str]) -> None:
@@ -70,6 +73,8 @@ def test_understood(text: str, expected: list[str]) -> None:
         "SELECT ALL from(b)",
         "SELECT CASE WHEN a THEN from(b) END",
         "VALUES (f(from(((b)))))",
+        "FROM LATERAL(VALUES(), (date))",
+        "VALUES (1), ()",
     ],
 )
 def test_in_doubt_it_gives_up(text: str) -> None:
