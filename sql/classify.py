@@ -13,12 +13,7 @@ _WORD = re.compile(r"\w+")
 _SEPARATORS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 _HEAD = re.compile(r"[\s(]*(\w+)")
 # An unclosed quote takes the rest: to try again from each quote after it would take quadratic time.
-_BACK_QUOTED = re.compile(
-    r"""'(?:[^'\\]|\\.?)*+(?:'|\Z)|"(?:[^"\\]|\\.?)*+(?:"|\Z)|`((?:[^`]|``)*+)(?:`|\Z)""", re.DOTALL
-)
-_DOUBLE_QUOTED = re.compile(
-    r"""`(?:[^`]|``)*+(?:`|\Z)|'(?:[^'\\]|\\.?)*+(?:'|\Z)|"((?:[^"]|"")*+)(?:"|\Z)""", re.DOTALL
-)
+_WHOLE = {quote: re.compile(rf"{quote}((?:[^{quote}]|{quote}{quote})*+)(?:{quote}|\Z)") for quote in '`"'}
 _FIRST_WORDS = ("create", "drop", "refresh", "alter", "show", "comment", "analyze", "pause", "resume", "cancel")
 _SECOND_WORDS = {
     **dict.fromkeys(_FIRST_WORDS, frozenset({"materialized"})),
@@ -83,12 +78,14 @@ def _keyword(text: str) -> str:
 def _quoted(text: str, quote: str) -> set[str]:
     """Names between back quotes, or double quotes, whole and by their dots.
 
-    Every stretch between two quotes counts, so that a lone one in a string or a comment hides nothing.
+    Every stretch between two quotes counts, so that a lone one in a string or a comment hides nothing; of names that
+    hold doubled quotes those that begin at the first, third … quote, and those that begin at the others.
     """
     stretches = set(text.split(quote))
     if quote * 2 in text:
-        whole = _BACK_QUOTED if quote == "`" else _DOUBLE_QUOTED
-        stretches.update(name.replace(quote * 2, quote) for name in whole.findall(text))
+        first = text.find(quote)
+        for start in (first, text.find(quote, first + 1)):
+            stretches.update(name.replace(quote * 2, quote) for name in _WHOLE[quote].findall(text, start))
     names = set(stretches)
     for stretch in stretches:
         if "." in stretch:
