@@ -598,9 +598,9 @@ class Log:
     )
     audit_characters: int = _setting(
         10000,
-        "Characters of a statement's text that the audit keeps. 0: no texts, for statements may hold data that are not "
-        "to be kept.",
-        _at_least(0),
+        "Characters of a statement's text that the audit keeps, 200000 at the most. 0: no texts, for statements may "
+        "hold data that are not to be kept.",
+        _between(0, 200_000),
     )
 
 

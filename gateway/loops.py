@@ -1,20 +1,50 @@
-"""Work that goes on in the background: an error of one turn is told, and never the end of the work."""
+"""Work on the event loop: in the background, where an error of one turn is told and never the end of the work; and in
+pieces, or beside it in a thread, where it would hold everybody up."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from gateway.errors import FreshgateError
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+P = ParamSpec("P")
+
 BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """After the first turn that fails, the second in a row, and so on."""
 OVER = True
 """What the last turn returns."""
+AT_ONCE = 2_000
+"""Things to go through in one turn: partitions, or characters of a text. It takes a few milliseconds."""
+TURN_SECONDS = 0.01
+"""After so long work on the event loop lets the others go on."""
+
+
+class Turn:
+    """Of work on the event loop that takes long in all: `pause` between its parts."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    async def pause(self) -> None:
+        """Returns at once, or, where the work has had its time, when everybody else was served."""
+        if time.monotonic() - self._began > TURN_SECONDS:
+            await asyncio.sleep(0)
+            self._began = time.monotonic()
+
+
+async def aside(size: int, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """`function(*arguments, **named)`: of more than AT_ONCE things, in a thread. It must give the interpreter's lock
+    away now and then: one call that sorts, compares or parses a hundred thousand things does not."""
+    if size <= AT_ONCE:
+        return function(*arguments, **named)
+    return await asyncio.to_thread(function, *arguments, **named)
 
 
 def keep(name: str, turn: Callable[[], Awaitable[bool | None]]) -> asyncio.Task[None]:

@@ -17,6 +17,7 @@ Function = Literal["mv_infos", "jobs", "tasks"]
 _FUNCTIONS: dict[str, Function] = {"mv_infos": "mv_infos", "jobs": "jobs", "tasks": "tasks"}
 _MENTION = re.compile(r"\b(?:mv_infos|jobs|tasks)\s*+(?:\(|/\*|--)")
 """Perhaps a call; a comment may stand before the bracket."""
+_COUNT_ALL = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,11 @@ def find(text: str) -> tuple[FunctionCall, ...]:
                 found.append(call)
         _step(piece, pieces[index - 1] if index else None, levels)
     return tuple(found)
+
+
+def asks_for_all(text: str) -> bool:
+    """Whether a `*` stands in it that is not count(*)'s: a query may ask for all columns."""
+    return "*" in _COUNT_ALL.sub("", text)
 
 
 def _step(piece: Lexeme, before: Lexeme | None, levels: list[_Level]) -> None:

@@ -8,7 +8,7 @@ string does, and every text within a string.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sql.scan import Lexeme, identifier, lexemes, string_value
@@ -26,6 +26,8 @@ _DEPTH_MAX = 3
 """Texts within strings within texts."""
 _KEYS = ("path", "location", "dir")
 """What stands in the keys of options that hold a path."""
+_OPTION_PIECES = 40
+"""What is looked at of one option: lists may stand in lists, each to the end of the text."""
 
 
 @dataclass(slots=True)
@@ -50,13 +52,17 @@ def written(text: str, *, exact: bool) -> Paths:
 
 def _look(text: str, found: Paths, depth: int, *, deep: bool) -> None:
     pieces = list(lexemes(text))
+    edges: dict[int, list[int]] | None = None
     for place, piece in enumerate(pieces):
         word = piece.text.lower() if piece.kind == "word" else ""
         if word in CLAUSE_WORDS:
             _clause(pieces, place + 1, found, inner=depth > 0)
         elif word in LIST_WORDS and place + 1 < len(pieces) and pieces[place + 1].text == "(":
-            for entry in _entries(pieces, place + 2):
-                _option(entry, found)
+            edges = _edges(pieces) if edges is None else edges
+            begin = place + 2
+            for edge in edges[place + 1]:
+                _option(pieces[begin : min(edge, begin + _OPTION_PIECES)], found, whole=edge <= begin + _OPTION_PIECES)
+                begin = edge + 1
     if deep:
         _strings_within(pieces, found, depth)
 
@@ -76,32 +82,36 @@ def _clause(pieces: Sequence[Lexeme], place: int, found: Paths, *, inner: bool) 
         found.told &= pieces[place].text not in ("?", ":", "$")
 
 
-def _entries(pieces: Sequence[Lexeme], place: int) -> Iterator[list[Lexeme]]:
-    """The pieces of each option in the brackets that have just opened."""
-    depth, entry = 1, list[Lexeme]()
-    for at in range(place, len(pieces)):
-        piece = pieces[at]
-        depth += {"(": 1, ")": -1}.get(piece.text, 0)
-        if depth == 0:
-            break
-        if depth == 1 and piece.text == ",":
-            yield entry
-            entry = []
-        else:
-            entry.append(piece)
-    yield entry
+def _edges(pieces: Sequence[Lexeme]) -> dict[int, list[int]]:
+    """By the place of each opening bracket, those of its commas, and of its closing bracket or the end."""
+    found: dict[int, list[int]] = {}
+    open_ones: list[list[int]] = []
+    for place, piece in enumerate(pieces):
+        if piece.text == "(":
+            found[place] = []
+            open_ones.append(found[place])
+        elif piece.text == "," and open_ones:
+            open_ones[-1].append(place)
+        elif piece.text == ")" and open_ones:
+            open_ones.pop().append(place)
+    for left in open_ones:
+        left.append(len(pieces))
+    return found
 
 
-def _option(entry: Sequence[Lexeme], found: Paths) -> None:
-    """One option, `key value` or `key = value`: the key is a dotted name or a string, the value any constant."""
+def _option(entry: Sequence[Lexeme], found: Paths, *, whole: bool) -> None:
+    """One option, `key value` or `key = value`: the key is a dotted name or a string, the value any constant. Not
+    `whole`: there is more of it."""
     equals = next((at for at, piece in enumerate(entry) if piece.text == "="), None)
     first = next((at for at, piece in enumerate(entry) if piece.kind == "string" and at > 0), len(entry))
     begin = equals + 1 if equals is not None else first
     key, value = "".join(map(_spelt, entry[:begin])).lower(), entry[begin:]
     literal = _strings(value, 0)
+    cut = not whole and len(literal) == len(value)
     if not any(word in key for word in _KEYS):
         found.loose |= _values(literal)
-    elif len(literal) == len(value):
+        found.told &= not (cut and literal)
+    elif len(literal) == len(value) and not cut:
         _add(_values(literal), found)
     else:
         found.told = False

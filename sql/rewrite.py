@@ -6,13 +6,12 @@ A statement is never printed anew; what must change is replaced where it stands.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 
 from sql.names import SESSION_CATALOG, TableName, quote
-from sql.scan import Lexeme, identifier, is_identifier, lexemes
+from sql.scan import identifier, is_identifier, lexemes
 from sql.statement import Forwarded, Reference
 
 Value = str | int | bool | None
@@ -20,9 +19,8 @@ Splice = tuple[int, int, str]
 """Where the text changes, from and to, and what stands there then."""
 REWRITTEN_CHARACTERS_MAX = 500_000
 """A longer text is not taken apart: what depends on its pieces is not put in a view's place there."""
-_BEFORE_NAME = 2_000
-_MAY_BE_TABLE = re.compile(r"table\s*\Z|--|\*/", re.IGNORECASE)
-"""Before a name: the word, or a comment behind which it may stand."""
+PLACES_MAX = 10_000
+"""Qualified names, and words TABLE, of one text that are kept."""
 
 
 def splice(text: str, replacements: Sequence[Splice]) -> str:
@@ -82,15 +80,21 @@ def inline_table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Val
     A TIMESTAMP's value is ISO 8601 text, in UTC unless it names an offset; the result does not depend on the
     session's time zone. Raises ValueError for a value that is no timestamp, KeyError for another type.
     """
+    return inline_lines(columns, [inline_line(columns, row) for row in rows])
+
+
+def inline_line(columns: Sequence[tuple[str, str]], row: Sequence[Value]) -> str:
+    """One row of an inline table."""
+    return "(" + ", ".join(_constant(value, kind) for value, (_, kind) in zip(row, columns, strict=True)) + ")"
+
+
+def inline_lines(columns: Sequence[tuple[str, str]], lines: Sequence[str]) -> str:
+    """As `inline_table`, of rows that `inline_line` has written."""
     names = [f"c{number}" for number in range(len(columns))]
     shown = ", ".join(
         f"CAST({short} AS {_CAST_TYPES[kind]}) AS {quote(name)}"
         for short, (name, kind) in zip(names, columns, strict=True)
     )
-    lines = [
-        "(" + ", ".join(_constant(value, kind) for value, (_, kind) in zip(row, columns, strict=True)) + ")"
-        for row in rows
-    ]
     nothing = "" if lines else " WHERE FALSE"
     values = ", ".join(lines or ["(" + ", ".join(["NULL"] * len(columns)) + ")"])
     return f"(SELECT {shown} FROM VALUES {values} AS t({', '.join(names)}){nothing})"
@@ -108,53 +112,59 @@ def _constant(value: Value, kind: str) -> str:
     return safe_literal(value) if isinstance(value, str) else str(value)
 
 
-def replacement(text: str, reference: Reference, query: str, alias: str) -> Splice:
-    """The splice that puts a bracketed query in a mention's place, under `alias` if the mention brings none.
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What of a text tells whether a query may stand in the place of a name, and how."""
 
-    `TABLE name` takes no bracketed query, so its TABLE becomes a SELECT.
-    """
-    named = query if reference.aliased else f"{query} AS {alias}"
-    before = _piece_before(text, reference.start)
-    if before is not None and before.kind == "word" and before.text.upper() == "TABLE":
-        return before.start, reference.end, f"SELECT * FROM {named}"
-    return reference.start, reference.end, named
+    odd: bool = True
+    """Something other than an alias may follow a name."""
+    qualified: frozenset[tuple[str, str]] = frozenset()
+    """Database and table, in lower case, wherever a column is qualified by both."""
+    tables: Mapping[int, int] = field(default_factory=dict)
+    """Where a name stands behind the word TABLE: from its beginning to that of the word."""
 
-
-def _piece_before(text: str, position: int) -> Lexeme | None:
-    """The last piece that ends before `position`, where it may be the word TABLE; comments are none."""
-    near = _MAY_BE_TABLE.search(text, max(0, position - _BEFORE_NAME), position)
-    if len(text) > REWRITTEN_CHARACTERS_MAX or near is None:
-        return None
-    ends, pieces = _pieces(text)
-    place = bisect_right(ends, position)
-    return pieces[place - 1] if place else None
+    def disturb(self, name: TableName) -> bool:
+        """Whether a subquery in the place of the relation might break the text: where columns are qualified with its
+        database (`db.view.column`), or something other than an alias may follow its name."""
+        return self.odd or (name.database, name.table) in self.qualified
 
 
-def prepare(text: str) -> None:
-    """Reads a long text beside the event loop, so that the other functions find that done."""
-    if len(text) <= REWRITTEN_CHARACTERS_MAX:
-        _pieces(text)
+UNREAD = Places()
+"""Of a text that was not taken apart."""
 
 
-@lru_cache(maxsize=2)
-def _pieces(text: str) -> tuple[list[int], list[Lexeme]]:
-    """A text's pieces with their ends: a statement is asked about each of its mentions."""
-    pieces = list(lexemes(text))
-    return [piece.end for piece in pieces], pieces
-
-
-def is_qualifier(text: str, name: TableName) -> bool:
-    """Whether a subquery in the place of the relation might break the text: where columns are qualified with its
-    database (`db.view.column`), or something other than an alias may follow its name."""
+def places(text: str) -> Places:
+    """Takes a text apart. To ask about each of its mentions is cheap then."""
     if len(text) > REWRITTEN_CHARACTERS_MAX:
-        return True
-    pieces = _pieces(text)[1]
-    words = [identifier(piece).lower() if is_identifier(piece) else piece.text for piece in pieces]
-    qualified = [name.database, ".", name.table, "."]
-    return any(
-        word == "tablesample" or words[at : at + 2] == ["as", "of"] or words[at : at + 4] == qualified
-        for at, word in enumerate(words)
-    )
+        return UNREAD
+    odd, qualified, tables = False, set[tuple[str, str]](), dict[int, int]()
+    last = ("", "", "", "")
+    table = -1
+    for piece in lexemes(text):
+        if table >= 0:
+            tables[piece.start] = table
+        table = piece.start if piece.kind == "word" and piece.text.upper() == "TABLE" else -1
+        last = (*last[1:], identifier(piece).lower() if is_identifier(piece) else piece.text)
+        odd = odd or last[3] == "tablesample" or last[2:] == ("as", "of")
+        if last[3] == last[1] == ".":
+            qualified.add((last[0], last[2]))
+        if len(qualified) + len(tables) > PLACES_MAX:
+            return UNREAD
+    return Places(odd, frozenset(qualified), tables)
+
+
+def replacement(around: Places, reference: Reference, query: str, alias: str) -> list[Splice]:
+    """The splices that put a bracketed query in a mention's place, under `alias` if the mention brings none.
+
+    `TABLE name` takes no bracketed query, so its TABLE becomes a SELECT. The query itself is not copied: it may be
+    long, and a statement mention it many times.
+    """
+    found: list[Splice] = [(reference.start, reference.end, query)]
+    if (table := around.tables.get(reference.start)) is not None:
+        found.append((table, reference.start, "SELECT * FROM "))
+    if not reference.aliased:
+        found.append((reference.end, reference.end, f" AS {alias}"))
+    return found
 
 
 def catalog_references(statement: Forwarded) -> tuple[tuple[Reference, str, str | None], ...]:

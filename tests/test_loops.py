@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -86,3 +87,29 @@ async def test_a_schedule_that_breaks_keeps_no_other_view_from_its_own(
     assert scheduler.run_due() == LOOK_AGAIN_SECONDS
     assert started == ["well"]
     assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+async def test_work_that_takes_long_lets_others_have_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "TURN_SECONDS", -1.0)
+    done: list[str] = []
+
+    async def work(name: str) -> None:
+        turn = loops.Turn()
+        for _ in range(3):
+            done.append(name)
+            await turn.pause()
+
+    await asyncio.gather(work("a"), work("b"))
+    assert done == ["a", "b"] * 3
+    monkeypatch.setattr(loops, "TURN_SECONDS", 60.0)
+    done.clear()
+    await asyncio.gather(work("a"), work("b"))
+    assert done == ["a"] * 3 + ["b"] * 3
+
+
+@pytest.mark.parametrize("size", [loops.AT_ONCE, loops.AT_ONCE + 1])
+async def test_much_is_gone_through_in_a_thread(size: int) -> None:
+    async def here() -> int:
+        return threading.get_ident()
+
+    assert (await loops.aside(size, threading.get_ident) == await here()) is (size == loops.AT_ONCE)

@@ -147,18 +147,29 @@ def _inner(node: tuple[Any, Any]) -> list[Any]:
     return [value[1]] if kind in {codes.ASSERT, codes.ASSERT_NOT} else []
 
 
+def _shortest(node: tuple[Any, Any]) -> str:
+    if node[0] in _REPEATS and node[1][0] == 0:
+        return ""
+    if node[0] is codes.BRANCH:
+        return min(("".join(map(_shortest, branch)) for branch in node[1][1]), key=len)
+    return _samples(node)[0] if node[0] not in {codes.ASSERT, codes.ASSERT_NOT} else ""
+
+
 def _units(pattern: re.Pattern[str]) -> list[str]:
     """What repetitions repeat, what stands before them, and single signs of both."""
     found: dict[str, None] = {}
 
     def walk(nodes: Iterable[tuple[Any, Any]]) -> None:
-        before = ""
+        before = shortest = ""
         for node in nodes:
             if node[0] in _REPEATS and node[1][1] > REPETITIONS:
-                found.update(dict.fromkeys(filter(None, [before, *_of_sequence(node[1][2])])))
+                found.update(dict.fromkeys(filter(None, [shortest, before, *_of_sequence(node[1][2])])))
             for inner in _inner(node):
                 walk(inner)
             before += _samples(node)[0]
+            shortest += _shortest(node)
+            if node[0] is codes.SUBPATTERN and any(each[0] in _REPEATS for each in node[1][3]):
+                found.setdefault(shortest)
 
     walk(parser.parse(pattern.pattern, pattern.flags))
     signs = dict.fromkeys("".join(found))

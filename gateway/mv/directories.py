@@ -7,7 +7,7 @@ decoded, whatever the case. What cannot be told from a path into these directori
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -20,6 +20,7 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.\-]*):", re.IGNORECASE)
 _STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs", "swift"})
 """Schemes whose authority is a part of the place; that of another may be left out, or be one of several names."""
 _WILDCARD = re.compile(r"[*?]")
+_STARS = re.compile(r"\*+")
 _CHOICE = re.compile(r"[\[{}]")
 """Of patterns such as {a/b,c} nobody here tries to tell what they match."""
 _ESCAPES_MAX = 3
@@ -61,7 +62,10 @@ class Directory:
 
     def reached_by(self, path: str) -> Reach | None:
         """How a path leads there; None where it leads elsewhere."""
-        found = {self._reached(place) for place in _readings(path)}
+        return self._reached_by(list(_readings(path)))
+
+    def _reached_by(self, places: Sequence[_Place]) -> Reach | None:
+        found = {self._reached(place) for place in places}
         return Reach.WITHIN if Reach.WITHIN in found else Reach.ABOVE if Reach.ABOVE in found else None
 
     def _reached(self, place: _Place) -> Reach | None:
@@ -77,19 +81,49 @@ class Directory:
         return Reach.WITHIN if Reach.WITHIN in found else Reach.ABOVE if Reach.ABOVE in found else None
 
 
+class _Known:
+    """Directories, and what tells quickly that a path leads to none of them. `key`: what they were found by."""
+
+    def __init__(self, key: object, directories: Sequence[Directory]) -> None:
+        self.key = key
+        self.directories = directories
+        self._names = frozenset(directory.segments[-1] for directory in directories if directory.unique)
+        self._segments = frozenset(segment for directory in directories for segment in directory.segments)
+
+    def may_lead(self, place: _Place) -> bool:
+        """Whether a path may lead to, or hold, one of them: not where its first directory is none of theirs."""
+        if not (segments := place.segments):
+            return True
+        first = segments[0]
+        if first in self._segments or first in _SYSTEM or not self._names.isdisjoint(segments):
+            return True
+        return _CHOICE.search(first) is not None or _WILDCARD.search(first) is not None
+
+
 class Directories:
     """Those of the storage database, and of views with a LOCATION of their own."""
 
     def __init__(self, catalog: Catalog, fence: Fence) -> None:
         self._catalog = catalog
         self._fence = fence
-        self._known: tuple[object, list[Directory]] = None, []
+        self._known = _Known(None, ())
 
-    def all(self) -> list[Directory]:
+    def all(self) -> Sequence[Directory]:
+        return self._all().directories
+
+    def reached_by(self, path: str) -> list[tuple[Directory, Reach]]:
+        """The directories that a path leads to. A statement may have tens of thousands of texts that may be paths."""
+        known, places = self._all(), list(dict.fromkeys(_readings(path)))
+        if not any(map(known.may_lead, places)):
+            return []
+        found = ((directory, directory._reached_by(places)) for directory in known.directories)
+        return [(directory, reach) for directory, reach in found if reach is not None]
+
+    def _all(self) -> _Known:
         locations = frozenset(self._fence.locations)
-        if self._known[0] != (key := (self._catalog.revision, locations)):
-            self._known = key, [*self._of_storage(locations), *self._of_views()]
-        return self._known[1]
+        if self._known.key != (key := (self._catalog.revision, locations)):
+            self._known = _Known(key, (*self._of_storage(locations), *self._of_views()))
+        return self._known
 
     def _of_storage(self, locations: Iterable[str]) -> Iterator[Directory]:
         """Where nobody has said yet where it lies, it is known by the name that Spark gives it."""
@@ -115,7 +149,10 @@ def _same(segment: str, own: str) -> bool:
         return True
     if _CHOICE.search(segment) is not None:
         return True
-    return _WILDCARD.search(segment) is not None and fnmatchcase(own, segment)
+    if _WILDCARD.search(segment) is None:
+        return False
+    # Its other signs stand for one each. (Spark takes a pattern of megabytes, and so does fnmatch, for minutes.)
+    return len(segment) - segment.count("*") <= len(own) and fnmatchcase(own, _STARS.sub("*", segment))
 
 
 def _readings(path: str) -> Iterator[_Place]:

@@ -21,6 +21,7 @@ from gateway.proxy.busy_poll import BusyPoll
 from gateway.proxy.farewell import Farewell
 from gateway.proxy.half_read import HalfRead
 from gateway.proxy.read_ahead import ReadAhead
+from gateway.proxy.slices import Slices
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.proxy.upstream import Upstream, UpstreamRefused, set_socket_options
@@ -92,6 +93,7 @@ class Relay(asyncio.Protocol):
         self._queue_bytes = 0
         self._reading = True
         self._writable = True
+        self._slices = Slices(self._loop, self._read)
         self._repeat: Repeat | None = None  # The last answer, where it may be given again while
         self._repeat_while: Callable[[], bool] = bool  # this is true.
         self._ended: asyncio.Task[None] | None = None
@@ -123,6 +125,11 @@ class Relay(asyncio.Protocol):
             if other is None:
                 return
             self._repeat, data = None, other
+        self._slices.feed(data)
+
+    def _read(self, data: bytes) -> None:
+        """Takes in what has come; none: goes on with what had come before."""
+        self._read_or_pause()
         while not self._is_closing():
             try:
                 events = self._wire.receive(data)
@@ -311,7 +318,7 @@ class Relay(asyncio.Protocol):
             if words := self._wire.accept_login():
                 self._traffic.to_clients += len(words)
                 self._transport.write(words)
-            self.data_received(b"")
+            self._read(b"")
 
     async def _leave(self, before: Dispatcher | None) -> None:
         """Over HTTP, another user's request: it must not reach Spark as the one before."""
@@ -363,8 +370,8 @@ class Relay(asyncio.Protocol):
         self._read_or_pause()
 
     def _read_or_pause(self) -> None:
-        """The client is read while little waits: of its requests here, and of its replies for it."""
-        wanted = self._writable and not self._queue_is_long()
+        """The client is read while little waits: of what it has sent, and of its replies for it."""
+        wanted = self._writable and not self._queue_is_long() and not self._slices
         if wanted == self._reading or self._is_closing() or self._transport is None:
             return
         self._reading = wanted
@@ -389,7 +396,7 @@ class Relay(asyncio.Protocol):
         if self._wire.closing and self._is_free():
             self._close()
         if self._wire.pending and self._is_free() and not self._is_closing():
-            self.data_received(b"")
+            self._read(b"")
 
     def _decide(self, request: bytes) -> None:
         assert self._dispatcher is not None
@@ -425,7 +432,7 @@ class Relay(asyncio.Protocol):
     def _act(self, request: bytes, action: Forward | Answer) -> None:
         if isinstance(action, Answer):
             self._answer(action.payload)
-            if action.repeat_while is not None and self._writable and not self._queue:
+            if action.repeat_while is not None and self._writable and not self._queue and not self._slices:
                 on_wire = self._wire.on_wire(request, action.payload)
                 self._repeat = Repeat(request, action.payload, on_wire) if on_wire else None
                 self._repeat_while = action.repeat_while

@@ -1,10 +1,17 @@
-"""Bounds of what one session may ask for; each returns the refusal, which names the setting, or None."""
+"""Bounds of what one session may ask for; each returns the refusal, which names the setting, or None. And one of what a
+statement may become."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from gateway.errors import LimitReached
 from gateway.service.session import Session
 from gateway.wire.message import ExecuteCall
+from sql import rewrite
+
+SENT_CHARACTERS_MAX = 16 << 20
+"""Of a statement with what the gateway has put into it."""
 
 
 def too_long(call: ExecuteCall, limit: int) -> LimitReached | None:
@@ -24,3 +31,14 @@ def too_many(session: Session, most: int) -> LimitReached | None:
         f"{len(session.operations)} statements of this session are open; limits.operations_per_session allows no more. "
         "Close some."
     )
+
+
+def spliced(text: str, replacements: Sequence[rewrite.Splice]) -> str:
+    """As `rewrite.splice`. Raises LimitReached: a statement may name thousands of times what stands for megabytes."""
+    size = len(text) + sum(len(new) for _, _, new in replacements)
+    if size > SENT_CHARACTERS_MAX:
+        raise LimitReached(
+            f"With what stands in the place of materialized views, or of their catalog, the statement would have "
+            f"{size} characters, of {SENT_CHARACTERS_MAX} at the most. Let it name them fewer times."
+        )
+    return rewrite.splice(text, replacements)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gateway.errors import FreshgateError
+from gateway.loops import Turn
 from gateway.mv.catalog import Catalog
 from gateway.mv.damage import Damage
 from gateway.mv.jobs import Jobs
@@ -74,18 +75,25 @@ class CatalogTables:
             return await self._mv_infos(value.lower())
         if value is None or value.lower() != "mv":
             raise BadArguments(f'{name}() knows the type mv only. Write {name}("type"="mv").')
-        return self._jobs() if name == "jobs" else self._tasks()
+        return await (self._jobs() if name == "jobs" else self._tasks())
 
     # --- Doris -------------------------------------------------------------------------------------
 
     async def _mv_infos(self, database: str) -> Table:
         views = [view for view in self._catalog.views() if view.name.database == database]
         states = await self._schemas.states(views)
-        return Table(MV_INFOS, [self._mv_info(view, *states[view.id]) for view in self._present(views)])
+        return Table(MV_INFOS, await self._rows(views, lambda view: [self._mv_info(view, *states[view.id])]))
 
-    def _present(self, views: Iterable[MaterializedView]) -> list[MaterializedView]:
-        """Those that were not dropped while Spark was asked about them."""
-        return [view for view in views if self._catalog.find(view.id) is not None]
+    async def _rows(
+        self, views: Iterable[MaterializedView], rows_of: Callable[[MaterializedView], Iterable[tuple[Value, ...]]]
+    ) -> list[tuple[Value, ...]]:
+        """The rows of those views that were not dropped meanwhile; of very many views, some at a time."""
+        turn, rows = Turn(), list[tuple[Value, ...]]()
+        for view in views:
+            if self._catalog.find(view.id) is not None:
+                rows += rows_of(view)
+            await turn.pause()
+        return rows
 
     def _mv_info(self, view: MaterializedView, state: State, detail: str) -> tuple[Value, ...]:
         last = self._catalog.entry(view.id).history.last
@@ -105,39 +113,39 @@ class CatalogTables:
             state is State.NORMAL and self._catalog.freshness(view.id) is Freshness.FRESH,
         )
 
-    def _jobs(self) -> Table:
-        return Table(JOBS, [_job(view) for view in self._catalog.views()])
+    async def _jobs(self) -> Table:
+        return Table(JOBS, await self._rows(self._catalog.views(), lambda view: [_job(view)]))
 
-    def _tasks(self) -> Table:
+    async def _tasks(self) -> Table:
         views = self._catalog.views()
         of_each = max(1, TASK_ROWS_MAX // max(1, len(views)))
-        rows = [
-            task_row(view, task, self._queue.progress(view.id))
-            for view in views
-            for _, task in list(self._catalog.entry(view.id).history.tasks)[-of_each:]
-        ]
-        return Table(TASKS, rows)
+
+        def rows_of(view: MaterializedView) -> Iterable[tuple[Value, ...]]:
+            tasks = list(self._catalog.entry(view.id).history.tasks)[-of_each:]
+            return [task_row(view, task, self._queue.progress(view.id)) for _, task in tasks]
+
+        return Table(TASKS, await self._rows(views, rows_of))
 
     # --- BigQuery ----------------------------------------------------------------------------------
 
-    def information_schema(self, database: str | None) -> Table:
+    async def information_schema(self, database: str | None) -> Table:
         """`database` None means every database."""
-        rows = [
-            (
-                view.name.catalog,
-                view.name.database,
-                view.name.table,
-                _moment(view.current.published_at) if view.built else None,
-                _moment(view.current.started_at) if view.built else None,
-                view.properties.get("enable_refresh", "true") == "true",
-                _minutes(view.properties.get("refresh_interval_minutes")),
-                _moment(view.current.published_at),
-                self._catalog.is_stale(view.id),
-            )
-            for view in self._catalog.views()
-            if database in {None, view.name.database}
-        ]
-        return Table(INFORMATION_SCHEMA, rows)
+
+        def rows_of(view: MaterializedView) -> Iterable[tuple[Value, ...]]:
+            if database in {None, view.name.database}:
+                yield (
+                    view.name.catalog,
+                    view.name.database,
+                    view.name.table,
+                    _moment(view.current.published_at) if view.built else None,
+                    _moment(view.current.started_at) if view.built else None,
+                    view.properties.get("enable_refresh", "true") == "true",
+                    _minutes(view.properties.get("refresh_interval_minutes")),
+                    _moment(view.current.published_at),
+                    self._catalog.is_stale(view.id),
+                )
+
+        return Table(INFORMATION_SCHEMA, await self._rows(self._catalog.views(), rows_of))
 
     # --- ours --------------------------------------------------------------------------------------
 
@@ -146,7 +154,7 @@ class CatalogTables:
         views = self._catalog.views()
         states = await self._schemas.states(views)
         measures = await self._measures.of(views) if measured else {}
-        rows = [self._everything(view, states[view.id], measures.get(view.id)) for view in self._present(views)]
+        rows = await self._rows(views, lambda view: [self._everything(view, states[view.id], measures.get(view.id))])
         return Table(MATERIALIZED_VIEWS, [*rows, *map(_damaged, self._catalog.damaged.values())])
 
     def _everything(

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.errors import LimitReached, NotAllowed, StatementFailed
+from gateway.loops import aside
 from gateway.mv.catalog import Catalog
 from gateway.mv.directories import Directories
 from gateway.mv.guard import LATE_SECONDS, Guard, Suspect, Watch
@@ -45,8 +46,10 @@ LOOKED_FOR_MAX = 20_000_000
 """Characters times views: to look for each name takes some milliseconds."""
 VARIABLES_MAX = 20
 """That are looked up for one statement; Spark stops at 40 values within values."""
-_VARIABLE = re.compile(r"\$\{(?:(?:hivevar|hiveconf|spark|sparkconf):|(?!\w+:[^\s}]))(\S+?)\}", re.ASCII)
-"""As Spark has it; `${env:HOME}` and `${system:...}` are none of its settings."""
+_BEFORE_NAME = r"(?:(?:hivevar|hiveconf|spark|sparkconf):|(?!\w+:[^\s}]))"
+_VARIABLE = re.compile(rf"\$\{{(?:{_BEFORE_NAME}(\S[^\s}}]*+)\}}|{_BEFORE_NAME}[^\s}}]*+(?=\s|\Z)|)", re.ASCII)
+"""As Spark has it; `${env:HOME}` and `${system:...}` are none of its settings. Without a name it is none, but passed
+over: to look for the end from each beginning anew would take quadratic time."""
 _BETWEEN = re.compile(r"""[\s\\'"`|]+""")
 """What may stand between two letters of a word in a text that is put together from strings."""
 
@@ -165,10 +168,10 @@ class Gatekeeper:
                 text = behind(text, await _with_values(session, behind(*inner)))
                 subject = replace(subject, text=text)
             found = await self.texts.apply(hidden.changes, text)
-            self._protection.check_within(statement, found, subject.namespace, words, adrift=adrift)
+            await self._protection.check_within(statement, found, subject.namespace, words, adrift=adrift)
         if self.may_hold_path(subject.look, text) or not statement.exact:
             written = await self.texts.apply(paths.written, text, exact=statement.exact)
-            self._protection.check_paths(written, names)
+            await self._protection.check_paths(written, names)
         return subject
 
     async def _check_named(self, subject: Subject) -> None:
@@ -181,9 +184,9 @@ class Gatekeeper:
             statement = await self.texts.apply(forwarded, inner, look.keyword)
             await self.check(replace(subject, statement=statement, look=look, text=inner, temporary=None))
 
-    def check_location(self, location: str) -> None:
+    async def check_location(self, location: str) -> None:
         """Of a materialized view that is to be created."""
-        self._protection.check_paths(paths.Paths({location}), ())
+        await self._protection.check_paths(paths.Paths({location}), ())
 
     # --- what is watched ---------------------------------------------------------------------------
 
@@ -257,11 +260,11 @@ def behind(*texts: str) -> str:
 
 async def substituted(session: Session, text: str) -> str:
     """The text as Spark reads it when it has put the values of variables in their places; those that cannot be told
-    stay."""
+    stay. Raises LimitReached."""
     values: dict[str, str] = {}
     sql = await session.sql()
     for _ in range(VARIABLES_MAX):
-        names = [name for name in dict.fromkeys(_VARIABLE.findall(text)) if name not in values]
+        names = [name for name in await aside(len(text), _variables, text) if name not in values]
         for name in names[: VARIABLES_MAX - len(values)]:
             try:
                 rows = (await sql.run(f"SET {quote(name)}")).rows
@@ -269,14 +272,33 @@ async def substituted(session: Session, text: str) -> str:
                 rows = []
             value = str(rows[0][1]) if rows and len(rows[0]) > 1 else UNDEFINED
             values[name] = value if value != UNDEFINED else ""
-        before, text = text, _VARIABLE.sub(lambda found: values.get(found[1], found[0]), text)
-        if text == before or len(text) > TEXT_MAX:
+        before, text = text, await aside(len(text), _filled, text, values)
+        if text == before:
             break
     return text
 
 
+def _variables(text: str) -> list[str]:
+    return list(dict.fromkeys(found[1] for found in _VARIABLE.finditer(text) if found[1]))
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """With the values in their places. Raises LimitReached: each of a hundred thousand may have megabytes."""
+    pieces, done, size = list[str](), 0, len(text)
+    for found in _VARIABLE.finditer(text):
+        if (value := values.get(found[1])) is not None:
+            size += len(value)
+            if size > TEXT_MAX:
+                raise LimitReached(
+                    f"With the values of its variables the statement has more than {TEXT_MAX} characters. Shorten them."
+                )
+            pieces += text[done : found.start()], value
+            done = found.end()
+    return "".join([*pieces, text[done:]])
+
+
 UNDEFINED = "<undefined>"
-TEXT_MAX = 16 << 20
+TEXT_MAX = 1 << 20
 """Values within values may grow without end."""
 
 

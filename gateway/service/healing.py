@@ -144,6 +144,8 @@ def lists_names(setting: str, call: OpenCall, statement: str) -> bool:
     `call` has opened the session. PyHive sends a configuration, which names no database. impyla, of the same protocol,
     sends none and reads the second column; JDBC drivers always name a database.
     """
+    if len(statement) > _HEAD_CHARACTERS:
+        return False
     if setting == "on":
         return _LIST_OF_NAMES.match(statement, skip_blank(statement)) is not None
     pyhive = call.protocol == _PYHIVE_PROTOCOL and call.configured and DATABASE_KEY not in call.configuration

@@ -2,7 +2,8 @@
 
 A thread is not enough. sqlglot's compiled parser, and each match of a regular expression, hold the interpreter's lock
 until they are done. The processes are started when the first long text comes, one for those of some hundred kilobytes
-and one for longer ones, and end when there was none for a while.
+and one for longer ones, and end when there was none for a while. A thread for each starts it and talks to it: to copy
+the gateway's page tables (fork) would take longer than some readings, and so do megabytes through a pipe.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import IO, Any, ParamSpec, TypeVar
 
 from gateway.errors import FreshgateError, LimitReached
 from gateway.service import long_text_process
@@ -71,10 +73,12 @@ class _Process:
     """One child, with one call at a time."""
 
     def __init__(self) -> None:
-        self._child: asyncio.subprocess.Process | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._starting: asyncio.Future[subprocess.Popen[bytes]] | None = None
+        self._thread = ThreadPoolExecutor(1, "long-texts")
         self._turn = asyncio.Lock()
         self._calls: set[asyncio.Task[Any]] = set()
-        self._endings: set[asyncio.Task[int]] = set()
+        self._endings: set[asyncio.Future[None]] = set()
         self._idle: asyncio.TimerHandle | None = None
 
     async def call(self, work: Work) -> Any:
@@ -93,7 +97,7 @@ class _Process:
 
     async def _call(self, work: Work) -> Any:
         async with self._turn:
-            outcome, value = await self._exchange(pickle.dumps(work))
+            outcome, value = await self._exchange(work)
         match outcome:
             case Outcome.DONE:
                 return value
@@ -103,18 +107,14 @@ class _Process:
                 raise LimitReached("The statement names too much to be kept in mind. Split it into shorter ones.")
         raise FreshgateError(f"The gateway failed to read the statement: {value}.", "58005")
 
-    async def _exchange(self, request: bytes) -> tuple[Outcome, Any]:
+    async def _exchange(self, work: Work) -> tuple[Outcome, Any]:
         if self._idle is not None:
             self._idle.cancel()
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(READ_SECONDS):
                 child = await self._started()
-                assert child.stdin is not None
-                assert child.stdout is not None
-                child.stdin.write(len(request).to_bytes(8) + request)
-                await child.stdin.drain()
-                size = int.from_bytes(await child.stdout.readexactly(8))
-                answer: tuple[Outcome, Any] = pickle.loads(await child.stdout.readexactly(size))
+                answer = await loop.run_in_executor(self._thread, _ask, child, work)
         except TimeoutError:
             self._kill()
             raise LimitReached(
@@ -127,41 +127,36 @@ class _Process:
         except BaseException:
             self._kill()
             raise
-        self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._retire)
+        self._idle = loop.call_later(IDLE_SECONDS, self._retire)
         return answer
 
-    async def _started(self) -> asyncio.subprocess.Process:
-        if self._child is None or self._child.returncode is not None:
-            root = str(Path(__file__).parents[2])
-            paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-            self._child = await asyncio.create_subprocess_exec(
-                # Not by -m: the answers would be of a module __main__, which here is another one.
-                *(sys.executable, "-c", f"from {long_text_process.__name__} import main; main()"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-                # A Ctrl-C in the terminal is for the gateway, with which it ends.
-                start_new_session=True,
-            )
-        return self._child
+    async def _started(self) -> subprocess.Popen[bytes]:
+        if self._child is not None and self._child.poll() is None:
+            return self._child
+        if self._starting is None:
+            self._starting = asyncio.get_running_loop().run_in_executor(self._thread, _start)
+            self._starting.add_done_callback(self._has_started)
+        # Who gives up meanwhile leaves the child to whoever comes next, or to `close`.
+        return await asyncio.shield(self._starting)
+
+    def _has_started(self, starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+        self._starting = None
+        self._child = None if starting.cancelled() or starting.exception() else starting.result()
 
     def _retire(self) -> None:
-        """Its sign to end is that its input does."""
-        if self._child is not None and self._child.stdin is not None and not self._turn.locked():
-            self._child.stdin.close()
+        if not self._turn.locked():
             self._leave()
 
     def _kill(self) -> None:
-        if self._child is not None and self._child.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._child.kill()
+        if self._child is not None:
+            self._child.kill()
         self._leave()
 
     def _leave(self) -> None:
         """The child is about to end."""
         child, self._child = self._child, None
         if child is not None:
-            ending = asyncio.get_running_loop().create_task(child.wait())
+            ending = asyncio.get_running_loop().run_in_executor(self._thread, _end, child)
             self._endings.add(ending)
             ending.add_done_callback(self._endings.discard)
 
@@ -171,5 +166,54 @@ class _Process:
         for call in self._calls:
             call.cancel()
         await asyncio.gather(*self._calls, return_exceptions=True)
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
         self._kill()
         await asyncio.gather(*self._endings)
+        self._thread.shutdown()
+
+
+# --- in the process's thread -------------------------------------------------------------------------------
+
+
+def _start() -> subprocess.Popen[bytes]:
+    root = str(Path(__file__).parents[2])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.Popen(
+        # Not by -m: the answers would be of a module __main__, which here is another one.
+        [sys.executable, "-c", f"from {long_text_process.__name__} import main; main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        # A Ctrl-C in the terminal is for the gateway, with which it ends.
+        start_new_session=True,
+    )
+
+
+def _ask(child: subprocess.Popen[bytes], work: Work) -> tuple[Outcome, Any]:
+    """Raises OSError or EOFError where the child has ended."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    request = pickle.dumps(work)
+    child.stdin.write(len(request).to_bytes(8))
+    child.stdin.write(request)
+    child.stdin.flush()
+    size = int.from_bytes(_exactly(child.stdout, 8))
+    answer: tuple[Outcome, Any] = pickle.loads(_exactly(child.stdout, size))
+    return answer
+
+
+def _exactly(source: IO[bytes], size: int) -> bytes:
+    found = source.read(size)
+    if len(found) < size:
+        raise EOFError
+    return found
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Its sign to end is that its input does."""
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):  # of what it was still to be told
+                pipe.close()
+    child.wait()

@@ -16,6 +16,7 @@ from gateway.mv.progress import Report
 from gateway.mv.readers import Readers
 from gateway.mv.tasks import Tasks
 from gateway.service import staleness
+from gateway.service.admission import spliced
 from gateway.service.explanation import views_in_plan
 from gateway.service.gatekeeper import Gatekeeper
 from gateway.service.outcomes import Route
@@ -155,7 +156,7 @@ class Reads:
         )
         reading.route.text = reading.text
         if wanted.splices:
-            reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *wanted.splices])
+            reading.route.text = spliced(reading.place.text, [*reading.splices, *wanted.splices])
         return wanted
 
     # --- writes that have ended, and nobody knows it -----------------------------------------------
@@ -254,7 +255,7 @@ class Reads:
                 reading.session.transaction, reading.epoch, reading.place, reading.read
             )
             reading.route.closes.append(partial(self._readers.release, read))
-            reading.route.text = rewrite.splice(reading.place.text, [*reading.splices, *splices])
+            reading.route.text = spliced(reading.place.text, [*reading.splices, *splices])
         else:
             self._begin_read(reading.route, reading.read.all)
         if reading.write is not None:

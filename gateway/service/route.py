@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from gateway.errors import NotAllowed, SyntaxRefused
+from gateway.loops import Turn
 from gateway.mv.catalog import Catalog
 from gateway.mv.changes import Write
 from gateway.mv.progress import Report
@@ -22,8 +23,9 @@ from gateway.mv.relations import Relations
 from gateway.mv.schemas import Schemas
 from gateway.mv.tasks import Tasks
 from gateway.service import scripts, staleness
+from gateway.service.admission import spliced
 from gateway.service.audit import Mentions
-from gateway.service.catalog_tables import CatalogTables
+from gateway.service.catalog_tables import CatalogTables, Table
 from gateway.service.commands import Commands
 from gateway.service.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
 from gateway.service.long_texts import LONG_CHARACTERS
@@ -79,7 +81,6 @@ MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total
 SETTINGS = frozenset({"set", "reset"})
 RUNNING = frozenset({"begin", "execute", "explain"})
 """First words of texts that run other statements."""
-_COUNT_ALL = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
 _SHOW_DATABASES = re.compile(r"\s*show\s+(?:databases|schemas|namespaces)\b", re.IGNORECASE)
 
 
@@ -185,7 +186,7 @@ class Router:
             return Own(partial(self._transaction, statement, session))
         if not isinstance(statement, Forwarded):
             if isinstance(statement, CreateMaterializedView) and statement.clauses.location is not None:
-                self._gatekeeper.check_location(statement.clauses.location)
+                await self._gatekeeper.check_location(statement.clauses.location)
             return Own(partial(self._commands.run, statement, session))
         if self._lists_databases(look) and _SHOW_DATABASES.match(text, known.start):
             return Own(partial(self._commands.databases, text, session))
@@ -220,8 +221,8 @@ class Router:
         try:
             known = await self._understood(journey.text)
             statement = _forwarded(known)
-            await self._read_in_pieces(journey.text)
-            splices = journey.splices(statement)
+            apart = await self._taken_apart(journey.text)
+            splices = journey.splices(statement, apart or rewrite.places(journey.text))
             known = replace(known, statement=replace(statement, reads=journey.rest(statement)))
             route = await self._forward(
                 session, namespace, known, look, journey.text, claim, splices, changed=bool(calls)
@@ -279,7 +280,7 @@ class Router:
                 watch(route, session)
                 route.ends.append(partial(_set_snapshot, session, _whole_session(said)))
             if changed or splices:
-                route.text = rewrite.splice(text, splices)
+                route.text = spliced(text, splices)
             place = staleness.Place(statement, text, look.keyword, namespace)
             return await self._read(session, route, place, splices, write, targets, composed=composed)
         except BaseException:  # cancelled too: the statement never goes to Spark
@@ -304,7 +305,7 @@ class Router:
             if write is not None and not statement.exact and ";" in place.text:
                 await self._check_script(session, place)
             if read.all and statement.exact:
-                await self._read_in_pieces(place.text)
+                place = replace(place, apart=await self._taken_apart(place.text))
         route.mentions = self._mentions(place.namespace, statement, targets, read)
         transaction = session.transaction
         pinned = transaction.active and bool(read.all)
@@ -362,10 +363,10 @@ class Router:
         except SyntaxProblem as problem:
             raise SyntaxRefused(str(problem), sqlstate=problem.sqlstate) from problem
 
-    async def _read_in_pieces(self, text: str) -> None:
-        """Of a long text that may be rewritten, what tells where."""
-        if len(text) > LONG_CHARACTERS:
-            await asyncio.to_thread(rewrite.prepare, text)
+    async def _taken_apart(self, text: str) -> rewrite.Places | None:
+        """Of a text that may be rewritten, what tells where; None for a short one, which is quickly read when that is
+        to be known."""
+        return None if len(text) <= LONG_CHARACTERS else await self._texts.apply(rewrite.places, text)
 
     # --- what the statement mentions ---------------------------------------------------------------
 
@@ -376,7 +377,8 @@ class Router:
         views = frozenset(self._catalog.names_of(read.all).values())
         if not statement.exact:
             return Mentions(views)
-        reads = frozenset(TableName.resolve(reference.parts, namespace) for reference in statement.reads)
+        spelt = {reference.parts for reference in statement.reads}
+        reads = frozenset(TableName.resolve(parts, namespace) for parts in spelt)
         return Mentions(views, reads, frozenset(() if statement.drops_database else targets))
 
     async def _about_view(self, namespace: Namespace, look: Glance, text: str) -> NamedCommand | None:
@@ -453,12 +455,16 @@ class Router:
 
     async def _with_functions(self, text: str, calls: Sequence[catalog_functions.FunctionCall]) -> str:
         """The text with mv_infos(), jobs() and tasks() replaced by their rows."""
-        splices = []
+        splices: list[rewrite.Splice] = []
+        rows: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
         for call in calls:
-            table = await self._tables.function(call.function, dict(call.arguments))
-            rows = rewrite.inline_table(table.columns, table.rows)
-            splices.append((call.start, call.end, rows if call.aliased else f"{rows} AS {call.function}"))
-        return rewrite.splice(text, splices)
+            if (asked := (call.function, call.arguments)) not in rows:
+                table = await self._tables.function(call.function, dict(call.arguments))
+                rows[asked] = await _inline(table)
+            splices.append((call.start, call.end, rows[asked]))
+            if not call.aliased:
+                splices.append((call.end, call.end, f" AS {call.function}"))
+        return spliced(text, splices)
 
     async def _catalog_tables(
         self, text: str, statement: Forwarded, look: Glance, *, changed: bool
@@ -471,18 +477,32 @@ class Router:
                 "ever. Use a temporary view, or query it directly.",
                 sqlstate="0A000",
             )
-        splices = []
+        if not found:
+            return []
+        splices: list[rewrite.Splice] = []
+        around = await self._taken_apart(text) or rewrite.places(text)
+        rows: dict[tuple[str, str | None], str] = {}
         for reference, schema, database in found:
-            own = schema == "freshgate"
-            measured = not look.words.isdisjoint(MEASURED_COLUMNS) or "*" in _COUNT_ALL.sub("", text)
-            table = (
-                await self._tables.materialized_views(measured=measured)
-                if own
-                else self._tables.information_schema(database)
-            )
-            rows = rewrite.inline_table(table.columns, table.rows)
-            splices.append(rewrite.replacement(text, reference, rows, "MATERIALIZED_VIEWS"))
+            if (schema, database) not in rows:
+                rows[schema, database] = await _inline(await self._catalog_table(text, look, schema, database))
+            splices += rewrite.replacement(around, reference, rows[schema, database], "MATERIALIZED_VIEWS")
         return splices
+
+    async def _catalog_table(self, text: str, look: Glance, schema: str, database: str | None) -> Table:
+        if schema != "freshgate":
+            return await self._tables.information_schema(database)
+        measured = not look.words.isdisjoint(MEASURED_COLUMNS)
+        measured = measured or await self._texts.apply(catalog_functions.asks_for_all, text)
+        return await self._tables.materialized_views(measured=measured)
+
+
+async def _inline(table: Table) -> str:
+    """The table as a query; of many rows, some at a time."""
+    turn, lines = Turn(), list[str]()
+    for row in table.rows:
+        lines.append(rewrite.inline_line(table.columns, row))
+        await turn.pause()
+    return rewrite.inline_lines(table.columns, lines)
 
 
 def _checked(command: NamedCommand) -> NamedCommand:

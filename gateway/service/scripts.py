@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.errors import NotAllowed
+from gateway.loops import Turn
 from gateway.mv.catalog import Catalog
 from gateway.service.staleness import Read
 from sql.grammar import NOT_SUPPORTED
@@ -34,9 +35,11 @@ async def check(catalog: Catalog, script: Script, views_read: ViewsRead, writes:
     holding = {view.name.database for view in catalog.views()}
     databases = [each for each in script.whole.reads if len(each.parts) == 1 and each.parts[0].lower() in holding]
     written: set[TableName] = set()
+    turn = Turn()
     made: dict[str, frozenset[str]] = {}
     """Views that the script makes, perhaps temporary ones, and what they read."""
     for statement, composed in script.steps:
+        await turn.pause()  # They may be tens of thousands.
         if script.whole.changes_namespace:  # It may be in another database by now, which was named before.
             reads = (*statement.reads, *databases)
             statement = replace(statement, reads=reads, exact=False, changes_namespace=True)

@@ -12,9 +12,10 @@ from gateway.mv.inspection import Inspector
 from gateway.mv.model import MaterializedView
 from gateway.mv.ports import SqlSession
 from gateway.mv.surroundings import Surroundings
+from gateway.service.long_texts import LONG_CHARACTERS
 from sql import rewrite
 from sql.names import Namespace, TableName, quote
-from sql.statement import Forwarded, WhenStale
+from sql.statement import Forwarded, Reference, WhenStale
 
 INLINED_IN = frozenset({"select", "with", "from", "table", "insert", "create", ""})
 """First words of statements in which a query may stand in the place of a name."""
@@ -69,6 +70,21 @@ class Place:
     text: str
     keyword: str
     namespace: Namespace
+    apart: rewrite.Places | None = None
+    """What a long text was taken apart to; None: nobody has."""
+
+    @property
+    def places(self) -> rewrite.Places:
+        """Where a query may stand in the place of a name."""
+        if self.apart is not None:
+            return self.apart
+        return rewrite.places(self.text) if len(self.text) <= LONG_CHARACTERS else rewrite.UNREAD
+
+    def mentions(self, name: TableName) -> list[Reference]:
+        """Those that mean this relation."""
+        spelt = {reference.parts for reference in self.statement.reads}
+        spelt = {parts for parts in spelt if TableName.resolve(parts, self.namespace) == name}
+        return [reference for reference in self.statement.reads if reference.parts in spelt]
 
 
 class StaleReads:
@@ -144,17 +160,17 @@ class StaleReads:
 
     def _splices(self, view: MaterializedView, place: Place) -> list[rewrite.Splice]:
         """What puts the definition in the place of each mention; nothing where the text does not allow it."""
-        if place.keyword not in INLINED_IN or rewrite.is_qualifier(place.text, view.name):
+        if place.keyword not in INLINED_IN or (around := place.places).disturb(view.name):
             return []
-        mentions = [
-            reference
-            for reference in place.statement.reads
-            if TableName.resolve(reference.parts, place.namespace) == view.name
-        ]
+        mentions = place.mentions(view.name)
         if any(mention.perhaps for mention in mentions):
             return []
         query = f"(SELECT * FROM {view.definition.quoted})"
-        return [rewrite.replacement(place.text, mention, query, quote(mention.parts[-1])) for mention in mentions]
+        return [
+            splice
+            for mention in mentions
+            for splice in rewrite.replacement(around, mention, query, quote(mention.parts[-1]))
+        ]
 
 
 def _not_fresh(view: MaterializedView, reason: str) -> NotFresh:

@@ -83,6 +83,12 @@ class TemporaryViews:
             names |= {made.name.lower() for made in change.made}
         return names | {ANY} if self._shared else names
 
+    def may_have(self, name: str) -> bool:
+        """Whether it is one of `names`, or any may be. Folded."""
+        if self._shared or name in self._made or not {name, ANY}.isdisjoint(self._perhaps):
+            return True
+        return any(made.name.lower() in {name, ANY} for change in self._open for made in change.made)
+
     @property
     def nameless(self) -> bool:
         """One may have been made whose name nobody knows."""
@@ -188,7 +194,7 @@ class Reachable:
 
     def may_be(self, parts: Parts) -> bool:
         views = self.of(parts)
-        return views is not None and not views.names.isdisjoint((parts[-1].lower(), ANY))
+        return views is not None and views.may_have(parts[-1].lower())
 
     def among(self, names: Iterable[Parts], others: Set[str]) -> set[Parts]:
         """Those of many names that may be one's, or whose last parts are among the `others`: a text that is not

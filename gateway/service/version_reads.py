@@ -20,11 +20,11 @@ from gateway.service.long_texts import LongTexts
 from gateway.service.session import Session
 from gateway.service.transaction import Pin, Transaction
 from sql import maintenance, rewrite, time_travel
-from sql.classify import glance
 from sql.grammar import NOT_SUPPORTED
 from sql.names import Namespace, TableName, quote
 from sql.statement import Forwarded, Glance, Reference
 from sql.time_travel import Travel
+from sql.understood import seen
 
 TRAVEL_WORDS = frozenset({"version", "timestamp", "system_version", "system_time"})
 TRAVELS_MAX = 100
@@ -44,7 +44,7 @@ class Journey:
     read: Read
     """Holds the versions; must be released."""
 
-    def splices(self, statement: Forwarded) -> list[rewrite.Splice]:
+    def splices(self, statement: Forwarded, around: rewrite.Places) -> list[rewrite.Splice]:
         """What puts the versions in the place of the mentions. Raises NotAllowed where that is not possible."""
         if statement.creates_view is not None:
             raise NotAllowed(
@@ -56,14 +56,14 @@ class Journey:
         found = []
         for end, (travel, view, version) in self.travels.items():
             mention = mentions.get(end)
-            if mention is None or not statement.exact or _qualifies(self.text, view):
+            if mention is None or not statement.exact or around.disturb(view.name):
                 raise NotAllowed(
                     f"The version of {view.name} cannot be read in this statement. Read it in a subquery, "
                     f"(SELECT * FROM {view.name} VERSION AS OF {version.number}) AS v, and qualify columns by v.",
                     sqlstate=NOT_SUPPORTED,
                 )
             whole = Reference(mention.parts, mention.start, travel.end, mention.aliased)
-            found.append(_replacement(self.text, whole, view, version))
+            found += _replacements(around, [whole], view, version)
         return found
 
     def rest(self, statement: Forwarded) -> tuple[Reference, ...]:
@@ -103,7 +103,7 @@ class VersionReads:
         if look.keyword not in REPLACED_IN:
             raise NotAllowed(f"{view.name} cannot be read as of a version in a {look.keyword.upper()}.", NOT_SUPPORTED)
         moments = {
-            travel.start: await _milliseconds(travel.moment, view, session)
+            travel.start: await _milliseconds(travel.moment, view, session, texts)
             for travel, view in found
             if travel.version is None
         }
@@ -139,7 +139,7 @@ class VersionReads:
                 reason = "another view has come under its name since the transaction began"
             elif view_id not in read.direct or not place.statement.exact:
                 reason = "it is read through a view, or by a name that is put together at run time"
-            elif place.keyword not in REPLACED_IN or _qualifies(place.text, view):
+            elif place.keyword not in REPLACED_IN or place.places.disturb(view.name):
                 reason = "this statement does not let a query stand in its place"
             if reason is not None:
                 raise NotAllowed(
@@ -163,10 +163,11 @@ class VersionReads:
         views = [self._catalog.entry(view_id).view for view_id in sorted(read.direct)]
         self._pin(transaction, views)
         hold = self._readers.begin(versions=[(view.id, transaction.pins[view.id].version.number) for view in views])
+        around = place.places
         splices = [
-            _replacement(place.text, reference, view, transaction.pins[view.id].version)
+            splice
             for view in views
-            for reference in _mentions(view, place)
+            for splice in _replacements(around, place.mentions(view.name), view, transaction.pins[view.id].version)
         ]
         return splices, hold
 
@@ -183,9 +184,9 @@ class VersionReads:
             transaction.pins[view.id] = Pin(view.current, partial(self._readers.release, read))
 
 
-async def _milliseconds(expression: str, view: MaterializedView, session: Session) -> int:
+async def _milliseconds(expression: str, view: MaterializedView, session: Session, texts: LongTexts) -> int:
     """What a time is in milliseconds since the epoch, as the client's own session reads it."""
-    if "select" in glance(expression).words:
+    if "select" in (await texts.apply(seen, expression)).words:
         # Spark takes none either, and what it reads would go past the gateway.
         raise FreshgateError(f"TIMESTAMP AS OF for the materialized view {view.name} takes no query.", "42601")
     try:
@@ -201,18 +202,12 @@ async def _milliseconds(expression: str, view: MaterializedView, session: Sessio
     return int(found)
 
 
-def _mentions(view: MaterializedView, place: staleness.Place) -> Sequence[Reference]:
+def _replacements(
+    around: rewrite.Places, mentions: Sequence[Reference], view: MaterializedView, version: Version
+) -> list[rewrite.Splice]:
+    query = f"({maintenance.shown_rows(view.storage, view.columns, version.shown, view.layout)})"
     return [
-        reference
-        for reference in place.statement.reads
-        if TableName.resolve(reference.parts, place.namespace) == view.name
+        splice
+        for mention in mentions
+        for splice in rewrite.replacement(around, mention, query, quote(mention.parts[-1]))
     ]
-
-
-def _qualifies(text: str, view: MaterializedView) -> bool:
-    return rewrite.is_qualifier(text, view.name)
-
-
-def _replacement(text: str, reference: Reference, view: MaterializedView, version: Version) -> rewrite.Splice:
-    query = maintenance.shown_rows(view.storage, view.columns, version.shown, view.layout)
-    return rewrite.replacement(text, reference, f"({query})", quote(reference.parts[-1]))

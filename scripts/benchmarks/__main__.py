@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import classification, contention, fetch, haproxy, jobs, latency, partitions, transports, views
+from benchmarks import classification, contention, fetch, haproxy, jobs, latency, partitions, transports, turns, views
 from benchmarks.figures import Figure, table
 from benchmarks.stand import Stand
 from benchmarks.wire import RATE, Wire
@@ -41,7 +41,11 @@ MEASURES: Mapping[str, Measure] = {
     "relay": transports.relay,
 }
 """In this order: the first needs an empty catalog, and the later ones make views."""
-CLASSIFICATION = "classification"
+ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {
+    "classification": classification.figures,
+    "turns": turns.figures,
+}
+"""Without Spark."""
 
 
 def main() -> int:
@@ -63,7 +67,7 @@ def main() -> int:
 
 def _all() -> list[str]:
     """Every measure that this machine can take."""
-    names = [*MEASURES, CLASSIFICATION]
+    names = [*MEASURES, *ALONE]
     if haproxy.found() is None:
         print("bench: without HAProxy the measure 'relay' is left out", file=sys.stderr)
         names.remove("relay")
@@ -80,7 +84,7 @@ def _publish(options: argparse.Namespace, figures: list[Figure]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/bench", description="The gateway against a direct connection.")
-    names = [*MEASURES, CLASSIFICATION]
+    names = [*MEASURES, *ALONE]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--runs", type=_positive, metavar="N", help="pairs of runs; each measure has its own default")
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor; default 0.1")
@@ -124,8 +128,9 @@ def _measured(options: argparse.Namespace, wanted: list[str], wire: Wire | None)
         ):
             for name in with_server:
                 yield from _told(name, MEASURES[name](stand))
-    if CLASSIFICATION in wanted:
-        yield from _told(CLASSIFICATION, classification.figures())
+    for name, measure in ALONE.items():
+        if name in wanted:
+            yield from _told(name, measure())
 
 
 def _told(name: str, figures: Iterator[Figure]) -> Iterator[Figure]:

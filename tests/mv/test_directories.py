@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from views import view_of
 
-from gateway.mv.directories import Directory, Reach
+from gateway.mv.catalog import Catalog
+from gateway.mv.directories import Directories, Directory, Reach
+from gateway.mv.model import Version
+from sql.names import TableName
+from sql.statement import Clauses
 
 STORAGE = Directory.at("file:/data/warehouse/freshgate_storage.db", unique=True)
 PLAIN = Directory.at("hdfs://nn:8020/data/warehouse/s.db", unique=False)
@@ -111,6 +120,44 @@ def _escaped(segment: str, random: object) -> str:
     return "".join(f"%{ord(c):02x}" if random.random() < 0.3 else c for c in segment)  # type: ignore[attr-defined]
 
 
-@given(st.text())
+PATHS = st.lists(
+    st.sampled_from(
+        [
+            "/",
+            "//",
+            "..",
+            ".",
+            "*",
+            "{a,b}",
+            "f*",
+            "data",
+            "warehouse",
+            "freshgate_storage.db",
+            "s.db",
+            "x",
+            "proc",
+            "hdfs:",
+        ]
+    ),
+    max_size=8,
+).map("".join)
+
+
+@given(st.text() | PATHS)
 def test_any_text_may_be_a_path(path: str) -> None:
-    STORAGE.reached_by(path)
+    """And none is passed over that leads to one of several directories."""
+    fence = cast(Any, SimpleNamespace(lost=None, locations=[STORAGE.location]))
+    catalog = Catalog(cast(Any, None), "freshgate_storage", 1, fence)
+    for number, location in enumerate(("/lake/x", "s3a://bucket/data")):
+        view = view_of(Version.whole(1, 0, 0, {}))
+        made = replace(view, id=f"v{number}", name=TableName("s", f"v{number}"), clauses=Clauses(location=location))
+        catalog.show(catalog.reserve(made))
+    directories = Directories(catalog, fence)
+    each = [(directory, reach) for directory in directories.all() if (reach := directory.reached_by(path)) is not None]
+    assert directories.reached_by(path) == each
+
+
+def test_a_pattern_of_any_length_is_compared_at_once() -> None:
+    """Made an expression of, that took minutes."""
+    assert STORAGE.reached_by("/data/warehouse/" + "*f?" * 200_000) is None
+    assert STORAGE.reached_by("/data/warehouse/" + "*" * 500_000 + "s" + "*" * 500_000) is Reach.WITHIN

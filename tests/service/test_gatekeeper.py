@@ -281,6 +281,14 @@ async def test_variables_are_read_as_spark_reads_them(values: dict[str, str], te
     assert ((await mallory.execute(text)).sqlstate is None) is passes
 
 
+@pytest.mark.parametrize("value", ["x" * 100_000, "${b}${b}"])
+async def test_values_of_variables_do_not_grow_without_end(value: str) -> None:
+    world, mallory, _ = await stage("default")
+    world.spark.answers.say("^SET `", lambda asked: Answer([(asked[5:-1], value.replace("b", asked[5:-1] + "b"))]))
+    refused = await mallory.execute("INSERT INTO s.u VALUES (" + "${a}" * 1_000 + ")")
+    assert "With the values of its variables" in str(refused.error)
+
+
 @pytest.mark.parametrize(
     "inner",
     [

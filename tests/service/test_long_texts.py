@@ -9,15 +9,18 @@ import importlib
 import inspect
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
+import hostile_texts
 import pytest
-from fakes import World
+from fakes import Client, World
 
 from gateway.errors import FreshgateError, LimitReached
 from gateway.service import long_texts
@@ -30,65 +33,44 @@ from sql.understood import NAMES_MAX, Understood, understood
 from sql.words import WORDS_MAX, ManyWords, bounded, may_hold_path
 
 SIZE = 2 * APART_CHARACTERS
-ROW = "(1,'abcdefghij',2.5),"
-INSERT = "INSERT INTO s.t VALUES " + ROW * (SIZE // len(ROW))
+TEXTS = {kind: text for kind, text in hostile_texts.texts(SIZE).items() if len(text) > APART_CHARACTERS}
 MIB = 1 << 20
-
-
-def numbered(form: str, size: int = SIZE) -> str:
-    return ",".join(form.format(number) for number in range(size // len(form)))
-
-
-TEXTS = {
-    "an INSERT": INSERT[:-1],
-    "with the word jobs": INSERT + "(1,'jobs',2.5)",
-    "with a call's name": INSERT + "(1,'jobs(',2.5)",
-    "with words of queries": INSERT + "(1,'select from mv',2.5)",
-    "with a comment": INSERT[:-1] + " -- tasks",
-    "an IN list": f"SELECT * FROM s.mv WHERE a IN ({numbered('{:06}')})",
-    "of strings": f"SELECT * FROM s.mv WHERE a IN ({numbered(chr(39) + '{:06}' + chr(39))})",
-    "a chain of WITH": f"WITH {numbered('c{0} AS (SELECT * FROM s.t{0})')} SELECT * FROM s.mv",
-    "comments": "/**/" * (SIZE // 4) + "SELECT * FROM s.mv",
-    "an open comment": "SELECT 1 FROM s.mv " + "/*" * (SIZE // 2),
-    "a string": f"SELECT '{'a' * SIZE}' FROM s.mv",
-    "escapes": "SELECT '" + "\\n" * (SIZE // 2) + "' FROM s.mv",
-    "brackets": "SELECT " + "(" * (SIZE // 2) + "1" + ")" * (SIZE // 2) + " FROM s.mv",
-    "a script": "BEGIN " + "INSERT INTO s.t VALUES (1);" * (SIZE // 27) + " END",
-    "EXECUTE IMMEDIATE": "EXECUTE IMMEDIATE '" + "INSERT INTO s.t VALUES (1,2,3) " * (SIZE // 31) + "'",
-    "with a variable": "EXECUTE IMMEDIATE x || '" + "INSERT INTO s.t VALUES (1,2,3) " * (SIZE // 31) + "'",
-    "back quotes": f"SELECT {numbered('`a{}`')} FROM s.mv",
-    "an unclosed quote": "SELECT 1 FROM s.mv WHERE a = '" + 'x " ` ' * (SIZE // 6),
-    "an unclosed back quote": "SELECT 1 FROM s.mv WHERE a = `" + "x " * (SIZE // 2),
-    "a union": "SELECT 1 FROM s.mv" + " UNION ALL SELECT a FROM s.t" * (SIZE // 28),
-    "a temporary view": f"CREATE TEMPORARY VIEW v AS SELECT {numbered('{0} AS c{0}')} FROM s.mv",
-    "a MERGE": f"MERGE INTO s.t USING (VALUES {INSERT[23:-1]}) x ON t.a = x.col1 WHEN MATCHED THEN DELETE",
-    "many calls": f"SELECT {numbered('f{}()')} FROM s.mv",
-    "SET of ours": "/**/" * (SIZE // 4) + "SET freshgate.snapshot=statement",
-    "SHOW DATABASES": "/**/" * (SIZE // 4) + "SHOW DATABASES",
-    "a pattern": f"SHOW MATERIALIZED VIEWS LIKE '{'*a|' * (SIZE // 3)}'",
-    "a faulty statement of ours": f"DROP MATERIALIZED VIEW {'a.' * (SIZE // 2)}",
-    "a version": f"SELECT * FROM s.other VERSION AS OF 1 WHERE a IN ({numbered('{:06}')})",
-    "a table function": f"SELECT '{'x' * SIZE}' FROM s.t, jobs",
-    "a view's command": f"SHOW CREATE TABLE s.t {'/**/' * (SIZE // 4)}",
-}
 
 
 @pytest.fixture
 def nothing_long_is_read_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every function of `sql` that is called in this process with a text longer than APART_CHARACTERS, but for those
-    that cut and join: their names."""
+    that cut and join, and every expression that the gateway's own modules look for in one: their names."""
     called: list[str] = []
-    cutting = {"splice", "blanked", "replacement", "_piece_before", "is_qualifier", "prepare", "_pieces"}
+    cutting = {"splice", "blanked"}
+    beginnings = {"_SHOW_DATABASES"}
+    """Expressions that are matched against the beginning."""
+
+    def note(name: str, arguments: Iterable[object]) -> None:
+        here = threading.current_thread() is threading.main_thread()
+        if here and any(isinstance(each, str) and len(each) > APART_CHARACTERS for each in arguments):
+            called.append(name)
 
     def watched(function: FunctionType) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
-            here = threading.current_thread() is threading.main_thread()
-            if here and any(isinstance(each, str) and len(each) > APART_CHARACTERS for each in arguments):
-                called.append(f"{function.__module__}.{function.__name__}")
+            note(f"{function.__module__}.{function.__name__}", arguments)
             return function(*arguments, **named)
 
         return call
+
+    class Searched:
+        """A pattern, which tells what it is asked."""
+
+        def __init__(self, name: str, pattern: re.Pattern[str]) -> None:
+            self.name, self.pattern = name, pattern
+
+        def __getattr__(self, method: str) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                note(self.name, arguments)
+                return getattr(self.pattern, method)(*arguments)
+
+            return call
 
     for name, module in list(sys.modules.items()):
         if not name.startswith(("sql.", "gateway.service", "gateway.mv")):
@@ -96,6 +78,8 @@ def nothing_long_is_read_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         for key, value in list(vars(module).items()):
             if inspect.isfunction(value) and value.__module__.startswith("sql.") and value.__name__ not in cutting:
                 monkeypatch.setattr(module, key, watched(value))
+            if isinstance(value, re.Pattern) and name.startswith("gateway.") and key not in beginnings:
+                monkeypatch.setattr(module, key, Searched(f"{name}.{key}", value))
     # What goes to the child must be found there by its name.
     monkeypatch.setattr(long_texts.pickle, "dumps", lambda work: _dumps(_plain(work)))
     return called
@@ -149,33 +133,65 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0)
 
 
-async def test_the_router_reads_no_long_text_itself(nothing_long_is_read_here: list[str]) -> None:
+async def read_here(client: Client, kinds: Iterable[str], called: list[str]) -> dict[str, list[str]]:
+    """What was called here of each of these kinds, those left out of which nothing was."""
+    found = {}
+    for kind in kinds:
+        # What is refused, and what this world has no answer to, has been read by then.
+        with contextlib.suppress(FreshgateError, AssertionError, AttributeError):
+            executed = await client.execute(TEXTS[kind])
+            await executed.poll()
+            await executed.close()
+        if called:
+            found[kind] = called.copy()
+            called.clear()
+    return found
+
+
+async def stage() -> World:
     world = World()
     world.table("s.t")
     await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    bob = await world.client("bob")
-    read_here = {}
+    return world
+
+
+@pytest.mark.parametrize("group", ["writes", "queries", "scripts", "commands", "odd"])
+async def test_the_router_reads_no_long_text_itself(group: str, nothing_long_is_read_here: list[str]) -> None:
+    kinds = [kind for kind in getattr(hostile_texts, group)(SIZE) if kind in TEXTS]
+    world = await stage()
     try:
-        for name, text in TEXTS.items():
-            assert len(text) > APART_CHARACTERS
-            # What is refused, and what this world has no answer to, has been read by then.
-            with contextlib.suppress(FreshgateError, AssertionError, AttributeError):
-                executed = await bob.execute(text)
-                await executed.poll()
-                await executed.close()
-            if nothing_long_is_read_here:
-                read_here[name] = nothing_long_is_read_here.copy()
-                nothing_long_is_read_here.clear()
+        assert await read_here(await world.client("bob"), kinds, nothing_long_is_read_here) == {}
     finally:
         await world.router.close()
-    assert read_here == {}
+
+
+REWRITTEN = ("an IN list", "a string", "a union", "a view again and again", "back quotes", "a version", "line ends")
+"""Kinds in which something may take the view's place."""
+
+
+async def test_nor_one_in_which_a_version_or_a_definition_takes_a_views_place(
+    nothing_long_is_read_here: list[str],
+) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    try:
+        await bob.execute("BEGIN TRANSACTION")
+        assert await read_here(bob, REWRITTEN, nothing_long_is_read_here) == {}
+        assert "freshgate_version = 1" in world.spark.texts[-1]
+        await bob.execute("COMMIT")
+        world.entry("s.mv").view = replace(world.entry("s.mv").view, properties={"when_stale": "INLINE"})
+        for kind in REWRITTEN:
+            world.write("s.t")
+            assert await read_here(bob, [kind], nothing_long_is_read_here) == {}
+        assert "__definition`" in world.spark.texts[-1]
+        assert world.refreshed == []
+    finally:
+        await world.router.close()
 
 
 async def test_a_long_write_and_a_long_read_are_known_for_what_they_are() -> None:
-    world = World()
-    world.table("s.t")
+    world = await stage()
     world.table("s.u")
-    await world.view("s.mv", "SELECT count(*) n FROM s.t")
     bob = await world.client("bob")
     try:
         await (await bob.execute(TEXTS["with words of queries"].replace("s.t", "s.u"))).poll()

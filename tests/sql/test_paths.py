@@ -64,6 +64,25 @@ def test_a_path_that_is_put_together_is_not_told(text: str) -> None:
     assert not written(text, exact=False).told
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"OPTIONS ({'a.' * 30}b '/x')", True),
+        (f"OPTIONS (a.path '/x', {'a.' * 30}b '/x')", True),
+        (f"OPTIONS (path {'a.' * 30}b)", False),
+        (f"OPTIONS (a = {chr(39)}x{chr(39)}{(' ' + chr(39) + 'x' + chr(39)) * 50})", False),
+    ],
+)
+def test_of_a_long_option_only_the_beginning_is_looked_at(text: str, told: bool) -> None:
+    assert written(f"CREATE TABLE t {text}", exact=True).told is told
+
+
+def test_options_within_options_take_no_quadratic_time() -> None:
+    """Of this length that took minutes."""
+    assert written("options(" * 50_000, exact=True).told
+    assert written("options(a = 'b', " * 20_000, exact=True).loose == {"b"}
+
+
 def test_what_is_not_understood_may_write_to_any_of_its_strings() -> None:
     assert {"/a", "/b"} <= written("VACUUM '/a' RETAIN delta.`/b`", exact=False).loose
 

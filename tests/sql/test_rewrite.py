@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import example, given
@@ -11,15 +12,18 @@ from hypothesis import strategies as st
 from sql.classify import classify
 from sql.names import TableName
 from sql.rewrite import (
+    PLACES_MAX,
+    REWRITTEN_CHARACTERS_MAX,
+    UNREAD,
     catalog_references,
     inline_table,
-    is_qualifier,
     partition_value,
+    places,
     replacement,
     safe_literal,
     splice,
 )
-from sql.statement import Forwarded
+from sql.statement import Forwarded, Reference
 
 
 @given(st.text(), st.data())
@@ -100,8 +104,14 @@ def test_information_schema(name: str, database: str | None) -> None:
     assert isinstance(found, Forwarded)
     mentions = catalog_references(found)
     assert [limit for _, _, limit in mentions] == [database, database]
-    spliced = splice(text, [replacement(text, reference, "(Q)", "MATERIALIZED_VIEWS") for reference, *_ in mentions])
-    assert spliced == f"SELECT * FROM (Q) AS MATERIALIZED_VIEWS JOIN (Q) AS m USING (table_name) WHERE x = '{name}'"
+    assert _replaced(text, [reference for reference, *_ in mentions], "MATERIALIZED_VIEWS") == (
+        f"SELECT * FROM (Q) AS MATERIALIZED_VIEWS JOIN (Q) AS m USING (table_name) WHERE x = '{name}'"
+    )
+
+
+def _replaced(text: str, references: Sequence[Reference], alias: str) -> str:
+    around = places(text)
+    return splice(text, [each for reference in references for each in replacement(around, reference, "(Q)", alias)])
 
 
 @pytest.mark.parametrize(
@@ -118,13 +128,13 @@ def test_what_is_no_mention(text: str) -> None:
     assert catalog_references(found) == ()
 
 
-def test_a_table_statement_becomes_a_query() -> None:
-    text = "SELECT 1 UNION ALL table\n information_schema.materialized_views"
+@pytest.mark.parametrize("between", [" ", "\n", "/* a */", " -- TABLE\n"])
+def test_a_table_statement_becomes_a_query(between: str) -> None:
+    text = f"SELECT 1 UNION ALL table{between}information_schema.materialized_views"
     found = classify(text)
     assert isinstance(found, Forwarded)
     ((reference, *_),) = catalog_references(found)
-    spliced = splice(text, [replacement(text, reference, "(Q)", "M")])
-    assert spliced == "SELECT 1 UNION ALL SELECT * FROM (Q) AS M"
+    assert _replaced(text, [reference], "M") == "SELECT 1 UNION ALL SELECT * FROM (Q) AS M"
 
 
 def test_a_region_limits_to_no_database() -> None:
@@ -153,4 +163,11 @@ def test_our_own_table_has_one_name() -> None:
     ],
 )
 def test_where_a_subquery_may_not_stand(text: str, expected: bool) -> None:
-    assert is_qualifier(text, TableName("db", "mv")) is expected
+    assert places(text).disturb(TableName("db", "mv")) is expected
+
+
+def test_what_is_kept_of_a_text_is_bounded() -> None:
+    assert places("SELECT 1" + " " * REWRITTEN_CHARACTERS_MAX) == UNREAD
+    assert places("SELECT " + ", ".join(f"a.b{number}.c" for number in range(PLACES_MAX + 1))) == UNREAD
+    assert places("SELECT a").disturb(TableName("db", "mv")) is False
+    assert UNREAD.disturb(TableName("db", "mv"))

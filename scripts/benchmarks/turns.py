@@ -1,0 +1,190 @@
+"""How long one statement keeps the gateway's event loop from everybody else. Needs no Spark: another program of a few
+lines answers in its stead, over sockets. What counts is the processor time of a turn, whatever else runs here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from fakes import World
+from hostile_texts import texts
+from raw_session import RawSession
+from TCLIService import ttypes
+
+from benchmarks.figures import Figure
+from gateway.proxy.heap import settle
+from gateway.proxy.listener import Listener, Port
+from gateway.proxy.upstream import Upstream, connect
+from gateway.service import long_texts
+from gateway.service.dispatch import Dispatch
+from gateway.wire.connection import PLAIN, ClientConnection
+from gateway.wire.endpoint import Endpoint
+from gateway.wire.frame import WireLimits, frame
+from gateway.wire.sasl import COMPLETE, Login, PlainServer, negotiation
+from sql.rewrite import REWRITTEN_CHARACTERS_MAX
+
+SIZES = tuple(int(size) for size in os.environ.get("BENCH_TURNS_SIZES", "8000000 450000 3900").split())
+"""Characters: all that a statement may have, as many as may be rewritten, and as many as are read on the loop."""
+TURN_MS = 100
+WORST = 3
+"""Kinds of each size that are shown."""
+LIMITS = WireLimits()
+
+
+def figures() -> Iterator[Figure]:
+    """The kinds of statements with the longest turns."""
+    # On a machine that does other things a reading may take longer: then what comes behind it would not be seen.
+    long_texts.READ_SECONDS = 3_600.0
+    for size in SIZES:
+        found = dict[str, float]()
+        # In a longer text nothing is put in a view's place.
+        for name, state in list(STATES.items())[: None if size <= REWRITTEN_CHARACTERS_MAX else 1]:
+            for kind, seconds in asyncio.run(_turns(state, texts(size))).items():
+                print(f"bench:     {seconds * 1e3:6.1f} ms  {name}, {kind}", file=sys.stderr, flush=True)
+                found[f"{kind}, {name}"] = seconds
+        for subject, seconds in sorted(found.items(), key=lambda item: -item[1])[:WORST]:
+            yield Figure("turns", f"{subject}; {size:,} characters", seconds * 1e3, "ms", TURN_MS, runs=1)
+
+
+class State:
+    """What is so when the statements come."""
+
+    properties: Mapping[str, str] = {}
+    before: tuple[str, ...] = ()
+    stale = False
+
+
+class Stale(State):
+    stale = True
+
+
+class Inline(Stale):
+    properties: Mapping[str, str] = {"when_stale": "INLINE"}
+
+
+class Pinned(State):
+    before = ("BEGIN TRANSACTION",)
+
+
+STATES: Mapping[str, type[State]] = {
+    "a fresh view": State,
+    "a stale one": Stale,
+    "one whose definition stands in": Inline,
+    "in a transaction": Pinned,
+}
+
+
+class Watch:
+    """The longest turn of the running loop since it was asked last: from the end of one wait to the next."""
+
+    def __init__(self) -> None:
+        selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+        self._worst, self._began, self._wait = 0.0, None, selector.select
+        selector.select = self._select
+
+    def _select(self, timeout: float | None = None) -> Any:
+        if self._began is not None:
+            self._worst = max(self._worst, time.thread_time() - self._began)
+        found = self._wait(timeout)
+        self._began = time.thread_time()
+        return found
+
+    def take(self) -> float:
+        worst, self._worst = self._worst, 0.0
+        return worst
+
+
+async def _turns(state: type[State], statements: Mapping[str, str]) -> dict[str, float]:
+    """Seconds of the longest turn, by the kind of statement."""
+    world = await _world(state)
+    with socket.create_server(("127.0.0.1", 0)) as spark:
+        threading.Thread(target=_accept, args=(spark, world), daemon=True).start()
+        endpoint = Endpoint("127.0.0.1", spark.getsockname()[1], PLAIN)
+
+        async def upstream(login: Login) -> Upstream:
+            return await connect(endpoint, login, LIMITS)
+
+        port = Port("127.0.0.1", 0, lambda: ClientConnection(frozenset({PLAIN}), LIMITS))
+        listener = Listener([port], LIMITS, lambda: Dispatch(world.service), upstream)
+        await listener.start()
+        try:
+            return await _measured(Watch(), listener.ports[0], state, statements)
+        finally:
+            await world.router.close()
+            await listener.close(1)
+
+
+async def _world(state: type[State]) -> World:
+    world = World()
+    world.table("s.t")
+    await world.view("s.mv", "SELECT count(*) n FROM s.t")
+    world.entry("s.mv").view = replace(world.entry("s.mv").view, properties=state.properties)
+    if state.stale:
+
+        async def refresh(*_: object) -> None:
+            """It stays stale, for the next statement."""
+
+        world.tasks.make_fresh = refresh  # type: ignore[method-assign, assignment]
+        world.write("s.t")
+    return world
+
+
+async def _measured(watch: Watch, port: int, state: type[State], statements: Mapping[str, str]) -> dict[str, float]:
+    found = {}
+    client = None
+    for kind, text in statements.items():
+        if client is None:
+            server = SimpleNamespace(host="127.0.0.1", port=port)
+            client = await asyncio.to_thread(RawSession, server)
+            client.socket.settimeout(None)
+            for before in ("USE s", *state.before):
+                await asyncio.to_thread(_run, client, before)
+        settle()
+        watch.take()
+        try:
+            await asyncio.to_thread(_run, client, text)
+        except Exception as error:  # of what the fakes have no answer to the gateway has read all by then
+            print(f"bench:     {kind}: {error!r:.200}", file=sys.stderr)
+            client.close()
+            client = None
+        found[kind] = watch.take()
+    if client is not None:
+        client.close()
+    return found
+
+
+def _run(client: RawSession, text: str) -> None:
+    begun = client.ask("ExecuteStatement", ttypes.TExecuteStatementReq(client.handle, text, {}, True))
+    if begun.operationHandle is not None:
+        client.wait(begun.operationHandle)
+        client.ask("CloseOperation", ttypes.TCloseOperationReq(begun.operationHandle))
+
+
+# --- in Spark's place --------------------------------------------------------------------------------------
+
+
+def _accept(listening: socket.socket, world: World) -> None:
+    while True:
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return
+        threading.Thread(target=_answer, args=(connection, world), daemon=True).start()
+
+
+def _answer(connection: socket.socket, world: World) -> None:
+    with connection, connection.makefile("rb") as source:
+        server, login = PlainServer(10_000), None
+        while login is None:
+            login = server.receive(source.read1())
+        connection.sendall(negotiation(COMPLETE))
+        while len(size := source.read(4)) == 4:
+            connection.sendall(frame(world.spark.hear(source.read(int.from_bytes(size)))))

@@ -1,0 +1,58 @@
+"""Much that comes at once is looked at in many turns of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.proxy.slices import SLICE_BYTES, Slices
+from gateway.wire.frame import frame
+from tests.proxy.peers import LIMITS, echo_of, gateway
+from tests.wire import calls
+
+
+async def test_what_is_fed_comes_in_its_order_and_some_of_it_in_each_turn() -> None:
+    read: list[bytes] = []
+    slices = Slices(asyncio.get_running_loop(), read.append)
+    slices.feed(b"short")
+    assert read == [b"short"]
+    assert not slices
+    data = bytes(range(256)) * (5 * SLICE_BYTES // 512)
+    slices.feed(data)
+    slices.feed(b"behind it")
+    slices.feed(b"")
+    assert slices
+    turns = 0
+    while slices:
+        assert len(read) == turns + 2
+        turns += 1
+        await asyncio.sleep(0)
+    assert b"".join(read) == b"short" + data + b"behind it"
+    assert max(map(len, read)) == SLICE_BYTES
+
+
+async def test_a_request_in_frames_of_a_byte_leaves_others_their_turns() -> None:
+    request = calls.execute("SELECT 1 -- " + "x" * 100_000)
+    async with gateway(limits=LIMITS) as gate:
+        peer = await gate.client()
+        turns = 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            ticking.append(asyncio.get_running_loop().call_soon(turn))
+            del ticking[:-1]
+
+        ticking: list[asyncio.Handle] = []
+        turn()
+        peer.writer.write(b"".join(frame(request[at : at + 1]) for at in range(len(request))))
+        assert await peer.message() == echo_of(request)
+        ticking[0].cancel()
+        assert turns > 5 * len(request) // SLICE_BYTES
+
+
+async def test_a_client_that_goes_takes_with_it_what_was_not_looked_at() -> None:
+    async with gateway(limits=LIMITS) as gate:
+        peer = await gate.client()
+        peer.writer.write(b"".join(frame(calls.execute("SELECT 1")) for _ in range(2_000)))
+        await peer.writer.drain()
+        peer.cut()
