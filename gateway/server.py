@@ -23,49 +23,49 @@ from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.metrics import Sources
 from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
-from gateway.mv.alteration import Alteration
-from gateway.mv.catalog import Catalog
-from gateway.mv.creation import Creation
-from gateway.mv.directories import Directories
-from gateway.mv.executor import Executor
-from gateway.mv.fence import Fence, Superseded
-from gateway.mv.guard import Guard
-from gateway.mv.habits import Habits
-from gateway.mv.inspection import Inspector
-from gateway.mv.janitor import LATE_SECONDS, Janitor
-from gateway.mv.jobs import Jobs
-from gateway.mv.locations import Locations
-from gateway.mv.measures import Measures
-from gateway.mv.model import Leftover
-from gateway.mv.observation import Observer
+from gateway.mv.catalog.directories import Directories
+from gateway.mv.catalog.fence import Fence, Superseded
+from gateway.mv.catalog.guard import Guard
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.jobs.scheduler import Scheduler
+from gateway.mv.model.locations import Locations
+from gateway.mv.model.view import Leftover
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.observer import Observer
+from gateway.mv.observation.relations import Relations
+from gateway.mv.observation.schemas import Schemas
 from gateway.mv.ports import StageProgress
-from gateway.mv.proposal import Proposer
-from gateway.mv.readers import Readers
-from gateway.mv.relations import Relations
-from gateway.mv.rights import Rights
-from gateway.mv.scheduler import Scheduler
-from gateway.mv.schemas import Schemas
-from gateway.mv.settlement import Settlement
-from gateway.mv.surroundings import POOL, Surroundings
-from gateway.mv.task_log import TaskLog
-from gateway.mv.tasks import RefreshLimits, Tasks
-from gateway.mv.versions import KeptLimits, Versions
+from gateway.mv.refresh.executor import Executor
+from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.proposal import Proposer
+from gateway.mv.refresh.surroundings import POOL, Surroundings
+from gateway.mv.refresh.task_log import TaskLog
+from gateway.mv.refresh.tasks import RefreshLimits, Tasks
+from gateway.mv.statements.alteration import Alteration
+from gateway.mv.statements.creation import Creation
+from gateway.mv.statements.rights import Rights
+from gateway.mv.versions.janitor import LATE_SECONDS, Janitor
+from gateway.mv.versions.kept import KeptLimits, Versions
+from gateway.mv.versions.measures import Measures
+from gateway.mv.versions.readers import Readers
 from gateway.proxy import upstream
 from gateway.proxy.listener import Listener, Port
 from gateway.proxy.tls import Certificate, client_context
 from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
-from gateway.service.audit import Audit
-from gateway.service.catalog_tables import CatalogTables
-from gateway.service.commands import Commands
+from gateway.service.answers.catalog_tables import CatalogTables
+from gateway.service.answers.commands import Commands
+from gateway.service.clients.audit import Audit
+from gateway.service.clients.handover import ANONYMOUS, Handover
+from gateway.service.clients.session import CLOSE_SECONDS, Sessions
+from gateway.service.clients.sides import Sides
 from gateway.service.dispatch import Dispatch, Service
-from gateway.service.gatekeeper import Gatekeeper
-from gateway.service.handover import ANONYMOUS, Handover
-from gateway.service.route import Router
-from gateway.service.session import CLOSE_SECONDS, Sessions
-from gateway.service.sides import Sides
-from gateway.service.staleness import StaleReads
-from gateway.service.version_reads import VersionReads
+from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.route import Router
+from gateway.service.routing.stale_reads import StaleReads
+from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
 from gateway.spark.client import Connection, SessionPool
 from gateway.spark.metastore import SparkMetastore
@@ -75,7 +75,7 @@ from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits
 from gateway.wire.http_connection import HTTP, HttpClientConnection
 from gateway.wire.sasl import Login
-from sql import maintenance
+from sql.texts import maintenance
 
 log = logging.getLogger(__name__)
 
@@ -122,8 +122,8 @@ def _handover(settings: Settings, mechanism: str) -> Handover:
 
 
 class Spark:
-    """How Spark is reached; implements `spark.client.EndpointSource`, and `service.upstream.Upstream` by the sessions'
-    second connections."""
+    """How Spark is reached; implements `spark.client.EndpointSource`, and by the sessions' second connections
+    `service.clients.side_connections.Upstream`."""
 
     def __init__(self, engine: Engine, settings: UpstreamSettings, traffic: Traffic) -> None:
         self._engine = engine

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from sql import effects, parser, transaction_grammar
+from sql.grammar import parser, transactions
+from sql.reading import effects
+from sql.reading.within import within
 from sql.scan import folded, skip_blank
 from sql.statement import Glance, Statement
-from sql.within import within
 
 _WORD = re.compile(r"\w+")
 _SEPARATORS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
@@ -42,7 +43,7 @@ def glance(text: str) -> Glance:
     if not words.isdisjoint(_RUNS_STRINGS):
         words.update(*map(_words, within(text).texts))
     keyword = _keyword(folded(text))
-    ours = keyword in transaction_grammar.FIRST_WORDS or not _SECOND_WORDS.get(keyword, _NONE).isdisjoint(words)
+    ours = keyword in transactions.FIRST_WORDS or not _SECOND_WORDS.get(keyword, _NONE).isdisjoint(words)
     return Glance(keyword, frozenset(words), ours)
 
 

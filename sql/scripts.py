@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sql import hidden
 from sql.classify import glance
-from sql.effects import forwarded
-from sql.lineage import guess
+from sql.reading import hidden
+from sql.reading.effects import forwarded
+from sql.reading.lineage import guess
 from sql.scan import Lexeme, folded, lexemes
 from sql.statement import Forwarded
 from sql.understood import with_few_names

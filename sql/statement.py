@@ -1,4 +1,4 @@
-"""What a statement's text can be: a value per kind. `classify` makes them, `service.route` acts on them."""
+"""What a statement's text can be: a value per kind. `classify` makes them, `service.routing.route` acts on them."""
 
 from __future__ import annotations
 

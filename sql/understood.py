@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sql import hidden
 from sql.classify import classify, glance
+from sql.reading import hidden
 from sql.scan import skip_blank
 from sql.statement import Forwarded, Glance, Statement
 from sql.words import CHARACTERS_MAX, bounded

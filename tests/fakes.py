@@ -32,40 +32,40 @@ from thrift.Thrift import TMessageType
 from views import view_of
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
-from gateway.mv.catalog import Catalog
-from gateway.mv.changes import Ledger
-from gateway.mv.directories import Directories
-from gateway.mv.entry import Entry
-from gateway.mv.guard import Guard
-from gateway.mv.habits import Habits
-from gateway.mv.inspection import Inspector
-from gateway.mv.model import Cause, MaterializedView, Version
+from gateway.mv.catalog.directories import Directories
+from gateway.mv.catalog.guard import Guard
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.ledger import Ledger
+from gateway.mv.model.view import Cause, MaterializedView, Version
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.relations import Relations, definition_reads
+from gateway.mv.observation.schemas import Schemas
 from gateway.mv.ports import Function, Relation, RelationKind, SqlSession
-from gateway.mv.progress import Report
-from gateway.mv.readers import Readers
-from gateway.mv.relations import Relations, definition_reads
-from gateway.mv.schemas import Schemas
-from gateway.mv.surroundings import Surroundings
-from gateway.mv.tasks import Tasks
-from gateway.service.commands import Commands
+from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.progress import Report
+from gateway.mv.refresh.surroundings import Surroundings
+from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.versions.readers import Readers
+from gateway.service.answers.commands import Commands
+from gateway.service.clients.handover import Handover
+from gateway.service.clients.session import Session, Sessions
+from gateway.service.clients.sides import Sides
 from gateway.service.decision import Forward, decided
 from gateway.service.dispatch import Dispatch, Service
-from gateway.service.gatekeeper import Gatekeeper
-from gateway.service.handover import Handover
-from gateway.service.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
-from gateway.service.route import Router
-from gateway.service.session import Session, Sessions
-from gateway.service.sides import Sides
-from gateway.service.staleness import StaleReads
-from gateway.service.version_reads import VersionReads
+from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
+from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.route import Router
+from gateway.service.routing.stale_reads import StaleReads
+from gateway.service.routing.version_reads import VersionReads
 from gateway.wire import message, reply
 from gateway.wire.connection import PLAIN
 from gateway.wire.envelope import enveloped
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
-from sql.maintenance import StorageLayout, shown_rows
 from sql.names import FUNCTION, Namespace, TableName
 from sql.statement import Command
+from sql.texts.maintenance import StorageLayout, shown_rows
 
 STORAGE = "storage"
 FINISHED, ERROR, CANCELED = OperationState.FINISHED, OperationState.ERROR, OperationState.CANCELED
@@ -216,7 +216,7 @@ class SparkOperation:
 
 
 class FakeSpark:
-    """Implements `service.upstream.Upstream`, and hears what clients forward (`hear`).
+    """Implements `service.clients.side_connections.Upstream`, and hears what clients forward (`hear`).
 
     `answering` is cleared to keep calls over side connections waiting. As Spark, it holds the question whether a
     statement has ended until it has.
@@ -331,7 +331,7 @@ class FakeSpark:
 
 
 class FakeSide:
-    """Implements `service.upstream.SideConnection`."""
+    """Implements `service.clients.side_connections.SideConnection`."""
 
     def __init__(self, spark: FakeSpark) -> None:
         self.alive = True
@@ -377,7 +377,7 @@ class FakeSqlSession:
 
 
 class FakeTasks:
-    """What the router asks of `mv.tasks`: a refresh is done at once, or fails as `failing` says of the view's name."""
+    """What the router asks of `mv.refresh.tasks`: a refresh is done at once, or fails as `failing` says of the name."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -422,7 +422,7 @@ class FakeCommands:
 
 
 class FakeInspector:
-    """What the router asks of `mv.inspection`: the last looks show all there is."""
+    """What the router asks of `mv.observation.inspection`: the last looks show all there is."""
 
     def due(self, views: Iterable[str]) -> bool:
         list(views)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.service.audit import Line, Unread
+from gateway.service.clients.audit import Line, Unread
 
 
 class KeptLines(list[Line]):

@@ -12,10 +12,10 @@ import pytest
 
 from gateway import loops
 from gateway.errors import UpstreamLost
-from gateway.mv.jobs import Jobs
-from gateway.mv.scheduler import LOOK_AGAIN_SECONDS, Scheduler
-from gateway.mv.tasks import Tasks
-from sql import create_text
+from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.jobs.scheduler import LOOK_AGAIN_SECONDS, Scheduler
+from gateway.mv.refresh.tasks import Tasks
+from sql.texts import create_text
 
 
 async def test_a_turn_that_fails_is_told_and_the_next_one_comes(

@@ -10,7 +10,7 @@ import pytest
 
 from gateway import server, settings_file
 from gateway.config import Address
-from gateway.mv.janitor import Janitor
+from gateway.mv.versions.janitor import Janitor
 from gateway.spark.engine import ExternalEngine
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.mv.model import Followed, MaterializedView, Version, base_key
-from sql.maintenance import StorageLayout
+from gateway.mv.model.view import Followed, MaterializedView, Version, base_key
 from sql.names import Namespace, TableName
 from sql.statement import Clauses
+from sql.texts.maintenance import StorageLayout
 
 SALES, SHOPS = TableName("d", "sales"), TableName("d", "shops")
 

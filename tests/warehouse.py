@@ -23,13 +23,13 @@ from fakes import Answer, named
 
 from gateway.config import Settings
 from gateway.errors import FreshgateError, StatementFailed
-from gateway.mv.entry import Entry
+from gateway.mv.freshness.entry import Entry
 from gateway.server import Server
-from gateway.service.session import Session
+from gateway.service.clients.session import Session
 from gateway.spark.metastore import SparkMetastore
 from sql.classify import classify
+from sql.grammar.parser import parse_about
 from sql.names import Namespace, TableName
-from sql.parser import parse_about
 
 _NAME = r"`([^`]+)`\.`([^`]+)`\.`([^`]+)`"
 _PAIR = re.compile(r"'((?:[^'\\]|\\.)*)'(?: = '((?:[^'\\]|\\.)*)')?")

@@ -10,7 +10,7 @@ import sys
 import threading
 
 from gateway.monitoring.unread import names
-from gateway.service.audit import ERROR_CHARACTERS_MAX, Line, Unread
+from gateway.service.clients.audit import ERROR_CHARACTERS_MAX, Line, Unread
 from sql.redaction import redact
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from gateway.service.context import NOWHERE, ORIGIN, Origin
+from gateway.service.clients.context import NOWHERE, ORIGIN, Origin
 from sql.redaction import redact
 
 JSON = "json"

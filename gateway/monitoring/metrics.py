@@ -16,14 +16,14 @@ from prometheus_client.registry import Collector
 
 from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.readiness import Readiness
-from gateway.mv.catalog import Catalog
-from gateway.mv.fence import Fence
-from gateway.mv.janitor import Janitor
-from gateway.mv.tasks import Tasks
+from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.versions.janitor import Janitor
 from gateway.proxy.listener import Listener
 from gateway.proxy.traffic import Traffic
-from gateway.service.audit import Counts
-from gateway.service.session import Sessions
+from gateway.service.clients.audit import Counts
+from gateway.service.clients.session import Sessions
 from gateway.tally import Histogram
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

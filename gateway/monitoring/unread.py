@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.service.audit import Line, Unread, listed
+from gateway.service.clients.audit import Line, Unread, listed
 from sql.classify import classify
-from sql.grammar import SyntaxProblem
+from sql.grammar.cursor import SyntaxProblem
 from sql.names import TableName
 from sql.statement import (
     BeginTransaction,

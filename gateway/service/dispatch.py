@@ -12,17 +12,21 @@ from functools import partial
 from gateway.config import Healing
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.login.authenticator import Authenticator, Unchecked
-from gateway.mv.catalog import Catalog
-from gateway.mv.progress import Lines, Report
-from gateway.service import ends, healing
-from gateway.service.admission import too_long, too_many
-from gateway.service.audit import OTHER, Audit, Statement
-from gateway.service.background import Background
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.refresh.progress import Lines, Report
+from gateway.service.answers import healing
+from gateway.service.answers.metadata import ListedOperation, listing_of
+from gateway.service.clients.audit import OTHER, Audit, Statement
+from gateway.service.clients.background import Background
+from gateway.service.clients.bounds import too_long, too_many
+from gateway.service.clients.handover import Handover
+from gateway.service.clients.opening import Opening
+from gateway.service.clients.session import Session, Sessions, stopping
+from gateway.service.clients.side_connections import SideConnection
+from gateway.service.clients.sides import Sides
 from gateway.service.decision import Answer, Decision, Forward, decided, failure
-from gateway.service.handover import Handover
-from gateway.service.metadata import ListedOperation, listing_of
-from gateway.service.opening import Opening
-from gateway.service.operation import (
+from gateway.service.operations import ends
+from gateway.service.operations.operation import (
     Asked,
     End,
     ForwardedOperation,
@@ -31,11 +35,8 @@ from gateway.service.operation import (
     new_handle,
     timed_out,
 )
-from gateway.service.outcomes import Own, Route, Waiting
-from gateway.service.route import Router
-from gateway.service.session import Session, Sessions, stopping
-from gateway.service.sides import Sides
-from gateway.service.upstream import SideConnection
+from gateway.service.routing.outcomes import Own, Route, Waiting
+from gateway.service.routing.route import Router
 from gateway.wire import message, reply, request
 from gateway.wire.frame import WireError
 from gateway.wire.message import FETCH_LOG, ExecuteCall, Handle, Head

@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.errors import StatementFailed
+from gateway.mv.model.snapshot import fingerprint
 from gateway.mv.ports import Function, Relation, RelationKind, Rows, Sessions, SqlSession
-from gateway.mv.snapshot import fingerprint
-from sql import observation
-from sql.grammar import NOT_SUPPORTED
+from sql.grammar.cursor import NOT_SUPPORTED
 from sql.names import SESSION_CATALOG, Namespace, TableName, quote, quoted_database
+from sql.texts import observation
 
 NOT_FOUND = frozenset({"42P01", "42704"})
 """SQLSTATEs of TABLE_OR_VIEW_NOT_FOUND and SCHEMA_NOT_FOUND."""

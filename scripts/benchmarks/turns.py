@@ -23,13 +23,13 @@ from benchmarks.figures import Figure
 from gateway.proxy.heap import settle
 from gateway.proxy.listener import Listener, Port
 from gateway.proxy.upstream import Upstream, connect
-from gateway.service import long_texts
 from gateway.service.dispatch import Dispatch
+from gateway.service.routing import long_texts
 from gateway.wire.connection import PLAIN, ClientConnection
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits, frame
 from gateway.wire.sasl import COMPLETE, Login, PlainServer, negotiation
-from sql.rewrite import REWRITTEN_CHARACTERS_MAX
+from sql.texts.rewrite import REWRITTEN_CHARACTERS_MAX
 
 SIZES = tuple(int(size) for size in os.environ.get("BENCH_TURNS_SIZES", "8000000 450000 3900").split())
 """Characters: all that a statement may have, as many as may be rewritten, and as many as are read on the loop."""

@@ -27,10 +27,10 @@ from pyhive.exc import OperationalError
 from TCLIService import ttypes
 from tiers import EVERYTHING, sampled
 
-from gateway.mv.naming import definition_of
-from gateway.mv.properties import PREFIX
-from sql import maintenance
+from gateway.mv.catalog.naming import definition_of
+from gateway.mv.model.properties import PREFIX
 from sql.names import TableName
+from sql.texts import maintenance
 
 EVERY = 1 if EVERYTHING else 32
 TOGETHER = 6

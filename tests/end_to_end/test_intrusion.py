@@ -14,7 +14,7 @@ from processes import Gateway, wait_until
 from pyhive.exc import OperationalError
 from raw_session import RawSession, decoded, texts
 
-from gateway.service.session import DATABASE_KEY
+from gateway.service.clients.session import DATABASE_KEY
 
 RIGHT = [(1,)]
 NOBODYS, NOT_HIS = "42809", "42501"

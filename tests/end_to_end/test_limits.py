@@ -16,7 +16,7 @@ from processes import Gateway, wait_until
 from raw_session import RawSession, texts
 from TCLIService import ttypes
 
-from gateway.service.session import FETCHING_SECONDS
+from gateway.service.clients.session import FETCHING_SECONDS
 from gateway.wire.sasl import COMPLETE, START, negotiation
 
 LOGIN = negotiation(START, b"PLAIN") + negotiation(COMPLETE, b"\0ada\0x")

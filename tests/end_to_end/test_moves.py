@@ -10,10 +10,10 @@ from clients import pyhive, rows
 from databases import Database
 from processes import wait_until
 
-from gateway.mv import properties
-from sql import maintenance
-from sql.maintenance import Shown
+from gateway.mv.model import properties
 from sql.names import TableName
+from sql.texts import maintenance
+from sql.texts.maintenance import Shown
 
 NUMBERS, TEXTS = [(1,), (2,)], [("x",), ("y",)]
 Content = list[tuple[Any, ...]]

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from processes import Engine, Gateway, wait_until
 from tiers import EVERYTHING
 
-from sql.rewrite import safe_literal
+from sql.texts.rewrite import safe_literal
 
 # Each example costs many seconds of Spark: few, but each a story of many steps.
 EXAMPLES = 15 if EVERYTHING else 2

@@ -14,7 +14,7 @@ from processes import Engine, wait_until
 from raw_session import RawSession, decoded, texts
 from tiers import sampled
 
-from gateway.service.catalog_tables import MATERIALIZED_VIEWS
+from gateway.service.answers.catalog_tables import MATERIALIZED_VIEWS
 from gateway.wire import message
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gateway.monitoring.logs import JsonFormatter, TextFormatter
-from gateway.service.context import ORIGIN, Origin
+from gateway.service.clients.context import ORIGIN, Origin
 
 ABOUT = Origin("alice", "0123456789abcdef", 7, "fedcba9876543210")
 

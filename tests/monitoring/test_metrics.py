@@ -18,14 +18,14 @@ from gateway.monitoring.lag import LoopLag
 from gateway.monitoring.metrics import VIEWS_TOGETHER, Metrics, Sources
 from gateway.monitoring.monitor import Monitor
 from gateway.monitoring.readiness import Readiness
-from gateway.mv.catalog import Catalog
-from gateway.mv.drift import NOT_LOOKED
-from gateway.mv.model import NEVER_BUILT, Version
-from gateway.mv.tasks import RefreshTally
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.drift import NOT_LOOKED
+from gateway.mv.model.view import NEVER_BUILT, Version
+from gateway.mv.refresh.tasks import RefreshTally
 from gateway.proxy.traffic import Traffic
-from gateway.service.audit import METHODS, Audit, Mentions, Outcome
-from gateway.service.operation import End
-from gateway.service.session import Session, Sessions
+from gateway.service.clients.audit import METHODS, Audit, Mentions, Outcome
+from gateway.service.clients.session import Session, Sessions
+from gateway.service.operations.operation import End
 from gateway.wire.message import Handle, OpenCall
 from gateway.wire.sasl import Login
 from sql.names import TableName

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.monitoring.unread import names
-from gateway.service.audit import NAMES_MAX, Unread
+from gateway.service.clients.audit import NAMES_MAX, Unread
 from sql.names import Namespace
 
 HERE = Namespace("here")

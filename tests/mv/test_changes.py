@@ -10,14 +10,14 @@ from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 from views import view_of
 
-from gateway.mv.catalog import Catalog
-from gateway.mv.changes import Ledger, OpenWrites
-from gateway.mv.fence import Fence
-from gateway.mv.model import Contents, MaterializedView, Version
-from gateway.mv.snapshot import Snapshot
-from sql.maintenance import UNPARTITIONED
+from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.ledger import Ledger, OpenWrites
+from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.view import Contents, MaterializedView, Version
 from sql.names import Namespace, TableName
 from sql.statement import Clauses
+from sql.texts.maintenance import UNPARTITIONED
 
 
 @dataclass(eq=False)

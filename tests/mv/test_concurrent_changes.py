@@ -11,7 +11,7 @@ from fakes import named
 from warehouse import House, Warehouse
 
 from gateway.errors import FreshgateError, NoSuchView, StatementFailed
-from gateway.mv.fence import GATEWAY, Superseded
+from gateway.mv.catalog.fence import GATEWAY, Superseded
 from sql.names import Namespace
 
 CHAIN = re.compile(r"`(?:[^`]|``)+`(?:\.`(?:[^`]|``)+`)+")

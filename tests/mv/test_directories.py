@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from views import view_of
 
-from gateway.mv.catalog import Catalog
-from gateway.mv.directories import Directories, Directory, Reach
-from gateway.mv.model import Version
+from gateway.mv.catalog.directories import Directories, Directory, Reach
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.view import Version
 from sql.names import TableName
 from sql.statement import Clauses
 

@@ -13,11 +13,11 @@ import pytest
 from views import view_of
 
 from gateway.errors import StatementFailed
-from gateway.mv.changes import Ledger
-from gateway.mv.entry import Entry
-from gateway.mv.executor import Executor
-from gateway.mv.fence import LATELY, Fence, Superseded
-from gateway.mv.model import Version
+from gateway.mv.catalog.fence import LATELY, Fence, Superseded
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.ledger import Ledger
+from gateway.mv.model.view import Version
+from gateway.mv.refresh.executor import Executor
 
 
 @dataclass

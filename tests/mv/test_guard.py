@@ -12,12 +12,12 @@ import pytest
 from fakes import Answer, World, named
 
 from gateway.errors import UpstreamLost
-from gateway.mv import guard as guarding
-from gateway.mv.fence import Superseded
-from gateway.mv.guard import Guard, Restored, Suspect
-from gateway.mv.model import MaterializedView
+from gateway.mv.catalog import guard as guarding
+from gateway.mv.catalog.fence import Superseded
+from gateway.mv.catalog.guard import Guard, Restored, Suspect
+from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
-from sql.maintenance import shown_rows
+from sql.texts.maintenance import shown_rows
 
 MALLORY = Suspect("mallory", "session", 7, "EXECUTE IMMEDIATE x", frozenset({"immediate", "other"}), dresses=True)
 

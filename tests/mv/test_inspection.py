@@ -9,13 +9,13 @@ from typing import Any, cast
 
 from views import SALES, SHOPS, view_of
 
-from gateway.mv.catalog import Catalog
-from gateway.mv.entry import Entry, enter
-from gateway.mv.inspection import Inspector
-from gateway.mv.model import NEVER_BUILT, Contents, Version, base_key
-from gateway.mv.observation import Look
-from gateway.mv.relations import Sources
-from gateway.mv.snapshot import Snapshot
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.entry import Entry, enter
+from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.view import NEVER_BUILT, Contents, Version, base_key
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.observer import Look
+from gateway.mv.observation.relations import Sources
 from sql.names import TableName
 
 NOBODY = cast(Any, None)

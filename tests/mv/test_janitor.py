@@ -13,13 +13,13 @@ from typing import cast
 
 import pytest
 
-from gateway.mv.fence import Fence
-from gateway.mv.janitor import DROPPED_TOGETHER, Janitor
-from gateway.mv.model import Kept, Leftover, Version
+from gateway.mv.catalog.fence import Fence
+from gateway.mv.model.view import Kept, Leftover, Version
 from gateway.mv.ports import Metastore
-from gateway.mv.readers import Read, Readers
-from sql.maintenance import Shown
+from gateway.mv.versions.janitor import DROPPED_TOGETHER, Janitor
+from gateway.mv.versions.readers import Read, Readers
 from sql.names import TableName
+from sql.texts.maintenance import Shown
 
 STORAGE = TableName("storage", "v")
 CURRENT = 100

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import FreshgateError, NotAllowed
-from gateway.mv.locations import Locations, Place
+from gateway.mv.model.locations import Locations, Place
 from sql.names import TableName
 
 NAME = TableName("s", "mv")

@@ -12,21 +12,21 @@ import pytest
 from fakes import Answer, FakeMetastore, named
 from views import view_of
 
-from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog
-from gateway.mv.drift import drift
-from gateway.mv.inspection import Inspector
-from gateway.mv.model import MaterializedView, Version, base_key
-from gateway.mv.observation import Look, Observer
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.drift import drift
+from gateway.mv.model import properties as stored
+from gateway.mv.model.snapshot import GONE, MISSING, Snapshot, Unobserved
+from gateway.mv.model.view import MaterializedView, Version, base_key
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.observer import Look, Observer
+from gateway.mv.observation.schemas import schemas_seen
 from gateway.mv.ports import Function, Relation, RelationKind
-from gateway.mv.schemas import schemas_seen
-from gateway.mv.snapshot import GONE, MISSING, Snapshot, Unobserved
 from gateway.spark.metastore import _function
-from sql import maintenance
-from sql.bases import bases
-from sql.following import CannotFollow
+from sql.definition.bases import bases
+from sql.definition.following import CannotFollow
 from sql.names import FUNCTION, Namespace, TableName
 from sql.statement import Partitioning
+from sql.texts import maintenance
 
 NOW = float("inf")
 NOBODY = cast(Any, None)

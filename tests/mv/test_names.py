@@ -8,7 +8,7 @@ import pytest
 from fakes import World, named
 
 from gateway.errors import NoSuchView
-from gateway.mv.names import Names
+from gateway.mv.statements.free_names import Names
 
 
 async def stage() -> World:

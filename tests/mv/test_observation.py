@@ -19,12 +19,12 @@ from lake import lake_engine
 from views import view_of
 
 from gateway.errors import StatementFailed, UpstreamLost
-from gateway.mv.catalog import Catalog
-from gateway.mv.inspection import Inspector
-from gateway.mv.model import MaterializedView, Version
-from gateway.mv.observation import Look, Observer
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.snapshot import PartitionValues, Snapshot, Unobserved
+from gateway.mv.model.view import MaterializedView, Version
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.observer import Look, Observer
 from gateway.mv.ports import Relation, RelationKind
-from gateway.mv.snapshot import PartitionValues, Snapshot, Unobserved
 from gateway.spark.client import SessionPool
 from gateway.spark.metastore import SparkMetastore
 from gateway.wire.endpoint import Endpoint

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.mv.ports import JobProgress
-from gateway.mv.progress import Lines, Progress, follow
+from gateway.mv.refresh.progress import Lines, Progress, follow
 from sql.names import TableName
 
 VIEW = TableName("sales", "daily")

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mv import properties
-from gateway.mv.history import History
-from gateway.mv.model import (
+from gateway.mv.model import properties
+from gateway.mv.model.history import History
+from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.view import (
     Cause,
     Contents,
     Followed,
@@ -25,8 +26,6 @@ from gateway.mv.model import (
     TriggerMode,
     Version,
 )
-from gateway.mv.snapshot import Snapshot
-from sql.maintenance import Shown, StorageLayout
 from sql.names import Namespace, TableName
 from sql.statement import (
     Clauses,
@@ -39,6 +38,7 @@ from sql.statement import (
     Schedule,
     Trigger,
 )
+from sql.texts.maintenance import Shown, StorageLayout
 
 texts = st.text(max_size=60)
 words = st.text(min_size=1, max_size=20).map(str.lower)

@@ -11,14 +11,23 @@ import pytest
 from fakes import Answer
 from views import SALES, SHOPS, view_of
 
-from gateway.mv.habits import Habits
-from gateway.mv.inspection import Inspection
-from gateway.mv.model import NEVER_BUILT, Cause, Followed, Manifest, MaterializedView, TriggerMode, Version, base_key
-from gateway.mv.partitions import of_key
-from gateway.mv.proposal import Proposal, Proposer
-from gateway.mv.snapshot import Observed, Snapshot
-from sql import maintenance
-from sql.maintenance import ALL, DEFAULT_PARTITION, PartitionKey, Selection
+from gateway.mv.model.partitions import of_key
+from gateway.mv.model.snapshot import Observed, Snapshot
+from gateway.mv.model.view import (
+    NEVER_BUILT,
+    Cause,
+    Followed,
+    Manifest,
+    MaterializedView,
+    TriggerMode,
+    Version,
+    base_key,
+)
+from gateway.mv.observation.inspection import Inspection
+from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.proposal import Proposal, Proposer
+from sql.texts import maintenance
+from sql.texts.maintenance import ALL, DEFAULT_PARTITION, PartitionKey, Selection
 
 VIEW = view_of(Version.whole(1, 0, 0, {}))
 """Partitioned by `day`."""

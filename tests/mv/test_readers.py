@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gateway.mv.readers import PLANNING_SECONDS, Read, Readers
+from gateway.mv.versions.readers import PLANNING_SECONDS, Read, Readers
 
 VIEW = "v"
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway.mv.relations import Relations
+from gateway.mv.observation.relations import Relations
 
 
 class Metastore:

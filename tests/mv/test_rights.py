@@ -9,14 +9,14 @@ from typing import cast
 import pytest
 
 from gateway.errors import NotAllowed, StatementFailed
-from gateway.mv import discovery
-from gateway.mv import properties as stored
-from gateway.mv.model import Leftover
-from gateway.mv.naming import definition_of
+from gateway.mv.catalog import discovery
+from gateway.mv.catalog.naming import definition_of
+from gateway.mv.model import properties as stored
+from gateway.mv.model.view import Leftover
 from gateway.mv.ports import Metastore, Relation, RelationKind
-from gateway.mv.rights import Rights
-from sql.maintenance import UNPARTITIONED, Shown, shown_rows
+from gateway.mv.statements.rights import Rights
 from sql.names import TableName
+from sql.texts.maintenance import UNPARTITIONED, Shown, shown_rows
 
 NAME = TableName("s", "mv")
 

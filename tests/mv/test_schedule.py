@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mv.schedule import UnknownSchedule, check, next_run, runs_within_minutes
+from gateway.mv.model.schedule import UnknownSchedule, check, next_run, runs_within_minutes
 from sql.statement import Schedule
 
 BERLIN = ZoneInfo("Europe/Berlin")

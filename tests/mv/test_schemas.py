@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fakes import World, named
 
-from gateway.mv.model import Schema, State
+from gateway.mv.model.view import Schema, State
 
 INT, TEXT = '{"name": "integer"}', '{"name": "string"}'
 

@@ -11,20 +11,20 @@ import pytest
 from views import view_of
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
-from gateway.mv import naming, settlement
-from gateway.mv import properties as stored
-from gateway.mv.catalog import Catalog
-from gateway.mv.changes import Ledger
+from gateway.mv.catalog import naming, settlement
+from gateway.mv.catalog.fence import Fence, Superseded
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import unbroken
-from gateway.mv.entry import Entry
-from gateway.mv.fence import Fence, Superseded
-from gateway.mv.janitor import Janitor
-from gateway.mv.model import Leftover, MaterializedView, Version
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.ledger import Ledger
+from gateway.mv.model import properties as stored
+from gateway.mv.model.view import Leftover, MaterializedView, Version
 from gateway.mv.ports import Metastore, Relation, RelationKind
-from gateway.mv.readers import Readers
-from gateway.mv.settlement import Settlement
-from sql.maintenance import UNPARTITIONED, Shown, shown_rows
+from gateway.mv.versions.janitor import Janitor
+from gateway.mv.versions.readers import Readers
 from sql.names import TableName
+from sql.texts.maintenance import UNPARTITIONED, Shown, shown_rows
 
 DEADLINE_SECONDS = 20.0
 LOST = UpstreamLost("Spark closed the connection before it answered.")

@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 from views import SALES, SHOPS, view_of
 
-from gateway.mv.catalog import Catalog
-from gateway.mv.entry import Entry
-from gateway.mv.inspection import Inspector
-from gateway.mv.model import Version
-from gateway.mv.observation import Look
-from gateway.mv.snapshot import Observed, Snapshot, Unobserved
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.model.snapshot import Observed, Snapshot, Unobserved
+from gateway.mv.model.view import Version
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.observer import Look
 from sql.names import TableName
 
 BELOW = TableName("d", "below")

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from views import SALES, view_of
 
-from gateway.mv.catalog import Catalog
-from gateway.mv.changes import Ledger
-from gateway.mv.model import Version
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.ledger import Ledger
+from gateway.mv.model.view import Version
 from sql.names import TableName
 
 LAYERS = 12

@@ -8,11 +8,11 @@ import pytest
 from fakes import Answer, FakeMetastore
 from views import view_of
 
-from gateway.mv.habits import APPLICATION, DEFAULT_CATALOG, TIME_ZONE, Habits
-from gateway.mv.model import MaterializedView, Version
+from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.ports import Relation, RelationKind
-from gateway.mv.surroundings import Surroundings, reading
-from sql.maintenance import UNPARTITIONED
+from gateway.mv.refresh.habits import APPLICATION, DEFAULT_CATALOG, TIME_ZONE, Habits
+from gateway.mv.refresh.surroundings import Surroundings, reading
+from sql.texts.maintenance import UNPARTITIONED
 
 TOKYO = {TIME_ZONE: "Asia/Tokyo"}
 

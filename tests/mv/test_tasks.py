@@ -17,21 +17,21 @@ import pytest
 from views import view_of
 
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, RefreshFailed, StatementFailed, Stopping
-from gateway.mv.catalog import Catalog
-from gateway.mv.changes import Ledger
-from gateway.mv.entry import Entry
-from gateway.mv.executor import Executor
-from gateway.mv.fence import Fence, Superseded
-from gateway.mv.history import History
-from gateway.mv.inspection import Inspector, Situation
-from gateway.mv.jobs import Jobs, still_refreshed_though_paused
-from gateway.mv.model import Cause, MaterializedView, TaskStatus, TriggerMode, Version
+from gateway.mv.catalog.fence import Fence, Superseded
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.freshness.ledger import Ledger
+from gateway.mv.jobs.jobs import Jobs, still_refreshed_though_paused
+from gateway.mv.jobs.scheduler import Scheduler
+from gateway.mv.model.history import History
+from gateway.mv.model.view import Cause, MaterializedView, TaskStatus, TriggerMode, Version
+from gateway.mv.observation.inspection import Inspector, Situation
 from gateway.mv.ports import Metastore
-from gateway.mv.progress import Lines, Report
-from gateway.mv.runs import Run
-from gateway.mv.scheduler import Scheduler
-from gateway.mv.task_log import TaskLog
-from gateway.mv.tasks import CHECKED_TOGETHER, RefreshLimits, Tasks
+from gateway.mv.refresh.executor import Executor
+from gateway.mv.refresh.progress import Lines, Report
+from gateway.mv.refresh.runs import Run
+from gateway.mv.refresh.task_log import TaskLog
+from gateway.mv.refresh.tasks import CHECKED_TOGETHER, RefreshLimits, Tasks
 from sql.names import TableName
 from sql.statement import Clauses, Method, Refreshing, Schedule, Trigger
 

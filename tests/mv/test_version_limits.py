@@ -11,12 +11,12 @@ import pytest
 from views import view_of
 
 from gateway.errors import RefreshFailed
-from gateway.mv.fence import Fence
-from gateway.mv.janitor import Janitor
-from gateway.mv.model import Leftover, Version
+from gateway.mv.catalog.fence import Fence
+from gateway.mv.model.view import Leftover, Version
 from gateway.mv.ports import Metastore
-from gateway.mv.readers import Readers
-from gateway.mv.versions import KeptLimits, Versions
+from gateway.mv.versions.janitor import Janitor
+from gateway.mv.versions.kept import KeptLimits, Versions
+from gateway.mv.versions.readers import Readers
 
 FIRST, SECOND = Version.whole(1, 0, 1, {}), Version.whole(2, 1, 2, {})
 VIEW = view_of(SECOND)

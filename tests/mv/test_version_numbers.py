@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from views import view_of
 
-from gateway.mv.catalog import Catalog
-from gateway.mv.executor import Executor
-from gateway.mv.model import MaterializedView, Version
-from gateway.mv.tasks import RefreshLimits, Tasks
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.view import MaterializedView, Version
+from gateway.mv.refresh.executor import Executor
+from gateway.mv.refresh.tasks import RefreshLimits, Tasks
 from sql.names import TableName
 
 NOBODY = cast(Any, None)

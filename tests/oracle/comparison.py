@@ -10,12 +10,12 @@ from typing import cast
 
 from oracle.plans import Note, Plan, built_in, value_of
 
-from gateway.service import route
-from gateway.service.gatekeeper import UNDEFINED, behind, substituted
-from gateway.service.session import Session
-from sql import hidden
+from gateway.service.clients.session import Session
+from gateway.service.routing import route
+from gateway.service.routing.gatekeeper import UNDEFINED, behind, substituted
 from sql.classify import classify, glance
-from sql.grammar import SyntaxProblem
+from sql.grammar.cursor import SyntaxProblem
+from sql.reading import hidden
 from sql.statement import Forwarded, Glance, Parts, Statement
 
 _NAMES = frozenset({"UnresolvedIdentifier", "UnresolvedTable", "UnresolvedView", "UnresolvedTableOrView"})

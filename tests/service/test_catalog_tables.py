@@ -14,9 +14,9 @@ from typing import Any, cast
 import pytest
 from views import view_of
 
-from gateway.mv import properties
-from gateway.mv.catalog import Catalog
-from gateway.mv.model import (
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model import properties
+from gateway.mv.model.view import (
     PARTITIONS_NAMED_MAX,
     Cause,
     MaterializedView,
@@ -27,7 +27,7 @@ from gateway.mv.model import (
     TriggerMode,
     Version,
 )
-from gateway.service import catalog_tables
+from gateway.service.answers import catalog_tables
 from sql.names import TableName
 
 PAGE = (Path(__file__).parents[2] / "docs" / "statements.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import pytest
 from fakes import Answer, World, plan_of
 
 from gateway.errors import StatementFailed
-from gateway.service.explanation import views_in_plan
+from gateway.service.routing.explanation import views_in_plan
 
 IDS = {"s__mv__0123abcd", "s__mv__89ab4567", "a__b__0123abcd"}
 READS = "s__mv__0123abcd"

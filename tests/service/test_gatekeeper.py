@@ -9,10 +9,10 @@ import pytest
 from fakes import Answer, Client, SparkOperation, World, named, not_found
 
 from gateway.errors import NotAllowed
-from gateway.mv.model import MaterializedView
+from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
-from gateway.service.operation import OperationState
-from sql.maintenance import shown_rows
+from gateway.service.operations.operation import OperationState
+from sql.texts.maintenance import shown_rows
 
 REFUSED = "42809"
 TEMPORARY = Answer([(json.dumps({"table_name": "mv", "catalog_name": "system", "type": "VIEW"}),)])

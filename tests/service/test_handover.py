@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gateway import settings_file
 from gateway.errors import FreshgateError
 from gateway.server import _handover
-from gateway.service.handover import ANONYMOUS, PROXY_USER_KEY, Handover
+from gateway.service.clients.handover import ANONYMOUS, PROXY_USER_KEY, Handover
 from gateway.wire import message
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.message import OpenCall

@@ -13,7 +13,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.config import Healing
-from gateway.service import healing
+from gateway.service.answers import healing
 from gateway.wire import message, reply
 from gateway.wire.frame import WireError
 from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, row_set

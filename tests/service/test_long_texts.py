@@ -23,11 +23,11 @@ import pytest
 from fakes import Client, World
 
 from gateway.errors import FreshgateError, LimitReached
-from gateway.service import long_texts
-from gateway.service.long_text_process import ANSWER_BYTES_MAX
-from gateway.service.long_texts import APART_CHARACTERS, LongTexts
+from gateway.service.routing import long_texts
+from gateway.service.routing.long_text_process import ANSWER_BYTES_MAX
+from gateway.service.routing.long_texts import APART_CHARACTERS, LongTexts
 from sql import understood as reading
-from sql.grammar import SyntaxProblem
+from sql.grammar.cursor import SyntaxProblem
 from sql.statement import Forwarded
 from sql.understood import NAMES_MAX, Understood, understood
 from sql.words import WORDS_MAX, ManyWords, bounded, may_hold_path

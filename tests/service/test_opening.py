@@ -17,20 +17,20 @@ from TCLIService import ttypes
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.login.authenticator import Authenticator, Unchecked
-from gateway.mv.catalog import Catalog
+from gateway.mv.catalog.index import Catalog
 from gateway.mv.ports import SqlSession
-from gateway.service import opening as service_opening
-from gateway.service import session as service_session
-from gateway.service.audit import Audit
+from gateway.service.clients import opening as service_opening
+from gateway.service.clients import session as service_session
+from gateway.service.clients.audit import Audit
+from gateway.service.clients.handover import Handover
+from gateway.service.clients.opening import OPEN_BYTES_MAX
+from gateway.service.clients.session import FETCHING_SECONDS, Session, Sessions
+from gateway.service.clients.sides import Sides
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch, Service
-from gateway.service.handover import Handover
-from gateway.service.opening import OPEN_BYTES_MAX
-from gateway.service.operation import End, ForwardedOperation, Operation, Result
-from gateway.service.outcomes import Route
-from gateway.service.route import Router
-from gateway.service.session import FETCHING_SECONDS, Session, Sessions
-from gateway.service.sides import Sides
+from gateway.service.operations.operation import End, ForwardedOperation, Operation, Result
+from gateway.service.routing.outcomes import Route
+from gateway.service.routing.route import Router
 from gateway.wire import message, reply
 from gateway.wire.connection import NOSASL, PLAIN
 from gateway.wire.frame import WireError

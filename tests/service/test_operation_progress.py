@@ -12,8 +12,8 @@ from clients import beeline
 from TCLIService import ttypes
 
 from gateway.mv.ports import JobProgress
-from gateway.mv.progress import Progress, Report
-from gateway.service.operation import (
+from gateway.mv.refresh.progress import Progress, Report
+from gateway.service.operations.operation import (
     BAR_SECONDS,
     NO_ROWS,
     ForwardedOperation,
@@ -21,7 +21,7 @@ from gateway.service.operation import (
     Result,
     new_handle,
 )
-from gateway.service.progress_bar import HEADERS, NAME_CHARACTERS_MAX, progress_update
+from gateway.service.operations.progress_bar import HEADERS, NAME_CHARACTERS_MAX, progress_update
 from gateway.wire import message, reply
 from gateway.wire.message import FETCH_FIRST, FETCH_LOG, FetchCall
 from gateway.wire.rowset import rows_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fakes import World
 
-from gateway.mv.model import Manifest
+from gateway.mv.model.view import Manifest
 
 READ = "SELECT n FROM s.mv"
 

@@ -11,7 +11,7 @@ from fakes import CANCELED, ERROR, Answer, Executed, SparkOperation, World, name
 
 from gateway.errors import RefreshFailed, StatementFailed
 from gateway.mv.ports import Function
-from gateway.service.unseen import HELD_SECONDS, WAIT_SECONDS
+from gateway.service.clients.unseen import HELD_SECONDS, WAIT_SECONDS
 from sql.names import Namespace
 
 READ = "SELECT n FROM s.mv"

@@ -14,7 +14,7 @@ from fakes import ERROR, Answer, Client, Executed, SparkOperation, SparkSession,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.service import unseen
+from gateway.service.clients import unseen
 
 DATABASES = ("s0", "s1")
 VIEWS = [f"{database}.mv" for database in DATABASES]

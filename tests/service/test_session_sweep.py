@@ -9,8 +9,8 @@ from raw_session import encoded
 from TCLIService import ttypes
 
 from gateway.mv.ports import SqlSession
-from gateway.service.session import Session, Sessions
-from gateway.service.sides import Sides
+from gateway.service.clients.session import Session, Sessions
+from gateway.service.clients.sides import Sides
 from gateway.wire.connection import NOSASL
 from gateway.wire.message import Handle, open_session
 from gateway.wire.reply import closed

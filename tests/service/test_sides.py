@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.mv.ports import SqlSession
-from gateway.service import sides as service_sides
-from gateway.service.sides import KEPT_MAX, KEPT_MAX_PER_LOGIN, SPARE_MAX, Sides
+from gateway.service.clients import sides as service_sides
+from gateway.service.clients.sides import KEPT_MAX, KEPT_MAX_PER_LOGIN, SPARE_MAX, Sides
 from gateway.wire.connection import PLAIN
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login

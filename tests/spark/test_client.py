@@ -190,7 +190,6 @@ def test_cancel_from_outside_is_an_error_for_the_one_who_waits(engine: Engine) -
     asyncio.run(check())
 
 
-@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 class FailingLate:
     """A connection to a Spark on which a statement has failed, and that says so `early` times before it says why."""
 
@@ -216,6 +215,7 @@ async def test_a_failure_is_waited_for_until_spark_says_why(monkeypatch: pytest.
     assert str(outcome.error) == "Spark gave no reason."
 
 
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_no_server(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def check() -> None:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.errors import StatementFailed
-from gateway.mv.fence import Fence
+from gateway.mv.catalog.fence import Fence
 from gateway.spark.client import Rows
 from gateway.spark.metastore import SparkMetastore
 from sql.names import TableName

@@ -19,7 +19,7 @@ from processes import Engine, descendants, none_alive, wait_until
 from gateway import settings_file
 from gateway.config import Address
 from gateway.mv.ports import JobProgress
-from gateway.mv.progress import Progress, follow
+from gateway.mv.refresh.progress import Progress, follow
 from gateway.spark.client import Connection, Session
 from gateway.spark.engine import EmbeddedEngine
 from gateway.spark.host import REQUESTS_MAX

@@ -18,12 +18,12 @@ from processes import Engine, wait_until
 from pyhive import hive
 from TCLIService.ttypes import TOperationState
 
-from gateway.mv.habits import COMMIT_PROTOCOL, INCREMENTAL_COLLECT, SPARKS_OWN, Habits
+from gateway.mv.refresh.habits import COMMIT_PROTOCOL, INCREMENTAL_COLLECT, SPARKS_OWN, Habits
 from gateway.spark.client import SessionPool
 from gateway.wire.endpoint import Endpoint
-from sql import maintenance
-from sql.maintenance import UNPARTITIONED, StorageLayout
 from sql.names import TableName
+from sql.texts import maintenance
+from sql.texts.maintenance import UNPARTITIONED, StorageLayout
 
 TASKS = 2
 COLUMNS = ["id", "part", "waited"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sql.view_properties import _MEANING, _SESSION_PREFIX
+from sql.grammar.view_properties import _MEANING, _SESSION_PREFIX
 
 
 def load(name: str) -> list[tuple[str, str]]:

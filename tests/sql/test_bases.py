@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql.bases import bases, of_expression
+from sql.definition.bases import bases, of_expression
 from sql.names import FUNCTION, Namespace, TableName
 
 HERE = Namespace("d")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql.catalog_functions import FunctionCall, find
+from sql.reading.catalog_functions import FunctionCall, find
 
 INFOS = (("database", "tpch"),)
 MV = (("type", "mv"),)

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql.create_text import create_statement, qualified, recurring_strategy, refresh_info
-from sql.lineage import relations
+from sql.grammar.parser import parse
 from sql.names import Namespace, quote
-from sql.parser import parse
+from sql.reading.lineage import relations
 from sql.statement import (
     Clauses,
     Clustering,
@@ -22,6 +21,7 @@ from sql.statement import (
     Schedule,
     Trigger,
 )
+from sql.texts.create_text import create_statement, qualified, recurring_strategy, refresh_info
 from tests.sql.cases import is_kept_only
 
 characters = st.characters(blacklist_categories=["Cs"])

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sql.determinism import COMPUTED, UNSEEDED, nondeterministic
+from sql.definition.determinism import COMPUTED, UNSEEDED, nondeterministic
 
 AES = {UNSEEDED}
 PLAN = "== Parsed Logical Plan ==\nrand(1)\n== Analyzed Logical Plan ==\n{}\n== Optimized Logical Plan ==\nuuid()\n"

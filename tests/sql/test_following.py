@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sql.following import CannotFollow, Followed, Source, follow
+from sql.definition.following import CannotFollow, Followed, Source, follow
 from sql.names import Namespace, TableName
 
 SALES = Namespace("sales")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import glance
-from sql.hidden import Changes, changes, composes, moves, temporaries, with_variables
+from sql.reading.hidden import Changes, changes, composes, moves, temporaries, with_variables
 from sql.statement import Parts
 
 G = ("global_temp", "g")

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql.classify import classify
-from sql.lineage import PARSED_CHARACTERS_MAX, relations
+from sql.grammar.parser import SyntaxProblem
 from sql.names import quote
-from sql.parser import SyntaxProblem
+from sql.reading.lineage import PARSED_CHARACTERS_MAX, relations
 from sql.scan import dotted_name, lexemes
 from sql.statement import Forwarded, Reference
 from tests.sql.cases import load

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql import maintenance
 from sql.classify import classify
-from sql.maintenance import Selection, Shown, StorageLayout
 from sql.names import TableName
 from sql.statement import Column, Forwarded
+from sql.texts import maintenance
+from sql.texts.maintenance import Selection, Shown, StorageLayout
 
 VIEW = TableName("sales", "daily_totals")
 STORAGE = TableName("freshgate_storage", "sales__daily__0a1b2c3d")

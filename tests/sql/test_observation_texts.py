@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sql import observation
 from sql.names import SESSION_CATALOG, TableName
-from sql.observation import (
+from sql.texts import observation
+from sql.texts.observation import (
     delta_commits,
     delta_values,
     explained_paths,

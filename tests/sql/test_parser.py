@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import classify, glance
+from sql.grammar.parser import SyntaxProblem, parse, parse_about
 from sql.names import quote
-from sql.parser import SyntaxProblem, parse, parse_about
-from sql.rewrite import string_token
 from sql.scan import string_value
 from sql.statement import Clauses, Column, Command, CreateMaterializedView, Forwarded, Refreshing, Schedule
+from sql.texts.rewrite import string_token
 from tests.sql.cases import is_kept_only, load
 
 

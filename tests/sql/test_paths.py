@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql.paths import written
+from sql.reading.paths import written
 
 CLAUSES = [
     ("INSERT OVERWRITE DIRECTORY '/a/b' USING parquet SELECT 1", {"/a/b"}),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sql.classify import classify
 from sql.names import TableName
-from sql.rewrite import (
+from sql.statement import Forwarded, Reference
+from sql.texts.rewrite import (
     PLACES_MAX,
     REWRITTEN_CHARACTERS_MAX,
     UNREAD,
@@ -23,7 +24,6 @@ from sql.rewrite import (
     safe_literal,
     splice,
 )
-from sql.statement import Forwarded, Reference
 
 
 @given(st.text(), st.data())

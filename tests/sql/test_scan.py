@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sql.reading.within import DEPTH_MAX, within
 from sql.scan import folded, lexemes, marks, string_value
-from sql.within import DEPTH_MAX, within
 
 
 @pytest.mark.parametrize(

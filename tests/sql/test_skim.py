@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sql.skim import skim
+from sql.reading.skim import skim
 
 
 def reads(text: str) -> list[tuple[str, ...]] | None:

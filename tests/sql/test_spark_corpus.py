@@ -1,7 +1,7 @@
 """Spark's own SQL test inputs, and the TPC-DS, TPC-H and SSB queries beside them: none of them is taken for ours.
 
 The texts stay in the archive of Spark's tests. Three things must agree on what a statement reads: the quick look
-(`sql.skim`), sqlglot's tree, and the plans that Spark's analyzer made of the same statements, which lie in the archive.
+(`sql.reading.skim`), sqlglot's tree, and the plans that Spark's analyzer made of the same statements, which lie there.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from functools import cache
 import pytest
 
 from sql.classify import classify, glance
-from sql.lineage import parsed_closely
-from sql.parser import parse_about
+from sql.grammar.parser import parse_about
+from sql.reading.lineage import parsed_closely
+from sql.reading.skim import skim
 from sql.scan import skip_blank
-from sql.skim import skim
 from sql.statement import Forwarded
 from tests.jars import jar
 

@@ -16,7 +16,7 @@ from oracle.corpus import statements
 from oracle.mutation import Sample, Texts, pieces
 from oracle.plans import APART, DEFINED, Settings, read
 
-from sql import effects
+from sql.reading import effects
 from sql.statement import Forwarded
 
 SEED = 20_261_126

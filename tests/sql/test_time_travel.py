@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import classify
+from sql.reading.time_travel import blanked, find
 from sql.statement import Forwarded
-from sql.time_travel import blanked, find
 
 NOW = "current_timestamp()"
 CASES = [

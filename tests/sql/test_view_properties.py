@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql import view_properties
-from sql.grammar import SyntaxProblem
-from sql.intervals import seconds_of, text_of
+from sql.grammar import view_properties
+from sql.grammar.cursor import SyntaxProblem
+from sql.grammar.intervals import seconds_of, text_of
+from sql.grammar.view_properties import check
 from sql.statement import Trigger, WhenStale
-from sql.view_properties import check
 
 
 def fault(name: str, value: str, *, free: bool) -> str:

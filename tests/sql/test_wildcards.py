@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gateway.spark import protocol
 from sql import wildcards
-from sql.determinism import nondeterministic
-from sql.grammar import SyntaxProblem
-from sql.parser import parse
+from sql.definition.determinism import nondeterministic
+from sql.grammar.cursor import SyntaxProblem
+from sql.grammar.parser import parse
 
 
 def _by_expression(pattern: str, name: str) -> bool:

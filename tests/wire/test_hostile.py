@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
 
-from gateway.service import healing
+from gateway.service.answers import healing
 from gateway.wire import message as messages
 from gateway.wire import reply as replies
 from gateway.wire import rowset

@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
 
-from gateway.service.metadata import ROWS_MAX, ListedAs, Listing, Tables, TableTypes, WithoutDatabase, listing_of
+from gateway.service.answers.metadata import (
+    ROWS_MAX,
+    ListedAs,
+    Listing,
+    Tables,
+    TableTypes,
+    WithoutDatabase,
+    listing_of,
+)
 from gateway.wire import message as messages
 from gateway.wire import reply as replies
 from gateway.wire import rowset

@@ -1,0 +1,1 @@
+"""Which views there are, as the metastore stores them, and what keeps that true."""

@@ -1,0 +1,1 @@
+"""Whether a view's version contains everything that was written to its base tables."""

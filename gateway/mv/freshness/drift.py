@@ -1,0 +1,214 @@
+"""How far a view's current version is from what its base tables look like today, and what follows for a refresh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.mv.model.snapshot import GONE, MISSING, MIXED, Observed, PartitionValues, Snapshot, Unobserved
+from gateway.mv.model.view import NEVER_BUILT, Contents, Manifest, MaterializedView, base_key
+from sql.texts.maintenance import ALL, PartitionKey, Selection
+
+NOT_SEEN = "it could not be looked at when the view was refreshed"
+NOWHERE = Unobserved("there is none of that name")
+PARTLY_BUILT = "only some of its partitions were built yet"
+NAMED_MAX = 5
+"""Tables that a reason names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What differs. Tables go by their `base_key`s, but by their names in `reason`."""
+
+    partitions: frozenset[PartitionValues] = frozenset()
+    """Partitions of the followed table that changed, appeared or went."""
+    wholly: frozenset[str] = frozenset()
+    """The followed table, where it changed as a whole: any of its partitions may have."""
+    behind: tuple[tuple[int, frozenset[str]], ...] = ()
+    """From a version on: the other tables that changed since."""
+    unobserved: Mapping[str, str] = field(default_factory=dict)
+    """Tables of which nothing can be told, and why."""
+    followed: str = ""
+    untold: str = ""
+    """Why nothing is known of any table."""
+
+    @property
+    def none(self) -> bool:
+        return not (self.partitions or self.tables or self.unobserved or self.untold)
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Every table that changed."""
+        followed = {self.followed} if self.partitions else set[str]()
+        return frozenset(followed | self.wholly).union(*(tables for _, tables in self.behind))
+
+    def behind_of(self, version: int) -> frozenset[str]:
+        """The other tables that changed since a version was written."""
+        found: frozenset[str] = frozenset()
+        for since, tables in self.behind:
+            if since <= version:
+                found = tables
+        return found
+
+
+NOT_LOOKED = Drift(untold="its base tables were not looked at since the gateway was started")
+CHANGED = Drift(untold="its base tables were not looked at since its properties were changed")
+
+
+def drift(view: MaterializedView, today: Mapping[str, Observed]) -> Drift:
+    """`today` has every base table and materialized view that the definition reads, but for excluded ones."""
+    contents, followed = view.current.contents, view.followed.base if view.followed else ""
+    today = {base: NOWHERE if look == MISSING and not _was_there(view, base) else look for base, look in today.items()}
+    unobserved = {base: look.reason for base, look in today.items() if isinstance(look, Unobserved)}
+    partitions, wholly = frozenset[PartitionValues](), frozenset[str]()
+    look = today.get(followed)
+    if isinstance(look, Snapshot):
+        changed = look.changed(contents.followed)
+        partitions, wholly = (frozenset(), frozenset({followed})) if changed is None else (changed, wholly)
+    others = {base: seen for base, seen in today.items() if base != followed and isinstance(seen, Snapshot)}
+    return Drift(partitions, wholly, _behind(view, others), unobserved, followed)
+
+
+def _was_there(view: MaterializedView, base: str) -> bool:
+    """Whether a look has shown a base table to those who wrote the version. One that was missing then, and is now, may
+    be there all the same where only Spark sees it, and change: it counts as neither."""
+    contents = view.current.contents
+    if view.followed is not None and view.followed.base == base:
+        return contents.followed is not None
+    found = (states.get(base) for _, states in contents.others)
+    return any(state is not None and state != GONE for state in found)
+
+
+def unseen(view: MaterializedView) -> Drift | None:
+    """What was not seen of the tables when the current version was written, as far as a version tells: without a look
+    nobody can say that it is fresh. None where all were seen."""
+    if not view.built:
+        return None
+    contents, followed = view.current.contents, view.followed.base if view.followed else ""
+    writers = [writer for writer in view.current.manifest.versions if writer != NEVER_BUILT]
+    missing = {
+        base
+        for base in map(base_key, view.triggers)
+        if (contents.followed is None if base == followed else not all(base in contents.others_of(w) for w in writers))
+    }
+    return Drift(unobserved=dict.fromkeys(missing, NOT_SEEN)) if missing else None
+
+
+def _behind(view: MaterializedView, others: Mapping[str, Snapshot]) -> tuple[tuple[int, frozenset[str]], ...]:
+    """From which version on which other tables have changed since, as far as partitions that are shown were written
+    then; empty where none have."""
+    contents, writers = view.current.contents, view.current.manifest.versions
+    layers = contents.others or ((NEVER_BUILT, {}),)
+    seen = {id(contents.others_of(writer)) for writer in writers if writer != NEVER_BUILT}
+    behind = tuple(
+        (since, frozenset(_changed(states, others)))
+        for since, states in layers
+        if id(states) in seen or not contents.others
+    )
+    return behind if any(tables for _, tables in behind) else ()
+
+
+def _changed(before: Mapping[str, Snapshot], today: Mapping[str, Snapshot]) -> list[str]:
+    return [base for base, look in today.items() if base not in before or not same(before[base], look)]
+
+
+def same(before: Snapshot, today: Snapshot) -> bool:
+    """Of tables whose partitions do not matter: only the whole is compared."""
+    return before.identity == today.identity and before.state == today.state
+
+
+def reason(view: MaterializedView, found: Drift) -> str:
+    """What has changed, in words."""
+    names = {base_key(table): str(table) for table in view.tables}
+    names |= {base: f"the materialized view {view.base_name(base)}" for base in view.views}
+    changed = sorted(names.get(base, base) for base in found.tables)
+    listed = ", ".join(changed[:NAMED_MAX]) + (f" and {len(changed) - NAMED_MAX} more" if changed[NAMED_MAX:] else "")
+    said = f"{listed} {'has' if len(changed) == 1 else 'have'} changed" if changed else ""
+    if found.partitions and found.tables == {found.followed}:
+        count = len(found.partitions)
+        said += f" in {count} partition{'' if count == 1 else 's'}"
+    blind = [f"{names.get(base, base)} cannot be observed: {why}" for base, why in sorted(found.unobserved.items())]
+    return "; ".join(filter(None, [said, *blind, found.untold]))
+
+
+# --- what a refresh writes -----------------------------------------------------------------------------
+
+
+def selection(view: MaterializedView, found: Drift, keys: Mapping[PartitionValues, PartitionKey]) -> Selection:
+    """The view's partitions that must be written anew. `keys` are those that the changed partitions lead to; they lead
+    nowhere where a limit of the view keeps them out."""
+    if not view.layout.partitioned or view.followed is None or found.wholly or found.unobserved:
+        return ALL
+    manifest = view.current.manifest
+    touched = frozenset(keys[values] for values in found.partitions if values in keys)
+    written = {key: version for key, version in manifest.exceptions.items() if version != NEVER_BUILT}
+    if found.behind_of(manifest.default):
+        fresh = (key for key, version in written.items() if key not in touched and not found.behind_of(version))
+        return Selection(frozenset(fresh))
+    late = frozenset(key for key, version in written.items() if found.behind_of(version))
+    return Selection(touched | late, all_but=False)
+
+
+def next_manifest(
+    manifest: Manifest, version: int, chosen: Selection, left: frozenset[PartitionKey] = frozenset()
+) -> Manifest:
+    """After `version` wrote what was chosen; `left` are partitions that have left the view."""
+    if chosen.all_but:
+        kept = {key: manifest.writer(key) for key in chosen.keys}
+        return Manifest(version, {**kept, **dict.fromkeys(left, NEVER_BUILT)})
+    return manifest.rewritten(version, chosen.keys).rewritten(NEVER_BUILT, left)
+
+
+def next_contents(
+    view: MaterializedView,
+    version: int,
+    chosen: Selection,
+    today: Mapping[str, Snapshot],
+    keys: Mapping[PartitionValues, PartitionKey],
+) -> Contents:
+    """What the tables looked like to the writers of a version that wrote what was chosen.
+
+    `keys` has the view's partition of each partition of the followed table that differs from the current version's, and
+    may have those of others.
+    """
+    base = view.followed.base if view.followed else ""
+    followed = today.get(base)
+    others = {name: _brief(look) for name, look in today.items() if name != base}
+    if chosen.all_but:
+        return Contents(followed, ((NEVER_BUILT, others),))
+    before = view.current.contents
+    layers = before.others
+    if chosen.keys and _changed(before.others_of(version), others):
+        layers = (*layers, (version, others))
+    if before.followed is not None and followed is not None:
+        followed = _merged(before.followed, followed, chosen, keys)
+    return Contents(followed, layers)
+
+
+def _brief(look: Snapshot) -> Snapshot:
+    """Of a table whose partitions do not matter."""
+    return Snapshot(look.identity, look.state, position=look.position)
+
+
+def _merged(
+    before: Snapshot,
+    today: Snapshot,
+    chosen: Selection,
+    keys: Mapping[PartitionValues, PartitionKey],
+) -> Snapshot:
+    """Today's look, but for partitions that changed and were not chosen."""
+    left = [
+        values
+        for values, key in keys.items()
+        if key not in chosen.keys and before.of_partition(values) != today.of_partition(values)
+    ]
+    if not left:
+        return today
+    partitions = dict(today.partitions)
+    for values in left:
+        state = before.partitions.get(values)
+        if state is None:
+            partitions.pop(values, None)
+        else:
+            partitions[values] = state
+    return Snapshot(today.identity, MIXED, today.default, partitions)

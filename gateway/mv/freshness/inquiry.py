@@ -1,0 +1,108 @@
+"""What the current versions of views miss, and since when: by what is known of each, and of those below it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gateway.mv.freshness.drift import PARTLY_BUILT, reason
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.model.view import MaterializedView, Staleness
+from sql.names import TableName
+
+GONE = Staleness(0, "it was dropped")
+
+
+def bases(entries: Mapping[str, Entry], view: MaterializedView) -> list[str]:
+    """The materialized views whose changes make one stale."""
+    return [
+        base
+        for base in sorted(view.views)
+        if (entry := entries.get(base)) is None or not view.excludes(entry.view.name)
+    ]
+
+
+class Inquiry:
+    """Answers one question about the views as they are. What it has found of a view it keeps: there may be very many
+    ways down to one.
+
+    A view that came to read itself would be stale.
+    """
+
+    def __init__(self, entries: Mapping[str, Entry], *, lost: bool) -> None:
+        """`lost`: another gateway refreshes the views now."""
+        self._entries = entries
+        self._lost = lost
+        self._stale: dict[str, bool] = {}
+        self._found: dict[str, Staleness | None] = {}
+
+    def is_stale(self, view_id: str) -> bool:
+        """Whether the current version misses a write that has ended, its own or one below another view."""
+        if view_id not in self._stale:
+            # So it counts on the way down.
+            self._stale[view_id] = True
+            entry = self._entries.get(view_id)
+            self._stale[view_id] = entry is None or self._misses(entry)
+        return self._stale[view_id]
+
+    def _misses(self, entry: Entry) -> bool:
+        if self._lost or entry.ledger.stale or entry.drift or entry.uncertain or not entry.view.complete:
+            return True
+        seen = entry.view.current.views
+        return any(
+            base not in self._entries
+            or seen.get(base) != self._entries[base].view.current.number
+            or self.is_stale(base)
+            for base in bases(self._entries, entry.view)
+        )
+
+    def staleness(self, view_id: str) -> Staleness | None:
+        """Why and since when the current version is stale; None where it is not."""
+        if view_id not in self._found:
+            self._found[view_id] = GONE
+            if (entry := self._entries.get(view_id)) is not None:
+                self._found[view_id] = self._staleness(entry)
+        return self._found[view_id]
+
+    def _staleness(self, entry: Entry) -> Staleness | None:
+        view, ledger = entry.view, entry.ledger
+        if not view.complete:
+            return Staleness(view.created_at, PARTLY_BUILT if view.built else "it was not built yet")
+        if self._lost:
+            return Staleness(view.current.started_at, "another gateway refreshes it now")
+        reasons = []
+        if ledger.missed:
+            missed = ledger.missed[0]
+            tables = ", ".join(map(str, sorted(missed.tables & view.tables)))
+            reasons.append(Staleness(missed.at, f"{tables or 'what it reads'} has changed"))
+        elif ledger.stale:
+            reasons.append(Staleness(view.current.started_at, "what it reads has changed"))
+        if entry.uncertain and not reasons:
+            reasons.append(Staleness(view.current.started_at, "the connection broke while a version was published"))
+        for base in bases(self._entries, view):
+            reasons += filter(None, [self._base_staleness(view, base)])
+        if entry.drift is not None and not any(each.since for each in reasons):
+            # The change came between the last look that showed none and the one that showed it.
+            since = 0 if entry.drift.untold else entry.fresh_at or view.current.started_at
+            reasons.append(Staleness(since, reason(view, entry.drift)))
+        return min(reasons, key=lambda each: each.since or float("inf")) if reasons else None
+
+    def _is_name(self, name: TableName | None) -> bool:
+        return any(entry.view.name == name for entry in self._entries.values() if entry.visible)
+
+    def _base_staleness(self, view: MaterializedView, base: str) -> Staleness | None:
+        entry, known = self._entries.get(base), view.base_name(base)
+        if entry is None:
+            how = "replaced" if self._is_name(view.view_names.get(base)) else "dropped"
+            return Staleness(view.current.started_at, f"the materialized view {known}, which it reads, was {how}")
+        if known != str(entry.view.name):
+            return Staleness(
+                view.current.started_at, f"the materialized view {known}, which it reads, is {entry.view.name} now"
+            )
+        if view.current.views.get(base) != entry.view.current.number:
+            return Staleness(view.current.started_at, f"the materialized view {entry.view.name} was refreshed")
+        below = self.staleness(base)
+        if below is None:
+            return None
+        how = "is" if below.since else "may be"
+        return replace(below, reason=f"the materialized view {entry.view.name} {how} stale: {below.reason}")

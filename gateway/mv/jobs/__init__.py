@@ -1,0 +1,1 @@
+"""Refreshes that nobody has to ask for."""

@@ -1,0 +1,185 @@
+"""Refreshes that nobody waits for: by schedule, and when what an ON COMMIT view reads has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+from gateway import loops
+from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.jobs.jobs import Jobs, is_automatic
+from gateway.mv.model.view import Cause, TriggerMode
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.refresh.tasks import Tasks
+from sql.statement import Method, Trigger
+from sql.texts import create_text
+
+log = logging.getLogger(__name__)
+
+LOOKED_AT_TOGETHER = 20
+"""Views of one group of looks: what clients ask of the metastore meanwhile must not wait behind thousands."""
+LOOK_AGAIN_SECONDS = 30.0
+"""The clock may be set while the scheduler sleeps."""
+
+
+class Scheduler:
+    """Starts tasks; `tasks` says whether one more is needed."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        jobs: Jobs,
+        tasks: Tasks,
+        inspector: Inspector,
+        fence: Fence,
+        watch_seconds: float,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._catalog = catalog
+        self._jobs = jobs
+        self._tasks = tasks
+        self._inspector = inspector
+        self._fence = fence
+        self._watch_seconds = watch_seconds
+        self._now_ms = now_ms
+        self._woken = asyncio.Event()
+        self._loops: list[asyncio.Task[None]] = []
+        self._revision = -1
+        self._not_before, self._what = 0.0, ""
+        """Since when looks count for the watch, and what their tasks are told to be for."""
+        jobs.on_change = self._woken.set
+        catalog.on_stale = self.changed
+        catalog.on_publish = self.published
+
+    def start(self) -> None:
+        """Begins with what was missed while no gateway ran."""
+        self._not_before, self._what = time.monotonic(), "a change before the start"
+        self._loops = [loops.keep("schedules", self._keep_schedules), loops.keep("watch", self._watch)]
+
+    async def stop(self) -> None:
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+
+    # --- schedules ---------------------------------------------------------------------------------
+
+    async def _keep_schedules(self) -> None:
+        pause = self.run_due()
+        # What it has served itself has woken nobody.
+        self._woken.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), pause)
+
+    def run_due(self) -> float:
+        """Starts what is due; returns in how many seconds something may be next. Of several missed moments of one
+        schedule one task is made."""
+        now = self._now_ms()
+        pause = LOOK_AGAIN_SECONDS
+        if self._revision != self._catalog.revision:
+            self._revision = self._catalog.revision
+            self._jobs.forget_dropped()
+            self._tasks.forget_dropped()
+        for entry in self._of(Trigger.SCHEDULE):
+            try:
+                due = self._serve(entry, now)
+            except Exception:  # a fault in one view's schedule must not keep the others from theirs
+                log.exception("the schedule of %s could not be served", entry.view.name)
+                continue
+            if due is not None:
+                pause = min(pause, max(0.0, (due - now) / 1000))
+        return pause
+
+    def _serve(self, entry: Entry, now: int) -> int | None:
+        """Starts a view's task where it is due; returns when the next one is."""
+        due = self._jobs.next_run(entry.view.id)
+        if due is not None and due <= now:
+            self._jobs.served(entry.view.id)
+            self._trigger(entry, TriggerMode.SYSTEM, create_text.recurring_strategy(entry.view.clauses))
+            due = self._jobs.next_run(entry.view.id)
+        return due
+
+    # --- changes -----------------------------------------------------------------------------------
+
+    def changed(self, view_ids: Iterable[str], what: str) -> None:
+        """What these views read has changed. An ON COMMIT view is refreshed; a view of which nothing says when is on
+        the way to those above it, as reads make it fresh first."""
+        pending, seen = list(view_ids), set[str]()
+        while pending:
+            view_id = pending.pop()
+            entry = self._catalog.find(view_id)
+            if entry is None or view_id in seen:
+                continue
+            seen.add(view_id)
+            if is_automatic(entry, Trigger.COMMIT):
+                self._trigger(entry, TriggerMode.COMMIT, what)
+            elif entry.view.clauses.refreshing.trigger is None:
+                pending += self._catalog.above(view_id)
+
+    def published(self, view_id: str) -> None:
+        """Those above a view with a new version follow."""
+        entry = self._catalog.find(view_id)
+        if entry is not None:
+            self.changed(self._catalog.above(view_id), str(entry.view.name))
+
+    async def _watch(self) -> bool:
+        """Looks for changes that were made before the start, and from then on for those made past the gateway."""
+        await self.look(self._not_before, self._what)
+        if not self._watch_seconds:
+            return loops.OVER
+        await asyncio.sleep(self._watch_seconds)
+        self._not_before, self._what = time.monotonic() - self._watch_seconds, "a look at its base tables"
+        return False
+
+    async def look(self, not_before: float, what: str = "a look at its base tables") -> None:
+        """Refreshes the ON COMMIT views that are stale by looks which began at `not_before` (monotonic) or later, but
+        for those whose last one was in vain, and would be so again."""
+        if self._fence.lost is not None:
+            return
+        watched = [entry for entry in self._of(Trigger.COMMIT) if entry.view.built]
+        for start in range(0, len(watched), LOOKED_AT_TOGETHER):
+            some = watched[start : start + LOOKED_AT_TOGETHER]
+            await self._inspector.check([entry.view.id for entry in some], not_before)
+            for entry in some:
+                if not self._concerned(entry) or await self._tasks.was_in_vain(entry.view.id):
+                    continue
+                if self._catalog.find(entry.view.id) is entry:
+                    self._trigger(entry, TriggerMode.COMMIT, what)
+
+    def _concerned(self, entry: Entry) -> bool:
+        """Whether what the view reads has changed: a table, a view below that has a newer version, or one that is
+        stale itself and of which nothing says when it is refreshed."""
+        pending, seen = [entry], {entry.view.id}
+        while pending:
+            entry = pending.pop()
+            if entry.ledger.stale or entry.drift is not None or entry.uncertain:
+                return True
+            for view_id in entry.view.views:
+                base = self._catalog.find(view_id)
+                if base is None or entry.view.excludes(base.view.name):
+                    continue
+                if entry.view.current.views.get(view_id) != base.view.current.number:
+                    return True
+                if base.view.clauses.refreshing.trigger is None and view_id not in seen:
+                    seen.add(view_id)
+                    pending.append(base)
+        return False
+
+    def _of(self, trigger: Trigger) -> list[Entry]:
+        return [
+            entry
+            for view in self._catalog.views()
+            if view.clauses.refreshing.trigger is trigger
+            if is_automatic(entry := self._catalog.entry(view.id), trigger)
+        ]
+
+    def _trigger(self, entry: Entry, mode: TriggerMode, what: str) -> None:
+        if self._fence.lost is not None:
+            return
+        complete = entry.view.clauses.refreshing.method not in {None, Method.AUTO}
+        if self._tasks.trigger(entry.view.id, Cause(mode, what, complete=complete)):
+            log.info("A task for %s (%s)", entry.view.name, what)

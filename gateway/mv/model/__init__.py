@@ -1,0 +1,1 @@
+"""What a materialized view is, as values."""

@@ -1,0 +1,444 @@
+"""A materialized view as the table properties of its storage table, and back.
+
+Every property's name begins with `freshgate.`. Numbers stand as they are, texts as `x` and the hexadecimal digits of
+their UTF-8 (long records as `z` and those of their zlib stream): Spark shows a property whose value matches
+`spark.redaction.regex` (url, token, password, …) as `*********(redacted)`, and a view's name or query may well hold
+such a word. A value longer than VALUE_CHARACTERS_MAX is cut into pieces: the name itself then holds
+`+<number of pieces>` and `<name>.0`, `<name>.1`, … hold them. The count
+makes pieces that a longer, earlier value left behind harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gateway.errors import FreshgateError
+from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.view import (
+    Cause,
+    Contents,
+    Followed,
+    Manifest,
+    MaterializedView,
+    RefreshMode,
+    Schema,
+    Task,
+    TaskStatus,
+    TriggerMode,
+    Version,
+)
+from sql.names import Namespace, TableName
+from sql.statement import (
+    Clauses,
+    Clustering,
+    Column,
+    Distribution,
+    Method,
+    Partitioning,
+    Refreshing,
+    Schedule,
+    Trigger,
+)
+from sql.texts.maintenance import PartitionKey, Shown, StorageLayout
+
+PREFIX = "freshgate."
+FORMAT = 2
+READABLE = frozenset({"1", "2"})
+"""Format 1 knew no partitions of a view's own."""
+VALUE_CHARACTERS_MAX = 3_900
+"""Below the 4,000 characters of PARAM_VALUE in metastore schemas before Hive 3."""
+
+_TEXT_MARK = "x"
+_PACKED_MARK = "z"
+_PIECES_MARK = "+"
+_PUBLISHED = PREFIX + "published"
+_VERSION = PREFIX + "version."
+_MOVING = PREFIX + "moving_to"
+_TASK = PREFIX + "task."
+TASKS_MAX = 100
+"""The last tasks of a view that are kept, as Doris does; each has a place of its own, reused in turn."""
+
+
+class UnreadableProperties(FreshgateError):
+    """A storage table whose properties are damaged, or were written by a newer Freshgate."""
+
+    sqlstate = "58030"
+
+
+class LaterFormat(UnreadableProperties):
+    """They were written by a newer Freshgate."""
+
+
+def write_view(view: MaterializedView) -> dict[str, str]:
+    """All properties of a new view."""
+    return {
+        PREFIX + "format": str(FORMAT),
+        **_text("id", view.id),
+        **write_name(view.name),
+        PREFIX + "created_at": str(view.created_at),
+        **_text("query", view.query),
+        **_text("namespace", json.dumps([view.namespace.catalog, view.namespace.database])),
+        **_text("columns", json.dumps(view.columns)),
+        **_text("listed", json.dumps([[column.name, column.comment] for column in view.listed])),
+        **_text("layout", json.dumps(dataclasses.asdict(view.layout))),
+        **_text("settings", json.dumps(view.settings and dict(view.settings)), packed=True),
+        **write_settings(view),
+        **write_bases(view),
+        **write_version(view.current, view.versions_reserved),
+    }
+
+
+def write_settings(view: MaterializedView) -> dict[str, str]:
+    """What ALTER can change, the name left out."""
+    return {
+        **write_owner(view.owner),
+        **_text("clauses", json.dumps(dataclasses.asdict(view.clauses))),
+        **_text("properties", json.dumps(dict(view.properties))),
+        **_text("comment", json.dumps(view.comment)),
+    }
+
+
+def write_name(name: TableName) -> dict[str, str]:
+    return _text("view", _name(name))
+
+
+def write_owner(owner: str) -> dict[str, str]:
+    """Stands on the definition as well: who may drop the rest of a view whose storage was dropped."""
+    return _text("owner", owner)
+
+
+def write_job(view: MaterializedView) -> dict[str, str]:
+    """What PAUSE, RESUME, and ALTER of the trigger store."""
+    return _text("job", json.dumps(["PAUSED" if view.paused else "RUNNING", view.job_since]))
+
+
+def write_move(name: TableName, version: int) -> dict[str, str]:
+    """Tells, while ALTER gives the storage another name, which one, and the version to show there."""
+    return _text("moving_to", json.dumps([_name(name), version]))
+
+
+def moving_keys() -> tuple[str, ...]:
+    return (_MOVING,)
+
+
+def read_move(properties: Mapping[str, str]) -> tuple[TableName, int] | None:
+    if _MOVING not in properties:
+        return None
+    name, version = json.loads(_required(properties, "moving_to"))
+    return _read_name(name), version
+
+
+def write_bases(view: MaterializedView) -> dict[str, str]:
+    """What the definition reads, as a refresh saw it."""
+    schemas = {_name(table): [schema.created, schema.columns, schema.is_view] for table, schema in view.schemas.items()}
+    return {
+        **_text("tables", json.dumps(sorted(_name(table) for table in view.tables))),
+        **_text("schemas", json.dumps(schemas, sort_keys=True)),
+        **_text("views", json.dumps(sorted(view.views))),
+        **_text("followed", json.dumps(view.followed and dataclasses.asdict(view.followed))),
+        **_text("view_names", json.dumps({base: _name(name) for base, name in sorted(view.view_names.items())})),
+    }
+
+
+def write_tasks(tasks: Iterable[tuple[int, Task]]) -> dict[str, str]:
+    """Finished tasks with their numbers; a task takes the place of the one TASKS_MAX before it."""
+    written: dict[str, str] = {}
+    for number, task in tasks:
+        record = dataclasses.asdict(task)
+        del record["cause"]["not_before"]
+        written |= _text(f"task.{number % TASKS_MAX}", json.dumps([number, record]))
+    return written
+
+
+def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
+    """The kept tasks with their numbers, oldest first."""
+    found = []
+    for place in {name[len(_TASK) :].split(".")[0] for name in properties if name.startswith(_TASK)}:
+        number, record = json.loads(_required(properties, f"task.{place}"))
+        cause = record.pop("cause")
+        cause["partitions"] = tuple(cause["partitions"])
+        cause["trigger"] = TriggerMode(cause["trigger"])
+        partitions = tuple(record.get("partitions", ()))
+        said = {"status": TaskStatus(record["status"]), "mode": RefreshMode(record["mode"])}
+        # Tasks of earlier releases named all.
+        known = {"needed": len(partitions), **record, **said, "partitions": partitions}
+        task = Task(**known, cause=Cause(**cause))
+        found.append((number, task))
+    return sorted(found, key=lambda item: item[0])
+
+
+async def version_written(version: Version, reserved: int) -> dict[str, str]:
+    """As `write_version`; where there are very many partitions, in a thread."""
+    followed = version.contents.followed
+    partitions = len(version.manifest.exceptions) + (len(followed.partitions) if followed is not None else 0)
+    if partitions <= PARTITIONS_AT_ONCE:
+        return write_version(version, reserved)
+    return await asyncio.to_thread(write_version, version, reserved)
+
+
+def write_version(version: Version, reserved: int) -> dict[str, str]:
+    """What a refresh stores before it publishes `version`."""
+    record = {
+        "started_at": version.started_at,
+        "published_at": version.published_at,
+        "previous": version.previous,
+        "method": version.method,
+        "views": dict(version.views),
+        "manifest": _written_manifest(version.manifest),
+        "shown": _written_shown(version.shown),
+        "followed": version.contents.followed and _written_snapshot(version.contents.followed),
+        "others": [
+            [number, {base: _written_snapshot(snapshot) for base, snapshot in states.items()}]
+            for number, states in version.contents.others
+        ],
+    }
+    return {
+        # Piece by piece: in one, json would keep the interpreter's lock from the event loop until the last partition.
+        **_text(f"version.{version.number}", "".join(json.JSONEncoder(sort_keys=True).iterencode(record)), packed=True),
+        **write_reserved(reserved),
+    }
+
+
+def _written_manifest(manifest: Manifest) -> list[Any]:
+    """The default, and for each other version the partitions that it wrote."""
+    written: dict[int, list[PartitionKey]] = {}
+    for key, version in manifest.exceptions.items():
+        written.setdefault(version, []).append(key)
+    return [manifest.default, sorted(written.items())]
+
+
+def _written_shown(shown: Shown) -> list[Any]:
+    hidden = [[version, sorted(keys, key=repr)] for version, keys in sorted(shown.hidden.items())]
+    return [list(shown.ranges), hidden]
+
+
+def _written_snapshot(snapshot: Snapshot) -> list[Any]:
+    partitions = sorted(snapshot.partitions.items(), key=lambda item: repr(item))  # noqa: PLW0108 -- as above
+    return [snapshot.identity, snapshot.state, snapshot.default, snapshot.position, partitions]
+
+
+def write_reserved(reserved: int) -> dict[str, str]:
+    """What a refresh stores before it begins a version with this number, or a greater one."""
+    return {PREFIX + "versions_reserved": str(reserved)}
+
+
+def version_keys(properties: Mapping[str, str], number: int) -> tuple[str, ...]:
+    """The properties that hold one version."""
+    key = f"{_VERSION}{number}"
+    return tuple(name for name in properties if name == key or name.startswith(key + "."))
+
+
+def versions(properties: Mapping[str, str]) -> frozenset[int]:
+    """The versions that have properties."""
+    numbers = (name[len(_VERSION) :].split(".")[0] for name in properties if name.startswith(_VERSION))
+    return frozenset(int(number) for number in numbers if number.isdigit())
+
+
+def write_published() -> dict[str, str]:
+    """What tells a view that was there, and is not any more, from one whose CREATE broke off."""
+    return {_PUBLISHED: "1"}
+
+
+def was_published(properties: Mapping[str, str]) -> bool:
+    return _PUBLISHED in properties
+
+
+def published_keys() -> tuple[str, ...]:
+    return (_PUBLISHED,)
+
+
+def is_ours(properties: Mapping[str, str]) -> bool:
+    return PREFIX + "format" in properties
+
+
+def read_name(properties: Mapping[str, str]) -> TableName:
+    """The name of the view whose storage table has these properties."""
+    return _read_name(_required(properties, "view"))
+
+
+def read_owner(properties: Mapping[str, str]) -> str | None:
+    """The owner; None where that cannot be read."""
+    try:
+        return _required(properties, "owner")
+    except (UnreadableProperties, ValueError):
+        return None
+
+
+def read_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The view's columns, as its storage table's properties have them."""
+    return tuple(json.loads(_required(properties, "columns")))
+
+
+def read_layout(properties: Mapping[str, str]) -> StorageLayout:
+    return StorageLayout(**json.loads(_optional(properties, "layout", "{}")))
+
+
+def read_view(
+    properties: Mapping[str, str], storage: TableName, definition: TableName, current: int
+) -> MaterializedView:
+    """The view whose public view shows version `current`.
+
+    Raises UnreadableProperties where a property is missing or the format is a later one.
+    """
+    if (format_number := _required(properties, "format")) not in READABLE:
+        raise LaterFormat(
+            f"The storage table {storage} has catalog format {format_number}, this Freshgate reads up to {FORMAT}. "
+            "Start the version of Freshgate that wrote it."
+        )
+    try:
+        return MaterializedView(
+            id=_required(properties, "id"),
+            name=read_name(properties),
+            storage=storage,
+            definition=definition,
+            query=_required(properties, "query"),
+            namespace=Namespace(*reversed(json.loads(_required(properties, "namespace")))),
+            columns=read_columns(properties),
+            listed=tuple(Column(*column) for column in json.loads(_optional(properties, "listed", "[]"))),
+            clauses=_read_clauses(json.loads(_optional(properties, "clauses", "{}"))),
+            owner=_required(properties, "owner"),
+            created_at=int(_required(properties, "created_at")),
+            tables=frozenset(_read_name(name) for name in json.loads(_required(properties, "tables"))),
+            schemas=_read_schemas(json.loads(_optional(properties, "schemas", "{}"))),
+            views=frozenset(json.loads(_required(properties, "views"))),
+            layout=read_layout(properties),
+            followed=_read_followed(json.loads(_optional(properties, "followed", "null"))),
+            view_names={
+                base: _read_name(name) for base, name in json.loads(_optional(properties, "view_names", "{}")).items()
+            },
+            properties=json.loads(_required(properties, "properties")),
+            comment=json.loads(_required(properties, "comment")),
+            current=read_version(properties, current),
+            versions_reserved=int(_required(properties, "versions_reserved")),
+            settings=json.loads(_optional(properties, "settings", "null")),
+            **_read_job(json.loads(_optional(properties, "job", '["RUNNING", 0]'))),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableProperties(f"The table properties of {storage} are damaged ({error}).") from error
+
+
+def read_version(properties: Mapping[str, str], number: int) -> Version:
+    """A stored version. One that an earlier Freshgate wrote says nothing of its contents, so it counts as stale."""
+    record: dict[str, Any] = json.loads(_required(properties, f"version.{number}"))
+    default, exceptions = record.get("manifest", [number, []])
+    ranges, hidden = record.get("shown", [[[number, number]], []])
+    return Version(
+        number=number,
+        started_at=record["started_at"],
+        published_at=record["published_at"],
+        previous=record.get("previous", 0),
+        method=record["method"],
+        views=record["views"],
+        manifest=Manifest(default, {key: version for version, keys in exceptions for key in keys}),
+        shown=Shown(
+            number,
+            tuple((first, last) for first, last in ranges),
+            {version: frozenset(keys) for version, keys in hidden},
+        ),
+        contents=Contents(
+            _read_snapshot(record.get("followed")),
+            tuple(
+                (since, {base: snapshot for base, kept in states.items() if (snapshot := _read_snapshot(kept))})
+                for since, states in record.get("others", [])
+            ),
+        ),
+    )
+
+
+def _read_job(record: list[Any]) -> dict[str, Any]:
+    status, since = record
+    return {"paused": status == "PAUSED", "job_since": int(since)}
+
+
+def _read_snapshot(record: list[Any] | None) -> Snapshot | None:
+    if record is None:
+        return None
+    identity, state, default, position, partitions = record
+    return Snapshot(identity, state, default, {tuple(values): kept for values, kept in partitions}, position)
+
+
+def _read_followed(record: dict[str, Any] | None) -> Followed | None:
+    return None if record is None else Followed(**record)
+
+
+def _read_schemas(record: dict[str, Any]) -> dict[TableName, Schema]:
+    return {
+        _read_name(name): Schema(created, tuple((column, kind) for column, kind in columns), is_view)
+        for name, (created, columns, is_view) in record.items()
+    }
+
+
+def _read_clauses(record: dict[str, Any]) -> Clauses:
+    if not record:
+        return Clauses()
+    refreshing = record["refreshing"]
+    schedule, method, trigger = refreshing["schedule"], refreshing["method"], refreshing["trigger"]
+    partitioning, distribution, clustering = (record[name] for name in ("partitioning", "distribution", "clustering"))
+    return Clauses(
+        deferred=record["deferred"],
+        refreshing=Refreshing(
+            None if method is None else Method(method),
+            None if trigger is None else Trigger(trigger),
+            schedule and Schedule(**schedule),
+        ),
+        partitioning=partitioning and Partitioning(**partitioning),
+        distribution=distribution
+        and Distribution(tuple(distribution["columns"]), distribution["buckets"], tuple(distribution["sorted_by"])),
+        clustering=clustering and Clustering(tuple(clustering["distributed"]), tuple(clustering["sorted_by"])),
+        file_format=record["file_format"],
+        location=record["location"],
+        keys=tuple(record["keys"]),
+        duplicate=record["duplicate"],
+    )
+
+
+def _name(name: TableName) -> str:
+    return json.dumps([name.catalog, name.database, name.table, *([name.aspect] if name.aspect else [])])
+
+
+def _read_name(text: str) -> TableName:
+    catalog, database, table, *aspect = json.loads(text)
+    return TableName(database, table, catalog, *aspect)
+
+
+def _text(name: str, value: str, *, packed: bool = False) -> dict[str, str]:
+    """The property, or properties, that hold a text; `packed` where it may be long and repeats itself."""
+    content, mark = value.encode("utf-8"), _TEXT_MARK
+    if packed and len(content) > VALUE_CHARACTERS_MAX // 2:
+        content, mark = zlib.compress(content), _PACKED_MARK
+    key, encoded = PREFIX + name, mark + content.hex()
+    if len(encoded) <= VALUE_CHARACTERS_MAX:
+        return {key: encoded}
+    starts = range(0, len(encoded), VALUE_CHARACTERS_MAX)
+    pieces = {f"{key}.{index}": encoded[start : start + VALUE_CHARACTERS_MAX] for index, start in enumerate(starts)}
+    return {key: f"{_PIECES_MARK}{len(pieces)}", **pieces}
+
+
+def _optional(properties: Mapping[str, str], name: str, default: str) -> str:
+    """What an earlier Freshgate did not write yet has a default."""
+    return _required(properties, name) if PREFIX + name in properties else default
+
+
+def _required(properties: Mapping[str, str], name: str) -> str:
+    """Raises UnreadableProperties for a property that is missing or damaged."""
+    key = PREFIX + name
+    try:
+        value = properties[key]
+        if value.startswith(_PIECES_MARK):
+            value = "".join(properties[f"{key}.{index}"] for index in range(int(value[1:])))
+        if value.startswith(_PACKED_MARK):
+            return zlib.decompress(bytes.fromhex(value[1:])).decode("utf-8")
+        return bytes.fromhex(value[1:]).decode("utf-8") if value.startswith(_TEXT_MARK) else str(int(value))
+    except KeyError as missing:
+        raise UnreadableProperties(f"The catalog property {missing} is missing.") from missing
+    except (ValueError, zlib.error) as error:
+        raise UnreadableProperties(f"The catalog property {key} is damaged ({error}).") from error
+
+
+PARTITIONS_AT_ONCE = 2_000
+"""To write down more takes so many milliseconds that others' work goes on meanwhile."""

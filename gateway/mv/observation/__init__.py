@@ -1,0 +1,1 @@
+"""What base tables look like now."""

@@ -1,0 +1,375 @@
+"""Compares views with their base tables as these look today, and remembers the outcome in the catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.errors import FreshgateError
+from gateway.mv.catalog.fence import Fence, Superseded
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.drift import Drift, drift
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.model.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
+from gateway.mv.model.view import Followed, MaterializedView, base_key
+from gateway.mv.observation.observer import Look, Observer
+from gateway.mv.observation.relations import Relations, definition_reads
+from gateway.mv.observation.schemas import sql_type
+from sql.definition.bases import Bases, bases, of_expression
+from sql.definition.following import CannotFollow, Source, follow
+from sql.grammar import view_properties
+from sql.names import TableName
+from sql.statement import Partitioning
+from sql.texts.maintenance import MARKED
+
+log = logging.getLogger(__name__)
+
+ICEBERG = "iceberg"
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """All base tables of a view, as they look today."""
+
+    observed: Mapping[str, Observed]
+    """By `base_key`, without those that excluded_trigger_tables names."""
+    looks: Mapping[TableName, Look]
+
+    @property
+    def began(self) -> dict[TableName, float]:
+        """When each look began, by the observer's clock."""
+        return {table: look.began for table, look in self.looks.items()}
+
+    @property
+    def cached(self) -> list[TableName]:
+        """Tables of which each of Spark's sessions remembers what they were: Iceberg's catalogs do that, and renewing a
+        view that reads them does not reach them."""
+        found = (look for look in self.looks.values() if look.relation and look.relation.provider == ICEBERG)
+        return sorted({look.root or look.relation.name for look in found if look.relation})
+
+    def renewed(self, changed: Container[str]) -> list[TableName]:
+        """Tables that Spark must be told to look at anew before a refresh reads them: the `cached` ones, and those of
+        `changed` (`base_key`s). Of a change that came past it Spark does not know, and may have the rows of before in
+        memory, by CACHE TABLE, for every session; that each change has come through it nobody can tell."""
+        tables = {
+            look.root or look.relation.name
+            for table, look in self.looks.items()
+            if look.relation and not look.is_view and base_key(table) in changed
+        }
+        return sorted(tables.union(self.cached))
+
+    def values_of(self, followed: Followed) -> list[str | None]:
+        """What the partitions of the followed table have in its column, as far as they are known."""
+        look = self.observed.get(followed.base)
+        return [values[followed.place] for values in look.partitions] if isinstance(look, Snapshot) else []
+
+    @property
+    def snapshots(self) -> dict[str, Snapshot]:
+        return {base: look for base, look in self.observed.items() if isinstance(look, Snapshot) and look != MISSING}
+
+
+Situation = Mapping[str, tuple[object, ...]]
+"""What a refresh of a view would find, by the ids of the view and of those below it; for comparing alone."""
+
+
+class Inspector:
+    """Looks when a look is due."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        relations: Relations,
+        observer: Observer,
+        fence: Fence,
+        probe_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._catalog = catalog
+        self._relations = relations
+        self._observer = observer
+        self._fence = fence
+        self._probe_seconds = probe_seconds
+        self._clock = clock
+        self._unread: set[TableName] = set()
+        """Tables that were looked at, and are remembered, though no view of the catalog reads them."""
+        self._creating: dict[str, frozenset[TableName]] = {}
+        """What views that CREATE is making read, by their ids: the catalog may not know them yet."""
+        catalog.on_touch, catalog.on_forget = observer.touch, observer.forget
+        observer.on_look = self._forget_unread
+
+    def due(self, view_ids: Iterable[str]) -> bool:
+        """Whether `check` would have to ask Spark."""
+        return any(
+            entry.ledger.stale
+            or self._is_unseen(entry)
+            or self._observer.due(entry.view.tables, self._oldest(entry.view))
+            for entry in self._below(view_ids)
+            if entry.view.built
+        )
+
+    def _is_unseen(self, entry: Entry) -> bool:
+        """Whether the version was not compared with what is known of its tables: another view's readers may have
+        looked, and a refresh of single partitions leaves the others as they are."""
+        return entry.compared is None or self._observer.is_newer(entry.view.tables, entry.compared)
+
+    async def check(self, view_ids: Iterable[str], not_before: float | None = None) -> list[str]:
+        """Finds out whether the views, and those below them, are fresh. Looks may be as old as each view's
+        probe_interval, or must have begun at `not_before`. Never raises: what cannot be looked at is not fresh.
+
+        Returns the ids of views that were stale because of noted writes which turned out to have changed nothing.
+        """
+        now, unchanged = self._clock(), set[str]()
+        asked = [
+            (entry, min(now, self._oldest(entry.view) if not_before is None else not_before))
+            for entry in self._below(view_ids)
+        ]
+        while asked:
+            cleared = await asyncio.gather(*(self._check(entry, oldest) for entry, oldest in asked))
+            unchanged.update(entry.view.id for (entry, _), clear in zip(asked, cleared, strict=True) if clear)
+            # A refresh that was published meanwhile may have looked before this was asked.
+            asked = [(entry, oldest) for entry, oldest in asked if not _is_compared(entry, oldest)]
+        return sorted(unchanged)
+
+    def seed(self) -> None:
+        """Tells the observer what the catalog knows of tables, after a start."""
+        for view in self._catalog.views():
+            contents = view.current.contents
+            tables = {base_key(table): table for table in view.tables}
+            for _, states in contents.others:
+                for base in states.keys() & tables.keys():
+                    self._observer.seed(tables[base], states[base])
+            if contents.followed and contents.followed.position and view.followed and view.followed.base in tables:
+                self._observer.seed(tables[view.followed.base], contents.followed)
+
+    async def cached(self, view: MaterializedView) -> list[TableName]:
+        """Tables that a session must be told to look at anew before it runs the view's definition."""
+        return (await self.inspect(view, float("-inf"))).cached
+
+    async def inspect(self, view: MaterializedView, not_before: float) -> Inspection:
+        """Looks at all that a view reads; a look may be as old as `not_before`."""
+        if view.id in self._catalog.building:
+            self._creating[view.id] = view.tables
+        looks = await self._observer.observe(view.tables, not_before)
+        observed: dict[str, Observed] = {base_key(table): looks[table].observed for table in view.triggers}
+        texts = _texts(view, looks.values())
+        if any(text.composed for text in texts):
+            observed["what it names"] = Unobserved("a name is put together when the definition runs")
+        if any(look == GONE for look in observed.values()):
+            guessed = set(map(base_key, _guessed(texts)))
+            observed |= {base: MISSING for base, look in observed.items() if look == GONE and base not in guessed}
+        for base in view.views:
+            entry = self._catalog.find(base)
+            if entry is not None and not view.excludes(entry.view.name):
+                observed[base] = snapshot_of(entry.view)
+        return Inspection(observed, looks)
+
+    async def situation(self, view_id: str) -> Situation | None:
+        """What a refresh that begins now would find: the writes that have ended, what the tables looked like at the
+        last look, and what somebody has said about the views. None where nothing can be told of a table."""
+        found = {}
+        for entry in self._below([view_id]):
+            view = entry.view
+            inspection = await self.inspect(view, float("-inf"))
+            if any(isinstance(look, Unobserved) or look == MISSING for look in inspection.observed.values()):
+                return None
+            said = view.job_since, view.clauses, view.properties
+            found[view.id] = entry.ledger.ended, *said, inspection.observed
+        return found
+
+    def followed(self, view: MaterializedView, before: MaterializedView, inspection: Inspection) -> Followed | None:
+        """What the view's partitions follow, as things are today; None where they follow nothing any more. `before` is
+        the view as it was refreshed last.
+
+        CREATE has decided it. It is decided anew where the definition may mean something else: it reads other things,
+        a Spark view on the way was replaced, or the followed table was.
+        """
+        blind = any(isinstance(look, Unobserved) for look in inspection.observed.values())
+        if not view.layout.partitioned or blind:
+            # In the blind everything is written anyway.
+            return view.followed
+        found = drift(view, inspection.observed)
+        replaced = any(look.is_view and base_key(table) in found.tables for table, look in inspection.looks.items())
+        same_sources = (view.tables, view.views) == (before.tables, before.views)
+        if view.followed and same_sources and not replaced and not found.wholly:
+            return view.followed
+        try:
+            following = self.following(view, view.clauses.partitioning, inspection.looks)
+        except CannotFollow:
+            return None
+        texts = [view.query, *(look.relation.view_text for look in inspection.looks.values() if look.relation)]
+        if following != view.followed and any("*" in text for text in texts):
+            # A star stands for the columns of when the view was created, and those of today may be others.
+            return None
+        return following
+
+    def following(
+        self, view: MaterializedView, partitioning: Partitioning | None, looks: Mapping[TableName, Look]
+    ) -> Followed:
+        """What a view's partitions can follow. Raises CannotFollow with the reason."""
+        if partitioning is None:
+            raise CannotFollow("it has no partitions of its own")
+        sources = {table: source for table, look in looks.items() if not table.aspect and (source := _source(look))}
+        # What is read of a table by a clause behind its name is no partition of it.
+        for table, look in looks.items():
+            if table.aspect and look.relation and table.whole not in sources:
+                sources[table.whole] = Source(tuple(name for name, _ in look.relation.columns))
+        for base in view.views:
+            entry = self._catalog.find(base)
+            if entry is not None:
+                sources[entry.view.name] = _source_of_view(entry.view)
+        place = [column.lower() for column in view.columns].index(partitioning.column.lower())
+        found = follow(view.query, view.namespace, place, partitioning.unit, sources)
+        below = self._catalog.named(found.table)
+        if below is not None:
+            if below.layout.time_zone not in {"", view.layout.time_zone}:
+                raise CannotFollow(
+                    f"the partitions of {below.name} are those of the time zone {below.layout.time_zone}, and this "
+                    f"view's are of {view.layout.time_zone or 'none'}"
+                )
+            return Followed(below.id, found.column, 0, below.layout.kind, found.expression)
+        columns = [column.lower() for column in sources[found.table].partition_columns]
+        kind = _kinds(looks[found.table]).get(found.column.lower(), "string")
+        if "timestamp" in kind and (relation := looks[found.table].relation) and relation.provider == ICEBERG:
+            raise CannotFollow(f"the partition column {found.column} of an Iceberg table is of the type {kind}")
+        if kind in {"float", "double"}:
+            raise CannotFollow(
+                f"the partition column {found.column} is of the type {kind}, whose zeros are equal and yet two"
+            )
+        return Followed(
+            base_key(found.table), found.column, columns.index(found.column.lower()), kind, found.expression
+        )
+
+    # --- one view ----------------------------------------------------------------------------------
+
+    def _below(self, view_ids: Iterable[str]) -> list[Entry]:
+        ids = {below for view_id in view_ids for below in self._catalog.reads(view_id)}
+        return [entry for view_id in sorted(ids) if (entry := self._catalog.find(view_id))]
+
+    def _oldest(self, view: MaterializedView) -> float:
+        """When a look at the view's tables must have begun to be young enough."""
+        seconds = view_properties.probe_seconds(view.properties)
+        return self._clock() - (self._probe_seconds if seconds is None else seconds)
+
+    async def _check(self, entry: Entry, oldest: float) -> bool:
+        view = entry.view
+        if not view.built or entry.uncertain:
+            return False
+        contains, now = entry.ledger.events, time.time_ns() // 1_000_000
+        looks = self._observer.due(view.tables, oldest)
+        inspection, _ = await asyncio.gather(self.inspect(view, oldest), self._verify(entry, looks))
+        found = drift(view, inspection.observed)
+        self._forget_views(inspection, found)
+        moved, blind = await self._moved(view)
+        if entry.view.current is not view.current or entry.uncertain:
+            # A refresh was published meanwhile: what was compared is another version.
+            return False
+        if moved or blind:
+            found = Drift(wholly=found.tables | moved, unobserved={**found.unobserved, **blind})
+        entry.drift, entry.compared = None if found.none else found, inspection.began
+        if not found.none:
+            return False
+        was_stale = entry.ledger.stale
+        entry.ledger.publish(max(contains, entry.ledger.contains))
+        entry.fresh_at = now
+        return was_stale and not entry.ledger.stale
+
+    async def _verify(self, entry: Entry, looks: bool) -> None:
+        """With each look at base tables, one at the view itself: another gateway or a person may have changed it."""
+        if looks and self._fence.lost is None:
+            try:
+                await asyncio.gather(self._fence.check(), self._catalog.verify(entry))
+            except Superseded:
+                # The fence has said so, once: no view looks fresh from now on.
+                return
+            except FreshgateError as error:
+                log.warning("cannot tell which version of %s is shown: %s", entry.view.name, error)
+
+    async def _moved(self, view: MaterializedView) -> tuple[frozenset[str], dict[str, str]]:
+        """What the definition reads today and did not then, or the other way round, for names may mean something else;
+        and why that cannot be told, where it cannot."""
+        try:
+            sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
+        except FreshgateError as error:
+            return frozenset(), {"what the definition names": str(error)}
+        # Two views may have exchanged their names.
+        names = self._catalog.names_of(sources.views)
+        renamed = {base for base, name in names.items() if view.view_names.get(base, name) != name}
+        return frozenset(map(base_key, sources.tables ^ view.tables)) | (sources.views ^ view.views) | renamed, {}
+
+    def _forget_unread(self, table: TableName) -> None:
+        """Of a table that no view reads nothing is kept: a look may end after the last view was dropped, and CREATE may
+        fail after it has looked. While that is under way it goes on from what it has seen."""
+        self._unread = {each for each in {*self._unread, table} if not self._catalog.is_read(each)}
+        building = self._catalog.building
+        self._creating = {view_id: tables for view_id, tables in self._creating.items() if view_id in building}
+        gone = self._unread.difference(*self._creating.values())
+        self._unread -= gone
+        self._observer.forget(gone)
+
+    def _forget_views(self, inspection: Inspection, found: Drift) -> None:
+        """A Spark view, or a function, that was replaced past the gateway may read other tables."""
+        for table, look in inspection.looks.items():
+            if (look.is_view or table.is_function) and base_key(table) in found.tables:
+                self._relations.forget(table.database)
+
+
+def _is_compared(entry: Entry, oldest: float) -> bool:
+    """Whether the current version was compared with looks that all began at `oldest` or later, or cannot be."""
+    view, compared = entry.view, entry.compared
+    if not view.built or entry.uncertain:
+        return True
+    return compared is not None and all(compared.get(table, float("-inf")) >= oldest for table in view.tables)
+
+
+def snapshot_of(view: MaterializedView) -> Snapshot:
+    """A materialized view as a base table: the state of a partition is the version that wrote it."""
+    manifest = view.current.manifest
+    partitions: dict[PartitionValues, str] = {(key,): str(version) for key, version in manifest.exceptions.items()}
+    return Snapshot(view.id, str(view.current.number), str(manifest.default), partitions)
+
+
+def _texts(view: MaterializedView, looks: Iterable[Look]) -> list[Bases]:
+    """What the definition names, and what the Spark views and functions on the way do."""
+    texts = [bases(view.query, view.namespace)]
+    for look in looks:
+        if look.relation and look.is_view:
+            texts.append(bases(look.relation.view_text, look.relation.namespace))
+        elif look.function and look.function.body:
+            read = bases if look.function.is_query else of_expression
+            texts.append(read(look.function.body, look.function.namespace))
+    return texts
+
+
+def _guessed(texts: Sequence[Bases]) -> set[TableName]:
+    """Names that stand only in texts which are not understood: they may be any words, and nothing need have them."""
+    guessed = {name for text in texts if not text.exact for name in text.relations}
+    return guessed.difference(*(text.relations for text in texts if text.exact))
+
+
+def _source(look: Look) -> Source | None:
+    relation = look.relation
+    if relation is None:
+        return None
+    columns = tuple(name for name, _ in relation.columns)
+    if look.is_view:
+        return Source(columns, view_text=relation.view_text, namespace=relation.namespace)
+    return Source(columns, () if look.root else relation.partition_columns)
+
+
+def _source_of_view(view: MaterializedView) -> Source:
+    partitioning = view.clauses.partitioning
+    if partitioning is None or not view.layout.partitioned or view.followed is None:
+        return Source(view.columns)
+    if view.layout.kind == "string" and (partitioning.unit or view.layout.key == MARKED):
+        # Its keys are dates, or have a sign behind them; its column's values are texts of another form.
+        return Source(view.columns)
+    return Source(view.columns, (partitioning.column,), partitioning.unit)
+
+
+def _kinds(look: Look) -> dict[str, str]:
+    """The types of a table's columns as SQL, by lower-case name."""
+    columns = look.relation.columns if look.relation else ()
+    return {name.lower(): sql_type(type_json) for name, type_json in columns}

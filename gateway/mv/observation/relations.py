@@ -1,0 +1,256 @@
+"""What a relation's name stands for: a materialized view, a Spark view with what it reads, or a table.
+
+Spark views are found by listing the views of the databases that statements mention, one metastore call for a database,
+and by reading the text of a view that a statement mentions. Both are trusted for `interval` seconds; a change that
+passes through the gateway makes them forgotten at once. SQL functions are found in the same way, for their bodies may
+read tables, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Set
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.ports import Metastore, RelationKind
+from sql.definition.bases import Bases, bases, of_expression
+from sql.definition.functions import READERS
+from sql.names import FUNCTION, SESSION_CATALOG, Namespace, TableName
+from sql.words import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What reading a relation reads in the end.
+
+    `tables` are tables, paths, and the Spark views and functions on the way, `views` ids of materialized views.
+    """
+
+    tables: frozenset[TableName] = frozenset()
+    views: frozenset[str] = frozenset()
+
+    def __or__(self, other: Sources) -> Sources:
+        return Sources(self.tables | other.tables, self.views | other.views)
+
+
+@dataclass(slots=True)
+class _Database:
+    views: frozenset[str]
+    listed_at: float
+    functions: frozenset[str] = frozenset()
+    sources: dict[TableName, Sources] = field(default_factory=dict)
+    """Of the views and functions that were asked for: what their text reads."""
+
+
+class Relations:
+    """Names to sources, with the knowledge of Spark views that this needs."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        metastore: Metastore,
+        interval_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._catalog = catalog
+        self._metastore = metastore
+        self._interval = interval_seconds
+        self._clock = clock
+        self._databases: dict[str, _Database] = {}
+        self._listings: dict[str, asyncio.Task[None]] = {}
+        self._names: frozenset[str] = frozenset()
+        self._names_at = float("-inf")
+        self._forgotten = 0
+        """Grows whenever a listing that is under way may miss something."""
+        self._moved = 0
+        """Grows whenever a name that is being looked up may come to mean something else."""
+        self.view_words: frozenset[str] = frozenset()
+        """Names of the Spark views and functions in the databases that are known, without their databases."""
+
+    def known(self, current: str, words: Words) -> bool:
+        """Whether the views of the current database and of every database among `words` are known and recent."""
+        oldest = self._clock() - self._interval
+        if self._names_at < oldest:
+            return False
+        for name in (current, *(words & self._names)):
+            database = self._databases.get(name)
+            if name and (database is None or database.listed_at < oldest):
+                return False
+        return True
+
+    async def learn(self, current: str, words: Words) -> None:
+        """Lists what is unknown or too old, so that `known` is true unless something was forgotten meanwhile.
+
+        Concurrent callers share the calls.
+        """
+        if self._names_at < self._clock() - self._interval:
+            await self._shared("", self._list_databases)
+        oldest = self._clock() - self._interval
+        for name in (current, *(words & self._names)):
+            database = self._databases.get(name)
+            if name and (database is None or database.listed_at < oldest):
+                await self._shared(name, partial(self._list_views, name))
+
+    def forget(self, database: str) -> None:
+        """A view of the database may have changed, or the database itself. Its names are kept for statements that have
+        asked for them already, and listed anew for later ones."""
+        self._forgotten += 1
+        if (known := self._databases.get(database)) is not None:
+            known.listed_at = float("-inf")
+        self._listings.clear()
+        self._names_at = float("-inf")
+        self.forget_sources()
+
+    def forget_sources(self) -> None:
+        """What a name stands for has changed: a materialized view was created or dropped, or a Spark view was."""
+        self._moved += 1
+        for known in self._databases.values():
+            known.sources.clear()
+
+    async def sources(self, name: TableName) -> Sources:
+        """What reading `name` reads in the end. A name that does not exist counts as a table."""
+        return await self._sources(name, frozenset())
+
+    def called(self, names: Set[tuple[str, ...]]) -> Iterator[TableName]:
+        """The known Spark views and functions that names of one or two parts may mean, in whatever database."""
+        words = {parts[-1] for parts in names}
+        for name, database in self._databases.items():
+            found = [TableName(name, view) for view in database.views & words]
+            found += (TableName(name, called, aspect=FUNCTION) for called in database.functions & words)
+            yield from (each for each in found if not names.isdisjoint(each.ends))
+
+    async def sources_of(self, names: Iterable[TableName]) -> Sources:
+        tables: set[TableName] = set()
+        views: set[str] = set()
+        for name in names:
+            found = await self.sources(name)
+            tables |= found.tables
+            views |= found.views
+        return Sources(frozenset(tables), frozenset(views))
+
+    async def texts(self, names: Iterable[TableName]) -> list[str]:
+        """The texts of those names that are Spark views."""
+        views = [name for name in names if name.catalog == SESSION_CATALOG and name.table in self.view_words]
+        found = [await self._metastore.relation(name) for name in views]
+        return [each.view_text for each in found if each is not None and each.kind is RelationKind.VIEW]
+
+    async def _sources(self, name: TableName, above: frozenset[TableName]) -> Sources:
+        if name in above or name.path:
+            return Sources(frozenset({name}))
+        if name.is_function:
+            return await self._sources_of_function(name, above)
+        whole = name.whole
+        view = self._catalog.named(whole)
+        if view is not None:
+            return Sources(views=frozenset({view.id}))
+        if name.catalog != SESSION_CATALOG:
+            return Sources(frozenset({name}))
+        database = await self._database(name.database)
+        if database is None or name.table not in database.views:
+            return Sources(frozenset({name}))
+        return await self._remembered(database, whole, partial(self._read_view, whole, above | {whole}))
+
+    async def _sources_of_function(self, name: TableName, above: frozenset[TableName]) -> Sources:
+        """What a function that a text may call reads, itself among it; nothing where there is no such function."""
+        if name.table in READERS:
+            return Sources(frozenset({name}))
+        if name.catalog != SESSION_CATALOG:
+            # Spark's own, and those that a catalog of tables brings along (lake.system.bucket).
+            return Sources() if "system" in (name.catalog, name.database) else Sources(frozenset({name}))
+        database = await self._database(name.database)
+        if database is None or name.table not in database.functions:
+            return Sources()
+        return await self._remembered(database, name, partial(self._read_function, name, above | {name}))
+
+    async def _database(self, name: str) -> _Database | None:
+        """None where there is none: not every dotted pair of words names a table."""
+        await self.learn("", frozenset())
+        await self.learn(name if name in self._names else "", frozenset())
+        return self._databases.get(name)
+
+    async def _remembered(
+        self, database: _Database, name: TableName, read: Callable[[], Coroutine[None, None, Sources]]
+    ) -> Sources:
+        known = database.sources.get(name)
+        if known is None:
+            asked_after = self._moved
+            known = await read()
+            if asked_after == self._moved:
+                database.sources[name] = known
+        return known
+
+    async def _read_view(self, name: TableName, above: frozenset[TableName]) -> Sources:
+        relation = await self._metastore.relation(name)
+        found = Sources(frozenset({name}))
+        if relation is None or relation.kind is not RelationKind.VIEW:
+            return found
+        return found | await self._sources_of_text(bases(relation.view_text, relation.namespace), above)
+
+    async def _read_function(self, name: TableName, above: frozenset[TableName]) -> Sources:
+        function = await self._metastore.function(name)
+        found = Sources(frozenset({name}))
+        if function is None or not function.body:
+            return found
+        read = bases if function.is_query else of_expression
+        body = read(function.body, function.namespace)
+        # Spark looks for a function without a database in that of whoever calls this one.
+        elsewhere = {
+            replace(called, database=database)
+            for called in body.functions
+            if called.database == function.namespace.database
+            for database, known in self._databases.items()
+            if called.table in known.functions
+        }
+        found |= await self._sources_of_text(body, above)
+        for called in elsewhere - above:
+            found |= await self._sources(called, above)
+        return found
+
+    async def _sources_of_text(self, text: Bases, above: frozenset[TableName]) -> Sources:
+        found = Sources()
+        for name in (*text.relations, *text.functions):
+            found |= await self._sources(name, above)
+        return found
+
+    async def _shared(self, key: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Runs one listing for all who ask for it meanwhile."""
+        task = self._listings.get(key)
+        if task is None:
+            task = asyncio.ensure_future(work())
+            self._listings[key] = task
+            task.add_done_callback(lambda done: self._listings.get(key) is done and self._listings.pop(key))
+        await asyncio.shield(task)
+
+    async def _list_databases(self) -> None:
+        asked_at, asked_after = self._clock(), self._forgotten
+        names = await self._metastore.databases()
+        if asked_after == self._forgotten:
+            self._names, self._names_at = names, asked_at
+        else:
+            # Good enough for those who have waited for it; the next one asks again.
+            self._names |= names
+
+    async def _list_views(self, database: str) -> None:
+        asked_at, asked_after = self._clock(), self._forgotten
+        views, functions = await asyncio.gather(self._metastore.views(database), self._metastore.functions(database))
+        if asked_after == self._forgotten:
+            self._databases[database] = _Database(views, asked_at, functions)
+        else:
+            # As with the databases' names. One that began later may have ended before.
+            known = self._databases.setdefault(database, _Database(frozenset(), float("-inf")))
+            known.views |= views
+            known.functions |= functions
+        self._reindex()
+
+    def _reindex(self) -> None:
+        found = self._databases.values()
+        self.view_words = frozenset(name for database in found for name in database.views | database.functions)
+
+
+def definition_reads(query: str, namespace: Namespace) -> tuple[TableName, ...]:
+    """The relations that a definition's text names, and the functions that it may call."""
+    found = bases(query, namespace)
+    return (*found.relations, *found.functions)

@@ -1,0 +1,178 @@
+"""What the metastore says of base tables' columns, and what of it keeps a definition from meaning what it meant."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Iterable, Mapping
+
+from gateway.errors import FreshgateError, StatementFailed
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.view import MaterializedView, Schema, State
+from gateway.mv.observation.observer import Look
+from gateway.mv.ports import Metastore, RelationKind
+from sql.names import TableName
+
+log = logging.getLogger(__name__)
+
+
+class Schemas:
+    """Schemas of tables, remembered for `interval` seconds or until a statement through the gateway changes them."""
+
+    def __init__(self, catalog: Catalog, metastore: Metastore, interval_seconds: float) -> None:
+        self._catalog = catalog
+        self._metastore = metastore
+        self._interval = interval_seconds
+        self._known: dict[TableName, tuple[float, Schema | None]] = {}
+        self._forgotten = 0
+        """Grows whenever an answer that is under way may be one of before."""
+
+    def forget(self, tables: Iterable[TableName]) -> None:
+        """Their columns may have changed."""
+        self._forgotten += 1
+        for table in tables:
+            self._known.pop(table, None)
+
+    async def of(self, tables: Iterable[TableName]) -> dict[TableName, Schema | None]:
+        """The tables' schemas, None for one that does not exist. What cannot be described is left out."""
+        found: dict[TableName, Schema | None] = {}
+
+        async def ask(table: TableName) -> None:
+            try:
+                found[table] = await self._schema(table)
+            except StatementFailed as error:
+                # A table of another catalog may never tell; that it changes is then not noticed here.
+                log.info("%s cannot be described: %s", table, error)
+
+        await asyncio.gather(*map(ask, tables))
+        return found
+
+    async def _schema(self, table: TableName) -> Schema | None:
+        asked_at, asked_after = time.monotonic(), self._forgotten
+        known = self._known.get(table)
+        if known is not None and known[0] > asked_at - self._interval:
+            return known[1]
+        relation = await self._metastore.relation(table)
+        schema = None
+        if relation is not None:
+            schema = Schema(relation.created, relation.columns, relation.kind is not RelationKind.TABLE)
+        if asked_after == self._forgotten:
+            self._known[table] = asked_at, schema
+        return schema
+
+    async def states(self, views: Iterable[MaterializedView]) -> dict[str, tuple[State, str]]:
+        """The state of each view by id, with what has changed (Doris' SchemaChangeDetail)."""
+        listed = list(views)
+        today = await self._today(listed)
+        found: dict[str, str] = {}
+        return {view.id: self._state(view, today, found) for view in listed}
+
+    async def _today(self, views: Iterable[MaterializedView]) -> dict[TableName, Schema | None]:
+        """The schemas of what the views read, and the views below them."""
+        every = {below for view in views for below in self._catalog.reads(view.id)}
+        entries = [entry for view_id in every if (entry := self._catalog.find(view_id)) is not None]
+        return await self.of({table for entry in entries for table in entry.view.schemas})
+
+    async def has_new_columns(self, view: MaterializedView) -> bool:
+        """Whether a base table has columns that the last refresh did not see: `SELECT *` means more of them today."""
+        today = await self.of(view.schemas)
+        return any(
+            len(found.columns) > len(schema.columns)
+            for table, schema in view.schemas.items()
+            if (found := today.get(table)) is not None
+        )
+
+    async def changes(self, view: MaterializedView) -> str:
+        """What of the base tables is not as the last refresh saw it; empty where all is. Never raises."""
+        try:
+            return self._changes(view, await self._today([view]), {})
+        except FreshgateError:
+            return ""
+
+    def _state(
+        self, view: MaterializedView, today: Mapping[TableName, Schema | None], found: dict[str, str]
+    ) -> tuple[State, str]:
+        if not view.built:
+            return State.INIT, ""
+        changes = self._changes(view, today, found)
+        return (State.SCHEMA_CHANGE, changes) if changes else (State.NORMAL, "")
+
+    def _changes(self, view: MaterializedView, today: Mapping[TableName, Schema | None], found: dict[str, str]) -> str:
+        """`found`: the same of views that were asked about before, by id."""
+        if view.id in found:
+            return found[view.id]
+        found[view.id] = ""  # No view reads itself; one that came to could not be refreshed.
+        changes = [
+            change
+            for table, schema in sorted(view.schemas.items(), key=lambda item: item[0])
+            if table in today
+            for change in differences(table, schema, today[table])
+        ]
+        for base in sorted(view.views):
+            known, entry = view.base_name(base), self._catalog.find(base)
+            if entry is None:
+                name = view.view_names.get(base)
+                how = "replaced" if name is not None and self._catalog.named(name) else "dropped"
+                changes.append(f"the materialized view {known} was {how}")
+            elif known != str(entry.view.name):
+                changes.append(f"the materialized view {known} was renamed to {entry.view.name}")
+            elif entry.view.built and self._changes(entry.view, today, found):
+                changes.append(f"the materialized view {known} is in {State.SCHEMA_CHANGE.value}")
+        found[view.id] = "; ".join(changes)
+        return found[view.id]
+
+
+def schemas_seen(looks: Mapping[TableName, Look]) -> dict[TableName, Schema]:
+    """The schemas of tables as looks at them showed, of those that exist and can be described. A path has none, and an
+    earlier version of a table has not today's."""
+    return {
+        table: Schema(look.relation.created, look.relation.columns, look.is_view)
+        for table, look in looks.items()
+        if look.relation is not None and not table.path and not table.aspect
+    }
+
+
+def sql_type(type_json: str) -> str:
+    """A column's type as SQL; texts of a bounded length are plain ones."""
+    kind = json.loads(type_json)
+    match kind.get("name"):
+        case "decimal":
+            return f"decimal({kind.get('precision')},{kind.get('scale')})"
+        case "timestamp_ltz":
+            return "timestamp"
+        case "varchar" | "char":
+            return "string"
+        case name:
+            return str(name)
+
+
+def differences(table: TableName, before: Schema, now: Schema | None) -> list[str]:
+    """What changed so that a definition which read the table may not run, or mean something else. A new column does
+    neither."""
+    kind = "view" if before.is_view else "table"
+    if now is None:
+        return [f"the {kind} {table} was dropped or renamed"]
+    if not before.is_view and before.created != now.created:
+        return [f"the table {table} was replaced by another of that name"]
+    types = {name.lower(): kind for name, kind in now.columns}
+    changes = []
+    for name, type_json in before.columns:
+        today = types.get(name.lower())
+        if today is None:
+            changes.append(f"the column {name} of {table} was dropped or renamed")
+        elif today != type_json:
+            changes.append(
+                f"the column {name} of {table} changed its type from {_type_name(type_json)} to {_type_name(today)}"
+            )
+    return changes
+
+
+def _type_name(type_json: str) -> str:
+    """Spark's JSON of a type, as a person writes it where it is a plain one."""
+    kind = json.loads(type_json)
+    if kind.get("name") == "decimal":
+        return f"decimal({kind.get('precision')},{kind.get('scale')})"
+    simple = set(kind) <= {"name", "length", "collation"}
+    return str(kind["name"]) if simple and "name" in kind else type_json

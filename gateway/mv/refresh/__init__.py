@@ -1,0 +1,1 @@
+"""A refresh: observe, plan, execute, publish."""

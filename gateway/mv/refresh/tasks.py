@@ -1,0 +1,450 @@
+"""The queues of refresh tasks: one task of a view runs at a time, one task serves any number of readers.
+
+Whoever asks by REFRESH gets a task of his own, after those that wait already. Of a view's schedule and of its base
+tables at most one task waits: when it begins, it sees all that has changed by then. Readers share what there is, if it
+began late enough to show what they must see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from gateway.errors import FreshgateError, NoSuchTask, RefreshFailed, Stopping
+from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode
+from gateway.mv.observation.inspection import Inspector, Situation
+from gateway.mv.refresh.executor import BaseTableMissing, Executor, stopped
+from gateway.mv.refresh.progress import Progress, Report
+from gateway.mv.refresh.runs import Run
+from gateway.mv.refresh.task_log import TaskLog
+from gateway.mv.versions.kept import LIMIT_EXCEEDED
+from gateway.tally import LONG_SECONDS, Histogram
+
+log = logging.getLogger(__name__)
+
+GONE_SECONDS = 30.0
+CHECKED_TOGETHER = 4
+"""Jobs' tasks that look at their base tables at one time: what clients ask of the metastore meanwhile, refreshes among
+it, must not wait behind those of a thousand views that are due together, nor behind storage that does not answer."""
+LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "2B", "38", "39", "42", "44", "46", "54", "55", "56", "P0"})
+"""Classes of SQLSTATEs that say that the same statement fails again: it is wrong, or the rows are."""
+DISTURBED = "40001"
+"""Something else has changed the view, or left it in doubt, while it was refreshed."""
+LASTING = frozenset({DISTURBED, LIMIT_EXCEEDED, "58030", "HY008", "HYT00"})
+AUTOMATIC = frozenset({TriggerMode.SYSTEM, TriggerMode.COMMIT})
+NOBODY = "nobody waits for it any more, or it was stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshLimits:
+    """The settings `refresh.retries`, `refresh.retry_wait` and `refresh.timeout` (seconds; 0: none)."""
+
+    retries: int
+    retry_wait: float
+    timeout: float
+
+
+@dataclass(slots=True)
+class _Queue:
+    """The tasks of one view that have not ended."""
+
+    running: Run | None = None
+    waiting: deque[Run] = field(default_factory=deque)
+
+    @property
+    def runs(self) -> list[Run]:
+        return [*([self.running] if self.running else []), *self.waiting]
+
+
+@dataclass(slots=True, eq=False)
+class RefreshTally:
+    """Refreshes that have ended since the start, by their status and mode, and how long those at Spark took."""
+
+    ended: dict[tuple[TaskStatus, RefreshMode], int] = field(default_factory=dict)
+    seconds: Histogram = field(default_factory=lambda: Histogram(LONG_SECONDS))
+
+    def add(self, task: Task | None) -> None:
+        """A task that has ended; None for one that its view's history has lost."""
+        if task is None:
+            return
+        kind = task.status, task.mode
+        self.ended[kind] = self.ended.get(kind, 0) + 1
+        if task.started_at and task.mode is not RefreshMode.NOT_REFRESH:
+            self.seconds.add((task.finished_at - task.started_at) / 1000)
+
+
+class _Stopped(Exception):
+    """The task that was waited for was cancelled."""
+
+
+class Tasks:
+    """Refreshes of all views."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        inspector: Inspector,
+        executor: Executor,
+        task_log: TaskLog,
+        fence: Fence,
+        limits: RefreshLimits,
+    ) -> None:
+        self._catalog = catalog
+        self._inspector = inspector
+        self._executor = executor
+        self._log = task_log
+        self._fence = fence
+        self._limits = limits
+        self._queues: dict[str, _Queue] = {}
+        self._stopping = False
+        self._checking = asyncio.Semaphore(CHECKED_TOGETHER)
+        self._sequence = count(1)
+        self._gone: dict[str, tuple[tuple[int, int], float, str]] = {}
+        """Views whose refresh failed for good: the last event and the catalog's revision then, until when that counts,
+        and the error."""
+        self._failed: dict[str, Situation] = {}
+        """What was found by tasks of changes that were cancelled, or whose errors will not pass by themselves: each
+        view's last one."""
+        self.tally = RefreshTally()
+        executor.make_fresh = self.make_fresh
+
+    @property
+    def running(self) -> int:
+        """Refreshes under way."""
+        return sum(queue.running is not None for queue in self._queues.values())
+
+    @property
+    def waiting(self) -> int:
+        """Refreshes that wait for another one of their view."""
+        return sum(len(queue.waiting) for queue in self._queues.values())
+
+    # --- asking ------------------------------------------------------------------------------------
+
+    async def make_fresh(self, view_id: str, cause: Cause, report: Report) -> None:
+        """Returns when the current version contains every write that had ended when this was called, and every other
+        change that the last look at the base tables showed.
+
+        Views below come first. Raises RefreshFailed (BaseTableMissing where Spark says so), UpstreamLost, Stopping.
+        """
+        self._fence.raise_if_lost()
+        entry = self._catalog.entry(view_id)
+        needed = entry.ledger.ended
+        await self._executor.make_bases_fresh(entry.view.views, cause, report)
+        # Only now: a refresh that began before the bases were fresh may have read them stale.
+        arrived = next(self._sequence)
+        bases = {base: self._executor.current(base) for base in entry.view.views}
+        first = True
+        while not await self._suffices(entry, needed, bases):
+            run = self._shared(entry, cause, arrived, early=first)
+            first = False
+            late_enough = run.began_after(arrived) and run.cause.covers(cause)
+            try:
+                await self._wait(run, report)
+            except _Stopped:
+                self._raise_if_gone(run)
+            except FreshgateError:
+                # The failure of a refresh that began earlier, or did something else, is not the caller's.
+                if late_enough:
+                    raise
+            else:
+                if late_enough:
+                    return
+
+    async def refresh(self, view_id: str, cause: Cause, report: Report) -> None:
+        """Carries REFRESH out, by what the base tables look like when it is its turn. Returns when that is published,
+        or nothing was to be done. Raises what `make_fresh` raises."""
+        self._fence.raise_if_lost()
+        run = self._add(self._catalog.entry(view_id), cause)
+        try:
+            await self._wait(run, report)
+        except _Stopped:
+            self._raise_if_gone(run)
+            raise RefreshFailed(
+                f"The refresh of materialized view {run.entry.view.name} was stopped (task {run.id}): the view was "
+                f"emptied, or the gateway is being stopped. Run the statement again.",
+                sqlstate="HY008",
+            ) from None
+
+    async def begin(self, view_id: str, cause: Cause) -> int:
+        """As `refresh`, without waiting for it; returns the id of its task."""
+        await self._fence.check()
+        return self._add(self._catalog.entry(view_id), cause, kept=True).id
+
+    def trigger(self, view_id: str, cause: Cause) -> bool:
+        """A schedule, or a change, wants the view refreshed. False where a task that waits will do that already."""
+        entry = self._catalog.find(view_id)
+        if entry is None or not entry.visible:
+            return False
+        queue = self._queues.get(view_id, _Queue())
+        # One that has not looked yet will see this change, too.
+        pending = [run for run in queue.runs if run.cause.trigger in AUTOMATIC and not run.looked]
+        if self._stopping or any(not run.stopping for run in pending):
+            return False
+        self._add(entry, cause, kept=True)
+        return True
+
+    def forget_automatic(self, view_id: str) -> None:
+        """The view's job is paused: a task that only waits is not wanted any more."""
+        queue = self._queues.get(view_id, _Queue())
+        for run in [run for run in queue.waiting if run.cause.trigger in AUTOMATIC and not run.reports]:
+            self._drop(run)
+
+    async def cancel(self, view_id: str, task_id: int, user: str) -> None:
+        """CANCEL: returns when the task is gone, at Spark, too. Raises NoSuchTask."""
+        queue = self._queues.get(view_id, _Queue())
+        run = next((run for run in queue.runs if run.id == task_id), None)
+        if run is None:
+            name = self._catalog.entry(view_id).view.name
+            raise NoSuchTask(
+                f"The materialized view {name} has no running task {task_id}. SELECT TaskId, Status FROM "
+                f'tasks("type"="mv") WHERE MvName = \'{name.table}\' lists its tasks.'
+            )
+        run.stopped_by = user
+        await self._stop_runs([run])
+
+    def note_unchanged(self, view_id: str, cause: Cause) -> None:
+        """A look has shown that noted writes changed nothing: that was the whole refresh."""
+        entry = self._catalog.find(view_id)
+        if entry is not None:
+            number, _ = self._log.begin(entry, cause)
+            self._log.unchanged(entry, number)
+            self.tally.add(entry.history.task(number))
+
+    def progress(self, view_id: str) -> Progress | None:
+        """How far the view's running task is; None where none runs."""
+        queue = self._queues.get(view_id)
+        return queue.running.progress if queue and queue.running else None
+
+    def known_gone(self, view_id: str) -> str | None:
+        """Why a refresh cannot work, where one has just failed because what the definition reads is gone.
+
+        It is tried again when something that the view reads has changed, or after GONE_SECONDS: the table may come
+        back in a way that nobody notices here.
+        """
+        entry = self._catalog.find(view_id)
+        gone = self._gone.get(view_id)
+        if entry is None:
+            self._gone.pop(view_id, None)
+        if entry is None or gone is None or not entry.view.complete:
+            return None
+        seen, until, error = gone
+        if seen != (entry.ledger.events, self._catalog.revision) or time.monotonic() > until:
+            del self._gone[view_id]
+            return None
+        return error
+
+    async def was_in_vain(self, view_id: str) -> bool:
+        """Whether the last task that a change has started failed for good, or was cancelled, and nothing has changed
+        since."""
+        failed = self._failed.get(view_id)
+        return failed is not None and failed == await self._inspector.situation(view_id)
+
+    def forget_dropped(self) -> None:
+        """Keeps nothing of views that are no more."""
+        for view_id in [each for each in {*self._failed, *self._gone} if self._catalog.find(each) is None]:
+            self._failed.pop(view_id, None)
+            self._gone.pop(view_id, None)
+        self._executor.forget_dropped(self._queues)
+
+    # --- ending ------------------------------------------------------------------------------------
+
+    async def stop(self, view_id: str) -> None:
+        """Cancels all tasks of the view, and returns when they are gone."""
+        if (queue := self._queues.get(view_id)) is not None:
+            await self._stop_runs(queue.runs)
+
+    async def stop_all(self) -> None:
+        """The gateway ends: no further task begins."""
+        self._stopping = True
+        await self._stop_runs([run for queue in self._queues.values() for run in queue.runs])
+        await self._log.stop()
+
+    async def _stop_runs(self, runs: Iterable[Run]) -> None:
+        stopping = list(runs)
+        for run in reversed(stopping):
+            self._drop(run)
+        await asyncio.gather(*(asyncio.wait([run.work]) for run in stopping if run.work is not None))
+
+    def _drop(self, run: Run) -> None:
+        if run.stopping:
+            return
+        run.stopping = True
+        if run.work is not None:
+            run.work.cancel()
+            return
+        self._queues[run.entry.view.id].waiting.remove(run)
+        self._log.fail(run.entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
+        self.tally.add(run.entry.history.task(run.number))
+        run.done.cancel()
+
+    # --- waiting -----------------------------------------------------------------------------------
+
+    async def _suffices(self, entry: Entry, needed: int, bases: dict[str, int]) -> bool:
+        # By the looks that were taken already, unless a write was noted since.
+        await self._inspector.check([entry.view.id], float("-inf"))
+        seen = entry.view.current.views
+        return (
+            entry.view.complete
+            and not entry.uncertain
+            and entry.ledger.contains >= needed
+            and entry.drift is None
+            and all(0 <= number <= seen.get(base, -1) for base, number in bases.items())
+        )
+
+    def _shared(self, entry: Entry, cause: Cause, arrived: int, *, early: bool) -> Run:
+        """What a reader waits for: what runs now, be it `early`, may suffice; otherwise a task that waits, or a new
+        one."""
+        queue = self._queues.get(entry.view.id, _Queue())
+        running = queue.running
+        if running is not None and not running.stopping:
+            late_enough = running.began_after(arrived) and running.cause.covers(cause)
+            if early or late_enough:
+                return running
+        return next((run for run in queue.waiting if run.cause.covers(cause)), None) or self._add(entry, cause)
+
+    async def _wait(self, run: Run, report: Report) -> None:
+        """Raises the task's error; _Stopped where it was cancelled."""
+        run.join(report)
+        try:
+            await asyncio.shield(run.done)
+        except asyncio.CancelledError:
+            # Both may have been cancelled.
+            task = asyncio.current_task()
+            if not run.done.cancelled() or (task is not None and task.cancelling()):
+                raise
+            raise _Stopped from None
+        finally:
+            run.leave(report)
+            if not run.reports and not run.kept and not run.done.done():
+                self._drop(run)
+
+    def _raise_if_gone(self, run: Run) -> None:
+        """Those who wait for a task that was stopped try once more, unless somebody wanted it stopped."""
+        view = run.entry.view
+        if run.stopped_by is not None:
+            raise RefreshFailed(
+                f"The refresh of materialized view {view.name} was {_why_stopped(run)} (task {run.id}). "
+                f"Run the statement again.",
+                sqlstate="HY008",
+            )
+        if self._catalog.find(view.id) is not run.entry:
+            raise stopped(view)
+
+    # --- running -----------------------------------------------------------------------------------
+
+    def _add(self, entry: Entry, cause: Cause, *, kept: bool = False) -> Run:
+        if self._stopping:
+            raise Stopping("The gateway is being stopped. Connect again in some seconds.")
+        number, task = self._log.begin(entry, cause)
+        run = Run(entry, number, task.id, cause, kept)
+        queue = self._queues.setdefault(entry.view.id, _Queue())
+        queue.waiting.append(run)
+        self._next(queue)
+        return run
+
+    def _next(self, queue: _Queue) -> None:
+        if queue.running is not None or not queue.waiting:
+            return
+        run = queue.running = queue.waiting.popleft()
+        run.sequence = next(self._sequence)
+        run.work = asyncio.create_task(self._work(run), name=f"refresh {run.entry.view.name}", context=run.context)
+        # Not in the coroutine: one that is cancelled before its first step never runs any of it.
+        run.work.add_done_callback(lambda _: self._ended(queue, run))
+
+    def _ended(self, queue: _Queue, run: Run) -> None:
+        if not run.done.done():
+            if run.stopped_by is not None:
+                self._remember(run)
+            self._log.fail(run.entry, run.number, TaskStatus.CANCELED, _why_stopped(run))
+            run.done.cancel()
+        self.tally.add(run.entry.history.task(run.number))
+        queue.running = None
+        self._next(queue)
+        if queue.running is None:
+            self._queues.pop(run.entry.view.id, None)
+
+    async def _work(self, run: Run) -> None:
+        entry = run.entry
+        try:
+            await self._in_time(run)
+        except FreshgateError as error:
+            if isinstance(error, BaseTableMissing):
+                seen = entry.ledger.events, self._catalog.revision
+                self._gone[entry.view.id] = seen, time.monotonic() + GONE_SECONDS, str(error)
+            if not may_pass(error) and error.sqlstate != DISTURBED:
+                self._remember(run)
+            self._log.fail(entry, run.number, TaskStatus.FAILED, str(error))
+            log.warning("%s", error)
+            run.done.set_exception(error)
+        except Exception as error:  # a fault of ours must not leave the clients waiting for ever
+            log.exception("the refresh of %s broke", entry.view.name)
+            self._log.fail(entry, run.number, TaskStatus.FAILED, repr(error))
+            run.done.set_exception(RefreshFailed(f"The gateway failed: {error!r}. Look into its log.", "58005"))
+        else:
+            self._failed.pop(entry.view.id, None)
+            run.done.set_result(None)
+
+    def _remember(self, run: Run) -> None:
+        """No change starts such a task again before something else is found than this one has found."""
+        # The next refresh settles what is uncertain, whatever became of this one.
+        if run.situation is not None and not run.entry.uncertain:
+            self._failed[run.entry.view.id] = run.situation
+
+    async def _in_time(self, run: Run) -> None:
+        try:
+            async with asyncio.timeout(None) as run.limit:
+                run.limit_seconds = self._limits.timeout
+                await self._tries(run)
+        except TimeoutError:
+            raise RefreshFailed(
+                f"The refresh of materialized view {run.entry.view.name} took longer than {self._limits.timeout:g} s "
+                f"and was cancelled. Raise the setting refresh.timeout, or give Spark more room.",
+                sqlstate="HYT00",
+            ) from None
+
+    async def _tries(self, run: Run) -> None:
+        retries = 0 if run.cause.trigger is TriggerMode.READ else self._limits.retries
+        for attempt in range(retries + 1):
+            try:
+                await self._once(run)
+            except FreshgateError as error:
+                gone = self._catalog.find(run.entry.view.id) is not run.entry
+                if attempt == retries or gone or not may_pass(error):
+                    raise
+                pause = self._limits.retry_wait * 2**attempt
+                log.warning("%s Trying again in %g s.", error, pause)
+                run(f"{run.entry.view.name}: {error} Trying again in {pause:g} s.")
+                await asyncio.sleep(pause)
+                run.begin_again()
+            else:
+                return
+
+    async def _once(self, run: Run) -> None:
+        entry, cause = run.entry, run.cause
+        self._fence.raise_if_lost()
+        if cause.trigger is not TriggerMode.READ:
+            cause = replace(cause, not_before=time.monotonic())
+            async with self._checking if cause.trigger in AUTOMATIC else contextlib.nullcontext():
+                await self._inspector.check([entry.view.id], cause.not_before)
+                if cause.trigger is TriggerMode.COMMIT:
+                    run.situation = await self._inspector.situation(entry.view.id)
+            await self._executor.make_bases_fresh(entry.view.views, cause, run)
+        await self._executor.run(run, cause)
+
+
+def may_pass(error: FreshgateError) -> bool:
+    """Whether the same statement may succeed some seconds later."""
+    return error.sqlstate not in LASTING and error.sqlstate[:2] not in LASTING_CLASSES
+
+
+def _why_stopped(run: Run) -> str:
+    return NOBODY if run.stopped_by is None else f"cancelled by {run.stopped_by or 'a user without a name'}"

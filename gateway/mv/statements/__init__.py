@@ -1,0 +1,1 @@
+"""CREATE, ALTER and DROP MATERIALIZED VIEW, and who may."""

@@ -1,0 +1,87 @@
+"""What a materialized view may be: checks of its definition and clauses. All raise DefinitionRefused."""
+
+from __future__ import annotations
+
+import json
+
+from gateway.errors import DefinitionRefused
+from gateway.mv.ports import Relation
+from sql.definition.determinism import COMPUTED, DATE_FUNCTIONS, METADATA, MOMENTS, SAMPLE, UNSEEDED
+from sql.grammar import view_properties
+from sql.names import TableName
+from sql.statement import Clauses, CreateMaterializedView
+from sql.texts import maintenance
+
+TRUNCATED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz", "string", "varchar", "char"})
+"""Types of a column that PARTITION BY (date_trunc(…)) takes, as Spark's JSON names them."""
+PARTITION_TYPES = TRUNCATED_TYPES | {"tinyint", "smallint", "int", "bigint", "boolean", "decimal"}
+NAMED = {
+    SAMPLE: "TABLESAMPLE",
+    METADATA: METADATA,
+    COMPUTED: "a date or time that is made of a computed text, which may be 'today' (write the text itself)",
+    UNSEEDED: "aes_encrypt() without an initialization vector",
+    **{moment: f"'{moment}'" for moment in MOMENTS - {"now"}},
+}
+"""What is no function, as it stands in a definition."""
+
+
+def refuse_nondeterministic(statement: CreateMaterializedView, name: TableName, found: frozenset[str]) -> None:
+    """`found`: the functions whose values differ between runs, as `sql.definition.determinism` names them."""
+    dates_only = found <= DATE_FUNCTIONS | {COMPUTED}
+    if not found or (dates_only and view_properties.allows_nondeterministic(dict(statement.properties))):
+        return
+    named = ", ".join(NAMED.get(function, f"{function}()") for function in sorted(found))
+    advice = (
+        "Set the property 'enable_nondeterministic_function' = 'true' if the value of the last refresh is what "
+        "readers should see."
+        if dates_only
+        else "Compute it in the queries that read the view instead."
+    )
+    raise DefinitionRefused(
+        f"The definition of materialized view {name} can not contain nonDeterministic expression: {named}. {advice}"
+    )
+
+
+def check_column(view: TableName, column: str, type_json: str) -> None:
+    """`type_json`: its type as Spark's JSON has it."""
+    if column.lower() in {maintenance.VERSION_COLUMN, maintenance.PARTITION_COLUMN}:
+        raise DefinitionRefused(
+            f"The materialized view {view} cannot have a column {column}: its storage uses that name. "
+            f"Give the column another alias."
+        )
+    if '"name": "void"' in type_json:
+        raise DefinitionRefused(
+            f"The column {column} of materialized view {view} has a NULL without a type (void); that cannot be stored. "
+            f"Give it one, as in CAST(NULL AS STRING) AS {column}."
+        )
+
+
+def check_clauses(view: TableName, clauses: Clauses, definition: Relation) -> None:
+    """The columns that clauses name must be those of the view, with types that fit."""
+    types = {name.lower(): json.loads(kind).get("name", "") for name, kind in definition.columns}
+    named: list[tuple[str, tuple[str, ...]]] = []
+    if clauses.partitioning is not None:
+        named.append(("PARTITION BY", (clauses.partitioning.column,)))
+    if clauses.distribution is not None:
+        named.append(("DISTRIBUTED BY", (*clauses.distribution.columns, *clauses.distribution.sorted_by)))
+    if clauses.clustering is not None:
+        named.append(("CLUSTER BY", (*clauses.clustering.distributed, *clauses.clustering.sorted_by)))
+    named.append(("KEY", clauses.keys))
+    for clause, columns in named:
+        for column in columns:
+            if column.lower() not in types:
+                what = "partition column can not find from sql select column"
+                what = what if clause == "PARTITION BY" else "there is no such column"
+                raise DefinitionRefused(
+                    f"{clause} of materialized view {view}: {what}: {column}. Its columns are "
+                    f"{', '.join(name for name, _ in definition.columns)}.",
+                    sqlstate="42703",
+                )
+    if clauses.partitioning is not None:
+        kind = types[clauses.partitioning.column.lower()]
+        allowed = TRUNCATED_TYPES if clauses.partitioning.unit else PARTITION_TYPES
+        if kind not in allowed:
+            raise DefinitionRefused(
+                f"The materialized view {view} cannot be partitioned by {clauses.partitioning.column} of type {kind}: "
+                f"only support {', '.join(sorted(allowed))}. Partition by another column."
+            )

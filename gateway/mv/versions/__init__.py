@@ -1,0 +1,1 @@
+"""The versions of a view: who reads them, and when they are dropped."""

@@ -1,0 +1,329 @@
+"""Drops what nobody reads any more: versions that were replaced, and what failed or crashed statements left.
+
+A version may go when no open statement may read it, no transaction holds on to it, and the retention time is over:
+reads straight on Spark are invisible here, the retention is their time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Set
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from gateway import loops
+from gateway.errors import FreshgateError
+from gateway.mv.catalog import naming
+from gateway.mv.catalog.fence import Fence, Superseded
+from gateway.mv.model import properties as stored
+from gateway.mv.model.partitions import stored_partition
+from gateway.mv.model.view import Kept, Leftover, Version
+from gateway.mv.ports import Metastore
+from gateway.mv.versions.readers import Readers
+from sql.names import TableName
+from sql.texts import maintenance
+from sql.texts.maintenance import PartitionKey
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 30.0
+"""After a failed drop: Spark may be starting anew."""
+COMPACTED_FROM = 100
+"""Partitions that a public view names to leave them out, when it is worth a statement to shorten it."""
+DROPPED_TOGETHER = 20
+"""Partitions in one statement. Spark drops one after the other behind the lock of its metastore client, and everybody
+else's statements wait for that: some hundreds of partitions would be seconds."""
+LATE_SECONDS = 600.0
+"""After a start: a refresh of the killed gateway before it may still run at Spark and write its rows late."""
+
+
+@dataclass(slots=True, eq=False)
+class Retired:
+    """Something that nobody begins to read any more. Moments are those of `Readers`."""
+
+    view_id: str
+    leftover: Leftover
+    published: int
+    retired: int
+    not_before: float
+    """The clock's seconds before which it is kept in any case."""
+    version: Version | None = None
+    """The version that was replaced, with what earlier reads may still read of it; None: rows of nobody's."""
+    retired_at: int = 0
+    """Milliseconds since the epoch."""
+    going: bool = False
+    """It is being dropped: nobody may choose it any more."""
+
+
+class Janitor:
+    """What waits to be dropped."""
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        lock_of: Callable[[str], AbstractAsyncContextManager[object]],
+        kept: Callable[[str], Kept | None],
+        verify: Callable[[str], Awaitable[None]],
+        readers: Readers,
+        fence: Fence,
+        retention_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._metastore = metastore
+        self._lock_of = lock_of
+        self._kept = kept
+        self._verify = verify
+        self._retention = retention_seconds
+        self.compact: Callable[[str], Awaitable[None]] = _nothing
+        """Called for a view of which much was dropped that its readers had to leave out."""
+        self._readers = readers
+        self._fence = fence
+        self._clock = clock
+        self._now_ms = now_ms
+        self._retired: dict[str, list[Retired]] = {}
+        """By view; of each in the order in which they came."""
+        self._since: dict[str, int] = {}
+        """By view, since when its current version is that; for views whose version was replaced."""
+        self._wake = asyncio.Event()
+        self._dropped = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+        readers.on_release = self._released
+
+    def retire(
+        self,
+        view_id: str,
+        leftover: Leftover,
+        version: Version | None = None,
+        *,
+        later_seconds: float | None = None,
+        retired_at: int | None = None,
+        since: int | None = None,
+    ) -> None:
+        """From now on no read begins to use this, or `version`. It is kept for the retention time, or for
+        `later_seconds`. Versions of a view come in their order; `retired_at` is a time other than now, and `since` the
+        moment from which on Spark may have shown the version that took its place."""
+        due = self._clock() + (self._retention if later_seconds is None else later_seconds)
+        published, now = 0, self._readers.now()
+        if version is not None:
+            published = self._since.get(view_id, 0)
+            self._since[view_id] = now if since is None else since
+        at = self._now_ms() if retired_at is None else retired_at
+        self._add(Retired(view_id, leftover, published, now, due, version, at))
+
+    def _add(self, retired: Retired) -> None:
+        self._retired.setdefault(retired.view_id, []).append(retired)
+        self._wake.set()
+
+    def _all(self) -> list[Retired]:
+        return [each for retired in self._retired.values() for each in retired]
+
+    def _released(self, view_ids: Set[str]) -> None:
+        """A read of these views has been planned, or has ended: what it has kept is due, but for what is kept for its
+        time in any case."""
+        now = self._clock()
+        concerned = self._retired.keys() & view_ids
+        if any(each.not_before <= now for view_id in concerned for each in self._retired[view_id]):
+            self._wake.set()
+
+    def retired(self, view_id: str) -> list[Retired]:
+        """The versions of a view that were replaced and can still be read, oldest first."""
+        return [each for each in self._retired.get(view_id, ()) if each.version and not each.going]
+
+    def moment(self) -> int:
+        """One of the readers' moments: now."""
+        return self._readers.now()
+
+    @property
+    def waiting(self) -> int:
+        """How many things are still to be dropped."""
+        return len(self._all())
+
+    def is_waiting(self, view_id: str) -> bool:
+        """Whether anything of a view is still to be dropped."""
+        return view_id in self._retired
+
+    def is_due(self, retired: Retired) -> bool:
+        """Whether nothing keeps it any more: the next sweep drops it."""
+        return retired.not_before <= self._clock() and not self._held(retired)
+
+    def readers_of(self, view_id: str, number: int) -> int:
+        """How many open statements and transactions may read a version."""
+        for each in self._retired.get(view_id, ()):
+            if each.version and each.version.number == number:
+                return self._readers.count(view_id, number, each.published, each.retired)
+        return self._readers.count(view_id, number, self._since.get(view_id, 0), None)
+
+    async def wait_for_drop(self, seconds: float) -> None:
+        """Returns when something was dropped, or the time is over."""
+        async with self._dropped:
+            try:
+                await asyncio.wait_for(self._dropped.wait(), seconds)
+            except TimeoutError:
+                return
+
+    async def drop_now(self, view_id: str, leftover: Leftover) -> None:
+        """Drops it at once where nobody uses it and Spark answers, otherwise as soon as that is so."""
+        now = self._readers.now()
+        retired = Retired(view_id, leftover, 0, now, self._clock())
+        dropped = False
+        try:
+            if not self._held(retired):
+                await self._drop(retired)
+                dropped = True
+        except FreshgateError as error:
+            log.warning("could not drop %s, will try again: %s", leftover.storage, error)
+        finally:  # also where whoever asked has gone
+            if not dropped:
+                self._add(retired)
+
+    def start(self) -> None:
+        self._task = loops.keep("janitor", self._turn)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _turn(self) -> None:
+        self._wake.clear()
+        await self.sweep()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), self._pause())
+
+    def _pause(self) -> float | None:
+        """Seconds until something may be due; None: only a release or a new entry can change anything."""
+        now = self._clock()
+        # Of what is kept for its time in any case nobody is asked who reads it.
+        waiting = [each.not_before for each in self._all() if each.not_before > now or not self._held(each)]
+        return max(0.05, min(waiting) - now) if waiting else None
+
+    def _held(self, retired: Retired) -> bool:
+        """Rows of nobody's are dropped beside whatever is read."""
+        if retired.version is not None:
+            number = retired.version.number
+            return self._readers.count(retired.view_id, number, retired.published, retired.retired) > 0
+        return retired.leftover.whole and self._readers.any_of(retired.view_id, retired.retired)
+
+    async def sweep(self) -> None:
+        """Drops everything that is due now."""
+        due: dict[tuple[str, bool], list[Retired]] = {}
+        for each in self._all():
+            if self.is_due(each):
+                each.going = True
+                due.setdefault((each.view_id, each.leftover.whole), []).append(each)
+        for together in due.values():
+            # One pass drops all that nobody needs of a view.
+            try:
+                await self._fence.check()
+                await self._drop(together[0])
+            except Superseded:
+                self._retired.clear()
+                return
+            except FreshgateError as error:
+                log.warning("could not drop %s, will try again: %s", together[0].leftover.storage, error)
+                self._put_off(together)
+            except Exception:  # one that breaks must not end all later drops
+                log.exception("could not drop %s, will try again", together[0].leftover.storage)
+                self._put_off(together)
+            else:
+                self._forget(together)
+            async with self._dropped:
+                self._dropped.notify_all()
+
+    def _forget(self, together: list[Retired]) -> None:
+        """Of one view."""
+        view_id, gone = together[0].view_id, set(together)
+        left = [each for each in self._retired.pop(view_id, ()) if each not in gone]
+        if left:
+            self._retired[view_id] = left
+
+    def _put_off(self, together: list[Retired]) -> None:
+        for each in together:
+            each.not_before = self._clock() + RETRY_SECONDS
+
+    async def _drop(self, retired: Retired) -> None:
+        """Drops what nobody needs, or the whole storage. Dropping twice is harmless."""
+        leftover = retired.leftover
+        if leftover.whole:
+            if await self._is_shown(leftover.storage):
+                log.warning("%s is kept: a view shows it", leftover.storage)
+                return
+            await self._metastore.run(maintenance.drop_view(leftover.definition))
+            await self._metastore.run(maintenance.drop_table(leftover.storage))
+            self._since.pop(retired.view_id, None)
+            return
+        if leftover.storage.table not in await self._metastore.tables(leftover.storage.database):
+            return
+        # A gateway that was killed may have published at the last moment: what the view shows decides.
+        await self._verify(retired.view_id)
+        present = await stored_partitions(self._metastore, leftover.storage)
+        kept = self._kept(retired.view_id)
+        if kept is None:
+            return
+        # Whatever nobody knows goes as well: a refresh whose gateway was killed may end at Spark long after.
+        waiting = [each.version for each in self._retired.get(retired.view_id, ()) if each.version and not each.going]
+        unneeded = [
+            partition
+            for partition in present
+            if not kept.needs(*partition) and not any(version.shown.shows(*partition) for version in waiting)
+        ]
+        for drop in _drops(leftover.storage, unneeded, {version for version, _ in set(present) - set(unneeded)}):
+            await self._metastore.run(drop)
+        if sum(map(len, kept.shown.hidden.values())) >= COMPACTED_FROM:
+            await self.compact(retired.view_id)
+        async with self._lock_of(retired.view_id):
+            found = await self._metastore.properties(leftover.storage)
+            needed = {kept.shown.number, *kept.begun, *(version.number for version in waiting)}
+            gone = {number for number in stored.versions(found) - needed if number < kept.reserved}
+            keys = [key for number in gone for key in stored.version_keys(found, number)]
+            now = self._kept(retired.view_id)
+            if keys and now and (now.shown.number, now.begun) == (kept.shown.number, kept.begun):
+                await self._metastore.run(maintenance.unset_properties(leftover.storage, keys))
+
+    async def _is_shown(self, storage: TableName) -> bool:
+        """Whether people read it under a name: one that came to be late, or was never dropped. A survey finds it."""
+        if await self._metastore.relation(storage) is None:
+            return False
+        found = await self._metastore.properties(storage)
+        if not stored.is_ours(found):
+            return False
+        try:
+            move = stored.read_move(found)
+            names = [stored.read_name(found), *([move[0]] if move else ())]
+        except (stored.UnreadableProperties, ValueError):
+            return False
+        for name in names:
+            if await naming.published(self._metastore, name, storage) is not None:
+                return True
+        return False
+
+
+def _drops(storage: TableName, unneeded: list[tuple[int, PartitionKey]], needed: set[int]) -> Iterator[str]:
+    """Statements that drop partitions, each a few; a small version of which nothing is needed goes as one."""
+    sizes = Counter(version for version, _ in unneeded)
+    whole = sorted(version for version, size in sizes.items() if version not in needed and size <= DROPPED_TOGETHER)
+    together: list[int] = []
+    for version in whole:
+        if sum(sizes[each] for each in together) + sizes[version] > DROPPED_TOGETHER:
+            yield maintenance.drop_versions(storage, together)
+            together = []
+        together.append(version)
+    if together:
+        yield maintenance.drop_versions(storage, together)
+    single = [partition for partition in unneeded if partition[0] not in whole]
+    for start in range(0, len(single), DROPPED_TOGETHER):
+        yield maintenance.drop_partitions(storage, single[start : start + DROPPED_TOGETHER])
+
+
+async def _nothing(_: str) -> None:
+    pass
+
+
+async def stored_partitions(metastore: Metastore, storage: TableName) -> list[tuple[int, PartitionKey]]:
+    """The versions and partitions of which the storage table has rows."""
+    return [stored_partition(row[0]) for row in (await metastore.run(maintenance.show_partitions(storage))).rows]

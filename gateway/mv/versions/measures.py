@@ -1,0 +1,65 @@
+"""How many rows and bytes the versions of views have. A version never changes, so each is measured once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.errors import StatementFailed
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.ports import Metastore
+from sql.names import TableName
+from sql.texts import maintenance
+from sql.texts.maintenance import Shown, StorageLayout
+
+log = logging.getLogger(__name__)
+
+MEASURED_TOGETHER = 50
+"""Storage tables in one query: planning it costs more than counting, until the query itself gets too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    rows: int
+    bytes: int
+
+
+class Measures:
+    """Asked for when somebody wants to know, by a query that reads the files' footers."""
+
+    def __init__(self, metastore: Metastore) -> None:
+        self._metastore = metastore
+        self._known: dict[str, dict[int, Measure]] = {}
+        """By the storage table's name, of each version that its files had when it was measured last."""
+
+    async def of(self, views: Iterable[MaterializedView]) -> dict[str, dict[int, Measure]]:
+        """For each view's id its versions that have rows."""
+        listed = list(views)
+        unknown = [
+            (view.storage, view.current.shown, view.layout)
+            for view in listed
+            if view.built and view.current.number not in self._known.get(view.storage.table, {})
+        ]
+        for start in range(0, len(unknown), MEASURED_TOGETHER):
+            await self._measure(unknown[start : start + MEASURED_TOGETHER])
+        kept = {view.storage.table for view in listed}
+        for gone in self._known.keys() - kept:
+            del self._known[gone]
+        return {view.id: self._known.get(view.storage.table, {}) for view in listed}
+
+    async def _measure(self, storages: list[tuple[TableName, Shown, StorageLayout]]) -> None:
+        try:
+            rows = (await self._metastore.run(maintenance.measure_versions(storages))).rows
+        except StatementFailed as error:
+            # One whose files are gone must not hide the others.
+            if len(storages) > 1:
+                for storage in storages:
+                    await self._measure([storage])
+            else:
+                log.warning("cannot measure %s: %s", storages[0][0], error)
+            return
+        for measured, _, _ in storages:
+            self._known[measured.table] = {}
+        for table, version, count, size in rows:
+            self._known[table][int(version)] = Measure(int(count), int(size))

@@ -1,0 +1,1 @@
+"""What the gateway answers itself, or changes in Spark's answers."""

@@ -1,0 +1,367 @@
+"""What can be asked of the catalog inside any query: INFORMATION_SCHEMA.MATERIALIZED_VIEWS (BigQuery's), mv_infos(),
+jobs() and tasks() (Doris'), and freshgate.materialized_views (ours).
+
+Each is a list of columns and rows that is spliced into the query as an inline table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gateway.errors import FreshgateError
+from gateway.loops import Turn
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.model.damage import Damage
+from gateway.mv.model.view import Freshness, MaterializedView, RefreshMode, State, Task, TaskStatus, base_key
+from gateway.mv.observation.schemas import Schemas
+from gateway.mv.refresh.progress import Progress
+from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.versions.measures import Measure, Measures
+from gateway.service.answers import info
+from sql.statement import Trigger
+from sql.texts import create_text
+from sql.texts.rewrite import Value
+
+NULL_TEXT = "\\N"
+"""How Doris' text columns show what is not there."""
+TASK_ROWS_MAX = 10_000
+"""Rows of tasks() in one query: they stand in its text, of which Spark reads some megabytes a second. With more views
+than a hundred each shows fewer of its last tasks, but the last one at least."""
+REFRESH_INTERVAL_MINUTES = 30
+"""BigQuery's default. A read refreshes a stale view at once, so no interval is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns as (name, STRING | BIGINT | BOOLEAN | DOUBLE | TIMESTAMP); a TIMESTAMP is ISO text in UTC."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: Sequence[tuple[Value, ...]]
+
+
+class BadArguments(FreshgateError):
+    """A catalog function that is called otherwise than Doris has it."""
+
+    sqlstate = "22023"
+
+
+class CatalogTables:
+    """Reads the catalog for queries."""
+
+    def __init__(self, catalog: Catalog, schemas: Schemas, measures: Measures, jobs: Jobs, tasks: Tasks) -> None:
+        self._catalog = catalog
+        self._schemas = schemas
+        self._measures = measures
+        self._schedule = jobs
+        self._queue = tasks
+
+    async def function(self, name: str, arguments: Mapping[str, str]) -> Table:
+        """mv_infos("database"="…"), jobs("type"="mv"), tasks("type"="mv"). Raises BadArguments."""
+        wanted = "database" if name == "mv_infos" else "type"
+        for key in arguments:
+            if key.lower() != wanted:
+                raise BadArguments(f'\'{key}\' is invalid property of {name}(). Write {name}("{wanted}"="…").')
+        value = next(iter(arguments.values()), None)
+        if name == "mv_infos":
+            if not value:
+                raise BadArguments(
+                    'Invalid async materialized view metadata query: mv_infos() takes "database"="name of a database".'
+                )
+            return await self._mv_infos(value.lower())
+        if value is None or value.lower() != "mv":
+            raise BadArguments(f'{name}() knows the type mv only. Write {name}("type"="mv").')
+        return await (self._jobs() if name == "jobs" else self._tasks())
+
+    # --- Doris -------------------------------------------------------------------------------------
+
+    async def _mv_infos(self, database: str) -> Table:
+        views = [view for view in self._catalog.views() if view.name.database == database]
+        states = await self._schemas.states(views)
+        return Table(MV_INFOS, await self._rows(views, lambda view: [self._mv_info(view, *states[view.id])]))
+
+    async def _rows(
+        self, views: Iterable[MaterializedView], rows_of: Callable[[MaterializedView], Iterable[tuple[Value, ...]]]
+    ) -> list[tuple[Value, ...]]:
+        """The rows of those views that were not dropped meanwhile; of very many views, some at a time."""
+        turn, rows = Turn(), list[tuple[Value, ...]]()
+        for view in views:
+            if self._catalog.find(view.id) is not None:
+                rows += rows_of(view)
+            await turn.pause()
+        return rows
+
+    def _mv_info(self, view: MaterializedView, state: State, detail: str) -> tuple[Value, ...]:
+        last = self._catalog.entry(view.id).history.last
+        properties = ", ".join(f"{key}={value}" for key, value in view.properties.items())
+        return (
+            number_of(view.id),
+            view.name.table,
+            job_name(view),
+            state.value,
+            detail,
+            "INIT" if last is None else "SUCCESS" if last.status is TaskStatus.SUCCESS else "FAIL",
+            create_text.refresh_info(view.clauses),
+            view.query,
+            f"EnvInfo{{ctlId='{view.namespace.catalog}', dbId='{view.namespace.database}'}}",
+            f"{{{properties}}}",
+            _partition_info(view),
+            state is State.NORMAL and self._catalog.freshness(view.id) is Freshness.FRESH,
+        )
+
+    async def _jobs(self) -> Table:
+        return Table(JOBS, await self._rows(self._catalog.views(), lambda view: [_job(view)]))
+
+    async def _tasks(self) -> Table:
+        views = self._catalog.views()
+        of_each = max(1, TASK_ROWS_MAX // max(1, len(views)))
+
+        def rows_of(view: MaterializedView) -> Iterable[tuple[Value, ...]]:
+            tasks = list(self._catalog.entry(view.id).history.tasks)[-of_each:]
+            return [task_row(view, task, self._queue.progress(view.id)) for _, task in tasks]
+
+        return Table(TASKS, await self._rows(views, rows_of))
+
+    # --- BigQuery ----------------------------------------------------------------------------------
+
+    async def information_schema(self, database: str | None) -> Table:
+        """`database` None means every database."""
+
+        def rows_of(view: MaterializedView) -> Iterable[tuple[Value, ...]]:
+            if database in {None, view.name.database}:
+                yield (
+                    view.name.catalog,
+                    view.name.database,
+                    view.name.table,
+                    _moment(view.current.published_at) if view.built else None,
+                    _moment(view.current.started_at) if view.built else None,
+                    view.properties.get("enable_refresh", "true") == "true",
+                    _minutes(view.properties.get("refresh_interval_minutes")),
+                    _moment(view.current.published_at),
+                    self._catalog.is_stale(view.id),
+                )
+
+        return Table(INFORMATION_SCHEMA, await self._rows(self._catalog.views(), rows_of))
+
+    # --- ours --------------------------------------------------------------------------------------
+
+    async def materialized_views(self, *, measured: bool) -> Table:
+        """`measured`: rows and bytes are asked for, which Spark must count for versions that are new."""
+        views = self._catalog.views()
+        states = await self._schemas.states(views)
+        measures = await self._measures.of(views) if measured else {}
+        rows = await self._rows(views, lambda view: [self._everything(view, states[view.id], measures.get(view.id))])
+        return Table(MATERIALIZED_VIEWS, [*rows, *map(_damaged, self._catalog.damaged.values())])
+
+    def _everything(
+        self, view: MaterializedView, state: tuple[State, str], measures: Mapping[int, Measure] | None
+    ) -> tuple[Value, ...]:
+        history = self._catalog.entry(view.id).history
+        last, last_refresh = history.last, history.last_refresh
+        staleness = self._catalog.staleness(view.id)
+        measured = measures if measures is not None else {}
+        current = measured.get(view.current.number, Measure(0, 0)) if measures is not None and view.built else None
+        return (
+            view.name.database,
+            view.name.table,
+            view.owner,
+            view.comment,
+            state[0].value,
+            state[1] or None,
+            self._catalog.freshness(view.id).value,
+            staleness.reason if staleness else None,
+            _moment(staleness.since) if staleness and staleness.since else None,
+            view.when_stale.value,
+            view.grace_ms // 1000,
+            info.trigger_of(view),
+            create_text.recurring_strategy(view.clauses),
+            view.current.number if view.built else None,
+            len(measured) if measures is not None else None,
+            current.rows if current else None,
+            current.bytes if current else None,
+            sum(measure.bytes for measure in measured.values()) if measures is not None else None,
+            ", ".join(info.base_names(self._catalog, view)),
+            _moment(view.current.published_at) if view.built else None,
+            view.current.method if view.built else None,
+            last_refresh.reason if last_refresh else None,
+            last_refresh.finished_at - last_refresh.created_at if last_refresh else None,
+            last.status.value if last else None,
+            last.error or None if last else None,
+            any(task.status is TaskStatus.RUNNING for task in history.unended),
+            "PAUSED" if view.paused else "RUNNING",
+            _moment(next_run) if (next_run := self._schedule.next_run(view.id)) is not None else None,
+            _moment(view.created_at),
+            view.query,
+            str(view.storage),
+        )
+
+
+def _damaged(damage: Damage) -> tuple[Value, ...]:
+    """What is known of a view of which a part is missing."""
+    known = {
+        "database_name": damage.name.database,
+        "name": damage.name.table,
+        "owner": damage.owner,
+        "state": "DAMAGED",
+        "schema_change": damage.problem,
+        "storage_table": str(damage.storage),
+    }
+    return tuple(known.get(name) for name, _ in MATERIALIZED_VIEWS)
+
+
+def _minutes(text: str | None) -> int:
+    try:
+        return int(float(text)) if text is not None else REFRESH_INTERVAL_MINUTES
+    except (ValueError, OverflowError):
+        return REFRESH_INTERVAL_MINUTES
+
+
+def number_of(text: str) -> int:
+    """A number that stands for an id, for columns that hold numbers: the same at every start, below 2^63."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
+
+
+def job_name(view: MaterializedView) -> str:
+    return f"inner_mtmv_{number_of(view.id)}"
+
+
+def _partition_info(view: MaterializedView) -> str:
+    partitioning, followed = view.clauses.partitioning, view.followed
+    if partitioning is None or followed is None:
+        return "MTMVPartitionInfo{partitionType=SELF_MANAGE}"
+    names = {base_key(table): str(table) for table in view.tables} | {base: view.base_name(base) for base in view.views}
+    kind = "FOLLOW_BASE_TABLE" if partitioning.unit is None else "EXPR"
+    unit = "" if partitioning.unit is None else f", expr='date_trunc({partitioning.column}, {partitioning.unit})'"
+    related = f"relatedTable={names.get(followed.base, followed.base)}, relatedCol='{followed.column}'"
+    return f"MTMVPartitionInfo{{partitionType={kind}, {related}, partitionCol='{partitioning.column}'{unit}}}"
+
+
+def _job(view: MaterializedView) -> tuple[Value, ...]:
+    scheduled = view.clauses.refreshing.trigger is Trigger.SCHEDULE
+    return (
+        str(number_of("job " + view.id)),
+        job_name(view),
+        str(number_of(view.id)),
+        view.name.table,
+        str(number_of(view.name.database)),
+        view.name.database,
+        "RECURRING" if scheduled else "MANUAL",
+        create_text.recurring_strategy(view.clauses),
+        "PAUSED" if view.paused else "RUNNING",
+        info.time_text(view.created_at),
+    )
+
+
+def task_row(view: MaterializedView, task: Task, progress: Progress | None) -> tuple[Value, ...]:
+    """One row of tasks()."""
+    whole = not task.partitions and task.mode is RefreshMode.COMPLETE
+    names, needed = ((view.name.table,), 1) if whole else (task.partitions, task.needed)
+    finished = needed if task.status is TaskStatus.SUCCESS else min(task.completed, needed)
+    partitions = ",".join(f'"{name}"' for name in task.cause.partitions)
+    complete = str(task.cause.complete).lower()
+    return (
+        str(task.id),
+        str(number_of("job " + view.id)),
+        job_name(view),
+        str(number_of(view.id)),
+        view.name.table,
+        str(number_of(view.name.database)),
+        view.name.database,
+        task.status.value,
+        task.error or NULL_TEXT,
+        info.time_text(task.created_at),
+        info.time_text(task.started_at) if task.started_at else NULL_TEXT,
+        info.time_text(task.finished_at) if task.finished_at else NULL_TEXT,
+        str(task.finished_at - (task.started_at or task.created_at)) if task.finished_at else NULL_TEXT,
+        f'{{"triggerMode":"{task.cause.trigger}","partitions":[{partitions}],"isComplete":{complete}}}',
+        task.mode.value,
+        _names(names, needed),
+        _names(names, finished),
+        f"{100 * finished / needed:.2f}% ({finished}/{needed})" if needed else NULL_TEXT,
+        NULL_TEXT,
+        task.cause.user,
+        task.reason,
+        NULL_TEXT if task.rows is None else str(task.rows),
+        (progress.spark_words() if progress and task.status is TaskStatus.RUNNING else "") or NULL_TEXT,
+    )
+
+
+def _names(names: Sequence[str], count: int) -> str:
+    """So many of which the first ones have names here."""
+    listed = [*names[:count], *([f"and {count - len(names)} more"] if count > len(names) else [])]
+    return f"[{','.join(json.dumps(name, ensure_ascii=False) for name in listed)}]" if listed else NULL_TEXT
+
+
+def _moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(sep=" ")
+
+
+def _strings(*names: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, "STRING") for name in names)
+
+
+MV_INFOS = (
+    ("Id", "BIGINT"),
+    *_strings("Name", "JobName", "State", "SchemaChangeDetail", "RefreshState", "RefreshInfo", "QuerySql"),
+    *_strings("EnvInfo", "MvProperties", "MvPartitionInfo"),
+    ("SyncWithBaseTables", "BOOLEAN"),
+)
+JOBS = _strings(
+    "Id",
+    "Name",
+    "MvId",
+    "MvName",
+    "MvDatabaseId",
+    "MvDatabaseName",
+    "ExecuteType",
+    "RecurringStrategy",
+    "Status",
+    "CreateTime",
+)
+TASKS = (
+    *_strings("TaskId", "JobId", "JobName", "MvId", "MvName", "MvDatabaseId", "MvDatabaseName", "Status", "ErrorMsg"),
+    *_strings("CreateTime", "StartTime", "FinishTime", "DurationMs", "TaskContext", "RefreshMode"),
+    *_strings("NeedRefreshPartitions", "CompletedPartitions", "Progress", "LastQueryId"),
+    # Ours: who or what caused it, why it computed what it did, how many rows it wrote, and how far Spark is with it.
+    *_strings("TriggeredBy", "Reason", "RowCount", "SparkProgress"),
+)
+INFORMATION_SCHEMA = (
+    ("table_catalog", "STRING"),
+    ("table_schema", "STRING"),
+    ("table_name", "STRING"),
+    ("last_refresh_time", "TIMESTAMP"),
+    ("refresh_watermark", "TIMESTAMP"),
+    ("enable_refresh", "BOOLEAN"),
+    ("refresh_interval_minutes", "BIGINT"),
+    ("last_modified_time", "TIMESTAMP"),
+    ("is_stale", "BOOLEAN"),
+)
+"""BigQuery's view, with bqemulator's is_stale. refresh_watermark is when the last refresh began to read: every write
+that had ended before is contained."""
+MATERIALIZED_VIEWS = (
+    *_strings("database_name", "name", "owner", "comment", "state", "schema_change"),
+    *_strings("freshness", "stale_because"),
+    ("stale_since", "TIMESTAMP"),
+    ("when_stale", "STRING"),
+    ("grace_period_seconds", "BIGINT"),
+    *_strings("refresh_trigger", "refresh_schedule"),
+    ("version", "BIGINT"),
+    ("versions_kept", "BIGINT"),
+    ("row_count", "BIGINT"),
+    ("size_bytes", "BIGINT"),
+    ("total_size_bytes", "BIGINT"),
+    ("base_tables", "STRING"),
+    ("last_refresh_time", "TIMESTAMP"),
+    *_strings("last_refresh_method", "last_refresh_reason"),
+    ("last_refresh_ms", "BIGINT"),
+    *_strings("last_task_status", "last_task_error"),
+    ("is_refreshing", "BOOLEAN"),
+    ("job_status", "STRING"),
+    ("next_refresh_time", "TIMESTAMP"),
+    ("created_at", "TIMESTAMP"),
+    *_strings("definition", "storage_table"),
+)

@@ -1,0 +1,232 @@
+"""Faults of Spark's Thrift Server that are made good on the way: what to send it instead, or what to answer for it.
+
+Each has a setting (`config.Healing`), and each leaves a call alone that Spark answers well.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gateway.config import Healing
+from gateway.mv.refresh.progress import Report
+from gateway.service.clients.session import DATABASE_KEY, Session
+from gateway.service.operations.operation import Result
+from gateway.wire import message, reply
+from gateway.wire.message import Head, OpenCall
+from gateway.wire.reply import InfoKind
+from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, Type, row_set
+from sql.classify import glance
+from sql.names import SESSION_CATALOG, Namespace
+from sql.reading.effects import forwarded
+from sql.scan import skip_blank
+
+ANSWERED_BY_SPARK: Final = frozenset({13, 17, 18, 10006})
+"""CLI_SERVER_NAME, CLI_DBMS_NAME, CLI_DBMS_VER, CLI_ODBC_KEYWORDS. Drivers tell Spark by them, so they are its own."""
+
+_TEXT, _SHORT, _BITS, _FLAG, _LENGTH = InfoKind
+_UNLIMITED = (_SHORT, 0)
+_NAME_LENGTH = (_SHORT, 128)
+"""As HiveServer2 says. Spark's own names may be longer, a metastore's need not be."""
+
+INFO: Final[dict[int, tuple[InfoKind, str | int]]] = {
+    0: _UNLIMITED,  # MAX_DRIVER_CONNECTIONS
+    1: _UNLIMITED,  # MAX_CONCURRENT_ACTIVITIES
+    2: (_TEXT, ""),  # DATA_SOURCE_NAME
+    8: (_BITS, 1 | 2 | 8),  # FETCH_DIRECTION: next, first, prior
+    14: (_TEXT, "\\"),  # SEARCH_PATTERN_ESCAPE
+    19: (_TEXT, "N"),  # ACCESSIBLE_TABLES: what is listed may be refused when it is read
+    20: (_TEXT, "N"),  # ACCESSIBLE_PROCEDURES
+    23: (_SHORT, 2),  # CURSOR_COMMIT_BEHAVIOR: cursors are preserved
+    25: (_TEXT, "N"),  # DATA_SOURCE_READ_ONLY
+    26: (_BITS, 0),  # DEFAULT_TXN_ISOLATION: there are no transactions
+    28: (_SHORT, 2),  # IDENTIFIER_CASE: not sensitive, stored in lower case
+    29: (_TEXT, "`"),  # IDENTIFIER_QUOTE_CHAR
+    30: _NAME_LENGTH,  # MAX_COLUMN_NAME_LEN
+    31: (_SHORT, 0),  # MAX_CURSOR_NAME_LEN
+    32: _NAME_LENGTH,  # MAX_SCHEMA_NAME_LEN
+    34: _NAME_LENGTH,  # MAX_CATALOG_NAME_LEN
+    35: _NAME_LENGTH,  # MAX_TABLE_NAME_LEN
+    39: (_TEXT, "database"),  # SCHEMA_TERM, as hive-jdbc's getSchemaTerm has it
+    41: (_TEXT, "."),  # CATALOG_NAME_SEPARATOR
+    42: (_TEXT, "catalog"),  # CATALOG_TERM
+    43: (_BITS, 1),  # SCROLL_CONCURRENCY: read only
+    45: (_TEXT, "table"),  # TABLE_TERM
+    46: (_SHORT, 0),  # TXN_CAPABLE: none
+    72: (_BITS, 0),  # TXN_ISOLATION_OPTION
+    73: (_TEXT, "N"),  # INTEGRITY
+    81: (_BITS, 0),  # GETDATA_EXTENSIONS
+    85: (_SHORT, 1),  # NULL_COLLATION: low, ORDER BY puts nulls first
+    86: (_BITS, 1),  # ALTER_TABLE: add a column
+    90: (_TEXT, "N"),  # ORDER_BY_COLUMNS_IN_SELECT: they need not be there
+    94: (_TEXT, ""),  # SPECIAL_CHARACTERS
+    97: _UNLIMITED,  # MAX_COLUMNS_IN_GROUP_BY
+    98: _UNLIMITED,  # MAX_COLUMNS_IN_INDEX
+    99: _UNLIMITED,  # MAX_COLUMNS_IN_ORDER_BY
+    100: _UNLIMITED,  # MAX_COLUMNS_IN_SELECT
+    101: _UNLIMITED,  # MAX_COLUMNS_IN_TABLE
+    102: (_LENGTH, 0),  # MAX_INDEX_SIZE
+    104: (_LENGTH, 0),  # MAX_ROW_SIZE
+    105: (_LENGTH, 0),  # MAX_STATEMENT_LEN
+    106: _UNLIMITED,  # MAX_TABLES_IN_SELECT
+    107: (_SHORT, 0),  # MAX_USER_NAME_LEN
+    115: (_BITS, 127),  # OJ_CAPABILITIES: all
+    10000: (_TEXT, "1995"),  # XOPEN_CLI_YEAR
+    10001: (_FLAG, 1),  # CURSOR_SENSITIVITY: insensitive
+    10002: (_TEXT, "N"),  # DESCRIBE_PARAMETER
+    10003: (_TEXT, "N"),  # CATALOG_NAME: Spark's lists have no catalogs
+    10004: (_TEXT, "UTF8_BINARY"),  # COLLATION_SEQ
+    10005: _NAME_LENGTH,  # MAX_IDENTIFIER_LEN
+}
+"""Values by TGetInfoType, with the meaning that ODBC's SQLGetInfo gives them. A greatest number of 0: no limit."""
+
+USER_NAME: Final = 47
+_UNKNOWN = (_LENGTH, 0)
+
+_KEY_SCHEMA: Final = {"GetPrimaryKeys": 3, "GetCrossReference": 6}
+"""The field that must not be missing: the table's schema, and the foreign table's."""
+
+_PATTERNS: Final = {"GetSchemas": (3,), "GetTables": (3,), "GetColumns": (3, 5)}
+"""The fields that Spark compiles as regular expressions: names of schemas (also for the one of temporary views), and of
+columns. In its patterns of tables and functions * is any text."""
+
+_DANGLING = re.compile(r"(?:(?<=[*%|(+?])|\A)\*")
+"""A * with nothing before it to repeat. (The one that stands for % makes the next one such, too.)"""
+_PATTERN_CHARACTERS_MAX: Final = 10_000
+"""No name is so long: a longer pattern is Spark's to refuse."""
+
+_WITHOUT_RESULT: Final = frozenset(
+    {
+        "add",
+        "alter",
+        "analyze",
+        "cache",
+        "clear",
+        "comment",
+        "create",
+        "declare",
+        "delete",
+        "drop",
+        "grant",
+        "insert",
+        "load",
+        "merge",
+        "msck",
+        "refresh",
+        "repair",
+        "reset",
+        "revoke",
+        "set",
+        "truncate",
+        "uncache",
+        "update",
+        "use",
+    }
+)
+"""First words of statements that have no result in Spark, or a short one."""
+_HEAD_CHARACTERS: Final = 4_000
+_BEFORE_INSERT: Final = frozenset({"with", "from"})
+_EMPTY_REPLY_BYTES_MAX = 1024
+"""Such a reply has about 80 bytes; longer ones need no reading."""
+
+
+_LIST_OF_NAMES = re.compile(r"show\s+(?:tables|views)\b", re.IGNORECASE)
+_DIALECTS_LIST_OF_NAMES = re.compile(r"SHOW (?:TABLES|VIEWS) IN `(?:[^`]++|``)++`")
+"""As PyHive's sqlalchemy_hive.py and Superset's db_engine_specs/hive.py write it for a schema. Without one the text is
+that of many a script, which reads the second column."""
+_PYHIVE_PROTOCOL: Final = 5
+"""HIVE_CLI_SERVICE_PROTOCOL_V6."""
+
+
+def lists_names(setting: str, call: OpenCall, statement: str) -> bool:
+    """Whether a statement is a SHOW TABLES or SHOW VIEWS whose client reads the first column (`healing.show_tables`).
+
+    `call` has opened the session. PyHive sends a configuration, which names no database. impyla, of the same protocol,
+    sends none and reads the second column; JDBC drivers always name a database.
+    """
+    if len(statement) > _HEAD_CHARACTERS:
+        return False
+    if setting == "on":
+        return _LIST_OF_NAMES.match(statement, skip_blank(statement)) is not None
+    pyhive = call.protocol == _PYHIVE_PROTOCOL and call.configured and DATABASE_KEY not in call.configuration
+    return setting == "auto" and pyhive and _DIALECTS_LIST_OF_NAMES.fullmatch(statement) is not None
+
+
+async def names_first(statement: str, session: Session, _: Report) -> Result:
+    """The answer to a SHOW TABLES or SHOW VIEWS, with its first two columns, database and name, in the other order.
+
+    Raises FreshgateError.
+    """
+    await session.settle()
+    answer = await (await session.sql()).run(statement)
+    order = [1, 0, *range(2, len(answer.columns))]
+    types = (Type.STRING, Type.STRING, Type.BOOLEAN)
+    columns = tuple(Column(answer.columns[place], kind) for place, kind in zip(order, types, strict=True))
+    return Result(columns, [[row[place] for place in order] for row in answer.rows])
+
+
+def info(head: Head, payload: bytes, user: str) -> bytes | None:
+    """The reply to a GetInfo request; None where Spark has one."""
+    wanted = message.info_type(payload)
+    if wanted in ANSWERED_BY_SPARK:
+        return None
+    kind, value = (_TEXT, user) if wanted == USER_NAME else INFO.get(-1 if wanted is None else wanted, _UNKNOWN)
+    return reply.info(head.seqid, kind, value)
+
+
+def metadata_call(settings: Healing, name: str, payload: bytes, namespace: Namespace | None) -> bytes:
+    """The request for a list, as Spark can answer it. `namespace`: the session's, where it is known."""
+    if settings.key_calls and name in _KEY_SCHEMA:
+        return _with_key_schema(name, payload, namespace)
+    if settings.star_patterns and name in _PATTERNS:
+        return _with_readable_stars(name, payload)
+    return payload
+
+
+def _with_key_schema(name: str, payload: bytes, namespace: Namespace | None) -> bytes:
+    number = _KEY_SCHEMA[name]
+    if number in message.texts(payload):
+        return payload
+    known = namespace is not None and namespace.catalog == SESSION_CATALOG
+    # No schema has an empty name, so the list is empty then, as it is for all tables that Spark made.
+    return message.with_texts(payload, {number: namespace.database if known and namespace is not None else ""})
+
+
+def _with_readable_stars(name: str, payload: bytes) -> bytes:
+    if b"*" not in payload:
+        return payload
+    texts = message.texts(payload)
+    changed = {
+        number: pattern
+        for number in _PATTERNS[name]
+        if len(texts.get(number, "")) <= _PATTERN_CHARACTERS_MAX
+        if number in texts and (pattern := _DANGLING.sub("%", texts[number])) != texts[number]
+    }
+    return message.with_texts(payload, changed) if changed else payload
+
+
+def may_lack_columns(statement: str) -> bool:
+    """Whether a statement may have no result, and then rows without columns. Never true for a query.
+
+    Of a long one only the first words are looked at."""
+    look = glance(statement[:_HEAD_CHARACTERS])
+    if look.keyword in _WITHOUT_RESULT:
+        return True
+    if len(statement) > _HEAD_CHARACTERS or look.keyword not in _BEFORE_INSERT or "insert" not in look.words:
+        return False
+    found = forwarded(statement, look.keyword)
+    return found.exact and bool(found.writes)
+
+
+def with_column(answer: bytes) -> bytes:
+    """The FetchResults reply with the column that Spark's schema of a statement without result tells of: a STRING.
+
+    Only where it has columns at all, and none: protocols before V6 have rows, of which there are none here.
+    """
+    place = message.results(answer) if len(answer) <= _EMPTY_REPLY_BYTES_MAX else None
+    if place is None:
+        return answer
+    rows = reply.read_rows(answer, place)
+    if rows.columns != [] or rows.rows:
+        return answer
+    return reply.with_rows(answer, place, row_set([Column("Result")], [], COLUMNAR_PROTOCOL, rows.startRowOffset))

@@ -1,0 +1,335 @@
+"""Answers about materialized views: SHOW …, DESCRIBE and EXPLAIN. Each function makes a Result of what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.view import MaterializedView, State, Task, base_key
+from gateway.mv.refresh.planner import plan_publish
+from gateway.mv.refresh.proposal import Proposal, Standing
+from gateway.mv.versions.kept import KeptVersion
+from gateway.mv.versions.measures import Measure
+from gateway.service.operations.operation import Result
+from gateway.wire.rowset import Column, Type
+from sql import wildcards
+from sql.grammar import view_properties
+from sql.names import TableName, quote
+from sql.reading import lineage
+from sql.statement import Clauses, ShowCreate, Trigger, WhenStale
+from sql.texts import create_text
+from sql.texts.maintenance import PartitionKey
+
+SHOW_COLUMNS = (
+    Column("database", comment="Database of the materialized view"),
+    Column("name", comment="Name of the materialized view"),
+    Column("freshness", comment="FRESH, FRESH_WITHIN_GRACE, STALE when a base table changed, UNKNOWN, or DAMAGED"),
+    Column("version", Type.BIGINT, "Number of the current version, 0 before the first refresh"),
+    Column("last_refresh_time", Type.TIMESTAMP, "When the current version was published, UTC"),
+    Column("refresh_method", comment="How the current version was computed"),
+    Column("owner", comment="To whom it belongs"),
+    Column("base_tables", comment="What it reads"),
+    Column("comment", comment="Its comment"),
+    # Hive's. Its first column, "MV Name", is the name above.
+    Column("rewriting_enabled", comment="Yes or No, as in Hive; kept, queries are not rewritten to use the view"),
+    Column("mode", comment="What starts a refresh, and for how long the rows count as valid"),
+    Column("incremental_rebuild", comment="Whether a refresh can read only what changed"),
+)
+PARTITION_COLUMNS = (
+    Column("PartitionId", Type.BIGINT),
+    Column("PartitionName"),
+    Column("VisibleVersion", Type.BIGINT),
+    Column("VisibleVersionTime"),
+    Column("State"),
+    Column("PartitionKey"),
+    Column("Range"),
+    Column("SyncWithBaseTables", Type.BOOLEAN),
+    Column("UnsyncTables"),
+    Column("RowCount", Type.BIGINT),
+)
+VERSION_COLUMNS = (
+    Column("version", Type.BIGINT, "Its number, for VERSION AS OF"),
+    Column("state", comment="CURRENT, KEPT, or WRITING while a refresh makes it"),
+    Column("refresh_method", comment="How it was computed"),
+    Column("started_at", Type.TIMESTAMP, "When its refresh began to read, UTC"),
+    Column("published_at", Type.TIMESTAMP, "From when on reads saw it, UTC"),
+    Column("retired_at", Type.TIMESTAMP, "When another one took its place, UTC"),
+    Column("row_count", Type.BIGINT, "Rows that it shows"),
+    Column("size_bytes", Type.BIGINT, "Bytes of the files that it shows; versions share those of partitions"),
+    Column("readers", Type.BIGINT, "Open statements and transactions that may read it, through this gateway"),
+)
+DESCRIBE_COLUMNS = (Column("col_name"), Column("data_type"), Column("comment"))
+PROPERTY_COLUMNS = (Column("key"), Column("value"))
+PLAN_COLUMNS = (Column("plan"),)
+
+
+# --- SHOW MATERIALIZED VIEWS ---------------------------------------------------------------------------
+
+
+def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
+    """SHOW MATERIALIZED VIEWS; `database` None means every database."""
+    matches = wildcards.matcher(pattern)
+    rows = [
+        _show_row(catalog, view)
+        for view in catalog.views()
+        if database in {None, view.name.database} and matches(view.name.table)
+    ]
+    rows += [
+        (damage.name.database, damage.name.table, "DAMAGED", None, None, None, damage.owner, None, damage.problem)
+        + (None,) * (len(SHOW_COLUMNS) - 9)
+        for damage in catalog.damaged.values()
+        if database in {None, damage.name.database} and matches(damage.name.table)
+    ]
+    return listed(rows)
+
+
+def listed(rows: Iterable[tuple[str | int | datetime | None, ...]]) -> Result:
+    """The answer of SHOW MATERIALIZED VIEWS with these rows."""
+    return Result(SHOW_COLUMNS, list(rows))
+
+
+def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | datetime | None, ...]:
+    return (
+        view.name.database,
+        view.name.table,
+        catalog.freshness(view.id).value,
+        view.current.number,
+        moment(view.current.published_at) if view.built else None,
+        view.current.method if view.built else None,
+        view.owner,
+        ", ".join(base_names(catalog, view)),
+        view.comment,
+        "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
+        _mode(view),
+        "Not available",
+    )
+
+
+def show_versions(kept: Iterable[KeptVersion], measures: Mapping[int, Measure], writing: int | None) -> Result:
+    """SHOW MATERIALIZED VIEW VERSIONS, the newest first."""
+    rows: list[tuple[str | int | datetime | None, ...]] = [
+        (
+            each.version.number,
+            "KEPT" if each.retired_at else "CURRENT",
+            each.version.method,
+            moment(each.version.started_at),
+            moment(each.version.published_at),
+            moment(each.retired_at) if each.retired_at else None,
+            measures.get(each.version.number, Measure(0, 0)).rows,
+            measures.get(each.version.number, Measure(0, 0)).bytes,
+            each.readers,
+        )
+        for each in kept
+    ]
+    if writing is not None:
+        rows.append((writing, "WRITING", None, None, None, None, None, None, 0))
+    return Result(VERSION_COLUMNS, rows[::-1])
+
+
+def _mode(view: MaterializedView) -> str:
+    """Hive's words where Hive has some."""
+    said = (
+        "Refresh on read" if trigger_of(view) == "READ" else _MODES[view.clauses.refreshing.trigger or Trigger.MANUAL]
+    )
+    if not view.grace_ms:
+        return f"{said} (Valid until source tables modified)"
+    minutes, rest = divmod(view.grace_ms, 60_000)
+    return f"{said} (Valid for {view.grace_ms / 1000:g}s)" if rest else f"{said} (Valid for {minutes}min)"
+
+
+def trigger_of(view: MaterializedView) -> str:
+    """What starts refreshes: READ where nothing else was said and reads do it."""
+    trigger = view.clauses.refreshing.trigger
+    return "READ" if trigger is None and view.when_stale is WhenStale.REFRESH else (trigger or Trigger.MANUAL).value
+
+
+_MODES = {
+    Trigger.MANUAL: "Manual refresh",
+    Trigger.SCHEDULE: "Refresh by schedule",
+    Trigger.COMMIT: "Refresh on commit",
+}
+
+
+def base_names(catalog: Catalog, view: MaterializedView) -> Iterable[str]:
+    """Base tables and materialized views that a view reads, by name."""
+    names: set[TableName] = set(view.tables)
+    names.update(entry.view.name for base in view.views if (entry := catalog.find(base)))
+    return map(str, sorted(names))
+
+
+def moment(milliseconds: int) -> datetime:
+    """The time in UTC, as a value without a zone: that is what a TIMESTAMP is on the wire."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)
+
+
+def time_text(milliseconds: int) -> str:
+    """The time in UTC, to the second."""
+    return moment(milliseconds).strftime("%Y-%m-%d %H:%M:%S")
+
+
+# --- one view ------------------------------------------------------------------------------------------
+
+
+def show_create(statement: ShowCreate, view: MaterializedView, *, frozen: bool) -> Result:
+    """The statement that makes the view again, wherever it is run; columns as Doris or as Spark has them.
+
+    `frozen`: the base tables have more columns today than `SELECT *` meant, so the view's own are listed.
+    """
+    text = create_statement(view, frozen=frozen)
+    if statement.kind == "MATERIALIZED VIEW":
+        return Result((Column("Materialized View"), Column("Create Materialized View")), [(view.name.table, text)])
+    return Result((Column("createtab_stmt"),), [(text,)])
+
+
+def create_statement(view: MaterializedView, *, frozen: bool) -> str:
+    found = lineage.relations(view.query)
+    query = create_text.qualified(view.query, found.reads if found.exact else (), view.namespace)
+    if frozen and "*" in query:
+        query = f"SELECT {', '.join(map(quote, view.columns))} FROM (\n{query}\n)"
+    return create_text.create_statement(
+        view.name.short, view.listed, view.comment, view.clauses, view.properties, query
+    )
+
+
+def describe(columns: Sequence[Sequence[Any]]) -> Result:
+    """DESCRIBE: what Spark says of the columns."""
+    return Result(DESCRIBE_COLUMNS, [tuple(row[:3]) for row in columns])
+
+
+def describe_extended(
+    catalog: Catalog, view: MaterializedView, state: tuple[State, str], columns: Sequence[Sequence[Any]]
+) -> Result:
+    """DESCRIBE EXTENDED: columns as Spark says, then what the gateway knows, under Spark's names where it has any."""
+    staleness = catalog.staleness(view.id)
+    freshness = catalog.freshness(view.id).value + (f": {staleness.reason}" if staleness else "")
+    details = {
+        "Catalog": view.name.catalog,
+        "Database": view.name.database,
+        "Table": view.name.table,
+        "Owner": view.owner,
+        "Created Time": f"{moment(view.created_at)} UTC",
+        "Type": "MATERIALIZED_VIEW",
+        "Comment": view.comment,
+        "View Text": view.query,
+        "View Catalog and Namespace": f"{view.namespace.catalog}.{view.namespace.database}",
+        "Table Properties": "[" + ", ".join(f"{key}={value}" for key, value in sorted(view.properties.items())) + "]",
+        "State": state[0].value + (f": {state[1]}" if state[1] else ""),
+        "Freshness": freshness,
+        "Version": str(view.current.number),
+        "Last Refresh": f"{moment(view.current.published_at)} UTC" if view.built else "never",
+        "Last Task": _last_task(catalog.entry(view.id).history.last),
+        "Refresh": create_text.refresh_info(view.clauses),
+        "When Stale": view.when_stale.value,
+        "Grace Period": f"{view.grace_ms / 1000:g} seconds",
+        "Base Tables": ", ".join(base_names(catalog, view)),
+        "Rewrite Enabled": "Yes" if view_properties.rewrite_enabled(view.properties) else "No",
+        **_layout(view.clauses),
+        "Storage Table": str(view.storage),
+    }
+    rows = [tuple(row[:3]) for row in columns]
+    rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+    rows += [(key, value, "") for key, value in details.items() if value is not None]
+    return Result(DESCRIBE_COLUMNS, rows)
+
+
+def _last_task(task: Task | None) -> str | None:
+    if task is None:
+        return None
+    seconds = (task.finished_at - task.created_at) / 1000
+    return f"{task.status} in {seconds:.2f} s, {task.mode} because {task.reason}" + (task.error and f": {task.error}")
+
+
+def _layout(clauses: Clauses) -> dict[str, str | None]:
+    """How the rows are stored; what was not said is left out."""
+    partitioning, distribution, clustering = clauses.partitioning, clauses.distribution, clauses.clustering
+    unit = partitioning and partitioning.unit
+    return {
+        "Stored As": clauses.file_format or "parquet",
+        "Location": clauses.location,
+        "Partitioned By": (f"date_trunc({partitioning.column}, '{unit}')" if unit else partitioning.column)
+        if partitioning
+        else None,
+        "Distributed By": f"{', '.join(distribution.columns) or 'RANDOM'}, buckets: {distribution.buckets or 'AUTO'}"
+        if distribution
+        else None,
+        "Clustered By": ", ".join(clustering.distributed) if clustering else None,
+    }
+
+
+def show_properties(view: MaterializedView, key: str | None) -> Result:
+    """SHOW TBLPROPERTIES, of one key as Spark answers it."""
+    if key is None:
+        return Result(PROPERTY_COLUMNS, sorted(view.properties.items()))
+    value = view.properties.get(key, f"Table {view.name} does not have property: {key}")
+    return Result(PROPERTY_COLUMNS, [(key, value)])
+
+
+def show_partitions(catalog: Catalog, view: MaterializedView, standings: Sequence[Standing]) -> Result:
+    """SHOW PARTITIONS: Doris' columns as far as they mean something here."""
+    column = view.clauses.partitioning.column if view.clauses.partitioning else ""
+    names = {base_key(table): str(table) for table in view.tables} | {base: view.base_name(base) for base in view.views}
+    published = {task.version: task.finished_at for _, task in catalog.entry(view.id).history.tasks}
+    published[view.current.number] = view.current.published_at
+    rows = [
+        (
+            number,
+            each.partition.name,
+            each.version,
+            # Of a version that wrote partitions so long ago that its task is forgotten nobody knows.
+            "" if (at := published.get(each.version)) is None else time_text(at),
+            "NORMAL",
+            column,
+            each.partition.range,
+            not each.unsynced,
+            "[" + ", ".join(sorted(names.get(base, base) for base in each.unsynced)) + "]",
+            each.partition.rows,
+        )
+        for number, each in enumerate(standings, 1)
+    ]
+    return Result(PARTITION_COLUMNS, rows)
+
+
+# --- EXPLAIN -------------------------------------------------------------------------------------------
+
+
+def explain_refresh(
+    catalog: Catalog,
+    proposal: Proposal,
+    present: Iterable[tuple[int, PartitionKey]],
+    bases: Iterable[str],
+    changes: str,
+) -> Result:
+    """What a refresh would do now. `present` are the partitions that the storage has, `bases` the views below that are
+    refreshed first, `changes` what keeps the definition from meaning what it meant."""
+    view, plan = proposal.view, proposal.plan
+    lines = [f"REFRESH MATERIALIZED VIEW {view.name}", f"freshness: {catalog.freshness(view.id).value}"]
+    staleness = catalog.staleness(view.id)
+    if staleness is not None:
+        lines.append(f"because: {staleness.reason}")
+    if changes:
+        lines.append(f"state: SCHEMA_CHANGE, so it may fail: {changes}")
+    lines += [f"first: REFRESH MATERIALIZED VIEW {base}, which it reads and which is stale" for base in bases]
+    if plan is None:
+        lines.append("method: NOT_REFRESH, because nothing that it shows has changed")
+        return _lines(lines)
+    lines.append(f"method: {plan.method}, because {plan.reason}")
+    if proposal.partitions:
+        lines.append(f"partitions: {', '.join(proposal.partitions)}")
+    written = {(plan.version, key) for key in plan.chosen.keys} if not plan.chosen.all_but else {(plan.version, None)}
+    steps = [*plan.write, plan_publish(view, plan.shown([*present, *written]))]
+    for number, step in enumerate(steps, 1):
+        lines += [f"step {number}: {step.purpose}", f"    {step.sql}"]
+    return _lines(lines)
+
+
+def explain_create(name: TableName, facts: Mapping[str, str], plan: str) -> Result:
+    """What a CREATE would make; `plan` is Spark's own of the definition."""
+    lines = [f"CREATE MATERIALIZED VIEW {name}", *(f"{key}: {value}" for key, value in facts.items())]
+    lines += ["plan of the definition:", *(f"    {line}" for line in plan.splitlines())]
+    return _lines(lines)
+
+
+def _lines(lines: Iterable[str]) -> Result:
+    return Result(PLAN_COLUMNS, [(line,) for line in lines])

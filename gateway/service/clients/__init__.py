@@ -1,0 +1,1 @@
+"""Clients: logins, sessions, and what belongs to a session."""

@@ -1,0 +1,417 @@
+"""What becomes of each statement, login and session: counted always, and told to who keeps an audit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import count
+from typing import Protocol
+
+from gateway.errors import FreshgateError
+from gateway.mv.catalog.guard import Restored
+from gateway.mv.refresh.progress import Progress, Report
+from gateway.service.clients.context import ORIGIN, Origin
+from gateway.service.clients.session import Session
+from gateway.service.operations.operation import TIMED_OUT, End, Operation, OperationState
+from gateway.tally import LONG_SECONDS, Histogram
+from gateway.wire import message, reply
+from gateway.wire.message import Handle, ReplyStatus
+from sql.names import Namespace, TableName
+
+NAMES_MAX = 100
+"""Tables in one list of a line: a text may name thousands."""
+ERROR_CHARACTERS_MAX = 1_000
+UNREAD_CHARACTERS_MAX = 20_000
+"""A longer text is not read for the audit alone."""
+METHODS = (*reply.METHODS, "GetQueryId", *reply.STATUS_ONLY)
+"""All of HiveServer2's."""
+OTHER = "other"
+
+Line = dict[str, object]
+"""One line of the audit, as JSON's types. Texts are as the client sent them: who writes it takes passwords out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A statement that the gateway had no need to read. Whoever writes its line can: there is time for it then."""
+
+    text: str
+    namespace: Namespace | None
+    """In which it ran; None where that is not known."""
+
+
+class TakenFor(StrEnum):
+    """What the gateway took a statement for."""
+
+    FORWARDED = "forwarded"
+    """Of no concern to materialized views."""
+    WRITE = "write"
+    """It may change tables, and was noted."""
+    READ = "read"
+    """It reads materialized views as they are."""
+    WAITED = "waited"
+    """It reads materialized views, and waited for a refresh."""
+    COMMAND = "command"
+    """The gateway's own."""
+    REFUSED = "refused"
+
+
+class Outcome(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUSED = "refused"
+    """By the gateway; Spark never saw it."""
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+    """Closed while it ran, or lost."""
+
+
+@dataclass(slots=True, eq=False)
+class Counts:
+    """Counted since the start."""
+
+    requests: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*METHODS, OTHER), 0))
+    statements: dict[tuple[TakenFor, Outcome], int] = field(default_factory=dict)
+    statement_seconds: Histogram = field(default_factory=lambda: Histogram(LONG_SECONDS))
+    """From their arrival until their outcome was known."""
+    sessions: int = 0
+    """Opened."""
+    sessions_refused: int = 0
+    """By the gateway, or by Spark, to somebody whose login was right."""
+    logins_accepted: int = 0
+    logins_refused: int = 0
+    views_restored: int = 0
+    """Public views that were dropped or forged past what the gateway understood, and put back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """What a statement that was read mentions."""
+
+    views: frozenset[TableName] = frozenset()
+    """Materialized views that it reads, directly or through others."""
+    reads: frozenset[TableName] = frozenset()
+    """What else it reads; empty where the text was not understood."""
+    writes: frozenset[TableName] = frozenset()
+
+
+NOTHING = Mentions()
+
+
+class Statement:
+    """One statement, until its outcome is known. Only the first end counts."""
+
+    __slots__ = (
+        "_at",
+        "_audit",
+        "_began",
+        "_cancelled",
+        "_characters",
+        "_error",
+        "_mentions",
+        "_namespace",
+        "_number",
+        "_operation",
+        "_peer",
+        "_refreshed",
+        "_session",
+        "_spark_operation",
+        "_sqlstate",
+        "_taken_for",
+        "_text",
+        "ended",
+    )
+
+    def __init__(self, audit: Audit, number: int, session: Session, peer: str, text: str) -> None:
+        self.ended = False
+        self._audit = audit
+        self._number = number
+        self._session = session
+        self._peer = peer
+        self._characters = len(text)
+        self._text = text if len(text) <= UNREAD_CHARACTERS_MAX else text[: audit.characters]
+        self._namespace = session.namespace
+        self._at = time.time()
+        self._began = time.monotonic()
+        self._taken_for: TakenFor | None = None
+        self._mentions = NOTHING
+        self._refreshed: dict[TableName, None] = {}
+        self._cancelled = False
+        self._operation: Handle | None = None
+        self._spark_operation: Handle | None = None
+        self._sqlstate = self._error = ""
+
+    # --- on its way --------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """What this task logs from here on, and the tasks that it starts, says whose work it is."""
+        ORIGIN.set(self._origin())
+
+    def _origin(self) -> Origin:
+        operation = self._operation.public_id if self._operation is not None else ""
+        return Origin(self._session.user, self._session.handle.public_id, self._number, operation)
+
+    def understood(self, mentions: Mentions) -> None:
+        self._mentions = mentions
+
+    def taken_for_command(self) -> None:
+        self._taken_for = TakenFor.COMMAND
+
+    def known_as(self, handle: Handle) -> None:
+        """The operation that its client sees."""
+        self._operation = handle
+
+    def started(self, handle: Handle) -> None:
+        """Spark's operation: the client's own, unless that is known already."""
+        if self._operation is None:
+            self._operation = handle
+        else:
+            self._spark_operation = handle
+
+    def listening(self, report: Report) -> Report:
+        """The report, noticing which views are refreshed."""
+        return _Listening(self._refreshed, report)
+
+    def cancel(self) -> None:
+        """The client wants it to end."""
+        self._cancelled = True
+
+    # --- its end -----------------------------------------------------------------------------------
+
+    def seen(self, state: int | None, status: bytes) -> None:
+        """Spark's GetOperationStatus reply about its ended operation; `end` follows."""
+        if state == OperationState.CANCELED:
+            self._finish(Outcome.CANCELLED)
+        elif state == OperationState.TIMEDOUT:
+            self._fail(TIMED_OUT, "Spark ended it when its time limit was over.")
+        elif state == OperationState.ERROR:
+            self._sqlstate = message.operation_sqlstate(status) or ""
+            self._error = message.operation_error(status) or ""
+
+    def end(self, end: End) -> None:
+        """As much as is known of its end at Spark."""
+        match end:
+            case End.SUCCEEDED:
+                self._finish(Outcome.SUCCEEDED)
+            case End.UNKNOWN:
+                self._finish(Outcome.CANCELLED if self._cancelled else Outcome.UNKNOWN)
+            case _:
+                self._finish(Outcome.FAILED)
+
+    def rejected(self, status: ReplyStatus) -> None:
+        """Spark has answered it with an error."""
+        self._fail(status.sqlstate or "", status.message or "")
+
+    def refuse(self, error: FreshgateError) -> None:
+        """The gateway does not let it run."""
+        self._taken_for = TakenFor.REFUSED
+        self._sqlstate, self._error = error.sqlstate, str(error)
+        self._finish(Outcome.REFUSED)
+
+    def broke(self, error: BaseException) -> None:
+        """It never came to Spark: the wait for its refresh failed, the client went, or the gateway has a fault."""
+        if isinstance(error, asyncio.CancelledError):
+            self._finish(Outcome.CANCELLED)
+        elif isinstance(error, FreshgateError):
+            self._fail(error.sqlstate, str(error))
+        else:
+            self._fail("58005", f"The gateway failed: {error!r}.")
+
+    def settled(self, operation: Operation) -> None:
+        """The gateway's own operation for it has ended, or goes on at Spark: then its end comes from there."""
+        if operation.continued is not None:
+            return
+        if operation.error is not None:
+            self._fail(operation.error.sqlstate, str(operation.error))
+        else:
+            done = operation.state is OperationState.FINISHED
+            self._finish(Outcome.SUCCEEDED if done else Outcome.CANCELLED)
+
+    def _fail(self, sqlstate: str, error: str) -> None:
+        self._sqlstate, self._error = sqlstate, error
+        self._finish(Outcome.FAILED)
+
+    def _finish(self, outcome: Outcome) -> None:
+        if not self.ended:
+            self.ended = True
+            self._audit.finished(self, outcome, time.monotonic() - self._began)
+
+    @property
+    def taken_for(self) -> TakenFor:
+        if self._taken_for is not None:
+            return self._taken_for
+        if self._refreshed:
+            return TakenFor.WAITED
+        if self._mentions.views:
+            return TakenFor.READ
+        return TakenFor.WRITE if self._mentions.writes else TakenFor.FORWARDED
+
+    def line(self, outcome: Outcome, seconds: float, characters: int) -> Line:
+        """`characters`: of the text that are kept."""
+        mentions, origin, spark = self._mentions, self._origin(), self._spark_operation
+        line: Line = {
+            "time": _time(self._at),
+            "event": "statement",
+            **_whose(origin, self._peer),
+            "statement": origin.statement,
+            "operation": origin.operation,
+            "spark_operation": spark.public_id if spark is not None else "",
+            "taken_for": self.taken_for,
+            "views": _names(mentions.views),
+            "reads": _names(mentions.reads - mentions.views),
+            "writes": _names(mentions.writes),
+            "refreshed": _names(self._refreshed),
+            "outcome": outcome,
+            "milliseconds": round(seconds * 1000),
+            "sqlstate": self._sqlstate,
+            "error": _first_line(self._error),
+            "characters": self._characters,
+            "text": self._text[:characters],
+        }
+        return _filled(line)
+
+    def unread(self) -> Unread | None:
+        """What its line does not say yet."""
+        if self._mentions is not NOTHING or self._characters > UNREAD_CHARACTERS_MAX:
+            return None
+        return Unread(self._text, self._namespace)
+
+
+class Write(Protocol):
+    """Keeps a line; must not block. Of an unread statement it adds the names."""
+
+    def __call__(self, line: Line, unread: Unread | None = None, /) -> None: ...
+
+
+class Audit:
+    """All statements, logins and sessions. `write` gets the lines, where somebody keeps them."""
+
+    def __init__(self, write: Write | None = None, characters: int = 0) -> None:
+        self.counts = Counts()
+        self._write = write
+        self.characters = characters
+        """Of a statement's text that are kept."""
+        self._numbers = count(1)
+
+    def begin(self, session: Session, peer: str, text: str) -> Statement:
+        return Statement(self, next(self._numbers), session, peer, text)
+
+    def finished(self, statement: Statement, outcome: Outcome, seconds: float) -> None:
+        counts, kind = self.counts, (statement.taken_for, outcome)
+        counts.statements[kind] = counts.statements.get(kind, 0) + 1
+        counts.statement_seconds.add(seconds)
+        if self._write is not None:
+            self._write(statement.line(outcome, seconds, self.characters), statement.unread())
+
+    def login(self, user: str, peer: str, error: FreshgateError | None) -> None:
+        """Somebody has logged in, or was refused with an error."""
+        if error is None:
+            self.counts.logins_accepted += 1
+        else:
+            self.counts.logins_refused += 1
+        if self._write is None:
+            return
+        line: Line = {"time": _time(time.time()), "event": "login", **_whose(Origin(user), peer)}
+        if error is None:
+            line |= {"outcome": "accepted"}
+        else:
+            line |= _refused(error)
+        self._write(_filled(line))
+
+    def restored(self, restored: Restored) -> None:
+        """A materialized view was put back, after statements that may have dropped or forged it."""
+        self.counts.views_restored += 1
+        if self._write is None:
+            return
+        at = _time(time.time())
+        for suspect in restored.suspects:
+            line: Line = {
+                "time": at,
+                "event": "view_restored",
+                **_whose(Origin(suspect.user, suspect.session), ""),
+                "statement": suspect.statement or "",
+                "views": [str(restored.view)],
+                "error": f"{restored.view} {restored.problem}",
+                "text": suspect.text[: self.characters],
+            }
+            self._write(_filled(line))
+
+    def opened(self) -> None:
+        """A session."""
+        self.counts.sessions += 1
+
+    def session_refused(self, user: str, peer: str, error: FreshgateError) -> None:
+        """Somebody who has logged in does not get one."""
+        self.counts.sessions_refused += 1
+        if self._write is not None:
+            line: Line = {"time": _time(time.time()), "event": "session", **_whose(Origin(user), peer)}
+            self._write(_filled(line | _refused(error)))
+
+    def closed(self, session: Session) -> None:
+        """A session is over."""
+        if self._write is None:
+            return
+        origin = Origin(session.user, session.handle.public_id)
+        outcome = "closed" if session.closed else "stopped" if session.stopped else "lost"
+        seconds = time.monotonic() - session.began
+        line: Line = {
+            "time": _time(time.time()),
+            "event": "session_end",
+            **_whose(origin, session.peer),
+            "outcome": outcome,
+        }
+        self._write(_filled(line | {"milliseconds": round(seconds * 1000)}))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Listening:
+    """A Report that remembers which views' refreshes it was shown."""
+
+    refreshed: dict[TableName, None]
+    report: Report
+
+    def __call__(self, line: str, /) -> None:
+        self.report(line)
+
+    def watch(self, progress: Progress) -> None:
+        self.refreshed[progress.view] = None
+        self.report.watch(progress)
+
+
+def _refused(error: FreshgateError) -> Line:
+    return {"outcome": Outcome.REFUSED, "sqlstate": error.sqlstate, "error": _first_line(str(error))}
+
+
+def _whose(origin: Origin, peer: str) -> Line:
+    return {"user": origin.user, "client": peer, "session": origin.session}
+
+
+def _names(tables: Iterable[TableName]) -> list[str]:
+    return listed(map(str, tables))
+
+
+def listed(tables: Iterable[str]) -> list[str]:
+    """One list of a line."""
+    names = sorted(tables)
+    return names if len(names) <= NAMES_MAX else [*names[:NAMES_MAX], f"and {len(names) - NAMES_MAX} more"]
+
+
+def _filled(line: Line) -> Line:
+    return {key: value for key, value in line.items() if value not in ("", [])}
+
+
+def _first_line(error: str) -> str:
+    """Of Spark's errors the first line may only announce the next one."""
+    first, _, rest = error.strip().partition("\n")
+    if first.rstrip().endswith(":"):
+        first = f"{first.rstrip()} {rest.strip().partition(chr(10))[0]}"
+    return first.strip()[:ERROR_CHARACTERS_MAX]
+
+
+def _time(seconds: float) -> str:
+    """As RFC 3339 has it, UTC, with milliseconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

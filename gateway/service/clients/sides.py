@@ -1,0 +1,107 @@
+"""The gateway's own connections to Spark, made as who a client is: one that nobody needs any more serves again.
+
+To make one takes Spark milliseconds, and who closes a session mostly opens another soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from math import inf
+from weakref import WeakKeyDictionary
+
+from gateway import loops
+from gateway.service.clients.side_connections import SideConnection, Upstream
+from gateway.wire.sasl import Login
+
+KEPT_SECONDS = 10.0
+KEPT_MAX = 32
+"""Each holds one of Spark's threads, of which it has 500."""
+KEPT_MAX_PER_LOGIN = 8
+SPARE_MAX = 32
+"""Connections with a question that Spark may hold for seconds; who has another one waits for one of them."""
+CLOSE_SECONDS = 5.0
+"""For Spark to take notice that they end, when the gateway does."""
+
+
+class Sides:
+    """Makes them, and keeps those that are given back for who logs in alike.
+
+    `trusted_seconds`: one serves no longer after Spark has checked its password than this. 0: only once.
+    """
+
+    def __init__(self, upstream: Upstream, trusted_seconds: float) -> None:
+        self._upstream = upstream
+        self._trusted_seconds = trusted_seconds
+        self._made: WeakKeyDictionary[SideConnection, float] = WeakKeyDictionary()
+        self._kept: dict[SideConnection, tuple[Login, asyncio.TimerHandle]] = {}
+        self._of_login: Counter[Login] = Counter()
+        self._closings: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._spare = asyncio.Semaphore(SPARE_MAX)
+
+    @asynccontextmanager
+    async def spare(self, login: Login) -> AsyncIterator[SideConnection]:
+        """Lends one for a question that Spark may hold for seconds. Raises as `connect`."""
+        async with self._spare:
+            side = await self.connect(login)
+            try:
+                yield side
+            finally:
+                await self.give_back(login, side)
+
+    async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
+        """As `Upstream.connect`; `ask`: over a new connection, so that Spark checks the password."""
+        if not ask and (kept := self._take(login)) is not None:
+            return kept
+        asked = asyncio.get_running_loop().time()
+        side = await self._upstream.connect(login, ask=ask)
+        self._made[side] = asked
+        return side
+
+    def _take(self, login: Login) -> SideConnection | None:
+        """The newest, so that the others grow old."""
+        for side in [side for side, (known, _) in reversed(self._kept.items()) if known == login]:
+            self._remove(side)
+            if side.alive:
+                return side
+            self._close(side)
+        return None
+
+    async def give_back(self, login: Login, side: SideConnection) -> None:
+        """Whoever made it has no use for it any more, and nothing at Spark is to end with it."""
+        full = len(self._kept) >= KEPT_MAX or self._of_login[login] >= KEPT_MAX_PER_LOGIN
+        loop = asyncio.get_running_loop()
+        seconds = min(KEPT_SECONDS, self._made.get(side, -inf) + self._trusted_seconds - loop.time())
+        if self._closed or full or side.busy or not side.alive or seconds <= 0:
+            await side.close()
+            return
+        self._kept[side] = login, loop.call_later(seconds, self._expire, side)
+        self._of_login[login] += 1
+
+    def _remove(self, side: SideConnection) -> None:
+        login, timer = self._kept.pop(side)
+        timer.cancel()
+        self._of_login[login] -= 1
+        if not self._of_login[login]:
+            del self._of_login[login]
+
+    def _expire(self, side: SideConnection) -> None:
+        self._remove(side)
+        self._close(side)
+
+    def _close(self, side: SideConnection) -> None:
+        closing = asyncio.get_running_loop().create_task(side.close())
+        self._closings.add(closing)
+        closing.add_done_callback(self._closings.discard)
+        loops.heard(closing, "the end of a connection to Spark")
+
+    async def close(self) -> None:
+        """Closes those that are kept; what comes back later is closed at once."""
+        self._closed = True
+        for side in list(self._kept):
+            self._expire(side)
+        if self._closings:
+            await asyncio.wait(self._closings, timeout=CLOSE_SECONDS)

@@ -1,0 +1,1 @@
+"""Operations at Spark and of the gateway's own, and how they end."""

@@ -1,0 +1,102 @@
+"""Which materialized views a statement reads of which its text does not tell: Spark says it in its plan (EXPLAIN).
+
+The rows of each view lie in a table of its own, whose name is the view's id and stands in every plan that reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Set
+
+from gateway.errors import FreshgateError
+from gateway.mv.ports import SqlSession
+from gateway.service.clients.session import Session
+from gateway.service.routing.long_texts import LongTexts
+from sql.classify import glance
+from sql.reading.effects import forwarded
+from sql.reading.immediate import argument
+
+log = logging.getLogger(__name__)
+
+EXPLAIN_SECONDS = 60.0
+"""For Spark to plan a statement, which takes as long once more when it is run."""
+CHARACTERS_MAX = 16_000
+_QUERIES = frozenset({"select", "values", "table"})
+_QUERIES_OR_WRITES = frozenset({"with", "from", "map", "reduce"})
+"""First words of queries, and of what may write as well."""
+_WRITES = frozenset({"insert", "merge", "update", "delete"})
+_PLANNED = _QUERIES | _QUERIES_OR_WRITES | _WRITES | {"create", "replace", "cache"}
+"""First words of statements that EXPLAIN plans and does not run."""
+_ID = re.compile(r"__([0-9a-f]{8})\b")
+"""How a view's id ends."""
+_PLAN = "== Analyzed Logical Plan =="
+
+
+async def views_in_plan(session: Session, text: str, ids: Set[str]) -> frozenset[str] | None:
+    """Those of the views that the statement reads; None where Spark cannot be asked, or does not say."""
+    if session.unseen or len(text) > CHARACTERS_MAX:
+        # What names mean may change between the two.
+        return None
+    try:
+        async with asyncio.timeout(EXPLAIN_SECONDS):
+            sql = await session.sql()
+            planned = await _planned(sql, text)
+            if not planned:
+                return None if planned is None else frozenset()
+            ((plan,),) = (await sql.run(f"EXPLAIN EXTENDED {planned}")).rows
+    except (FreshgateError, TimeoutError, ValueError) as error:
+        log.info("Spark does not say what a statement would read: %s", str(error) or "no answer in time")
+        return None
+    if session.unseen or _PLAN not in plan:
+        return None
+    return _mentioned(plan, ids)
+
+
+def _mentioned(plan: str, ids: Set[str]) -> frozenset[str]:
+    ends = frozenset(_ID.findall(plan))
+    return frozenset(each for each in ids if each.rpartition("__")[2] in ends and each in plan)
+
+
+async def _planned(sql: SqlSession, text: str) -> str | None:
+    """What EXPLAIN can be asked about and does not run; None for a script, say, and "" for what reads nothing."""
+    keyword = glance(text).keyword
+    if keyword in _PLANNED:
+        return text
+    return await _immediate(sql, text) if keyword == "execute" else None
+
+
+async def text_named(session: Session, text: str, texts: LongTexts) -> str | None:
+    """The text that EXECUTE IMMEDIATE runs, where Spark can tell: its argument is an expression."""
+    if (found := await texts.apply(argument, text)) is None:
+        return None
+    try:
+        async with asyncio.timeout(EXPLAIN_SECONDS):
+            return await _evaluated(await session.sql(), found[0])
+    except (FreshgateError, TimeoutError, ValueError) as error:
+        log.info("Spark does not say what a statement would run: %s", str(error) or "no answer in time")
+        return None
+
+
+async def _evaluated(sql: SqlSession, expression: str) -> str:
+    ((inner,),) = (await sql.run(f"SELECT ({expression})")).rows
+    return str(inner)
+
+
+async def _immediate(sql: SqlSession, text: str) -> str | None:
+    """EXECUTE IMMEDIATE: Spark runs what it names as soon as it is to be explained, unless that is a query."""
+    if (parts := argument(text)) is None:
+        return None
+    expression, using = parts
+    inner = await _evaluated(sql, expression)
+    look = glance(inner)
+    found = forwarded(inner, look.keyword)
+    if found.exact and not (found.touches_rows and (found.reads or found.calls)):
+        return ""
+    reads_only = look.keyword in _QUERIES or (look.keyword in _QUERIES_OR_WRITES and look.words.isdisjoint(_WRITES))
+    if not using:
+        return inner if reads_only or look.keyword in _PLANNED else None
+    if not reads_only:
+        return None
+    return f"EXECUTE IMMEDIATE {expression} {using}"  # without INTO

@@ -1,0 +1,310 @@
+"""Whether a statement may go to Spark, as far as it may change a materialized view, and which views to watch then.
+
+What a statement does to views is refused where it is understood (`protection`). A bare name may be that of a temporary
+view, which is its session's own: that is believed only where Spark says so. What may be misunderstood is watched by
+`mv.catalog.guard`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gateway.errors import LimitReached, NotAllowed, StatementFailed
+from gateway.loops import aside
+from gateway.mv.catalog.directories import Directories
+from gateway.mv.catalog.guard import LATE_SECONDS, Guard, Suspect, Watch
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.ports import SqlSession
+from gateway.service.clients.context import ORIGIN
+from gateway.service.clients.session import Session
+from gateway.service.operations.operation import End
+from gateway.service.routing.explanation import text_named
+from gateway.service.routing.long_texts import APART_CHARACTERS, VERY_LONG_CHARACTERS, LongTexts
+from gateway.service.routing.outcomes import Route
+from gateway.service.routing.protection import Protection
+from gateway.service.routing.scope import watch
+from sql.names import Namespace, TableName, quote
+from sql.reading import hidden, paths
+from sql.reading.effects import forwarded
+from sql.redaction import redact
+from sql.statement import Forwarded, Glance, Parts
+from sql.texts import maintenance
+from sql.understood import seen
+from sql.words import may_hold_path
+
+CHANGING = frozenset({"drop", "alter"})
+REPLACING = CHANGING | {"replace"}
+RUNNING = frozenset({"immediate", "begin"})
+"""Words of statements that run others."""
+KEPT_CHARACTERS = 2_000
+"""Of a watched statement's text."""
+LOOKED_FOR_MAX = 20_000_000
+"""Characters times views: to look for each name takes some milliseconds."""
+VARIABLES_MAX = 20
+"""That are looked up for one statement; Spark stops at 40 values within values."""
+_BEFORE_NAME = r"(?:(?:hivevar|hiveconf|spark|sparkconf):|(?!\w+:[^\s}]))"
+_VARIABLE = re.compile(rf"\$\{{(?:{_BEFORE_NAME}(\S[^\s}}]*+)\}}|{_BEFORE_NAME}[^\s}}]*+(?=\s|\Z)|)", re.ASCII)
+"""As Spark has it; `${env:HOME}` and `${system:...}` are none of its settings. Without a name it is none, but passed
+over: to look for the end from each beginning anew would take quadratic time."""
+_BETWEEN = re.compile(r"""[\s\\'"`|]+""")
+"""What may stand between two letters of a word in a text that is put together from strings."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """A statement that drops or alters a temporary view, whose name is empty where it is not known which."""
+
+    name: Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A statement that is about to be sent. `writes`: it may do more than to read."""
+
+    session: Session
+    namespace: Namespace
+    statement: Forwarded
+    look: Glance
+    text: str
+    writes: bool
+    temporary: Parts | None = None
+    """The name in it that surely means a temporary view, where it changes one."""
+
+
+class Gatekeeper:
+    """Lets statements pass, or raises NotAllowed."""
+
+    def __init__(self, catalog: Catalog, directories: Directories, guard: Guard) -> None:
+        self._catalog = catalog
+        self._guard = guard
+        self.texts = LongTexts()
+        self._protection = Protection(catalog, directories)
+
+    def may_hold_path(self, look: Glance, text: str) -> bool:
+        """Whether a statement that writes may do that by path; a cheap look."""
+        words = look.words
+        if look.keyword in paths.RUN_WORDS or not words.isdisjoint(RUNNING) or "${" in text:
+            return True
+        if "`" in text and may_hold_path(words):
+            return True
+        if words.isdisjoint(paths.CLAUSE_WORDS) and words.isdisjoint(paths.LIST_WORDS):
+            return False
+        return len(text) > APART_CHARACTERS or paths.SHAPE.search(text) is not None
+
+    def may_hide(self, look: Glance, text: str) -> bool:
+        """Whether a statement that writes may do more than its words tell: by path, or by names that a text within the
+        text spells otherwise; a cheap look."""
+        if "\\" in text and not look.words.isdisjoint(RUNNING):
+            return True
+        return self.may_hold_path(look, text)
+
+    # --- temporary views ---------------------------------------------------------------------------
+
+    async def claim(self, session: Session, name: Parts, namespace: Namespace) -> Claim | None:
+        """Says that a statement which changes what has this name is about a temporary view, where the name would mean a
+        materialized view and surely means a temporary one to Spark. Who gets it notes it, or discards it.
+
+        Spark looks for a temporary view first. Whether it has one under the name, as the session's settings read names,
+        it is asked right before; nothing else in the session may take that away meanwhile.
+        """
+        if len(name) != 1 or self._catalog.named(TableName.resolve(name, namespace)) is None:
+            return None
+        if session.temporary.leaving:
+            await session.settle()
+        if not await takes_temporary(await session.sql(), name[0]):
+            return None
+        if session.temporary.leaving:
+            raise NotAllowed(
+                f"{name[0]} is a temporary view and a materialized view. Another statement of this session, which may "
+                f"drop the temporary one, has not ended; this one could then reach the materialized view. Run it again "
+                f"when that has ended.",
+                sqlstate="55006",
+            )
+        claim = Claim(name)
+        session.temporary.leaving.add(claim)
+        return claim
+
+    def note(self, subject: Subject, claim: Claim | None, route: Route) -> None:
+        """The statement may take temporary views away, or rename them, until it has ended."""
+        session = subject.session
+        if claim is None:
+            if self._catalog.idle or not self._may_drop(subject):
+                return
+            claim = Claim(())
+            session.temporary.leaving.add(claim)
+        watch(route, session)
+        route.ends.append(partial(_dropped, session, claim))
+
+    def _may_drop(self, subject: Subject) -> bool:
+        if subject.statement.exact:
+            return subject.look.keyword in CHANGING and subject.statement.drops_database is False
+        return subject.writes and not subject.look.words.isdisjoint(RUNNING | CHANGING)
+
+    # --- checks ------------------------------------------------------------------------------------
+
+    async def check(self, subject: Subject) -> Subject:
+        """What is understood of the statement changes no materialized view, nor what one is stored in. Returns it as
+        Spark reads it, with the values of variables."""
+        statement, session = subject.statement, subject.session
+        adrift = session.namespace_uncertain
+        names = [parts for parts in statement.writes if parts != subject.temporary]
+        self._protection.check(statement, names, Namespace() if adrift else subject.namespace)
+        if adrift:
+            self._protection.check_anywhere(statement, names)
+        if self._catalog.idle or not subject.writes:
+            return subject
+        if "${" in subject.text:
+            text = await _with_values(session, subject.text)
+            subject = replace(subject, text=text, look=(await self.texts.apply(seen, text)))
+        text, words = subject.text, subject.look.words
+        if subject.look.keyword == "execute" and await self.texts.apply(hidden.composes, text, words):
+            await self._check_named(subject)
+        if not statement.exact:
+            if inner := await self.texts.apply(hidden.with_variables, text):
+                text = behind(text, await _with_values(session, behind(*inner)))
+                subject = replace(subject, text=text)
+            found = await self.texts.apply(hidden.changes, text)
+            await self._protection.check_within(statement, found, subject.namespace, words, adrift=adrift)
+        if self.may_hold_path(subject.look, text) or not statement.exact:
+            written = await self.texts.apply(paths.written, text, exact=statement.exact)
+            await self._protection.check_paths(written, names)
+        return subject
+
+    async def _check_named(self, subject: Subject) -> None:
+        """EXECUTE IMMEDIATE of an expression: what Spark says that this is now. It never runs another of its kind."""
+        inner = await text_named(subject.session, subject.text, self.texts)
+        if inner is None:
+            return
+        look = await self.texts.apply(seen, inner)
+        if look.keyword != "execute":
+            statement = await self.texts.apply(forwarded, inner, look.keyword)
+            await self.check(replace(subject, statement=statement, look=look, text=inner, temporary=None))
+
+    async def check_location(self, location: str) -> None:
+        """Of a materialized view that is to be created."""
+        await self._protection.check_paths(paths.Paths({location}), ())
+
+    # --- what is watched ---------------------------------------------------------------------------
+
+    def watch(self, subject: Subject, route: Route) -> None:
+        """Has the views watched, from when it is sent, that the statement may change though it was let pass."""
+        if self._catalog.idle or not subject.writes or not (views := self._endangered(subject)):
+            return
+        look, session = subject.look, subject.session
+        text = redact(subject.text[:KEPT_CHARACTERS], cut=len(subject.text) > KEPT_CHARACTERS)
+        dresses = not subject.statement.exact or "tblproperties" in look.words
+        number = ORIGIN.get().statement
+        suspect = Suspect(session.user, session.handle.public_id, number, text, look.words, dresses)
+        route.sends.append(lambda: self._begin(suspect, views, route))
+
+    def _begin(self, suspect: Suspect, views: Iterable[str], route: Route) -> None:
+        route.ends.append(partial(self._ended, self._guard.begin(suspect, views)))
+
+    def _ended(self, watch: Watch, end: End) -> None:
+        self._guard.end(watch, surely=end is not End.UNKNOWN)
+
+    def watches(self, views: Iterable[str]) -> bool:
+        """Whether a read of these views, or of those below them, must wait for `confirm`."""
+        return self._guard.watches(self._below(views)) if self._guard.active else False
+
+    async def confirm(self, views: Iterable[str]) -> None:
+        """Returns when they are as they were published. Raises what keeps that from being known."""
+        if self._guard.active:
+            await self._guard.confirm(self._below(views))
+
+    def _below(self, views: Iterable[str]) -> frozenset[str]:
+        return frozenset[str]().union(*map(self._catalog.reads, views))
+
+    def _endangered(self, subject: Subject) -> list[str]:
+        """The ids of the views that it may change, if it is not what it was taken for."""
+        words, text = subject.look.words, subject.text
+        views = self._catalog.views()
+        runs = not subject.statement.exact and not words.isdisjoint(RUNNING)
+        if not runs:
+            return [] if words.isdisjoint(REPLACING) else [view.id for view in views if view.name.table in words]
+        long = len(text) > APART_CHARACTERS or len(text) * len(views) > LOOKED_FOR_MAX
+        if long or hidden.composes(text, words):
+            return [view.id for view in views]
+        joined = _BETWEEN.sub("", text.upper().lower())
+        if not any(word in joined for word in REPLACING):
+            return []
+        return [view.id for view in views if view.name.table in joined]
+
+
+async def takes_temporary(session: SqlSession, name: str) -> bool:
+    """Whether Spark takes a bare name for a temporary view, asked in the session itself."""
+    try:
+        answer = await session.run(maintenance.describe_bare(name))
+        return maintenance.is_of_session(json.loads(answer.rows[0][0]))
+    except (StatementFailed, ValueError, LookupError):
+        return False
+
+
+async def _with_values(session: Session, text: str) -> str:
+    """Raises LimitReached for a text that takes too long to read."""
+    if len(text) > VERY_LONG_CHARACTERS:
+        raise LimitReached(
+            f"A statement with variables may have {VERY_LONG_CHARACTERS} characters. Write their values out."
+        )
+    return await substituted(session, text)
+
+
+def behind(*texts: str) -> str:
+    """One that may do all that these may."""
+    return ";\n".join(texts)
+
+
+async def substituted(session: Session, text: str) -> str:
+    """The text as Spark reads it when it has put the values of variables in their places; those that cannot be told
+    stay. Raises LimitReached."""
+    values: dict[str, str] = {}
+    sql = await session.sql()
+    for _ in range(VARIABLES_MAX):
+        names = [name for name in await aside(len(text), _variables, text) if name not in values]
+        for name in names[: VARIABLES_MAX - len(values)]:
+            try:
+                rows = (await sql.run(f"SET {quote(name)}")).rows
+            except StatementFailed:
+                rows = []
+            value = str(rows[0][1]) if rows and len(rows[0]) > 1 else UNDEFINED
+            values[name] = value if value != UNDEFINED else ""
+        before, text = text, await aside(len(text), _filled, text, values)
+        if text == before:
+            break
+    return text
+
+
+def _variables(text: str) -> list[str]:
+    return list(dict.fromkeys(found[1] for found in _VARIABLE.finditer(text) if found[1]))
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """With the values in their places. Raises LimitReached: each of a hundred thousand may have megabytes."""
+    pieces, done, size = list[str](), 0, len(text)
+    for found in _VARIABLE.finditer(text):
+        if (value := values.get(found[1])) is not None:
+            size += len(value)
+            if size > TEXT_MAX:
+                raise LimitReached(
+                    f"With the values of its variables the statement has more than {TEXT_MAX} characters. Shorten them."
+                )
+            pieces += text[done : found.start()], value
+            done = found.end()
+    return "".join([*pieces, text[done:]])
+
+
+UNDEFINED = "<undefined>"
+TEXT_MAX = 1 << 20
+"""Values within values may grow without end."""
+
+
+def _dropped(session: Session, claim: Claim, end: End) -> None:
+    if end is End.UNKNOWN:
+        asyncio.get_running_loop().call_later(LATE_SECONDS, session.temporary.leaving.discard, claim)
+    else:
+        session.temporary.leaving.discard(claim)

@@ -1,0 +1,219 @@
+"""Long texts are read in processes of their own: what reads them would keep the event loop from everybody else.
+
+A thread is not enough. sqlglot's compiled parser, and each match of a regular expression, hold the interpreter's lock
+until they are done. The processes are started when the first long text comes, one for those of some hundred kilobytes
+and one for longer ones, and end when there was none for a while. A thread for each starts it and talks to it: to copy
+the gateway's page tables (fork) would take longer than some readings, and so do megabytes through a pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any, ParamSpec, TypeVar
+
+from gateway.errors import FreshgateError, LimitReached
+from gateway.service.routing import long_text_process
+from gateway.service.routing.long_text_process import Outcome
+from sql.grammar.cursor import SyntaxProblem
+
+log = logging.getLogger(__name__)
+
+Work = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+T = TypeVar("T")
+P = ParamSpec("P")
+
+LONG_CHARACTERS = 4_000
+"""To read a longer text may take milliseconds: others' work goes on meanwhile."""
+APART_CHARACTERS = 16_000
+"""To read a longer text may keep the interpreter's lock for too long."""
+VERY_LONG_CHARACTERS = 500_000
+"""Shorter ones do not wait behind longer ones."""
+READ_SECONDS = 60.0
+"""For one reading. The slowest texts of 8 MiB take some ten seconds."""
+WAITING_MAX = 100
+IDLE_SECONDS = 60.0
+"""After which a process that nobody needs is ended."""
+
+
+class LongTexts:
+    """Applies functions of `sql` to texts, where that holds nobody up."""
+
+    def __init__(self) -> None:
+        self._long, self._very_long = _Process(), _Process()
+
+    async def apply(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """`function(*arguments, **named)`, a function of a module of `sql` whose first argument is the text.
+
+        Raises SyntaxProblem as the function does, and LimitReached where it takes too long or answers too much.
+        """
+        length = len(str(arguments[0]))
+        if length <= LONG_CHARACTERS:
+            return function(*arguments, **named)
+        if length <= APART_CHARACTERS:
+            return await asyncio.to_thread(function, *arguments, **named)
+        process = self._long if length <= VERY_LONG_CHARACTERS else self._very_long
+        answer: T = await process.call((function, arguments, named))
+        return answer
+
+    async def close(self) -> None:
+        """Ends the processes."""
+        await asyncio.gather(self._long.close(), self._very_long.close())
+
+
+class _Process:
+    """One child, with one call at a time."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._starting: asyncio.Future[subprocess.Popen[bytes]] | None = None
+        self._thread = ThreadPoolExecutor(1, "long-texts")
+        self._turn = asyncio.Lock()
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._endings: set[asyncio.Future[None]] = set()
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def call(self, work: Work) -> Any:
+        if len(self._calls) >= WAITING_MAX:
+            raise LimitReached(f"{WAITING_MAX} other long statements wait to be read. Try again in some seconds.")
+        call = asyncio.get_running_loop().create_task(self._call(work))
+        self._calls.add(call)
+        call.add_done_callback(self._done)
+        # Who gives up leaves the child to end its reading: the next one's answer must not be taken for this one's.
+        return await asyncio.shield(call)
+
+    def _done(self, call: asyncio.Task[Any]) -> None:
+        self._calls.discard(call)
+        if not call.cancelled():
+            call.exception()  # marks it as seen: whoever has called may have gone
+
+    async def _call(self, work: Work) -> Any:
+        async with self._turn:
+            outcome, value = await self._exchange(work)
+        match outcome:
+            case Outcome.DONE:
+                return value
+            case Outcome.SYNTAX:
+                raise SyntaxProblem(*value)
+            case Outcome.TOO_MUCH:
+                raise LimitReached("The statement names too much to be kept in mind. Split it into shorter ones.")
+        raise FreshgateError(f"The gateway failed to read the statement: {value}.", "58005")
+
+    async def _exchange(self, work: Work) -> tuple[Outcome, Any]:
+        if self._idle is not None:
+            self._idle.cancel()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                child = await self._started()
+                answer = await loop.run_in_executor(self._thread, _ask, child, work)
+        except TimeoutError:
+            self._kill()
+            raise LimitReached(
+                f"The statement could not be read within {READ_SECONDS:g} seconds. Split it into shorter ones."
+            ) from None
+        except (OSError, EOFError) as error:  # it was killed, or is short of memory
+            self._kill()
+            log.warning("the process that reads long statements ended: %s", error or type(error).__name__)
+            raise LimitReached("The statement takes too much memory to be read. Split it into shorter ones.") from error
+        except BaseException:
+            self._kill()
+            raise
+        self._idle = loop.call_later(IDLE_SECONDS, self._retire)
+        return answer
+
+    async def _started(self) -> subprocess.Popen[bytes]:
+        if self._child is not None and self._child.poll() is None:
+            return self._child
+        if self._starting is None:
+            self._starting = asyncio.get_running_loop().run_in_executor(self._thread, _start)
+            self._starting.add_done_callback(self._has_started)
+        # Who gives up meanwhile leaves the child to whoever comes next, or to `close`.
+        return await asyncio.shield(self._starting)
+
+    def _has_started(self, starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+        self._starting = None
+        self._child = None if starting.cancelled() or starting.exception() else starting.result()
+
+    def _retire(self) -> None:
+        if not self._turn.locked():
+            self._leave()
+
+    def _kill(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+        self._leave()
+
+    def _leave(self) -> None:
+        """The child is about to end."""
+        child, self._child = self._child, None
+        if child is not None:
+            ending = asyncio.get_running_loop().run_in_executor(self._thread, _end, child)
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
+
+    async def close(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        for call in self._calls:
+            call.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+        self._kill()
+        await asyncio.gather(*self._endings)
+        self._thread.shutdown()
+
+
+# --- in the process's thread -------------------------------------------------------------------------------
+
+
+def _start() -> subprocess.Popen[bytes]:
+    root = str(Path(__file__).parents[2])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.Popen(
+        # Not by -m: the answers would be of a module __main__, which here is another one.
+        [sys.executable, "-c", f"from {long_text_process.__name__} import main; main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        # A Ctrl-C in the terminal is for the gateway, with which it ends.
+        start_new_session=True,
+    )
+
+
+def _ask(child: subprocess.Popen[bytes], work: Work) -> tuple[Outcome, Any]:
+    """Raises OSError or EOFError where the child has ended."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    request = pickle.dumps(work)
+    child.stdin.write(len(request).to_bytes(8))
+    child.stdin.write(request)
+    child.stdin.flush()
+    size = int.from_bytes(_exactly(child.stdout, 8))
+    answer: tuple[Outcome, Any] = pickle.loads(_exactly(child.stdout, size))
+    return answer
+
+
+def _exactly(source: IO[bytes], size: int) -> bytes:
+    found = source.read(size)
+    if len(found) < size:
+        raise EOFError
+    return found
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Its sign to end is that its input does."""
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):  # of what it was still to be told
+                pipe.close()
+    child.wait()

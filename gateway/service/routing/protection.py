@@ -1,0 +1,196 @@
+"""What statements for Spark must not do: change materialized views, or what they are stored in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from gateway.errors import NotAllowed
+from gateway.loops import Turn, aside
+from gateway.mv.catalog.directories import Directories, Directory, Reach
+from gateway.mv.catalog.index import Catalog
+from sql.names import SESSION_CATALOG, Namespace, TableName
+from sql.reading import hidden
+from sql.reading.paths import Paths
+from sql.statement import Forwarded, Parts
+from sql.words import Words
+
+DATABASE_WORDS = frozenset({"database", "schema", "namespace"})
+CHANGING_WORDS = frozenset({"drop", "alter"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Views:
+    """The views' names by what a statement may call them, or their database: it may name thousands."""
+
+    revision: int
+    by_end: Mapping[Parts, TableName]
+    by_database: Mapping[str, Sequence[TableName]]
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Self:
+        by_end: dict[Parts, TableName] = {}
+        by_database: dict[str, list[TableName]] = {}
+        for view in catalog.views():
+            by_database.setdefault(view.name.database, []).append(view.name)
+            for end in view.name.ends:
+                by_end.setdefault(end, view.name)
+        return cls(catalog.revision, by_end, by_database)
+
+
+class Protection:
+    """Refuses, by name and with the statement to use instead. Every method raises NotAllowed, or does nothing."""
+
+    def __init__(self, catalog: Catalog, directories: Directories) -> None:
+        self._catalog = catalog
+        self._directories = directories
+        self._known = _Views.of(catalog)
+
+    def check(self, statement: Forwarded, names: Iterable[Parts], namespace: Namespace) -> None:
+        """`names` are the statement's `writes`, those left out that mean something of the session."""
+        storage = self._catalog.storage_database
+        if statement.alters_database and statement.alters_database[-1].lower() == storage:
+            raise _storage_stays(storage)
+        if statement.drops_database:
+            for parts in names:
+                if _in_session_catalog(parts, namespace):
+                    self._check_database(parts[-1].lower())
+            return
+        for target in (TableName.resolve(parts, namespace) for parts in names):
+            # A script may be in another database by the time it comes to a bare name.
+            inside = target.database == storage or (statement.changes_namespace and self._catalog.stores(target.table))
+            if inside and (statement.exact or target.table != storage):
+                raise _write_to_storage(target)
+            # A text that could not be parsed may only read the view; Spark itself refuses to write rows to one.
+            if statement.exact and not statement.temporary and self._catalog.named(target) is not None:
+                raise _write_to_view(target, statement)
+
+    def check_anywhere(self, statement: Forwarded, names: Iterable[Parts]) -> None:
+        """A statement whose names nobody can resolve: the session may be in another database by now."""
+        if statement.temporary or not statement.exact or statement.drops_database:
+            return
+        for parts in names:
+            view = self._last_parts_of(parts)
+            if view is not None:
+                raise NotAllowed(
+                    f"{'.'.join(parts)} may be the materialized view {view}: a statement that may change this "
+                    f"session's database has not ended. Wait for its end, or write the full name, "
+                    f"{SESSION_CATALOG}.database.{parts[-1]}."
+                )
+            if len(parts) < 3 and self._catalog.stores(parts[-1].lower()):
+                raise _write_to_storage(TableName(self._catalog.storage_database, parts[-1].lower()))
+
+    async def check_within(
+        self, statement: Forwarded, found: hidden.Changes, namespace: Namespace, words: Words, *, adrift: bool
+    ) -> None:
+        """Statements within the statement: to Spark a materialized view is a view that it may drop or replace. `words`
+        are those of the text; `adrift`: nobody knows in which database the session is."""
+        if not found.told:
+            raise NotAllowed(
+                "The statement drops, alters or replaces a view whose name is put together when it runs; it could be a "
+                "materialized view. Write the name out."
+            )
+        if not found.told_databases:
+            holding = sorted(self._views().by_database)
+            raise NotAllowed(
+                "The statement drops a database whose name is put together when it runs; it could be one that holds "
+                f"materialized views, such as {', '.join(holding[:5])}. Write the name out."
+            )
+        turn = Turn()
+        for parts in found.views:
+            await turn.pause()
+            name = TableName.resolve(parts, namespace)
+            view = name if self._catalog.named(name) is not None else None
+            if view is None and (statement.changes_namespace or adrift):
+                view = self._last_parts_of(parts)
+            if view is not None:
+                raise NotAllowed(
+                    f"{view} is a materialized view; a script or EXECUTE IMMEDIATE cannot drop, alter or "
+                    f"replace it. Use DROP or ALTER MATERIALIZED VIEW {view} as a statement of its own."
+                )
+        for parts in found.databases:
+            await turn.pause()
+            self._check_database(parts[-1].lower())
+        storage = self._catalog.storage_database
+        if storage in words and not (words.isdisjoint(DATABASE_WORDS) or words.isdisjoint(CHANGING_WORDS)):
+            raise _storage_stays(storage)
+
+    async def check_paths(self, paths: Paths, names: Iterable[Parts]) -> None:
+        """What a statement writes to by path. `names`: its tables, of which some are paths: delta.`/lake/sales`."""
+        if not paths.told:
+            raise NotAllowed(
+                "The statement writes to a path that is put together when it runs; it could be that of the rows of "
+                "materialized views. Write the path out."
+            )
+        by_name = {parts[-1] for parts in names if "/" in parts[-1]}
+        turn = Turn()
+        for path in sorted({*paths.clauses, *by_name}):
+            for directory, reach in await aside(len(path), self._directories.reached_by, path):
+                raise _path_refused(path, directory, reach)
+            await turn.pause()
+        for path in sorted(paths.loose):
+            for directory, reach in await aside(len(path), self._directories.reached_by, path):
+                if reach is Reach.WITHIN:
+                    raise _path_refused(path, directory, reach)
+            await turn.pause()
+
+    def _last_parts_of(self, parts: Parts) -> TableName | None:
+        """The view that a name of one or two parts means in some database or catalog."""
+        folded = tuple(part.lower() for part in parts)
+        if len(folded) > 2 or folded[-1] not in self._catalog.view_words:
+            return None
+        return self._views().by_end.get(folded)
+
+    def _check_database(self, database: str) -> None:
+        if database == self._catalog.storage_database:
+            raise NotAllowed(f"The database {database} holds the rows of materialized views. Drop the views instead.")
+        if views := self._views().by_database.get(database):
+            raise NotAllowed(
+                f"The database {database} has materialized views: {', '.join(map(str, views[:5]))}. "
+                f"Run DROP MATERIALIZED VIEW for each first."
+            )
+
+    def _views(self) -> _Views:
+        if self._known.revision != self._catalog.revision:
+            self._known = _Views.of(self._catalog)
+        return self._known
+
+
+def _in_session_catalog(database: Parts, namespace: Namespace) -> bool:
+    """Whether a database is one of Spark's own catalog; those of others may be nested."""
+    catalog = namespace.catalog if len(database) == 1 else database[-2]
+    return catalog.lower() == SESSION_CATALOG
+
+
+def _storage_stays(storage: str) -> NotAllowed:
+    return NotAllowed(f"The database {storage} holds the rows of materialized views. It stays as it is.")
+
+
+def _write_to_storage(table: TableName) -> NotAllowed:
+    return NotAllowed(
+        f"{table} holds rows of a materialized view; only a refresh changes it. "
+        f"Change the view's base tables, or use REFRESH or DROP MATERIALIZED VIEW."
+    )
+
+
+def _path_refused(path: str, directory: Directory, reach: Reach) -> NotAllowed:
+    holds = "lies in" if reach is Reach.WITHIN else "may hold, or lead to,"
+    return NotAllowed(
+        f"The path {path[:200]} {holds} {directory.location}, where rows of materialized views are stored; only "
+        f"refreshes write there. Use another path, with all its directories written out."
+    )
+
+
+def _write_to_view(view: TableName, statement: Forwarded) -> NotAllowed:
+    if statement.drops is not None:
+        return NotAllowed(f"{view} is a materialized view. Use DROP MATERIALIZED VIEW {view}.")
+    if statement.creates_view is not None:
+        return NotAllowed(
+            f"{view} is a materialized view and cannot be replaced by a view. "
+            f"Use CREATE OR REPLACE MATERIALIZED VIEW, or drop it first."
+        )
+    return NotAllowed(
+        f"{view} is a materialized view; it is immutable and refreshes from its base tables. "
+        f"Change those, or run REFRESH MATERIALIZED VIEW {view}."
+    )

@@ -1,0 +1,281 @@
+"""A read of materialized views: the writes before it are seen, the views looked at and made fresh."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gateway.errors import FreshgateError, RefreshFailed
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.ledger import Write
+from gateway.mv.model.view import Cause, TriggerMode
+from gateway.mv.refresh.executor import BaseTableMissing
+from gateway.mv.refresh.progress import Report
+from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.versions.readers import Readers
+from gateway.service.clients.bounds import spliced
+from gateway.service.clients.session import Session
+from gateway.service.clients.unseen import Unseen
+from gateway.service.routing import stale_reads
+from gateway.service.routing.explanation import views_in_plan
+from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.outcomes import Route
+from gateway.service.routing.scope import Scope
+from gateway.service.routing.version_reads import VersionReads
+from sql.statement import WhenStale
+from sql.texts import maintenance, rewrite
+
+TOGETHER = 8
+"""Views that only may be read are refreshed so many at a time."""
+NAMED_MAX = 5
+"""Views that a warning names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A statement that reads views, and what is known of it before they are fresh."""
+
+    session: Session
+    route: Route
+    place: stale_reads.Place
+    read: stale_reads.Read
+    text: str | None
+    """What stands in the statement's place so far; None: itself."""
+    splices: Sequence[rewrite.Splice]
+    write: Write | None
+    composed: bool
+    """Its names are put together when it runs."""
+    pinned: bool
+    """It belongs to a transaction, which sees one version of each view."""
+    epoch: int
+    """The transaction's."""
+    guessed: bool = False
+    """It is composed, and Spark does not say what it reads."""
+    foreign: frozenset[str] = frozenset()
+    """Views whose definitions would read other rows in this session."""
+
+    @property
+    def unpinned(self) -> stale_reads.Read:
+        """What of it must be fresh: of a transaction, what that has not used before."""
+        known = self.session.transaction.pins.keys() if self.pinned else frozenset()
+        return replace(self.read, direct=self.read.direct - known)
+
+    @property
+    def cause(self) -> Cause:
+        return Cause(TriggerMode.READ, self.session.user)
+
+
+class Reads:
+    """Prepares reads. `unsure_seconds`: how long a statement waits for views that it only may read."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        scope: Scope,
+        tasks: Tasks,
+        readers: Readers,
+        stale_reads: stale_reads.StaleReads,
+        version_reads: VersionReads,
+        gatekeeper: Gatekeeper,
+        unsure_seconds: float,
+    ) -> None:
+        self._catalog = catalog
+        self._scope = scope
+        self._tasks = tasks
+        self._readers = readers
+        self._stale_reads = stale_reads
+        self._version_reads = version_reads
+        self._gatekeeper = gatekeeper
+        self._unsure_seconds = unsure_seconds
+        self.writers: dict[int, Unseen] = {}
+        """By the numbers of the writes that have not ended: the statements that do them."""
+
+    def must_wait(self, reading: Reading) -> bool:
+        """Whether anything is to be done before the statement can be forwarded."""
+        unpinned = reading.unpinned
+        return (
+            self._readers.is_held(reading.read.all)
+            or self._gatekeeper.watches(reading.read.sure)
+            or bool(self._unseen_writes(unpinned))
+            or self._stale_reads.due(unpinned)
+            or self._wanted(reading).anything
+        )
+
+    async def prepare(self, reading: Reading, report: Report) -> None:
+        """Looks, and makes fresh, until the names mean what was made fresh."""
+        while True:
+            named = reading.read
+            reading = await self.exactly(reading)
+            await self._readers.admission(reading.read.all)
+            await self._gatekeeper.confirm(reading.read.sure)
+            await self._see_writes(reading.unpinned)
+            for unchanged in await self._stale_reads.look(reading.unpinned):
+                self._tasks.note_unchanged(unchanged, reading.cause)
+            if inlined := self._wanted(reading).inlined:
+                foreign = await self._stale_reads.foreign(inlined, await reading.session.sql())
+                reading = replace(reading, foreign=reading.foreign | foreign)
+            await self._make_fresh(reading, self._wanted(reading), report)
+            place = await _where_it_is_now(reading)
+            read = await self._scope.views_read(
+                reading.session, place.namespace, place.statement, composed=reading.composed
+            )
+            # To make it fresh may have taken long.
+            await self._gatekeeper.confirm(read.sure)
+            if read == named and not self._readers.is_held(reading.read.all):
+                break
+            reading = replace(reading, place=place, read=read, guessed=reading.composed)
+        self.depart(reading)
+
+    async def exactly(self, reading: Reading) -> Reading:
+        """The reading with what the statement reads according to Spark, where that could be views that are not as they
+        should be. Of a text that was understood it is known what it names, and asked what it may read beside that."""
+        unsure = self._stale_reads.mattering(reading.read.perhaps)
+        if not unsure or not (reading.pinned or self._may_want(unsure)):
+            return reading
+        exact = reading.place.statement.exact
+        asked = reading.read.perhaps if exact else reading.read.all
+        found = await views_in_plan(reading.session, reading.text or reading.place.text, asked)
+        if found is None:
+            return reading
+        named = reading.read if exact else stale_reads.Read(reading.read.direct & found, reading.read.below & found)
+        read = stale_reads.Read(named.direct, named.below | (found - named.direct))
+        return replace(reading, read=read, guessed=False)
+
+    def _may_want(self, views: Iterable[str]) -> bool:
+        read = stale_reads.Read(perhaps=frozenset(views))
+        if self._unseen_writes(read) or self._stale_reads.due(read):
+            return True
+        return any(self._catalog.is_stale(view_id) for view_id in views)
+
+    def _wanted(self, reading: Reading) -> stale_reads.Wanted:
+        """What must happen first; the statement's text is changed where definitions stand in for views."""
+        wanted = self._stale_reads.wanted(
+            reading.place, reading.unpinned, pinned=reading.pinned, foreign=reading.foreign
+        )
+        reading.route.text = reading.text
+        if wanted.splices:
+            reading.route.text = spliced(reading.place.text, [*reading.splices, *wanted.splices])
+        return wanted
+
+    # --- writes that have ended, and nobody knows it -----------------------------------------------
+
+    def _unseen_writes(self, read: stale_reads.Read) -> dict[int, Unseen | None]:
+        """The open writes to what the views read of which it is not known whether they have ended, by their numbers.
+        None: nobody will ever know, for Spark was told to cancel it."""
+        found = {}
+        for view_id in self._stale_reads.mattering(read.all):
+            for below in self._catalog.reads(view_id):
+                entry = self._catalog.find(below)
+                for number in entry.ledger.open if entry is not None else ():
+                    writer = self.writers.get(number)
+                    if writer is None or not writer.known:
+                        found[number] = writer
+        return found
+
+    async def _see_writes(self, read: stale_reads.Read) -> None:
+        """Finds out which writes have ended. What Spark does not tell counts as if it had."""
+        unseen = self._unseen_writes(read)
+        if not unseen:
+            return
+
+        async def look(number: int, writer: Unseen | None) -> None:
+            if writer is None or not await writer.look():
+                self._catalog.doubt_write(number)
+
+        await asyncio.gather(*(look(number, writer) for number, writer in unseen.items()))
+
+    # --- making fresh ------------------------------------------------------------------------------
+
+    async def _make_fresh(self, reading: Reading, wanted: stale_reads.Wanted, report: Report) -> None:
+        survived = RefreshFailed if reading.guessed else BaseTableMissing
+        await asyncio.gather(*(self._make_one_fresh(view, reading.cause, survived, report) for view in wanted.fresh))
+        tables = [table for view in wanted.inlined for table in await self._stale_reads.cached(view)]
+        for name in (*wanted.listings, *tables):
+            await (await reading.session.sql()).run(maintenance.refresh_listing(name))
+        if wanted.perhaps:
+            await self._make_perhaps_fresh(wanted.perhaps, reading.cause, report)
+
+    async def _make_one_fresh(self, view_id: str, cause: Cause, survived: type[RefreshFailed], report: Report) -> None:
+        if (known := self._tasks.known_gone(view_id)) is not None:
+            report(f"Warning: serving the stored rows. {known}")
+            return
+        try:
+            await self._tasks.make_fresh(view_id, cause, report)
+        except survived as error:
+            entry = self._catalog.find(view_id)
+            if entry is not None and not entry.view.complete and survived is BaseTableMissing:
+                raise
+            # The rows that are stored are all there is; a dashboard should rather show them than nothing.
+            report(f"Warning: serving the stored rows. {error}")
+        except FreshgateError:
+            # Its name means another view by now, or none; one that stands below is missed by Spark.
+            if self._catalog.find(view_id) is not None:
+                raise
+
+    async def _make_perhaps_fresh(self, views: Sequence[str], cause: Cause, report: Report) -> None:
+        """Of these nobody knows whether the statement reads them: what a read would refresh is refreshed, for a while,
+        and whatever becomes of that the statement goes on."""
+        gate, made = asyncio.Semaphore(TOGETHER), set[str]()
+
+        async def make(view_id: str) -> None:
+            async with gate:
+                if self._tasks.known_gone(view_id) is None:
+                    try:
+                        await self._tasks.make_fresh(view_id, cause, report)
+                    except FreshgateError:
+                        return
+                    made.add(view_id)
+
+        wanted = [view_id for view_id in views if self._would_refresh(view_id)]
+        try:
+            async with asyncio.timeout(self._unsure_seconds):
+                await asyncio.gather(*map(make, wanted))
+        except TimeoutError:
+            pass
+        left = sorted(map(str, self._catalog.names_of(set(views) - made).values()))
+        if left:
+            more = ", ..." if len(left) > NAMED_MAX else ""
+            report(
+                f"Warning: it cannot be told which materialized views this statement reads. Of those that it may read "
+                f"{len(left)} may be stale, or not built: {', '.join(left[:NAMED_MAX])}{more}"
+            )
+
+    def _would_refresh(self, view_id: str) -> bool:
+        entry = self._catalog.find(view_id)
+        return entry is not None and entry.view.built and entry.view.when_stale is WhenStale.REFRESH
+
+    # --- departing ---------------------------------------------------------------------------------
+
+    def depart(self, reading: Reading) -> None:
+        """Everything that the statement reads is as it should be."""
+        if reading.pinned:
+            splices, read = self._version_reads.depart(
+                reading.session.transaction, reading.epoch, reading.place, reading.read
+            )
+            reading.route.closes.append(partial(self._readers.release, read))
+            reading.route.text = spliced(reading.place.text, [*reading.splices, *splices])
+        else:
+            self._begin_read(reading.route, reading.read.all)
+        if reading.write is not None:
+            self._catalog.begin_write(reading.write)
+
+    def _begin_read(self, route: Route, views: frozenset[str]) -> None:
+        """Keeps the views' versions until the statement is closed; not those from before its refresh."""
+        if views:
+            read = self._readers.begin(views)
+            route.ends.append(lambda _: self._readers.planned(read))
+            route.closes.append(partial(self._readers.release, read))
+
+
+async def _where_it_is_now(reading: Reading) -> stale_reads.Place:
+    """Another connection may have changed the session's database meanwhile. Raises FreshgateError where that means
+    another table to write to."""
+    place, namespace = reading.place, await reading.session.resolve_namespace()
+    if namespace != place.namespace and place.statement.writes:
+        raise FreshgateError(
+            "The current database of the session changed while this statement waited for a refresh. Run it again.",
+            sqlstate="40001",
+        )
+    return replace(place, namespace=namespace)

@@ -1,0 +1,186 @@
+"""What a read of stale views does: by WHEN STALE and the grace period of each view that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gateway.errors import NotFresh
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.ports import SqlSession
+from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.surroundings import Surroundings
+from gateway.service.routing.long_texts import LONG_CHARACTERS
+from sql.names import Namespace, TableName, quote
+from sql.statement import Forwarded, Reference, WhenStale
+from sql.texts import rewrite
+
+INLINED_IN = frozenset({"select", "with", "from", "table", "insert", "create", ""})
+"""First words of statements in which a query may stand in the place of a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The materialized views that a statement reads, by id.
+
+    `direct` are named in it, `below` stand behind Spark's views. `perhaps` are those of which nobody knows whether it
+    reads them: a temporary view of that name may be gone, a name may be put together when it runs. None of these is
+    built for it, or fails it.
+    """
+
+    direct: frozenset[str] = frozenset()
+    below: frozenset[str] = frozenset()
+    perhaps: frozenset[str] = frozenset()
+
+    @property
+    def all(self) -> frozenset[str]:
+        return self.direct | self.below | self.perhaps
+
+    @property
+    def sure(self) -> frozenset[str]:
+        return self.direct | self.below
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What must happen before a read is forwarded: views made fresh, the text changed, file listings renewed."""
+
+    fresh: list[str] = field(default_factory=list)
+    splices: list[rewrite.Splice] = field(default_factory=list)
+    listings: list[TableName] = field(default_factory=list)
+    """Definitions that run in the reader's own session, which may have old listings of the files below."""
+    inlined: list[MaterializedView] = field(default_factory=list)
+    """The views whose definitions these are, or would be: their tables may have to be looked at anew."""
+    perhaps: list[str] = field(default_factory=list)
+    """Stale views that the statement may read."""
+
+    @property
+    def anything(self) -> bool:
+        """Whether the read has to wait."""
+        return bool(self.fresh or self.listings or self.inlined or self.perhaps)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The statement and where it stands."""
+
+    statement: Forwarded
+    text: str
+    keyword: str
+    namespace: Namespace
+    apart: rewrite.Places | None = None
+    """What a long text was taken apart to; None: nobody has."""
+
+    @property
+    def places(self) -> rewrite.Places:
+        """Where a query may stand in the place of a name."""
+        if self.apart is not None:
+            return self.apart
+        return rewrite.places(self.text) if len(self.text) <= LONG_CHARACTERS else rewrite.UNREAD
+
+    def mentions(self, name: TableName) -> list[Reference]:
+        """Those that mean this relation."""
+        spelt = {reference.parts for reference in self.statement.reads}
+        spelt = {parts for parts in spelt if TableName.resolve(parts, self.namespace) == name}
+        return [reference for reference in self.statement.reads if reference.parts in spelt]
+
+
+class StaleReads:
+    """Decides."""
+
+    def __init__(self, catalog: Catalog, inspector: Inspector, habits: Habits, surroundings: Surroundings) -> None:
+        self._catalog = catalog
+        self._inspector = inspector
+        self._habits = habits
+        self._surroundings = surroundings
+
+    def due(self, read: Read) -> bool:
+        """Whether the base tables must be looked at before it can be said what the read needs."""
+        return self._inspector.due(self.mattering(read.all))
+
+    async def look(self, read: Read) -> list[str]:
+        """Looks where it is due. Returns views of which noted writes have changed nothing."""
+        return await self._inspector.check(self.mattering(read.all))
+
+    def mattering(self, views: Iterable[str]) -> list[str]:
+        """The views, but for those that are gone, and those that are served in any case: nobody looks at these."""
+        return [view_id for view_id in sorted(views) if self._matters(view_id)]
+
+    async def cached(self, view: MaterializedView) -> list[TableName]:
+        """Tables below that the reader's session must look at anew before it runs the view's definition."""
+        return await self._inspector.cached(view)
+
+    async def foreign(self, views: Iterable[MaterializedView], session: SqlSession) -> frozenset[str]:
+        """The ids of those views whose definitions would read other rows in this session than in their creators': the
+        rows of files depend on its time zone and other settings."""
+        return frozenset([view.id for view in views if not await self._surroundings.reads_alike(view, session)])
+
+    def _matters(self, view_id: str) -> bool:
+        entry = self._catalog.find(view_id)
+        return entry is not None and not (entry.view.when_stale is WhenStale.SERVE and entry.view.complete)
+
+    def wanted(self, place: Place, read: Read, *, pinned: bool, foreign: frozenset[str] = frozenset()) -> Wanted:
+        """`pinned`: a transaction will see the same rows again, so no definition can stand in for a view. Nor can those
+        of the `foreign` views.
+
+        Raises NotFresh where a view that is surely read must not be served.
+        """
+        wanted = Wanted()
+        for view_id in self.mattering(read.all):
+            staleness = self._catalog.staleness(view_id) if self._catalog.is_stale(view_id) else None
+            if staleness is None or self._catalog.is_tolerated(view_id, staleness):
+                continue
+            view = self._catalog.entry(view_id).view
+            policy = view.when_stale
+            if view_id in read.perhaps:
+                wanted.perhaps.append(view_id)
+                continue
+            surely = place.statement.exact
+            inlined = policy is WhenStale.INLINE and view_id not in foreign
+            if inlined and surely and view_id not in read.below and not pinned:
+                splices = self._splices(view, place)
+                if splices:
+                    self._inline(wanted, view, splices)
+                    continue
+            # Of a view that was built in part the rest is built first: there is nothing whole to serve.
+            if surely and (policy is WhenStale.FAIL or (policy is WhenStale.SERVE and not view.built)):
+                raise _not_fresh(view, staleness.reason)
+            wanted.fresh.append(view_id)
+        return wanted
+
+    def _inline(self, wanted: Wanted, view: MaterializedView, splices: Sequence[rewrite.Splice]) -> None:
+        """The definition runs in the view's place; what it reads of other views must be fresh then."""
+        wanted.splices.extend(splices)
+        wanted.inlined.append(view)
+        wanted.fresh.extend(base for base in sorted(view.views) if self._catalog.is_stale(base))
+        if self._habits.caches_listings:
+            wanted.listings.append(view.definition)
+
+    def _splices(self, view: MaterializedView, place: Place) -> list[rewrite.Splice]:
+        """What puts the definition in the place of each mention; nothing where the text does not allow it."""
+        if place.keyword not in INLINED_IN or (around := place.places).disturb(view.name):
+            return []
+        mentions = place.mentions(view.name)
+        if any(mention.perhaps for mention in mentions):
+            return []
+        query = f"(SELECT * FROM {view.definition.quoted})"
+        return [
+            splice
+            for mention in mentions
+            for splice in rewrite.replacement(around, mention, query, quote(mention.parts[-1]))
+        ]
+
+
+def _not_fresh(view: MaterializedView, reason: str) -> NotFresh:
+    if not view.complete:
+        built = "been built in part only" if view.built else "not been built yet"
+        return NotFresh(
+            f"The materialized view {view.name} has {built}, and its settings keep reads from building it. "
+            f"Run REFRESH MATERIALIZED VIEW {view.name}."
+        )
+    return NotFresh(
+        f"The materialized view {view.name} is stale: {reason}. It is set to WHEN STALE FAIL. Run REFRESH MATERIALIZED "
+        f"VIEW {view.name}, or ALTER MATERIALIZED VIEW {view.name} SET ('when_stale' = 'REFRESH')."
+    )

@@ -1,0 +1,658 @@
+"""Whether a materialized view's partitions can follow those of one base table, decided from texts alone.
+
+A view that is partitioned by its column v follows the partition column b of a table T if every row with a value of v
+comes, as far as T goes, only from the rows of T whose b maps to that value. A change of some partitions of T then needs
+only the view's partitions that they map to. A wrong yes makes wrong results, so what is not understood is refused.
+
+Each relation is read bottom up: its columns with where each comes from, and how often each table is read below. Where
+a row depends on rows of other partitions (LIMIT, outer joins, windows), the columns concerned lose their origin. In
+the end all mentions of T must be ones that the column was traced to. sqlglot's tree shows the structure; the few
+expressions that a column may go through are checked in the text itself, since sqlglot forgets some signs (`+b`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from sqlglot import exp
+
+from sql.definition.functions import GENERATORS, called, foreign
+from sql.definition.origins import (
+    JOINS,
+    UNCERTAIN,
+    UNKNOWN_COLUMNS,
+    Column,
+    Lost,
+    Origin,
+    Relation,
+    Scope,
+    Value,
+    joined,
+    kept,
+    merged,
+    value_at,
+)
+from sql.definition.trees import (
+    holds_relation,
+    is_named,
+    is_star,
+    others,
+    own_name,
+    own_parts,
+    partition_keys,
+    strange_clause,
+    strange_part,
+    unseen_word,
+)
+from sql.names import Namespace, TableName
+from sql.reading.lineage import Doubt, query_tree, relations
+from sql.scan import Lexeme, identifier, lexemes
+
+_DATE = "DATE"
+_DEFAULT_NAMESPACE = Namespace()
+_COARSER = {
+    "HOUR": frozenset({"HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}),
+    "DAY": frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}),
+    "WEEK": frozenset({"WEEK"}),
+    "MONTH": frozenset({"MONTH", "QUARTER", "YEAR"}),
+    "QUARTER": frozenset({"QUARTER", "YEAR"}),
+    "YEAR": frozenset({"YEAR"}),
+}
+"""The units that consist of whole ones of this unit. (Weeks run across the ends of months.)"""
+
+
+class CannotFollow(ValueError):
+    """The view's partitions cannot follow; str() is the reason, a clause for users."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a definition's relation is."""
+
+    columns: tuple[str, ...]
+    """In order, as the metastore has them."""
+    partition_columns: tuple[str, ...] = ()
+    """The physical partition columns of a table; of a materialized view the one column it is partitioned by."""
+    unit: str | None = None
+    """Of a materialized view partitioned by date_trunc(column, unit): HOUR, DAY, WEEK, MONTH, QUARTER or YEAR."""
+    view_text: str | None = None
+    """Of a Spark view: its query, resolved in `namespace`; its columns are `columns` by position."""
+    namespace: Namespace = _DEFAULT_NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The partition column that is followed.
+
+    `expression` means what it says under the session settings (time zone) of the definition only. A set operation
+    or a USING may give the view's column another type than it has: where the types differ, values may not match.
+    """
+
+    table: TableName
+    column: str
+    """The partition column as Source.partition_columns has it."""
+    expression: str
+    """Spark SQL of the view column's value, {} where the base column's value stands. The unit of PARTITION BY is not
+    in it."""
+
+
+def follow(
+    query: str, namespace: Namespace, position: int, unit: str | None, sources: Mapping[TableName, Source]
+) -> Followed:
+    """The partition column that the query's output column at `position`, counted from 0, follows.
+
+    `unit` is that of PARTITION BY date_trunc(column, unit); `sources` has every relation that the query reads, through
+    views too. Raises CannotFollow, nothing else.
+    """
+    try:
+        relation = _Reading(query, namespace, _Sources(sources)).relation()
+    except RecursionError:
+        raise CannotFollow("the query is nested too deeply") from None
+    if not 0 <= position < len(relation.columns):
+        raise CannotFollow(relation.problem or "the place of the partition column in the query is not certain")
+    value = relation.columns[position].value
+    if isinstance(value, Lost):
+        raise CannotFollow(value.reason)
+    if relation.reads[value.table] != value.scans or any(_is_within(name, value.table) for name in relation.reads):
+        raise CannotFollow(f"it reads {value.table} more than once")
+    _check_unit(value, unit)
+    expression = "{}"
+    for call in value.calls:
+        # A text that is no date is NULL to a definition without ANSI mode; one with it has failed on its own.
+        cast = f"try_cast({expression} AS {'DATE' if call == _DATE else 'TIMESTAMP'})"
+        expression = cast if call == _DATE else f"date_trunc('{call}', {cast})"
+    return Followed(value.table, value.column, expression)
+
+
+def _is_within(name: TableName, table: TableName) -> bool:
+    """Is it a branch, a tag or a metadata table of the table's, as Iceberg names them: `orders.files`?"""
+    return (*name.catalog.split("."), *name.database.split("."))[-2:] == (
+        table.database.rpartition(".")[2],
+        table.table,
+    )
+
+
+# --- units of time -----------------------------------------------------------------------------------
+
+
+def _check_unit(value: Origin, unit: str | None) -> None:
+    for known in (unit, value.unit):
+        if known is not None and known not in _COARSER:
+            raise CannotFollow(f"{known} is no unit of a partition")
+    for call in value.calls:
+        if unit is not None and call != _DATE and unit not in _COARSER[call]:
+            raise CannotFollow(
+                f"the partition column's time unit {unit} should be greater than date_trunc('{call}', …) in the query"
+            )
+    if value.unit is not None and not _is_constant_within(value.unit, value.calls, unit):
+        raise CannotFollow(
+            f"the partition column's time unit should be {value.unit} or one of whole {value.unit}s, by which "
+            f"{value.table} is partitioned"
+        )
+
+
+def _is_constant_within(unit: str, calls: Sequence[str], outermost: str | None) -> bool:
+    """Do all moments of one such unit have one value in the end?
+
+    One of the calls must be as coarse, and what was applied before it must make no difference to it.
+    """
+    steps = ["DAY" if call == _DATE else call for call in calls] + ([outermost] if outermost else [])
+    for count, step in enumerate(steps):
+        if not all(step in _COARSER[before] for before in steps[:count]):
+            return False
+        if step in _COARSER[unit]:
+            return True
+    return False
+
+
+class _Sources:
+    """The relations that texts may name, each read once."""
+
+    def __init__(self, sources: Mapping[TableName, Source]) -> None:
+        self._sources = sources
+        self._read: dict[TableName, Relation | None] = {}
+
+    def __contains__(self, name: TableName) -> bool:
+        return name in self._sources
+
+    def relation(self, name: TableName) -> Relation:
+        if name in self._read:
+            known = self._read[name]
+            if known is None:
+                raise CannotFollow(f"the view {name} reads itself")
+            return known
+        source = self._sources.get(name)
+        if source is None:
+            raise CannotFollow(f"it is not known what {name} is")
+        self._read[name] = None
+        found = _table(name, source) if source.view_text is None else self._view(name, source, source.view_text)
+        self._read[name] = found
+        return found
+
+    def _view(self, name: TableName, source: Source, text: str) -> Relation:
+        reading = _Reading(text, source.namespace, self)
+        found = reading.relation()
+        columns = [
+            self._view_column(name, column, shown, reading.has_star)
+            for column, shown in zip(found.columns, found.renamed(source.columns).columns, strict=False)
+        ]
+        return Relation(tuple(columns), found.reads).renamed(source.columns)
+
+    def _view_column(self, name: TableName, column: Column, shown: Column, has_star: bool) -> Column:
+        # A Spark view keeps the time zone and the ANSI mode of the session that made it: what it computes of a time
+        # may not be what the same expression gives elsewhere.
+        if isinstance(column.value, Origin) and column.value.calls:
+            return column.lost(f"the view {name} computes its column {shown.name} under settings of its own")
+        # It finds the columns of a star by the names that they had then: a new one has moved the places since.
+        if has_star and column.folded != shown.folded:
+            return column.lost(f"which column the view {name} shows as {shown.name} is not certain")
+        return column
+
+
+def _table(name: TableName, source: Source) -> Relation:
+    partitioned = {column.lower(): column for column in source.partition_columns}
+    listed = ", ".join(source.partition_columns)
+    columns = []
+    for column in source.columns:
+        value: Value
+        if column.lower() in partitioned:
+            value = Origin(name, partitioned[column.lower()], source.unit)
+        elif partitioned:
+            value = Lost(f"the column {column} of {name} is not one of its partition columns ({listed})")
+        else:
+            value = Lost(f"{name}, which its column {column} comes from, has no partition columns")
+        columns.append(Column(column, value))
+    return Relation(tuple(columns), Counter({name: 1}))
+
+
+# --- reading a text ----------------------------------------------------------------------------------
+
+_Env = Mapping[str, Relation]
+"""The CTEs that a place sees, by folded names."""
+
+_FROM_PARTS = frozenset({"with_", "from_", "joins", "laterals", "hint"})
+_HARMLESS = frozenset({"expressions", "where", "distinct", "order", "sort", "cluster", "distribute"})
+_SELECT_PARTS = _FROM_PARTS | _HARMLESS | {"group", "having", "windows"}
+_CUTTING = frozenset({"limit", "offset", "qualify"})
+"""What takes rows away that depends on the others, and leaves the columns where they are."""
+_CLAUSE_WORDS = (
+    "from where group having order sort cluster distribute limit union except intersect minus lateral window rows range"
+)
+_ENDS = frozenset([*_CLAUSE_WORDS.split(), ",", ")"])
+"""What may follow an expression, or its alias, that is complete."""
+_STARTS = frozenset({"select", "all", "distinct", "by", ","})
+
+
+class _Reading:
+    """One text, read."""
+
+    def __init__(self, text: str, namespace: Namespace, sources: _Sources) -> None:
+        self._namespace = namespace
+        self._sources = sources
+        self._tree = _tree(text)
+        self._pieces = tuple(lexemes(text))
+        self._places = {piece.start: place for place, piece in enumerate(self._pieces)}
+        self._check_calls()
+        self._check_mentions(text)
+
+    def relation(self) -> Relation:
+        return self._query(self._tree, {})
+
+    @property
+    def has_star(self) -> bool:
+        return any(is_star(item) for select in self._tree.find_all(exp.Select) for item in select.expressions)
+
+    def _check_calls(self) -> None:
+        """A function that is not Spark's own may read tables itself; and what the tree lacks may do anything."""
+        calls = called(self._pieces)
+        aliases = Counter(alias.name.lower() for alias in self._tree.find_all(exp.TableAlias) if alias.columns)
+        if (name := foreign(calls, aliases)) is not None:
+            raise CannotFollow(f"it calls the function {name.removeprefix('.')}, which may read tables")
+        if any(word.text.lower() == "using" and after.kind == "string" for word, after in pairwise(self._pieces)):
+            raise CannotFollow("the query runs a script")
+        if (word := unseen_word(self._tree, (piece.text.lower() for piece in self._pieces))) is not None:
+            raise CannotFollow(f"not every {word.upper()} in the query is understood")
+        self._generates = not GENERATORS.isdisjoint(calls)
+
+    def _check_mentions(self, text: str) -> None:
+        """Another reader of texts must find no relation that this one does not."""
+        lineage = relations(text)
+        if not lineage.exact:
+            raise CannotFollow(f"the query is not understood: {lineage.reason}")
+        unsure = (TableName.resolve(read.parts, self._namespace) for read in lineage.reads if read.perhaps)
+        if (name := next((name for name in unsure if name in self._sources), None)) is not None:
+            raise CannotFollow(f"{name} is a CTE's name, too, if case does not count")
+        mine = Counter(self._name(table) for table in self._tree.find_all(exp.Table) if is_named(table))
+        mine.subtract(Counter(TableName.resolve(read.parts, self._namespace) for read in lineage.reads))
+        if missed := next((name for name, count in mine.items() if count < 0), None):
+            raise CannotFollow(f"not all mentions of {missed} are understood")
+
+    def _name(self, table: exp.Table) -> TableName:
+        return TableName.resolve(_parts(table), self._namespace)
+
+    def _reads(self, nodes: Iterable[exp.Expr], env: _Env) -> Counter[TableName]:
+        """The tables read anywhere in these parts of the tree, rather one too many than one too few."""
+        reads: Counter[TableName] = Counter()
+        for node in nodes:
+            own = {cte.alias.lower() for cte in node.find_all(exp.CTE)}
+            for table in node.find_all(exp.Table):
+                if not is_named(table):
+                    continue
+                parts, name = _parts(table), self._name(table)
+                bound = parts[0].lower() if len(parts) == 1 else ""
+                if bound in env:
+                    reads += env[bound].reads
+                if bound in own and name not in self._sources:
+                    continue
+                if bound in own or bound not in env:
+                    reads += self._sources.relation(name).reads
+        return reads
+
+    # --- queries -------------------------------------------------------------------------------------
+
+    def _query(self, node: exp.Expr, env: _Env) -> Relation:
+        env = self._with(node, env)
+        if isinstance(node, exp.Select):
+            return self._select(node, env)
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node, env)
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+            found = self._query(node.this, env)
+            reads = found.reads + self._reads(others(node, {"this", "with_"}), env)
+            harmless = {"this", "with_", "order", "sort", "cluster", "distribute"}
+            found = replace(found, reads=reads)
+            if problem := strange_clause(node, harmless | _CUTTING):
+                return replace(found.lost(problem), complete=False, problem=problem)
+            problem = strange_clause(node, harmless)
+            return found if problem is None else found.lost(problem)
+        return replace(UNKNOWN_COLUMNS, reads=self._reads([node], env))
+
+    def _with(self, node: exp.Expr, env: _Env) -> _Env:
+        with_ = node.args.get("with_")
+        if with_ is None:
+            return env
+        found = dict(env)
+        if problem := strange_clause(with_, {"expressions", "recursive"}):
+            raise CannotFollow(problem)
+        for cte in with_.expressions:
+            name = cte.alias.lower()
+            if name in found:
+                raise CannotFollow(f"the name {cte.alias} stands for two queries")
+            if problem := strange_clause(cte, {"this", "alias"}):
+                raise CannotFollow(problem)
+            names = [column.name for column in cte.args["alias"].columns]
+            if with_.args.get("recursive"):
+                # Its own name stands for itself; should it not, for the table.
+                table = TableName.resolve((name,), self._namespace)
+                reads = self._sources.relation(table).reads if table in self._sources else Counter[TableName]()
+                inside = {**found, name: replace(UNKNOWN_COLUMNS, reads=reads)}
+                found[name] = replace(UNKNOWN_COLUMNS, reads=self._reads([cte.this], inside)).renamed(names)
+            else:
+                found[name] = self._query(cte.this, found).renamed(names)
+        return found
+
+    def _set_operation(self, node: exp.SetOperation, env: _Env) -> Relation:
+        left, right = self._query(node.this, env), self._query(node.expression, env)
+        reads = left.reads + right.reads + self._reads(others(node, {"this", "expression", "with_"}), env)
+        whole = [len(side.columns) for side in (left, right) if side.complete]
+        if len(set(whole)) != 1:
+            return replace(UNKNOWN_COLUMNS, reads=reads)
+        places = range(whole[0])
+        names = [column.name for column in left.columns] if left.complete else [None for _ in places]
+        values = [merged(value_at(left, place), value_at(right, place), left.reads, right.reads) for place in places]
+        found = Relation(tuple(map(Column, names, values)), reads)
+        harmless = {"this", "expression", "with_", "distinct", "order", "sort", "cluster", "distribute"}
+        problem = strange_clause(node, harmless)
+        return found if problem is None else found.lost(problem)
+
+    def _select(self, node: exp.Select, env: _Env) -> Relation:
+        scope = self._from(node, env)
+        reads = scope.reads + self._reads(others(node, _FROM_PARTS), env)
+        outputs, complete = self._outputs(node, scope)
+        found = Relation(tuple(outputs), reads, complete)
+        if problem := strange_clause(node, _SELECT_PARTS | _CUTTING) or strange_part(node):
+            columns = tuple(replace(column, value=Lost(problem)) for column in found.columns)
+            return Relation(columns, reads, complete=False, problem=problem)
+        if problem := strange_clause(node, _SELECT_PARTS):
+            return found.lost(problem)
+        found = self._grouped(node, scope, found)
+        for window in own_parts(node, exp.Window):
+            if window.parent is node and window.arg_key == "windows":
+                continue
+            keys = [self._value(key, scope) for key in partition_keys(node, window)]
+            found = kept(found, keys, "a window function is not partitioned by it")
+        return found
+
+    def _grouped(self, node: exp.Select, scope: Scope, found: Relation) -> Relation:
+        group = node.args.get("group")
+        if group is None:
+            over_all = node.args.get("having") is not None or any(
+                not isinstance(aggregate.find_ancestor(exp.Window, exp.Select), exp.Window)
+                for aggregate in own_parts(node, exp.AggFunc)
+            )
+            return found.lost("the query aggregates all rows, without GROUP BY") if over_all else found
+        if group.args.get("all") and not group.expressions and not scope.named("all") and scope.complete:
+            return found  # what is no aggregate is a key
+        if problem := strange_clause(group, {"expressions"}):
+            return found.lost(f"{problem} in GROUP BY")
+        if any(isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets) for key in group.expressions):
+            return found.lost("GROUP BY has several sets of keys")
+        keys = [self._key(key, node, scope, found) for key in group.expressions]
+        return kept(found, keys, "GROUP BY does not contain it")
+
+    def _key(self, key: exp.Expr, node: exp.Select, scope: Scope, found: Relation) -> Value:
+        """What GROUP BY names: an output by number, a column, or, where there is no such column, an output by alias."""
+        if isinstance(key, exp.Literal) and not key.is_string and key.name.isdecimal():
+            return value_at(found, int(key.name) - 1)
+        if isinstance(key, exp.Column) and len(key.parts) == 1 and scope.complete and not scope.named(key.name):
+            aliases = [each.alias.lower() for each in node.expressions if isinstance(each, exp.Alias)]
+            outputs = [column for column in found.columns if column.folded == key.name.lower()]
+            if aliases.count(key.name.lower()) == 1 and len(outputs) == 1 and self._is_bare(key):
+                return outputs[0].value
+            return Lost(UNCERTAIN)
+        return self._value(key, scope)
+
+    # --- FROM ----------------------------------------------------------------------------------------
+
+    def _from(self, node: exp.Select, env: _Env) -> Scope:
+        from_ = node.args.get("from_")
+        scope = Scope() if from_ is None else self._item(from_.this, env)
+        scope = self._joined(scope, node.args.get("joins") or (), env)
+        for lateral in node.args.get("laterals") or ():
+            scope = scope.beside(self._opaque(lateral, env))
+        return scope
+
+    def _joined(self, scope: Scope, joins: Sequence[exp.Join], env: _Env) -> Scope:
+        # sqlglot does not tell a comma from CROSS JOIN; beside commas, USING and NATURAL have another left side.
+        has_comma = any(_label(join).endswith("CROSS") for join in joins)
+        for join in joins:
+            named = bool(join.args.get("using")) or bool(join.args.get("method"))
+            right = self._item(join.this, env)
+            reads = self._reads(others(join, {"this"}), env)
+            if named and has_comma:
+                scope = scope.beside(right).uncertain("a join by column names stands beside a comma or CROSS JOIN")
+            else:
+                scope = _joined(scope, right, join)
+            scope = scope.with_reads(reads)
+        return scope
+
+    def _item(self, node: exp.Expr, env: _Env) -> Scope:
+        """A table, a query in brackets or bracketed joins, with the joins that sqlglot hangs on it."""
+        alias = node.args.get("alias")
+        allowed = {"this", "db", "catalog", "alias", "joins", "with_"}
+        if strange_clause(node, allowed) is not None or not isinstance(node, exp.Table | exp.Subquery):
+            return self._opaque(node, env)
+        joins = node.args.get("joins") or ()
+        if isinstance(node, exp.Table):
+            if not is_named(node):
+                return self._opaque(node, env)
+            scope = self._named(node, env)
+        elif isinstance(node.this, exp.Query) and not holds_relation(node.this):
+            inner = self._query(node.this, self._with(node, env))
+            scope = Scope.of(inner.renamed(_names(alias)), _alias(alias))
+        else:
+            scope = self._item(node.this, env)
+            if alias is not None:
+                inner = Relation(scope.columns, scope.reads, scope.complete).renamed(_names(alias))
+                scope = Scope.of(inner, _alias(alias))
+        return self._joined(scope, joins, env)
+
+    def _named(self, node: exp.Table, env: _Env) -> Scope:
+        alias, parts = node.args.get("alias"), _parts(node)
+        if len(parts) == 1 and parts[0].lower() in env:
+            found = env[parts[0].lower()]
+            qualifiers: list[tuple[str, ...]] = [parts]
+        else:
+            name = self._name(node)
+            found = self._sources.relation(name)
+            qualifiers = [(name.table,), (name.database, name.table), (name.catalog, name.database, name.table)]
+        if alias is None:
+            return Scope.of(found, qualifiers)
+        return Scope.of(found.renamed(_names(alias)), _alias(alias) or qualifiers)
+
+    def _opaque(self, node: exp.Expr, env: _Env) -> Scope:
+        """A relation of which no more is known than its alias, and what is read below it."""
+        alias = node.args.get("alias")
+        found = replace(UNKNOWN_COLUMNS, reads=self._reads([node], env))
+        return Scope.of(found.renamed(_names(alias)), _alias(alias))
+
+    # --- outputs and expressions ---------------------------------------------------------------------
+
+    def _outputs(self, node: exp.Select, scope: Scope) -> tuple[list[Column], bool]:
+        """The output columns as far as their places are certain, and whether that is all of them."""
+        outputs: list[Column] = []
+        for item in node.expressions:
+            if is_star(item):
+                columns = _star(item, scope)
+                if columns is None:
+                    return outputs, False
+                outputs += [Column(column.name, column.value) for column in columns]
+            elif isinstance(item, exp.Aliases):
+                outputs += [Column(name.name, Lost(_COMPUTED)) for name in item.expressions]
+            elif isinstance(item, exp.Alias):
+                outputs.append(Column(item.alias, self._value(item.this, scope, item.alias)))
+            elif self._may_be_many(item):
+                return outputs, False
+            else:
+                outputs.append(Column(own_name(item), self._value(item, scope)))
+        return outputs, True
+
+    def _may_be_many(self, item: exp.Expr) -> bool:
+        """May an item without alias be several columns: a generator, or a back-quoted regular expression?"""
+        if self._generates and item.find(exp.Func) is not None:
+            return True
+        column = item.unnest()
+        return isinstance(column, exp.Column) and not _REGEX_SIGNS.isdisjoint(column.name)
+
+    def _value(self, node: exp.Expr, scope: Scope, alias: str | None = None) -> Value:
+        """What an expression comes from: a column, in brackets, cut to a date or to a unit of time."""
+        wraps: list[exp.Expr] = []
+        while isinstance(node, exp.Paren | exp.TsOrDsToDate | exp.TimestampTrunc | exp.Cast):
+            wraps.append(node)
+            node = node.this
+        if not isinstance(node, exp.Column) or is_star(node):
+            return Lost(_COMPUTED)
+        value = scope.resolve([part.name for part in node.parts])
+        if isinstance(value, Lost):
+            return value
+        span = self._span(node)
+        calls = list(value.calls)
+        for wrap in reversed(wraps):
+            if span is None:
+                break
+            call, span = self._wrapped(wrap, span)
+            calls += [call] if call else []
+        if span is None or not self._stands_free(span, alias):
+            return Lost(_COMPUTED)
+        if value.mixed is not None and len(calls) > len(value.calls):
+            return Lost("it is computed from a column that a join or a set operation may have given another type")
+        return replace(value, calls=tuple(calls))
+
+    # --- expressions in the text: places of the first and the last piece --------------------------------
+
+    def _piece(self, place: int) -> Lexeme | None:
+        return self._pieces[place] if 0 <= place < len(self._pieces) else None
+
+    def _word(self, place: int) -> str:
+        """The folded keyword or symbol there; nothing for quoted names and strings."""
+        piece = self._piece(place)
+        return piece.text.lower() if piece is not None and piece.kind in ("word", "symbol") else ""
+
+    def _span(self, column: exp.Column) -> tuple[int, int] | None:
+        """Where a column's name stands, if it does."""
+        names = [part.name for part in column.parts]
+        first = self._places.get(column.parts[0].meta.get("start", -1))
+        if first is None or column.args.get("join_mark"):
+            return None
+        last = first + 2 * (len(names) - 1)
+        written = self._pieces[first : last + 1]
+        if len(written) != last - first + 1 or any(piece.text != "." for piece in written[1::2]):
+            return None
+        found = [identifier(piece) for piece in written[::2] if piece.kind in ("word", "quoted")]
+        return (first, last) if found == names else None
+
+    def _wrapped(self, wrap: exp.Expr, span: tuple[int, int]) -> tuple[str, tuple[int, int] | None]:
+        """What a bracket or a call around the span does, and the span with it; no span where the text says else."""
+        first, last = span
+        before, after = self._word(first - 1), self._word(last + 1)
+        function = self._word(first - 2) if self._word(first - 3) != "." else ""
+        if isinstance(wrap, exp.TimestampTrunc):
+            unit = self._piece(first - 2)
+            called = [self._word(first - 4), self._word(first - 3), before, after] == ["date_trunc", "(", ",", ")"]
+            # In double quotes it may be a column, as spark.sql.ansi.doubleQuotedIdentifiers says.
+            name = unit.text.upper() if called and unit is not None and unit.kind == "string" else ""
+            known = name[:1] == name[-1:] == "'" and name[1:-1] in _COARSER and self._word(first - 5) != "."
+            return name[1:-1], (first - 4, last + 1) if known else None
+        if before != "(":
+            return "", None
+        if isinstance(wrap, exp.Paren):
+            return "", (first - 1, last + 1) if after == ")" else None
+        names = {"to_date"} if isinstance(wrap, exp.TsOrDsToDate) else {"date"}
+        if after == ")" and function in names:
+            return _DATE, (first - 2, last + 1)
+        ending = [self._word(last + distance) for distance in (1, 2, 3)]
+        cast = isinstance(wrap, exp.Cast) and function == "cast" and ending == ["as", "date", ")"]
+        return _DATE, (first - 2, last + 3) if cast else None
+
+    def _stands_free(self, span: tuple[int, int], alias: str | None) -> bool:
+        """Is this all of the expression: no sign before it, nothing behind it but its alias?"""
+        first, last = span
+        after = last + 1
+        if alias is not None:
+            after += self._word(after) == "as" and self._piece(after + 1) is not None
+            piece = self._piece(after)
+            if piece is None or piece.kind not in ("word", "quoted") or identifier(piece) != alias:
+                return False
+            after += 1
+        ends = self._piece(after) is None or self._word(after) in _ENDS or self._word(after) == ";"
+        return self._word(first - 1) in _STARTS and ends
+
+    def _is_bare(self, column: exp.Column) -> bool:
+        span = self._span(column)
+        return span is not None and self._stands_free(span, None)
+
+
+_REGEX_SIGNS = frozenset(".^$*+?()[]{}|\\")
+_COMPUTED = "it is neither a column nor a column cut by date_trunc, to_date or CAST AS DATE"
+
+
+# --- parts of trees with what they mean -------------------------------------------------------------
+
+
+def _tree(text: str) -> exp.Query:
+    try:
+        tree = query_tree(text)
+    except Doubt as doubt:
+        raise CannotFollow(f"the query is not understood: {doubt}") from None
+    if "|>" in text:
+        raise CannotFollow("the query has a pipe")
+    if tree.find(exp.Command, exp.Directory, exp.Semicolon) is not None:
+        raise CannotFollow("the query holds a part that is not understood")
+    return tree
+
+
+def _star(item: exp.Expr, scope: Scope) -> list[Column] | None:
+    """The columns of `*` or `t.*`, with EXCEPT; None where they are not certain."""
+    star = item if isinstance(item, exp.Star) else item.this
+    qualifier = [part.name for part in item.parts[:-1]] if isinstance(item, exp.Column) else []
+    columns = None if strange_clause(star, {"except_"}) else scope.star(qualifier)
+    for left_out in star.args.get("except_") or ():
+        if columns is None or not isinstance(left_out, exp.Column) or len(left_out.parts) != 1:
+            return None
+        found = [column for column in columns if column.folded == left_out.name.lower()]
+        if len(found) != 1:
+            return None
+        columns = [column for column in columns if column is not found[0]]
+    return columns
+
+
+def _alias(alias: exp.Expr | None) -> list[tuple[str, ...]]:
+    return [(alias.name,)] if alias is not None and alias.name else []
+
+
+def _names(alias: exp.Expr | None) -> list[str]:
+    """The column names that an alias gives."""
+    return [column.name for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
+
+
+def _label(join: exp.Join) -> str:
+    return " ".join(str(join.args.get(part) or "") for part in ("side", "kind")).upper().strip()
+
+
+def _joined(left: Scope, right: Scope, join: exp.Join) -> Scope:
+    label, method = _label(join), str(join.args.get("method") or "").upper()
+    strange = strange_clause(join, {"this", "on", "using", "side", "kind", "method"})
+    if strange is not None or method not in ("", "NATURAL") or label not in JOINS:
+        return left.beside(right).uncertain(f"the join {method or label} is not understood")
+    using = [name.name for name in join.args.get("using") or ()]
+    return joined(left, right, label, natural=bool(method), using=using)
+
+
+def _parts(table: exp.Table) -> tuple[str, ...]:
+    parts = tuple(part.name for part in table.parts if isinstance(part, exp.Identifier))
+    if not parts or len(parts) != len(table.parts):
+        raise CannotFollow("the name of a relation is not understood")
+    return parts

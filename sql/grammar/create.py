@@ -1,0 +1,364 @@
+"""CREATE MATERIALIZED VIEW: its clauses in any order, so that the order of every family is one of them.
+
+A clause is one small function in `_CLAUSES`, chosen by its first words. Clauses of different families that say the
+same share a subject, and a subject is spoken of once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sql.grammar import layout_clauses, property_list, refresh
+from sql.grammar.cursor import SYNTAX, Grammar, SyntaxProblem
+from sql.scan import QUOTES, Cursor, Lexeme, lexemes
+from sql.statement import (
+    Clauses,
+    Column,
+    CreateMaterializedView,
+    Pairs,
+    Refreshing,
+)
+
+
+@dataclass(slots=True)
+class _Said:
+    """What the clauses have said so far; None: nothing yet."""
+
+    comment: str | None = None
+    properties: Pairs = ()
+    build: str | None = None
+    """The words that decided whether the view is filled at once."""
+    clauses: Clauses = field(default=Clauses())
+    words_of: dict[str, str] = field(default_factory=dict)
+    """The first words of the clause that spoke of each subject."""
+
+    def add_property(self, grammar: Grammar, name: str, value: str, place: int) -> None:
+        if name in dict(self.properties):
+            raise grammar.refusal(f"the property {name} is given twice", place, SYNTAX)
+        checked = property_list.check(grammar, name, value, free=True, place=place)
+        self.properties += ((name, checked),)
+
+    def set_once(self, grammar: Grammar, subject: str, words: str, place: int) -> None:
+        """Note that a clause which begins with `words` speaks of `subject`."""
+        if (before := self.words_of.get(subject)) == words:
+            raise _at(grammar, place).problem(f"{words} only once")
+        if before is not None:
+            raise _at(grammar, place).problem(f"one clause for the {subject}: {before} has said it")
+        self.words_of[subject] = words
+
+
+def _at(grammar: Grammar, place: int) -> Grammar:
+    return Grammar(grammar.text, place)
+
+
+_Clause = Callable[[Grammar, _Said], None]
+
+
+def create(grammar: Grammar, *, or_replace: bool) -> CreateMaterializedView:
+    """What follows CREATE [OR REPLACE] MATERIALIZED VIEW."""
+    if_not_exists = grammar.sees("IF", "NOT", "EXISTS")
+    if if_not_exists and or_replace:
+        raise grammar.problem("the view's name: OR REPLACE and IF NOT EXISTS exclude each other")
+    grammar.accept("IF", "NOT", "EXISTS")
+    name = grammar.expect_name("the view's name", before=("AS",))
+    columns = _columns(grammar) if grammar.accept("(") else ()
+    said = _Said()
+    while _clause(grammar, said):
+        pass
+    if not grammar.accept("AS"):
+        raise grammar.problem("a clause (such as COMMENT, REFRESH, PARTITION BY or TBLPROPERTIES) or AS")
+    query = _query(grammar, said)
+    return CreateMaterializedView(
+        name=name,
+        query=query,
+        columns=columns,
+        comment=said.comment,
+        properties=said.properties,
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+        clauses=said.clauses,
+    )
+
+
+def _columns(grammar: Grammar) -> tuple[Column, ...]:
+    columns: list[Column] = []
+    while True:
+        name = grammar.expect_identifier("a column's name")
+        comment = grammar.expect_string("a string after COMMENT") if grammar.accept("COMMENT") else None
+        columns.append(Column(name, comment))
+        if not grammar.accept(","):
+            break
+    if not grammar.accept(")"):
+        raise grammar.problem("COMMENT, a comma or ) in the column list")
+    return tuple(columns)
+
+
+def _clause(grammar: Grammar, said: _Said) -> bool:
+    """Read the clause that comes next; False if none does."""
+    place = grammar.position
+    if (found := refresh.property_clause(grammar)) is not None:
+        said.add_property(grammar, *found, place)
+        return True
+    for words, subject, clause in _CLAUSES:
+        if grammar.accept(*words):
+            said.set_once(grammar, subject, " ".join(words).removesuffix(" ("), place)
+            clause(grammar, said)
+            return True
+    for words, advice in _REFUSED:
+        if grammar.sees(*words):
+            raise grammar.refusal(f"{' '.join(words)} is not offered: {advice}", sqlstate=SYNTAX)
+    return False
+
+
+def _query(grammar: Grammar, said: _Said) -> str:
+    """The definition as it stands, from its first character to its last; comments around it left out.
+
+    PostgreSQL's WITH [NO] DATA at the very end is no part of it.
+    """
+    if not (grammar.sees("(") or grammar.at_query()):
+        raise grammar.problem("a query after AS (SELECT, WITH, FROM, VALUES, TABLE or a bracket)")
+    start = grammar.position
+    tail: deque[tuple[Lexeme, int]] = deque(maxlen=_TAIL_LENGTH)
+    depth = 0
+    semicolon = False
+    for piece in lexemes(grammar.text, start):
+        if piece.kind == "symbol" and piece.text == ";":
+            semicolon = True
+            continue
+        if semicolon:
+            raise grammar.refusal("expected the end of the statement after the semicolon", piece.start, SYNTAX)
+        if piece.kind == "symbol" and piece.text in QUOTES:
+            raise grammar.refusal(f"the quote {piece.text} is not closed", piece.start, SYNTAX)
+        depth += {"(": 1, ")": -1}.get(piece.text, 0)
+        tail.append((piece, depth))
+    return grammar.text[start : _query_end(grammar, said, list(tail))]
+
+
+_TAIL_LENGTH = 7
+"""So many pieces show whether WITH [NO] DATA stands at the end, once or twice."""
+
+
+def _query_end(grammar: Grammar, said: _Said, tail: list[tuple[Lexeme, int]]) -> int:
+    """Where the query ends; `tail` is the text's last pieces, each with the number of brackets open after it."""
+    words = [piece.text.upper() if piece.kind == "word" and depth == 0 else "" for piece, depth in tail]
+    for ending in (["WITH", "NO", "DATA"], ["WITH", "DATA"]):
+        if len(words) > len(ending) and words[-len(ending) :] == ending:
+            place = tail[-len(ending)][0].start
+            said.set_once(grammar, "data", " ".join(ending), place)
+            _set_build(grammar, said, " ".join(ending), place)
+            rest = tail[: -len(ending)]
+            return _query_end(grammar, said, rest)
+    return tail[-1][0].end
+
+
+# --- building and refreshing -------------------------------------------------------------------------
+
+
+def _build(grammar: Grammar, said: _Said) -> None:
+    _set_build(grammar, said, f"BUILD {grammar.expect_any('IMMEDIATE', 'DEFERRED', after='BUILD')}", grammar.position)
+
+
+def _set_build(grammar: Grammar, said: _Said, words: str, place: int) -> None:
+    deferred = words.endswith((" DEFERRED", " NO DATA"))
+    if said.build is not None and deferred != said.clauses.deferred:
+        raise grammar.refusal(f"{said.build} and {words} contradict each other", place, SYNTAX)
+    said.build = words
+    said.clauses = replace(said.clauses, deferred=deferred)
+
+
+def _with_data(grammar: Grammar, said: _Said) -> None:
+    _set_build(grammar, said, "WITH DATA", grammar.position)
+
+
+def _with_no_data(grammar: Grammar, said: _Said) -> None:
+    _set_build(grammar, said, "WITH NO DATA", grammar.position)
+
+
+def _refresh(grammar: Grammar, said: _Said) -> None:
+    place = grammar.position
+    if (word := grammar.accept_any("IMMEDIATE", "DEFERRED")) is not None:  # StarRocks says BUILD so
+        _set_build(grammar, said, f"REFRESH {word}", place)
+        if not (grammar.sees("ASYNC") or grammar.sees("MANUAL")):
+            return
+    found = refresh.refreshing(grammar)
+    if found.trigger is not None:
+        said.set_once(grammar, "trigger", "REFRESH", place)
+    _merge(said, found)
+
+
+def _schedule(grammar: Grammar, said: _Said) -> None:
+    _merge(said, refresh.schedule(grammar))
+
+
+def _trigger_on_update(grammar: Grammar, said: _Said) -> None:
+    _merge(said, refresh.on_update(grammar))
+
+
+def _merge(said: _Said, found: Refreshing) -> None:
+    before = said.clauses.refreshing
+    merged = Refreshing(
+        found.method or before.method, found.trigger or before.trigger, found.schedule or before.schedule
+    )
+    said.clauses = replace(said.clauses, refreshing=merged)
+
+
+# --- where the rows lie -------------------------------------------------------------------------------
+
+
+def _set(field_name: str, read: Callable[[Grammar], object]) -> _Clause:
+    """The clause that says one field of Clauses."""
+
+    def clause(grammar: Grammar, said: _Said) -> None:
+        changes: dict[str, Any] = {field_name: read(grammar)}
+        said.clauses = replace(said.clauses, **changes)
+
+    return clause
+
+
+def _location(grammar: Grammar) -> str:
+    place = grammar.position
+    location = grammar.expect_string("a directory as a string after LOCATION")
+    if not location.strip():
+        raise grammar.refusal("the LOCATION is empty: name a directory", place)
+    return location
+
+
+def _key(grammar: Grammar, said: _Said) -> None:
+    said.clauses = replace(said.clauses, keys=grammar.bracketed("KEY"))
+
+
+def _duplicate_key(grammar: Grammar, said: _Said) -> None:
+    said.clauses = replace(said.clauses, keys=grammar.bracketed("KEY"), duplicate=True)
+
+
+# --- comment and properties ----------------------------------------------------------------------------
+
+
+def _comment(grammar: Grammar, said: _Said) -> None:
+    said.comment = grammar.expect_string("a string after COMMENT")
+
+
+def _tablespace(grammar: Grammar, said: _Said) -> None:
+    place = grammar.position
+    said.add_property(grammar, "tablespace", grammar.expect_identifier("a name after TABLESPACE"), place)
+
+
+def _table_properties(grammar: Grammar, said: _Said) -> None:
+    said.properties += property_list.pairs(grammar, free=True, taken=said.properties)
+
+
+def _known_properties(grammar: Grammar, said: _Said) -> None:
+    """PROPERTIES or OPTIONS: known names only."""
+    place = grammar.position
+    _add_known(grammar, said, property_list.pairs(grammar, free=False, taken=said.properties), place)
+
+
+def _with(grammar: Grammar, said: _Said) -> None:
+    """Trino's and PostgreSQL's list, whose bracket has chosen the clause; a name without a value is true."""
+    place = grammar.position
+    given = property_list.pairs(grammar, free=False, taken=said.properties, bare=True, opened=True)
+    _add_known(grammar, said, given, place)
+
+
+def _add_known(grammar: Grammar, said: _Said, given: Pairs, place: int) -> None:
+    """Some properties say what is a clause in other families, and become that clause."""
+    for name, value in given:
+        if name in _CLAUSE_PROPERTIES:
+            _CLAUSE_PROPERTIES[name](grammar, said, value, place)
+        else:
+            said.properties += ((name, value),)
+
+
+def _format_property(grammar: Grammar, said: _Said, value: str, place: int) -> None:
+    said.set_once(grammar, "file format", "format", place)
+    said.clauses = replace(said.clauses, file_format=value.lower())
+
+
+def _location_property(grammar: Grammar, said: _Said, value: str, place: int) -> None:
+    said.set_once(grammar, "location", "location", place)
+    said.clauses = replace(said.clauses, location=value)
+
+
+def _comment_property(grammar: Grammar, said: _Said, value: str, place: int) -> None:
+    said.set_once(grammar, "comment", "description", place)
+    said.comment = value
+
+
+def _partitioning_property(grammar: Grammar, said: _Said, value: str, place: int) -> None:
+    """Trino's partitioning = ARRAY['month(d)']."""
+    said.set_once(grammar, "partitioning", "partitioning", place)
+    array = Cursor(value.removeprefix("["))
+    array.accept("ARRAY", "[")
+    written = array.string()
+    if written is None or not array.accept("]"):
+        raise grammar.refusal("a view is partitioned by one column: write it as partitioning = ARRAY['column']", place)
+    inner = Grammar(written)
+    try:
+        found = layout_clauses.partition_expression(inner)
+        inner.expect_end()
+    except SyntaxProblem:
+        raise grammar.refusal(f"valid partitioning: a column or month(column); found '{written}'", place) from None
+    said.clauses = replace(said.clauses, partitioning=found)
+
+
+_CLAUSE_PROPERTIES: dict[str, Callable[[Grammar, _Said, str, int], None]] = {
+    "format": _format_property,
+    "location": _location_property,
+    "description": _comment_property,
+    "partitioning": _partitioning_property,
+    "partitioned_by": _partitioning_property,
+}
+"""Properties of Trino and BigQuery that are clauses in other families, and become those here."""
+
+_CLAUSES: tuple[tuple[tuple[str, ...], str, _Clause], ...] = (
+    (("COMMENT",), "comment", _comment),
+    (("BUILD",), "build", _build),
+    (("WITH", "DATA"), "data", _with_data),
+    (("WITH", "NO", "DATA"), "data", _with_no_data),
+    (("REFRESH",), "refreshing", _refresh),
+    (("SCHEDULE",), "trigger", _schedule),
+    (("TRIGGER", "ON", "UPDATE"), "trigger", _trigger_on_update),
+    (("PARTITION", "BY"), "partitioning", _set("partitioning", layout_clauses.followed_partition)),
+    (("PARTITIONED", "BY"), "partitioning", _set("partitioning", layout_clauses.partition)),
+    (("PARTITIONED", "ON"), "partitioning", _set("partitioning", layout_clauses.partition)),
+    (("DISTRIBUTED", "BY"), "distribution", _set("distribution", layout_clauses.distributed_by)),
+    (("CLUSTERED", "BY"), "distribution", _set("distribution", layout_clauses.clustered_by)),
+    (("CLUSTERED", "ON"), "clustering", _set("clustering", layout_clauses.clustered_on)),
+    (("DISTRIBUTED", "ON"), "clustering", _set("clustering", layout_clauses.distributed_on)),
+    (("CLUSTER", "BY"), "clustering", _set("clustering", layout_clauses.cluster_by)),
+    (("ORDER", "BY"), "clustering", _set("clustering", layout_clauses.cluster_by)),
+    (("USING",), "file format", _set("file_format", lambda grammar: layout_clauses.file_format(grammar, "USING"))),
+    (
+        ("STORED", "AS"),
+        "file format",
+        _set("file_format", lambda grammar: layout_clauses.file_format(grammar, "STORED AS")),
+    ),
+    (("LOCATION",), "location", _set("location", _location)),
+    (("KEY",), "keys", _key),
+    (("DUPLICATE", "KEY"), "keys", _duplicate_key),
+    (("TABLESPACE",), "tablespace", _tablespace),
+    (("TBLPROPERTIES",), "TBLPROPERTIES", _table_properties),
+    (("PROPERTIES",), "PROPERTIES", _known_properties),
+    (("OPTIONS",), "OPTIONS", _known_properties),
+    (("WITH", "("), "WITH", _with),
+)
+"""The clauses of CREATE: their first words, what they speak of, and their reader."""
+
+_REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("ROW", "FORMAT"), "the stored files are Parquet or ORC (USING)"),
+    (("STORED", "BY"), "the stored files are Parquet or ORC (USING)"),
+    (("WITH", "SERDEPROPERTIES"), "the stored files are Parquet or ORC (USING)"),
+    (("NEVER", "REFRESH"), "say REFRESH ON MANUAL"),
+    (("ON", "PREBUILT", "TABLE"), "the view's rows are stored by the view; say BUILD DEFERRED to fill it later"),
+    (("FOR", "UPDATE"), "a view's rows come from its definition alone"),
+    (("WITH", "PRIMARY"), "a refresh needs no key"),
+    (("WITH", "ROWID"), "a refresh needs no key"),
+    (("START",), "say REFRESH ON SCHEDULE EVERY n HOUR STARTS '2030-01-31 04:00:00'"),
+    (("NEXT",), "say REFRESH ON SCHEDULE EVERY n HOUR"),
+    (("WITH", "ROW", "FILTER"), "put the condition into the definition"),
+    (("UNIQUE",), "a key has no meaning in Spark; DUPLICATE KEY is kept"),
+)
+"""Clauses of other families that cannot be had, and what to say instead."""

@@ -1,0 +1,141 @@
+"""How the stored rows are laid out: partitioning, buckets, clustering, and the format of the files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sql.grammar.cursor import Grammar, listed
+from sql.statement import Clustering, Distribution, Partitioning
+
+FORMATS = ("PARQUET", "ORC")
+UNITS = ("HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+"""What date_trunc may cut to where it partitions a view."""
+
+
+def followed_partition(grammar: Grammar) -> Partitioning:
+    """What follows PARTITION BY: with brackets it is Doris', without them BigQuery's."""
+    brackets = grammar.sees("(")
+    return replace(partition(grammar), follows=brackets)
+
+
+def partition(grammar: Grammar) -> Partitioning:
+    """One column, or date_trunc of one; BigQuery leaves the brackets out."""
+    bracket = grammar.accept("(")
+    found = partition_expression(grammar)
+    if grammar.sees(","):
+        raise grammar.refusal("a view is partitioned by one column, or by date_trunc of one; several are not offered")
+    if bracket and not grammar.accept(")"):
+        raise grammar.problem(") after the partition column")
+    return found
+
+
+_TRUNCATING = ("DATE_TRUNC", "TIMESTAMP_TRUNC", "DATETIME_TRUNC")
+_TRANSFORMS = {
+    "DATE": "DAY",
+    **{unit: unit for unit in UNITS},
+    **{f"{unit}S": unit for unit in UNITS},
+}
+"""BigQuery's DATE(column), and the transforms of Spark and Iceberg, by the unit that they cut to."""
+
+
+def partition_expression(grammar: Grammar) -> Partitioning:
+    """A column, date_trunc(column, unit), or a transform such as days(column)."""
+    function = grammar.peek()
+    after = grammar.peek(1)
+    if function is None or function.kind != "word" or after is None or after.text != "(":
+        return Partitioning(grammar.expect_identifier("a column or date_trunc(column, 'unit')"))
+    name = function.text.upper()
+    if name not in _TRUNCATING and name not in _TRANSFORMS:
+        raise grammar.problem("a column or date_trunc(column, 'unit')")
+    grammar.take()
+    grammar.expect("(")
+    if name in _TRANSFORMS:
+        found = Partitioning(grammar.expect_identifier("a column"), _TRANSFORMS[name])
+    else:
+        found = _truncation(grammar)
+    if not grammar.accept(")"):
+        raise grammar.problem(") after the unit" if name in _TRUNCATING else ") after the column")
+    return found
+
+
+def _truncation(grammar: Grammar) -> Partitioning:
+    """Doris' and BigQuery's order (column, unit), and Spark's own ('unit', column)."""
+    place = grammar.position
+    unit = grammar.string()
+    column = "" if unit is not None else grammar.expect_identifier("a column in date_trunc")
+    if not grammar.accept(","):
+        raise grammar.problem("a comma: date_trunc has a column and a unit such as 'month'")
+    if unit is not None:
+        column = grammar.expect_identifier("a column after the unit")
+    else:
+        place = grammar.position
+        unit = grammar.string() or grammar.expect_identifier("a unit in date_trunc")
+    if unit.upper() not in UNITS:
+        raise grammar.refusal(f"timeUnit not support: {unit}; a view is partitioned by {listed(UNITS)}", place)
+    return Partitioning(column, unit.upper())
+
+
+def distributed_by(grammar: Grammar) -> Distribution:
+    """What follows Doris' DISTRIBUTED BY: HASH (columns) or RANDOM, and a number of BUCKETS."""
+    columns: tuple[str, ...] = ()
+    if grammar.expect_any("HASH", "RANDOM", after="DISTRIBUTED BY") == "HASH":
+        columns = grammar.bracketed("HASH")
+    buckets = None
+    if grammar.accept("BUCKETS") and not grammar.accept("AUTO"):
+        buckets = grammar.expect_number("AUTO or the number of buckets")
+    return Distribution(columns, buckets)
+
+
+def clustered_by(grammar: Grammar) -> Distribution:
+    """What follows Spark's CLUSTERED BY: (columns) [SORTED BY (columns)] INTO n BUCKETS."""
+    columns = grammar.bracketed("CLUSTERED BY")
+    ordered = _ordered(grammar) if grammar.accept("SORTED", "BY") else ()
+    if not grammar.accept("INTO"):
+        raise grammar.problem("SORTED BY or INTO with the number of buckets after CLUSTERED BY")
+    buckets = grammar.expect_number("the number of buckets")
+    grammar.expect("BUCKETS")
+    return Distribution(columns, buckets, ordered)
+
+
+def _ordered(grammar: Grammar) -> tuple[str, ...]:
+    """Spark's SORTED BY (column [ASC], …); buckets are sorted upwards only, in Spark too."""
+    if not grammar.accept("("):
+        raise grammar.problem("(columns) after SORTED BY")
+    columns = []
+    while True:
+        columns.append(grammar.expect_identifier("a column's name"))
+        grammar.accept("ASC")
+        if not grammar.accept(","):
+            break
+    if not grammar.accept(")"):
+        raise grammar.problem("ASC, a comma or ) after the column")
+    return tuple(columns)
+
+
+def clustered_on(grammar: Grammar) -> Clustering:
+    """What follows Hive's CLUSTERED ON: rows are brought together and sorted by the same columns."""
+    columns = grammar.bracketed("CLUSTERED ON")
+    return Clustering(columns, columns)
+
+
+def distributed_on(grammar: Grammar) -> Clustering:
+    """What follows Hive's DISTRIBUTED ON: (columns) [SORTED ON (columns)]."""
+    columns = grammar.bracketed("DISTRIBUTED ON")
+    ordered = grammar.bracketed("SORTED ON") if grammar.accept("SORTED", "ON") else ()
+    return Clustering(columns, ordered)
+
+
+def cluster_by(grammar: Grammar) -> Clustering:
+    """Databricks has brackets, BigQuery has none; StarRocks' ORDER BY is the same."""
+    if grammar.sees("("):
+        columns = grammar.bracketed("CLUSTER BY")
+    elif grammar.sees("AUTO") or grammar.sees("NONE"):
+        raise grammar.problem("columns after CLUSTER BY")
+    else:
+        columns = grammar.identifiers("a column's name")
+    return Clustering(columns, columns)
+
+
+def file_format(grammar: Grammar, after: str) -> str:
+    """The format that follows USING or STORED AS, in small letters; others, and PostgreSQL's heap, are refused."""
+    return grammar.expect_any(*FORMATS, after=after).lower()

@@ -1,0 +1,188 @@
+"""When and how a view is refreshed: the clauses that CREATE and ALTER share, and the interval clauses beside them."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Callable
+from datetime import datetime
+
+from sql.grammar import intervals
+from sql.grammar.cursor import Grammar, listed
+from sql.statement import Method, Refreshing, Schedule, Trigger, WhenStale
+
+METHODS = {
+    "AUTO": Method.AUTO,
+    "FORCE": Method.AUTO,
+    "COMPLETE": Method.COMPLETE,
+    "FULL": Method.COMPLETE,
+}
+"""The words for a method where a view is defined. (In a REFRESH statement FORCE is COMPLETE: see parser.)"""
+_NOT_OFFERED = ("FAST", "INCREMENTAL", "PARTITIONS")
+_UNITS = tuple(unit for unit in intervals.SECONDS if unit != "SECOND")
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2})?)?", re.ASCII)
+_CRON_FIELD = re.compile(
+    r"(?:[0-9*/,?#LWC-]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TUE|WED|THU|FRI|SAT)+", re.ASCII
+)
+
+
+def refreshing(grammar: Grammar) -> Refreshing:
+    """What follows REFRESH: a method, a trigger, or both."""
+    if grammar.accept("POLICY"):
+        return Refreshing(method=_expected_method(grammar, "REFRESH POLICY"))
+    found = method(grammar)
+    trigger, schedule = (None, None)
+    if grammar.accept("ON"):
+        trigger, schedule = _trigger_after_on(grammar)
+    elif found is None:
+        trigger, schedule = _starrocks_trigger(grammar)
+    if found is None and trigger is None:
+        raise grammar.problem("AUTO, COMPLETE or ON with a trigger after REFRESH")
+    return Refreshing(found, trigger, schedule)
+
+
+def method(grammar: Grammar) -> Method | None:
+    """The method that comes next, consumed; None if none does. A method that there is not is refused by name."""
+    if (word := next((word for word in _NOT_OFFERED if grammar.sees(word)), None)) is not None:
+        raise grammar.refusal(f"the method {word} is not offered: say AUTO or COMPLETE; AUTO picks the cheapest")
+    word = grammar.accept_any(*METHODS)
+    return None if word is None else METHODS[word]
+
+
+def _expected_method(grammar: Grammar, after: str) -> Method:
+    if (found := method(grammar)) is None:
+        raise grammar.problem(f"AUTO or FULL after {after}")
+    return found
+
+
+def _trigger_after_on(grammar: Grammar) -> tuple[Trigger, Schedule | None]:
+    word = grammar.expect_any("MANUAL", "DEMAND", "COMMIT", "SCHEDULE", after="ON")
+    if word == "SCHEDULE":
+        if grammar.sees("CRON"):
+            raise grammar.problem("EVERY (a cron expression is written SCHEDULE CRON '0 4 * * *', without ON)")
+        grammar.expect("EVERY")
+        return Trigger.SCHEDULE, _every(grammar)
+    return (Trigger.COMMIT if word == "COMMIT" else Trigger.MANUAL), None
+
+
+def _starrocks_trigger(grammar: Grammar) -> tuple[Trigger | None, Schedule | None]:
+    """MANUAL, or ASYNC [[START ('…')] EVERY (INTERVAL n unit)]: without EVERY, whenever a base table changes."""
+    if grammar.accept("MANUAL"):
+        return Trigger.MANUAL, None
+    if not grammar.accept("ASYNC"):
+        return None, None
+    starts = None
+    if grammar.accept("START"):
+        grammar.expect("(")
+        starts = start_time(grammar)
+        grammar.expect(")")
+    elif not grammar.sees("EVERY"):
+        return Trigger.COMMIT, None
+    grammar.expect("EVERY")
+    grammar.expect("(")
+    grammar.expect("INTERVAL")
+    every, unit = _number_of_units(grammar)
+    grammar.expect(")")
+    return Trigger.SCHEDULE, Schedule(every, unit, starts)
+
+
+def schedule(grammar: Grammar) -> Refreshing:
+    """What follows Databricks' SCHEDULE: [REFRESH] EVERY n unit, or CRON with an optional time zone."""
+    grammar.accept("REFRESH")
+    if grammar.expect_any("EVERY", "CRON", after="SCHEDULE") == "EVERY":
+        return Refreshing(trigger=Trigger.SCHEDULE, schedule=_every(grammar))
+    fields = _cron(grammar)
+    zone = _time_zone(grammar) if grammar.accept("AT", "TIME", "ZONE") else None
+    return Refreshing(trigger=Trigger.SCHEDULE, schedule=Schedule(cron=fields, time_zone=zone))
+
+
+def on_update(grammar: Grammar) -> Refreshing:
+    """What follows Databricks' TRIGGER ON UPDATE: nothing that is offered here."""
+    if grammar.sees("AT", "MOST"):
+        raise grammar.refusal("AT MOST EVERY is not offered: a refresh follows each change, one at a time")
+    return Refreshing(trigger=Trigger.COMMIT)
+
+
+def _every(grammar: Grammar) -> Schedule:
+    every, unit = _number_of_units(grammar)
+    return Schedule(every, unit, start_time(grammar) if grammar.accept("STARTS") else None)
+
+
+def _number_of_units(grammar: Grammar) -> tuple[int, str]:
+    number = grammar.expect_number("how often after EVERY")
+    piece = grammar.peek()
+    unit = "" if piece is None or piece.kind != "word" else intervals.unit_word(piece.text)
+    if unit not in intervals.SECONDS:
+        raise grammar.problem(f"a unit of the schedule ({listed(_UNITS)})")
+    grammar.take()
+    return number, unit
+
+
+def start_time(grammar: Grammar) -> str:
+    """A moment as a string, `yyyy-MM-dd[ HH:mm[:ss]]` with a blank or a T between; given back with seconds."""
+    place = grammar.position
+    text = grammar.expect_string("a time such as '2030-01-31 04:00:00'")
+    try:
+        if _TIME.fullmatch(text.strip()) is None:
+            raise ValueError
+        return datetime.fromisoformat(text.strip()).isoformat(sep=" ")
+    except ValueError:
+        raise grammar.refusal(f"'{text}' is not a time: write it as '2030-01-31 04:00:00'", place) from None
+
+
+def _cron(grammar: Grammar) -> str:
+    place = grammar.position
+    text = " ".join(grammar.expect_string("a cron expression as a string").split())
+    fields = text.upper().split(" ")
+    if not 5 <= len(fields) <= 7:
+        raise grammar.refusal(
+            f"'{text}' is not a cron expression: it has {len(fields)} field{'s' * (len(fields) != 1)}, "
+            "not 5 (minute hour day month weekday), nor 6 or 7 (with the second first, and a year last)",
+            place,
+        )
+    if (wrong := next((field for field in fields if not _CRON_FIELD.fullmatch(field)), None)) is not None:
+        raise grammar.refusal(
+            f"'{text}' is not a cron expression: '{wrong}' is not a field of one. Fields are made of numbers, names of "
+            "three letters such as MON and JAN, and * , - / ? # L",
+            place,
+        )
+    return text
+
+
+def _time_zone(grammar: Grammar) -> str:
+    place = grammar.position
+    text = grammar.expect_string("a time zone as a string")
+    try:
+        return zoneinfo.ZoneInfo(text).key
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise grammar.refusal(f"'{text}' is not a time zone: write it as 'Europe/Berlin' or 'UTC'", place) from None
+
+
+# --- clauses that are properties -------------------------------------------------------------------
+
+
+def _grace_period(grammar: Grammar) -> tuple[str, str]:
+    return "grace_period", intervals.text_of(intervals.seconds(grammar))
+
+
+def _when_stale(grammar: Grammar) -> tuple[str, str]:
+    return "when_stale", str(grammar.expect_any(*WhenStale, after="WHEN STALE"))
+
+
+PROPERTY_CLAUSES: dict[tuple[str, ...], Callable[[Grammar], tuple[str, str]]] = {
+    ("GRACE", "PERIOD"): _grace_period,
+    ("WHEN", "STALE"): _when_stale,
+    ("ENABLE", "REWRITE"): lambda _: ("use_for_rewrite", "true"),
+    ("ENABLE", "QUERY", "REWRITE"): lambda _: ("use_for_rewrite", "true"),
+    ("DISABLE", "REWRITE"): lambda _: ("use_for_rewrite", "false"),
+    ("DISABLE", "QUERY", "REWRITE"): lambda _: ("use_for_rewrite", "false"),
+}
+"""Clauses that stand for a property, by their first words."""
+
+
+def property_clause(grammar: Grammar) -> tuple[str, str] | None:
+    """The (name, value) that a clause such as GRACE PERIOD stands for, consumed; None if none comes next."""
+    for words, clause in PROPERTY_CLAUSES.items():
+        if grammar.accept(*words):
+            return clause(grammar)
+    return None

@@ -1,0 +1,456 @@
+"""Statements other than queries and DML: what they change, read from their first words.
+
+sqlglot turns many of these into an unparsed command, so each kind has a small reader of its own here. A reader
+returns None where the text is not as Spark's grammar has it; then every name of the text is guessed to be read and
+written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from sql.reading.lineage import expression, guess, mention, parsed, without_rows
+from sql.scan import Cursor, folded, skip_blank
+from sql.statement import Forwarded, Parts
+
+_Reader = Callable[[Cursor], Forwarded | None]
+
+_UNTOUCHED = Forwarded(touches_rows=False)
+
+
+def forwarded(text: str, keyword: str) -> Forwarded:
+    """What a statement that goes to Spark does; `keyword` is its first word, folded. Never raises."""
+    reader = _READERS.get(keyword)
+    if reader is None:
+        if keyword in _QUERIES:
+            return parsed(text, skip_blank(text))
+        return guess(text, f"unknown statement: {keyword[:40]}")
+    cursor = Cursor(text, skip_blank(text))
+    if cursor.accept(keyword.upper()) and (found := reader(cursor)) is not None:
+        if "${" in text and _may_mean_more(found, keyword, text):
+            return guess(text, "${ in the text")
+        return _one_statement(found, cursor)
+    return guess(text, f"unknown form of {keyword.upper()}")
+
+
+def _may_mean_more(found: Forwarded, keyword: str, text: str) -> bool:
+    """Whether the values of variables may make something else of the statement that matters here. One before the first
+    word may end the comment that it stands in."""
+    if found.touches_rows or found.creates_view or found.changes_function or found.alters_database:
+        return True
+    return keyword in _OPEN_HEADS or text.find("${") < skip_blank(text)
+
+
+_OPEN_HEADS = frozenset({"set", "declare"})
+"""First words of statements that do more where other words follow: SET CATALOG, SET VAR x = (query)."""
+_QUERIES = frozenset({"select", "with", "from", "values", "table", "map", "reduce", "update", "delete", "merge"})
+
+
+def _one_statement(found: Forwarded, cursor: Cursor) -> Forwarded:
+    """`found`, unless a second statement follows: Spark refuses such a text, a script may hold it."""
+    if not found.exact or ";" not in cursor.text.rstrip("; \t\r\n"):
+        return found
+    while (piece := cursor.peek()) is not None:
+        cursor.take()
+        if piece.text == ";" and cursor.peek() is not None and not cursor.sees(";"):
+            return guess(cursor.text, "not one statement")
+    return found
+
+
+def _written(*names: Parts | None) -> Forwarded | None:
+    return None if None in names else Forwarded(writes=tuple(name for name in names if name is not None))
+
+
+def _name(cursor: Cursor) -> Parts | None:
+    """The dotted name that comes next; None if none does, or if IDENTIFIER(…) makes it up at run time."""
+    name = cursor.name()
+    return None if name is not None and name[-1].upper() == "IDENTIFIER" and cursor.sees("(") else name
+
+
+def _body(cursor: Cursor) -> Forwarded:
+    """The query somewhere after the head; an empty answer where there is none."""
+    start = cursor.find_query()
+    return Forwarded() if start is None else parsed(cursor.text, start)
+
+
+def _with_body(cursor: Cursor, name: Parts, **changes: object) -> Forwarded:
+    """What the query after the head reads, and `name` written."""
+    found = _body(cursor)
+    writes = (name, *(written for written in found.writes if written != name))
+    return replace(found, writes=writes, touches_rows=True, **changes)  # type: ignore[arg-type]
+
+
+# --- only looked at ----------------------------------------------------------------------------------
+
+
+def _explain(cursor: Cursor) -> Forwarded:
+    while cursor.accept_any("EXPLAIN", "EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL"):
+        pass
+    piece = cursor.peek()
+    if piece is None:
+        return _UNTOUCHED
+    keyword = folded(piece.text)
+    if keyword == "(" or keyword in _QUERIES:
+        return without_rows(parsed(cursor.text, piece.start))
+    inner = forwarded(" " * piece.start + cursor.text[piece.start :], keyword)
+    # Spark runs the text of EXECUTE IMMEDIATE to tell how it would. A variable may stand for these words.
+    runs = keyword == "execute" or ("${" in cursor.text and keyword not in _READERS)
+    return inner if runs else without_rows(inner)
+
+
+def _show_description(cursor: Cursor) -> Forwarded:
+    """DESCRIBE of a query reads no row but names relations; of anything else nothing at all."""
+    cursor.accept("QUERY")
+    if cursor.at_query() and not cursor.sees("TABLE"):
+        return without_rows(parsed(cursor.text, cursor.position))
+    return _UNTOUCHED
+
+
+def _nothing(cursor: Cursor) -> Forwarded:
+    """The rest is free text for Spark (SHOW, ADD JAR /path, GRANT …): no row is read or changed."""
+    while cursor.take() is not None:
+        pass
+    return _UNTOUCHED
+
+
+# --- the session -------------------------------------------------------------------------------------
+
+
+def _use(cursor: Cursor) -> Forwarded:
+    return replace(_nothing(cursor), changes_namespace=True)
+
+
+def _set(cursor: Cursor) -> Forwarded | None:
+    if cursor.accept("CATALOG"):
+        return _use(cursor)
+    if cursor.accept_any("VAR", "VARIABLE"):
+        return _assigned(cursor)
+    # The current catalog is this setting until it is chosen.
+    changes = "defaultcatalog" in cursor.text[cursor.position :].lower()
+    return replace(_nothing(cursor), changes_namespace=changes)
+
+
+def _reset(cursor: Cursor) -> Forwarded:
+    return replace(_nothing(cursor), changes_namespace=True)
+
+
+def _assigned(cursor: Cursor) -> Forwarded | None:
+    """SET VAR x = expression; DECLARE … DEFAULT expression: a scalar subquery reads rows."""
+    while (piece := cursor.peek()) is not None:
+        cursor.take()
+        if piece.text == "=" or (piece.kind == "word" and piece.text.upper() == "DEFAULT"):
+            if cursor.peek() is None:
+                return None
+            return expression(cursor.text, cursor.position)
+    return _UNTOUCHED
+
+
+def _cache(cursor: Cursor) -> Forwarded | None:
+    """CACHE TABLE x AS query makes a temporary view x; without a query it reads x."""
+    cursor.accept("LAZY")
+    if not cursor.accept("TABLE"):
+        return None
+    start = cursor.position
+    if (name := _name(cursor)) is None:
+        return None
+    if cursor.accept("OPTIONS"):
+        cursor.skip_brackets()
+    if cursor.sees("AS") or cursor.sees("(") or cursor.at_query():
+        cursor.accept("AS")
+        found = parsed(cursor.text, cursor.position)
+        return replace(found, creates_view=name, temporary=True, writes=(name, *found.writes), touches_rows=True)
+    return _reading(cursor.text, start)
+
+
+def _analyze(cursor: Cursor) -> Forwarded | None:
+    """Statistics are read off the rows; the rows stay as they are."""
+    if not cursor.accept("TABLE"):
+        return _nothing(cursor) if cursor.accept_any("TABLES") else None
+    found = _reading(cursor.text, cursor.position)
+    _nothing(cursor)
+    return found
+
+
+def _reading(text: str, start: int) -> Forwarded | None:
+    """One relation, named at `start`, is read."""
+    chain = mention(text, start)
+    return None if chain is None else Forwarded(reads=(chain,))
+
+
+# --- tables and views --------------------------------------------------------------------------------
+
+
+def _create(cursor: Cursor) -> Forwarded | None:
+    replaces = cursor.accept("OR", "REPLACE")
+    shared = cursor.accept("GLOBAL")
+    temporary = cursor.accept_any("TEMPORARY", "TEMP") is not None
+    if cursor.accept("VIEW"):
+        found = _create_view(cursor, temporary)
+        return replace(found, shared=True) if found is not None and shared else found
+    if cursor.accept("FUNCTION"):
+        return _create_function(cursor, temporary)
+    if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE", "ROLE"):
+        return _nothing(cursor)
+    if cursor.accept("EXTERNAL", "TABLE") or cursor.accept("TABLE"):
+        return _create_table(cursor, replaces=replaces)
+    return None
+
+
+def _create_table(cursor: Cursor, *, replaces: bool) -> Forwarded | None:
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = _name(cursor)
+    if name is None:
+        return None
+    if cursor.accept("SHALLOW", "CLONE") or cursor.accept("DEEP", "CLONE") or cursor.accept("CLONE"):
+        source = _reading(cursor.text, cursor.position)
+        placed = _PLACES.search(cursor.text, cursor.position) is not None
+        return None if source is None else replace(source, writes=(name,), writes_files=placed)
+    if _lists_columns(cursor):
+        cursor.skip_brackets()
+    head = cursor.position
+    found = _with_body(cursor, name)
+    # (What stands behind the head may say "location", too: then too much is looked at.)
+    fills = replaces or bool(found.reads) or cursor.peek() is not None
+    return replace(found, writes_files=fills and _PLACES.search(cursor.text, head) is not None)
+
+
+_PLACES = re.compile(r"\b(?:location|path)\b", re.IGNORECASE)
+"""Words of a table's head by which it has its files somewhere, perhaps where another table has its own."""
+
+
+def _lists_columns(cursor: Cursor) -> bool:
+    """Does `(name type …, …)` come next? A query in brackets may begin with the same words: (TABLE s), (FROM s, t …).
+
+    Where both would do, as for (TABLE date), Spark takes it for a column.
+    """
+    if not cursor.brackets_hold_query():
+        return cursor.sees("(")
+    columns: list[list[str]] = [[]]
+    depth = place = 0
+    while (piece := cursor.peek(place)) is not None:
+        if piece.text in ("(", "<"):
+            depth += 1
+        elif piece.text == ")" or (piece.text == ">" and depth > 1):
+            depth -= 1
+            if depth == 0:
+                return all(map(_is_column, columns))
+        elif depth == 1 and piece.text == ",":
+            columns.append([])
+        elif depth == 1:
+            columns[-1].append(piece.text.lower())
+        place += 1
+    return False
+
+
+def _is_column(words: list[str]) -> bool:
+    """A name, a type and what may follow it; what stood in brackets is left out."""
+    return words[1:2] != [] and words[1] in _TYPES and words[2:3] in _AFTER_TYPE and _OF_QUERY.isdisjoint(words[3:])
+
+
+_TYPES = frozenset(
+    [
+        *("boolean", "tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long", "float", "real"),
+        *("double", "decimal", "dec", "numeric", "date", "time", "timestamp", "timestamp_ntz", "timestamp_ltz"),
+        *("interval", "string", "char", "character", "varchar", "binary", "void", "variant", "array", "map", "struct"),
+        *("geometry", "geography"),
+    ]
+)
+_AFTER_TYPE = [
+    [],
+    *(["not"], ["default"], ["generated"], ["comment"], ["collate"], ["without"]),
+    *(["year"], ["month"], ["day"], ["hour"], ["minute"], ["second"]),
+    *(["constraint"], ["primary"], ["unique"], ["references"], ["check"]),
+]
+"""What may follow a column's type in CREATE TABLE; some may be an alias as well: FROM date day SELECT."""
+_OF_QUERY = frozenset({"select", "from", "join", "using", "union", "except", "intersect", "minus", "|"})
+
+
+def _create_view(cursor: Cursor, temporary: bool) -> Forwarded | None:
+    """Its text is kept, not run; a view that is replaced may feed a materialized view, so it counts as written."""
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = _name(cursor)
+    cursor.skip_brackets()
+    return None if name is None else _with_body(cursor, name, creates_view=name, temporary=temporary)
+
+
+def _create_function(cursor: Cursor, temporary: bool) -> Forwarded | None:
+    """A SQL function's body may hold queries anywhere; another's (`AS 'class'`) none."""
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = _name(cursor)
+    if name is None:
+        return None
+    while cursor.peek() is not None and not cursor.sees("RETURN"):
+        if cursor.sees("("):
+            cursor.skip_brackets()
+        else:
+            cursor.take()
+    found = _UNTOUCHED
+    if cursor.accept("RETURN"):
+        found = parsed(cursor.text, cursor.position) if cursor.at_query() else expression(cursor.text, cursor.position)
+    return replace(
+        found,
+        creates_view=name,
+        creates_function=True,
+        changes_function=None if temporary else name,
+        temporary=temporary,
+        touches_rows=False,
+    )
+
+
+def _replace_table(cursor: Cursor) -> Forwarded | None:
+    return _create_table(cursor, replaces=True) if cursor.accept("TABLE") else None
+
+
+def _alter(cursor: Cursor) -> Forwarded | None:
+    if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
+        altered = mention(cursor.text, cursor.position)
+        return None if altered is None else Forwarded(alters_database=altered.parts, touches_rows=False)
+    kind = cursor.accept_any("TABLE", "VIEW")
+    name = _name(cursor) if kind else None
+    if name is None:
+        return None
+    if kind == "VIEW" and (cursor.sees("AS") or cursor.sees("(") or cursor.at_query()):
+        return _with_body(cursor, name, creates_view=name)
+    if cursor.accept("RENAME", "TO"):
+        renamed = _name(cursor)
+        # A bare new name stays in the database of the old one.
+        return _written(name, name[:-1] + renamed if renamed is not None and len(renamed) == 1 else renamed)
+    return Forwarded(writes=(name,), keeps_rows=cursor.sees("ADD", "COLUMN") or cursor.sees("ADD", "COLUMNS"))
+
+
+def _drop(cursor: Cursor) -> Forwarded | None:
+    kind = cursor.accept_any("TABLE", "VIEW", "DATABASE", "SCHEMA", "NAMESPACE")
+    if kind is None:
+        temporary = cursor.accept_any("TEMPORARY", "TEMP")
+        kind = cursor.accept_any("FUNCTION", "VARIABLE", "VIEW")
+        if kind == "FUNCTION" and not temporary:
+            cursor.accept("IF", "EXISTS")
+            return replace(_UNTOUCHED, changes_function=name) if (name := _name(cursor)) else None
+        return _nothing(cursor) if kind else None
+    cursor.accept("IF", "EXISTS")
+    name = _name(cursor)
+    if name is None:
+        return None
+    return Forwarded(writes=(name,), drops=name, drops_database=kind not in ("TABLE", "VIEW"))
+
+
+def _table_after(*words: str) -> _Reader:
+    """A reader for statements that change the table named after one of `words` (`""`: at once)."""
+
+    def reader(cursor: Cursor) -> Forwarded | None:
+        for word in words:
+            if not word or cursor.accept(*word.split()):
+                return _written(_name(cursor))
+        return None
+
+    return reader
+
+
+def _insert(cursor: Cursor) -> Forwarded | None:
+    """The head is read here, for sqlglot knows neither all of Spark's forms nor how to be quick with many VALUES."""
+    start = skip_blank(cursor.text)
+    overwrites = cursor.accept_any("INTO", "OVERWRITE") == "OVERWRITE"
+    if overwrites and (cursor.sees("DIRECTORY") or cursor.sees("LOCAL", "DIRECTORY")):
+        return replace(_body(cursor), writes=(), writes_files=True)
+    cursor.accept("TABLE")
+    if (name := _name(cursor)) is None:
+        return None
+    if cursor.sees("REPLACE") or cursor.peek() is None:
+        return parsed(cursor.text, start)
+    if cursor.accept("PARTITION"):
+        cursor.skip_brackets()
+    cursor.accept("IF", "NOT", "EXISTS")
+    cursor.accept("BY", "NAME")
+    if not cursor.brackets_hold_query():
+        cursor.skip_brackets()
+    if cursor.sees("VALUES"):
+        calls = _calls_in_rows(cursor.text[cursor.position + len("VALUES") :])
+        if calls is not None:
+            return Forwarded(writes=(name,), calls=calls)
+    if not (cursor.at_query() or cursor.sees("(")):
+        return parsed(cursor.text, start)
+    found = parsed(cursor.text, cursor.position)
+    return replace(found, writes=(name, *found.writes), touches_rows=True)
+
+
+_WORD = re.compile(r"\w+")
+_READING = frozenset({"select", "from", "join", "table", "with", "map", "reduce", "identifier"})
+"""Words without which no expression, and nothing behind a pipe, reads a relation or names a function at run time."""
+_BEFORE_BRACKET = re.compile(r"\(\s*+(\w++|[`\"])")
+"""Read backwards, for there are fewer brackets than words: a function's name, or the end of a quoted one."""
+
+
+def _calls_in_rows(rows: str) -> tuple[Parts, ...] | None:
+    """The functions that VALUES calls, perhaps more; None where its rows may read a relation."""
+    words = _WORD.findall(folded(rows))
+    if not _READING.isdisjoint(words):
+        return None
+    if "--" in rows or "/*" in rows:  # A comment may stand before a bracket.
+        if "`" in rows or '"' in rows:
+            return None
+        return tuple((word,) for word in dict.fromkeys(words))
+    called = dict.fromkeys(_BEFORE_BRACKET.findall(rows[::-1]))
+    return None if "`" in called or '"' in called else tuple((word[::-1],) for word in called)
+
+
+def _load(cursor: Cursor) -> Forwarded | None:
+    """The files are moved, from wherever they lie; LOCAL ones are copied."""
+    if not cursor.accept("DATA"):
+        return None
+    moves = cursor.accept("LOCAL") is False
+    while cursor.peek() is not None:
+        if cursor.accept("INTO", "TABLE"):
+            found = _written(_name(cursor))
+            return None if found is None else replace(found, writes_files=moves)
+        cursor.take()
+    return None
+
+
+def _call(cursor: Cursor) -> Forwarded:
+    """A procedure may be told where to take files away (Iceberg's remove_orphan_files)."""
+    return replace(_run_time(cursor), writes_files="/" in cursor.text)
+
+
+def _run_time(cursor: Cursor) -> Forwarded:
+    """EXECUTE IMMEDIATE and scripts: no look at the text can tell what they do."""
+    return guess(cursor.text, "runs what is known only at run time")
+
+
+_READERS: dict[str, _Reader] = {
+    "explain": _explain,
+    "describe": _show_description,
+    "desc": _show_description,
+    "show": _nothing,
+    "use": _use,
+    "set": _set,
+    "reset": _reset,
+    "declare": _assigned,
+    "cache": _cache,
+    "uncache": _nothing,
+    "clear": _nothing,
+    "refresh": _nothing,
+    "analyze": _analyze,
+    "add": _nothing,
+    "list": _nothing,
+    "comment": _nothing,
+    "grant": _nothing,
+    "revoke": _nothing,
+    "insert": _insert,
+    "create": _create,
+    "replace": _replace_table,
+    "alter": _alter,
+    "drop": _drop,
+    "truncate": _table_after("TABLE"),
+    "msck": _table_after("REPAIR TABLE", "TABLE"),
+    "repair": _table_after("TABLE"),
+    "load": _load,
+    "copy": _table_after("INTO"),
+    "vacuum": _table_after(""),
+    "optimize": _table_after(""),
+    "restore": _table_after("TABLE", ""),
+    "call": _call,
+    "execute": _run_time,
+    "begin": _run_time,
+}

@@ -1,0 +1,195 @@
+"""What stands inside texts that run other statements: scripts, EXECUTE IMMEDIATE, and names in odd forms.
+
+Such a text cannot be told apart into what it reads and writes, but DROP VIEW, ALTER VIEW, CREATE OR REPLACE VIEW and
+DROP DATABASE begin with words that can be found in it and in its strings (`sql.reading.within`). What a text puts
+together when it runs (`'DROP ' || 'VIEW v'`) stays hidden; that it may do so can be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+
+from sql.reading.within import CHARACTERS_MAX, SIGNS, within
+from sql.scan import QUOTES, Lexeme, dotted_name, folded, is_whole, lexemes, string_value
+from sql.statement import Parts
+
+GLOBAL_TEMPORARY = "global_temp"
+_DATABASES = ("DATABASE", "SCHEMA", "NAMESPACE")
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a text may change. `told`, `told_databases`: every name of a view, or of a database, could be read."""
+
+    views: frozenset[Parts] = frozenset()
+    databases: frozenset[Parts] = frozenset()
+    told: bool = True
+    told_databases: bool = True
+
+    def __or__(self, other: Changes) -> Changes:
+        return Changes(
+            self.views | other.views,
+            self.databases | other.databases,
+            self.told and other.told,
+            self.told_databases and other.told_databases,
+        )
+
+
+def changes(text: str) -> Changes:
+    """The views and databases that statements anywhere in `text` drop, alter or replace, in its strings too where it
+    has EXECUTE IMMEDIATE."""
+    found = Changes()
+    for each in _texts(text):
+        if not _holds(each, "drop", "alter", "create"):
+            continue
+        pieces = list(lexemes(each))
+        for index, piece in enumerate(pieces):
+            if piece.kind == "word" and piece.text.upper() in ("DROP", "ALTER", "CREATE"):
+                found |= _change(pieces[index : index + _HEAD_PIECES])
+    return found
+
+
+def temporaries(text: str) -> frozenset[Parts]:
+    """The temporary views and functions that statements anywhere in `text` may make, in its strings too where it has
+    EXECUTE IMMEDIATE; CACHE TABLE may make one as well. Those of all sessions begin with `global_temp`. The last part
+    is "" where it cannot be read."""
+    found: set[Parts] = set()
+    for each in _texts(text):
+        if not _holds(each, "temp", "cache"):
+            continue
+        pieces = list(lexemes(each))
+        for index, piece in enumerate(pieces):
+            if piece.kind == "word" and piece.text.upper() in ("TEMP", "TEMPORARY", "CACHE"):
+                name = _made(pieces[index : index + _HEAD_PIECES], goes_on=each is not text)
+                shared = index > 0 and pieces[index - 1].text.upper() == "GLOBAL"
+                if name is not None:
+                    found.add((GLOBAL_TEMPORARY, name) if shared else (name,))
+    return frozenset(found)
+
+
+def with_variables(text: str) -> tuple[str, ...]:
+    """The texts that it may run in which variables stand: Spark puts values there, too, when it runs them."""
+    return tuple(each for each in _texts(text) if each is not text and "${" in each)
+
+
+def _texts(text: str) -> Iterator[str]:
+    """The text, and all that it may run."""
+    yield text
+    if "immediate" in folded(text):
+        yield from within(text).texts
+
+
+def _made(pieces: list[Lexeme], *, goes_on: bool) -> str | None:
+    """What the statement makes in whose head these pieces stand; None for no such statement. `goes_on`: a string that
+    ends with them may be put together with another one."""
+    words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
+    kinds = ("TABLE",) if words[0] == "CACHE" else ("VIEW", "FUNCTION")
+    place = 2 if words[1:2] == ["LAZY"] else 1
+    if place >= len(words):
+        return "" if goes_on else None
+    if words[place] not in kinds:
+        return None
+    place += 1
+    if words[place : place + 3] == ["IF", "NOT", "EXISTS"]:
+        place += 3
+    name = _name(pieces[place:])
+    return name[-1].lower() if name and (place + 1 < len(pieces) or not goes_on) else ""
+
+
+_HEAD_PIECES = 24
+"""More than the longest head, DROP VIEW IF EXISTS IDENTIFIER('…') or a name of four parts, has."""
+
+
+def _holds(text: str, *words: str) -> bool:
+    lower = folded(text)
+    return any(word in lower for word in words)
+
+
+def composes(text: str, words: Container[str]) -> bool:
+    """Whether a name, or a whole statement, may be put together when the text runs, so that it does not stand in it.
+    `words` are those of the text, in lower case."""
+    if "directory" in words or moves(text, words):
+        return True
+    if "identifier" not in words:
+        return False
+    inner = within(text).texts if "immediate" in words else ()
+    return any(_puts_together(each, "identifier") for each in (text, *inner))
+
+
+def moves(text: str, words: Container[str]) -> bool:
+    """Whether a whole statement may be put together: one that chooses a database, too."""
+    if "${" in text or ("begin" in words and _has_open_quote(text)):
+        return True
+    if "immediate" not in words:
+        return False
+    inner = within(text)
+    return not inner.whole or any("${" in each or _puts_together(each, "immediate") for each in (text, *inner.texts))
+
+
+def _has_open_quote(text: str) -> bool:
+    """Whether one stands in it that nothing closes, as ADD JAR may have it within a script: what comes after it cannot
+    be told into names, strings and comments."""
+    if not any(quote in text for quote in QUOTES):
+        return False
+    return len(text) > CHARACTERS_MAX or any(piece.kind == "symbol" and piece.text in QUOTES for piece in lexemes(text))
+
+
+def _puts_together(text: str, word: str) -> bool:
+    if len(text) > CHARACTERS_MAX:
+        return True
+    if word not in folded(text):
+        return False
+    pieces = list(lexemes(text))
+    return any(
+        piece.kind == "word" and folded(piece.text) == word and not _is_plain(pieces, place)
+        for place, piece in enumerate(pieces)
+    )
+
+
+def _is_plain(pieces: Sequence[Lexeme], place: int) -> bool:
+    """IDENTIFIER('t') and EXECUTE IMMEDIATE 'text': what they name stands in the text after all. Double quotes may hold
+    the name of a variable."""
+    after = place + 1
+    if pieces[place].text.upper() == "IMMEDIATE":
+        if not place or pieces[place - 1].text.upper() != "EXECUTE":
+            return True  # a column
+        while after < len(pieces) and pieces[after].kind == "string":
+            after += 1
+        ends = after == len(pieces) or pieces[after].text.upper() in (";", "USING", "INTO")
+        return ends and any(piece.text[-1] == "'" for piece in pieces[place + 1 : after])
+    if after == len(pieces) or pieces[after].text != "(":
+        return True  # a column of this name
+    literal, closing = (*pieces[after + 1 : after + 3], None, None)[:2]
+    if literal is None or literal.text[-1] != "'" or closing is None or closing.text != ")":
+        return False
+    return not any(sign in literal.text[1:-1] for sign in SIGNS)
+
+
+def _change(pieces: list[Lexeme]) -> Changes:
+    """What the statement that begins with the first piece changes, if it is one of these."""
+    words = [piece.text.upper() if piece.kind in ("word", "symbol") else "" for piece in pieces]
+    place = 1
+    if words[0] == "CREATE":
+        if words[1:3] != ["OR", "REPLACE"]:
+            return Changes()
+        place = 3
+    kind = words[place] if place < len(words) else ""
+    is_database = words[0] == "DROP" and kind in _DATABASES
+    if kind != "VIEW" and not is_database:
+        return Changes()
+    place += 1
+    if words[place : place + 2] == ["IF", "EXISTS"]:
+        place += 2
+    name = _name(pieces[place:])
+    if name is None:
+        return Changes(told_databases=False) if is_database else Changes(told=False)
+    return Changes(databases=frozenset({name})) if is_database else Changes(views=frozenset({name}))
+
+
+def _name(pieces: list[Lexeme]) -> Parts | None:
+    """The dotted name at the beginning; None where it cannot be told."""
+    parts, after = dotted_name(pieces)
+    if not parts and pieces and pieces[0].kind == "string":
+        return (string_value(pieces[0].text),)
+    return parts if parts and is_whole(pieces, after) else None

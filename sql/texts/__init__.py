@@ -1,0 +1,1 @@
+"""Statements that the gateway writes."""

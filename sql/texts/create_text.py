@@ -1,0 +1,164 @@
+"""Values -> the text of a CREATE statement, and Doris' short texts about refreshing.
+
+What `create_statement` prints, `parser.parse` reads back to the same values: SHOW CREATE MATERIALIZED VIEW rests on
+it. Names and strings are escaped for our own reader and for Spark's alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from sql.names import SESSION_CATALOG, Namespace, TableName, quote
+from sql.statement import (
+    Clauses,
+    Clustering,
+    Column,
+    Distribution,
+    Pairs,
+    Partitioning,
+    Reference,
+    Refreshing,
+    Schedule,
+    Trigger,
+)
+from sql.texts.rewrite import splice, string_token
+
+
+def create_statement(
+    name: str,
+    columns: Sequence[Column],
+    comment: str | None,
+    clauses: Clauses,
+    properties: Mapping[str, str] | Pairs,
+    query: str,
+) -> str:
+    """The CREATE statement, one clause a line. `name` is quoted already, as `TableName.short` is."""
+    lines = [f"CREATE MATERIALIZED VIEW {name}{_column_list(columns)}"]
+    lines += _clause_lines(clauses)
+    if comment is not None:
+        lines.append(f"COMMENT {string_token(comment)}")
+    pairs = tuple(properties.items()) if isinstance(properties, Mapping) else properties
+    if pairs:
+        listed = ",\n".join(f"  {string_token(key)} = {string_token(value)}" for key, value in pairs)
+        lines.append(f"TBLPROPERTIES (\n{listed})")
+    lines.append(f"AS {query}")
+    return "\n".join(lines)
+
+
+def _column_list(columns: Sequence[Column]) -> str:
+    if not columns:
+        return ""
+    listed = ",\n".join(
+        f"  {quote(column.name)}" + ("" if column.comment is None else f" COMMENT {string_token(column.comment)}")
+        for column in columns
+    )
+    return f" (\n{listed})"
+
+
+def _clause_lines(clauses: Clauses) -> Iterator[str]:
+    if clauses.deferred:
+        yield "BUILD DEFERRED"
+    yield from _refreshing_lines(clauses.refreshing)
+    if clauses.partitioning is not None:
+        words = "PARTITION BY" if clauses.partitioning.follows else "PARTITIONED BY"
+        yield f"{words} ({_partition(clauses.partitioning)})"
+    if clauses.distribution is not None:
+        yield _distribution(clauses.distribution)
+    if clauses.clustering is not None:
+        yield _clustering(clauses.clustering)
+    if clauses.file_format is not None:
+        yield f"USING {clauses.file_format}"
+    if clauses.location is not None:
+        yield f"LOCATION {string_token(clauses.location)}"
+    if clauses.keys:
+        yield f"{'DUPLICATE ' if clauses.duplicate else ''}KEY ({_names(clauses.keys)})"
+
+
+def _refreshing_lines(refreshing: Refreshing) -> Iterator[str]:
+    schedule = refreshing.schedule
+    words = [] if refreshing.method is None else [str(refreshing.method)]
+    if refreshing.trigger is not None and (schedule is None or schedule.cron is None):
+        words.append(f"ON {refreshing.trigger}{'' if schedule is None else _every(schedule, string_token)}")
+    if words:
+        yield f"REFRESH {' '.join(words)}"
+    if schedule is not None and schedule.cron is not None:
+        yield f"SCHEDULE{_cron(schedule, string_token)}"
+
+
+def _partition(partitioning: Partitioning) -> str:
+    column = quote(partitioning.column)
+    return column if partitioning.unit is None else f"date_trunc({column}, {string_token(partitioning.unit.lower())})"
+
+
+def _distribution(distribution: Distribution) -> str:
+    if distribution.sorted_by:
+        columns, ordered = _names(distribution.columns), _names(distribution.sorted_by)
+        return f"CLUSTERED BY ({columns}) SORTED BY ({ordered}) INTO {distribution.buckets} BUCKETS"
+    kind = f"HASH({_names(distribution.columns)})" if distribution.columns else "RANDOM"
+    return f"DISTRIBUTED BY {kind} BUCKETS {'AUTO' if distribution.buckets is None else distribution.buckets}"
+
+
+def _clustering(clustering: Clustering) -> str:
+    if clustering.sorted_by == clustering.distributed:
+        return f"CLUSTER BY ({_names(clustering.distributed)})"
+    ordered = f" SORTED ON ({_names(clustering.sorted_by)})" if clustering.sorted_by else ""
+    return f"DISTRIBUTED ON ({_names(clustering.distributed)}){ordered}"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(quote(name) for name in names)
+
+
+def qualified(query: str, references: Iterable[Reference], namespace: Namespace) -> str:
+    """The query with the database before each name that has none, so that it means the same from any database.
+
+    `references` are the relations that `lineage.relations` found in `query`, where it was exact. In another catalog
+    than Spark's own, every name of at most two parts gets the catalog too.
+    """
+    catalog = [] if namespace.catalog.lower() == SESSION_CATALOG else [quote(namespace.catalog)]
+    prefixes: dict[int, str] = {}
+    for reference in references:
+        parts = [*catalog, quote(namespace.database)] if len(reference.parts) == 1 else catalog
+        is_path = bool(TableName.resolve(reference.parts, namespace).path)
+        if len(reference.parts) <= 2 and parts and not is_path:
+            prefixes[reference.start] = ".".join(parts) + "."
+    return splice(query, [(start, start, prefix) for start, prefix in prefixes.items()])
+
+
+# --- Doris' texts ----------------------------------------------------------------------------------------
+
+
+def refresh_info(clauses: Clauses) -> str:
+    """What mv_infos shows as RefreshInfo, the defaults spelled out: `BUILD IMMEDIATE REFRESH AUTO ON MANUAL`."""
+    said = clauses.refreshing
+    trigger = said.trigger or Trigger.MANUAL
+    text = f"BUILD {'DEFERRED' if clauses.deferred else 'IMMEDIATE'} REFRESH {said.method or 'AUTO'} ON {trigger}"
+    if said.schedule is None:
+        return text
+    return text + _every(said.schedule, _double_quoted) + _cron(said.schedule, _double_quoted)
+
+
+def recurring_strategy(clauses: Clauses) -> str:
+    """What jobs shows as RecurringStrategy: `MANUAL TRIGGER`, also for ON COMMIT, or the schedule."""
+    schedule = clauses.refreshing.schedule
+    if schedule is None:
+        return "MANUAL TRIGGER"
+    return (_every(schedule, str) + _cron(schedule, str)).strip()
+
+
+def _double_quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _every(schedule: Schedule, quoted: Callable[[str], str]) -> str:
+    if schedule.every is None:
+        return ""
+    starts = "" if schedule.starts is None else f" STARTS {quoted(schedule.starts)}"
+    return f" EVERY {schedule.every} {schedule.unit}{starts}"
+
+
+def _cron(schedule: Schedule, quoted: Callable[[str], str]) -> str:
+    if schedule.cron is None:
+        return ""
+    zone = "" if schedule.time_zone is None else f" AT TIME ZONE {quoted(schedule.time_zone)}"
+    return f" CRON {quoted(schedule.cron)}{zone}"

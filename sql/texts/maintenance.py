@@ -1,0 +1,654 @@
+"""The texts of a materialized view's life: its definition view, its storage table, its public view.
+
+Each function gives one statement for Spark that means the same in every session: names are quoted and begin with the
+catalog, literals do not depend on the session's settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from sql.names import SESSION_CATALOG, TableName, quote, quoted_database
+from sql.statement import Clauses, Clustering, Column, Distribution, Partitioning
+from sql.texts.rewrite import partition_value, safe_literal, string_token
+
+VERSION_COLUMN = "freshgate_version"
+"""The storage table's partition column: which version a row belongs to."""
+PARTITION_COLUMN = "freshgate_partition"
+"""The partition column below it, where the view has partitions of its own. Never under the view's own name for it: the
+metastore's filter breaks on names that begin with an underscore."""
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""How the metastore writes NULL as a partition's value."""
+STAGED: Mapping[str, str] = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+"""The setting of sessions that run `insert_version`."""
+_STAGED_TABLE: Mapping[str, str] = {"partitionOverwriteMode": "dynamic"}
+PLAIN = Clauses()
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+
+PartitionKey = str | None
+"""The text of a partition of a view's own; None is NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLayout:
+    """How the storage table is partitioned below the version: not at all, or by the view's own partitions."""
+
+    column: str = ""
+    """The view's column; empty: not at all."""
+    kind: str = ""
+    """The column's type, as SQL."""
+    key: str = "{}"
+    """The partition's key as SQL of the column, which stands as {}."""
+    holds_column: bool = False
+    """The storage's partition column is the view's column, so that filters of queries prune; otherwise its key's text,
+    and the column stands in the files."""
+    time_zone: str = ""
+    """In which keys are computed; empty where they do not depend on one."""
+
+    def key_of(self, column: str) -> str:
+        return self.key.replace(PLACE, column)
+
+    @property
+    def partitioned(self) -> bool:
+        return bool(self.column)
+
+
+UNPARTITIONED = StorageLayout()
+MARK = "_"
+MARKED = f"CASE WHEN {{}} = '' OR right({{}}, 1) IN (' ', '{MARK}') THEN concat({{}}, '{MARK}') ELSE {{}} END"
+"""A layout's key of texts that a metastore would not tell apart; those that end so themselves are marked as well."""
+
+
+def unmarked(layout: StorageLayout, key: PartitionKey) -> PartitionKey:
+    """The text whose key it is."""
+    return key.removesuffix(MARK) if key is not None and layout.key == MARKED else key
+
+
+PLACE = "{}"
+"""Where a column stands in SQL that is made for any column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a public view shows: rows of the versions in `ranges`, but for partitions that a later one wrote anew."""
+
+    number: int
+    """The current version."""
+    ranges: tuple[tuple[int, int], ...]
+    """First and last version of each, ascending; `number` is the last of all. Every version between was published:
+    rows of any other may still come, from a refresh that failed or was cut off."""
+    hidden: Mapping[int, frozenset[PartitionKey]] = field(default_factory=dict)
+
+    @classmethod
+    def only(cls, version: int) -> Shown:
+        return cls(version, ((version, version),))
+
+    def followed_by(self, version: int) -> Shown:
+        """With all rows of a further version."""
+        *before, (first, last) = self.ranges
+        if version == last + 1:
+            return Shown(version, (*before, (first, version)), self.hidden)
+        return Shown(version, (*self.ranges, (version, version)), self.hidden)
+
+    def has(self, version: int) -> bool:
+        return any(first <= version <= last for first, last in self.ranges)
+
+    def shows(self, version: int, key: PartitionKey) -> bool:
+        return self.has(version) and key not in self.hidden.get(version, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Some of a view's partitions: `keys`, or all but them."""
+
+    keys: frozenset[PartitionKey] = frozenset()
+    all_but: bool = True
+
+    @property
+    def everything(self) -> bool:
+        return self.all_but and not self.keys
+
+
+ALL = Selection()
+
+
+def create_database(database: str) -> str:
+    return f"CREATE DATABASE IF NOT EXISTS {quoted_database(database)}"
+
+
+def describe(table: TableName) -> str:
+    """Rows of a column, its type as it was declared, and its comment."""
+    return f"DESCRIBE TABLE {table.quoted}"
+
+
+def describe_bare(name: str) -> str:
+    """What a bare name means in the session that asks, a temporary view before any other relation: a row of JSON."""
+    return f"DESCRIBE TABLE EXTENDED {quote(name)} AS JSON"
+
+
+def is_of_session(described: Mapping[str, object]) -> bool:
+    """Whether the answer to `describe_bare` is about a temporary view."""
+    return described.get("catalog_name") == "system" and described.get("type") == "VIEW"
+
+
+def describe_database(database: str) -> str:
+    return f"DESCRIBE DATABASE EXTENDED {quoted_database(database)}"
+
+
+def set_database_properties(database: str, properties: Mapping[str, str]) -> str:
+    return f"ALTER DATABASE {quoted_database(database)} SET DBPROPERTIES ({_pairs(properties)})"
+
+
+def read_database_properties(rows: Iterable[Sequence[str]], names: Iterable[str]) -> dict[str, str]:
+    """Of the answer to `describe_database`, the properties of these names; their values are words."""
+    text = next((row[1] for row in rows if row[0] == "Properties"), "")
+    found = {name: re.search(rf"\({re.escape(name)},(\w*)\)", text) for name in names}
+    return {name: match[1] for name, match in found.items() if match}
+
+
+def read_database_location(rows: Iterable[Sequence[str]]) -> str | None:
+    """Of the answer to `describe_database`: the directory of its tables."""
+    return next((row[1] for row in rows if row[0] == "Location" and row[1]), None)
+
+
+def create_definition(
+    definition: TableName, query: str, columns: Sequence[Column] = (), properties: Mapping[str, str] = NO_PROPERTIES
+) -> str:
+    """The view that keeps the query; the query's text is the user's own and stays as it is."""
+    listed = ", ".join(quote(column.name) + _comment(column.comment) for column in columns)
+    kept = f" TBLPROPERTIES ({_pairs(properties)})" if properties else ""
+    return f"CREATE VIEW {definition.quoted}{f' ({listed})' if listed else ''}{kept} AS {query}"
+
+
+def create_storage(
+    storage: TableName,
+    definition: TableName,
+    properties: Mapping[str, str],
+    comment: str | None = None,
+    clauses: Clauses = PLAIN,
+    columns: Sequence[str] = (),
+    layout: StorageLayout = UNPARTITIONED,
+    *,
+    staged: bool = True,
+) -> str:
+    """The managed table that holds the versions' rows, a partition a version, or some; no row yet.
+
+    Made from the definition itself: no text that Spark prints of a type names every type so that it can be read back.
+    """
+    partitions, selected = quote(VERSION_COLUMN), f"CAST(0 AS BIGINT) AS {quote(VERSION_COLUMN)}"
+    if layout.partitioned:
+        partitions += f", {quote(PARTITION_COLUMN)}"
+        selected += f", {_key(layout)} AS {quote(PARTITION_COLUMN)}"
+    return (
+        f"CREATE TABLE {storage.quoted} USING {clauses.file_format or 'parquet'} "
+        f"{f'OPTIONS ({_pairs(_STAGED_TABLE)}) ' if staged else ''}"
+        f"PARTITIONED BY ({partitions}){_buckets(clauses.distribution)}{_comment(comment)} "
+        f"TBLPROPERTIES ({_pairs(properties)}) "
+        f"AS SELECT {_stored(columns, layout)}, {selected} FROM {definition.quoted} LIMIT 0"
+    )
+
+
+def _stored(columns: Sequence[str], layout: StorageLayout) -> str:
+    """The columns that stand in the files."""
+    if not layout.holds_column:
+        return "*"
+    return ", ".join(quote(column) for column in columns if column.lower() != layout.column.lower()) or "*"
+
+
+def _key(layout: StorageLayout) -> str:
+    """A row's partition, as the storage's partition column has it."""
+    return quote(layout.column) if layout.holds_column else layout.key_of(quote(layout.column))
+
+
+def _buckets(distribution: Distribution | None) -> str:
+    """Spark's buckets; without columns or a number of them there are none."""
+    if distribution is None or not distribution.columns or distribution.buckets is None:
+        return ""
+    order = f" SORTED BY ({_listed(distribution.sorted_by)})" if distribution.sorted_by else ""
+    return f" CLUSTERED BY ({_listed(distribution.columns)}){order} INTO {distribution.buckets} BUCKETS"
+
+
+def create_public_view(
+    view: TableName,
+    storage: TableName,
+    columns: Sequence[str],
+    shown: Shown,
+    comment: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    layout: StorageLayout = UNPARTITIONED,
+) -> str:
+    """The view that users read, over what a version shows. Column comments come from the storage table."""
+    listed = f" TBLPROPERTIES ({_pairs(properties)})" if properties else ""
+    return f"CREATE VIEW {view.quoted}{_comment(comment)}{listed} AS {shown_rows(storage, columns, shown, layout)}"
+
+
+def publish(
+    view: TableName, storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout = UNPARTITIONED
+) -> str:
+    """The one statement that switches readers to `shown`. (CREATE OR REPLACE VIEW would lose the properties.)"""
+    return f"ALTER VIEW {view.quoted} AS {shown_rows(storage, columns, shown, layout)}"
+
+
+def shown_rows(storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout) -> str:
+    """The query of a version's rows."""
+    own = layout.column.lower() if layout.holds_column else None
+    selected = ", ".join(
+        f"{quote(PARTITION_COLUMN)} AS {quote(column)}" if column.lower() == own else quote(column)
+        for column in columns
+    )
+    return f"SELECT {selected} FROM {storage.quoted} WHERE {_predicate(shown, layout)}"
+
+
+def _predicate(shown: Shown, layout: StorageLayout) -> str:
+    """Spark prunes partitions by it, together with the reader's own filter. The ranges of versions reach the metastore;
+    what is hidden is sorted out by Spark, and grouped by version so that each group is one set."""
+    if shown == Shown.only(shown.number):
+        return f"{VERSION_COLUMN} = {shown.number}"
+    ranges = " OR ".join(f"{VERSION_COLUMN} BETWEEN {first} AND {last}" for first, last in shown.ranges)
+    predicate = f"{VERSION_COLUMN} <= {shown.number} AND ({ranges})"
+    if shown.hidden:
+        groups = " ".join(
+            f"WHEN {version} THEN {_none_of(keys, layout)}" for version, keys in sorted(shown.hidden.items())
+        )
+        predicate += f" AND CASE {VERSION_COLUMN} {groups} ELSE true END"
+    return predicate
+
+
+def _none_of(keys: Iterable[PartitionKey], layout: StorageLayout) -> str:
+    """The storage's partition is none of these."""
+    text = quote(PARTITION_COLUMN)
+    if layout.holds_column and layout.kind != "string":
+        text = f"CAST({text} AS STRING)"
+    named = sorted(key for key in keys if key is not None)
+    conditions = [f"coalesce({text} NOT IN ({', '.join(map(safe_literal, named))}), true)"] if named else []
+    if None in keys:
+        conditions.append(f"{quote(PARTITION_COLUMN)} IS NOT NULL")
+    return " AND ".join(conditions)
+
+
+_NAME = r"`(?:[^`]|``)*`"
+_SHOWN = re.compile(
+    rf"SELECT {_NAME}(?: AS {_NAME})?(?:, {_NAME}(?: AS {_NAME})?)* FROM (?:({_NAME})\.)?({_NAME})\.({_NAME}) "
+    rf"WHERE {VERSION_COLUMN} (?:= (\d+)|<= (\d+) AND \({VERSION_COLUMN} BETWEEN [^()]+\)"
+    rf"(?: AND CASE {VERSION_COLUMN} .* END)?)",
+    re.DOTALL,
+)
+
+
+def read_published(view_text: str) -> tuple[TableName, int] | None:
+    """The storage table and the version that a public view's text shows; None if the text is not one of `publish`."""
+    found = _SHOWN.fullmatch(view_text.strip())
+    if found is None:
+        return None
+    *names, only, last = found.groups()
+    parts = tuple(name[1:-1].replace("``", "`").lower() for name in names if name is not None)
+    storage = TableName(parts[-2], parts[-1], parts[0]) if len(parts) == 3 else TableName(parts[0], parts[1])
+    return storage, int(only or last)
+
+
+def shows(view_text: str, expected: str) -> bool:
+    """Whether a public view has the text that `shown_rows` gives; earlier releases left out the catalog."""
+    return _without_catalog(view_text.strip()) == _without_catalog(expected)
+
+
+def selects_alike(view_text: str, expected: str) -> bool:
+    """Whether two texts of public views differ in nothing but the condition on versions."""
+    return shows(view_text.partition(" WHERE ")[0], expected.partition(" WHERE ")[0])
+
+
+def _without_catalog(text: str) -> str:
+    return text.replace(f"{quote(SESSION_CATALOG)}.", "")
+
+
+def show_views(database: str, names: Iterable[str]) -> str:
+    """What the metastore says of views of one database. The names have no character but letters, digits and _."""
+    return f"SHOW TABLE EXTENDED IN {quoted_database(database)} LIKE {string_token('|'.join(names))}"
+
+
+def read_view_texts(rows: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Of the answer to `show_views`, the text of each view by its name."""
+    found = ((row[1].lower(), _view_text(row[3])) for row in rows)
+    return {name: text for name, text in found if text is not None}
+
+
+def _view_text(told: str) -> str | None:
+    _, _, behind = f"\n{told}".partition("\nView Text: ")
+    text, ended, _ = behind.partition("\nView Original Text: ")
+    return text if ended else None
+
+
+def is_spark_property(key: str) -> bool:
+    """Of a view: whether Spark, or Hive's metastore, has set it."""
+    return _OF_SPARK.fullmatch(key) is not None
+
+
+_OF_SPARK = re.compile(
+    r"comment|transient_lastDdlTime|last_modified_\w+|bucketing_version|numFiles|numRows|rawDataSize|totalSize"
+    r"|COLUMN_STATS_ACCURATE|(spark|view)\..*",
+    re.IGNORECASE,
+)
+
+
+def insert_version(
+    storage: TableName,
+    definition: TableName,
+    version: int,
+    clustering: Clustering | None = None,
+    columns: Sequence[str] = (),
+    layout: StorageLayout = UNPARTITIONED,
+    selection: Selection = ALL,
+    window: str | None = None,
+    *,
+    staged: bool = True,
+) -> str:
+    """The rows of a version, or of some of its partitions. A number is never used twice, so what is written to is empty
+    before, but for other partitions that the same refresh wrote.
+
+    Two INSERT INTO of one table share the directory of what is not committed, and the first that ends empties it: the
+    INSERT of a refresh that was given up could take rows of the next one's. `staged`: each has a directory of its own,
+    which Spark makes for an INSERT OVERWRITE of dynamic partitions (HadoopMapReduceCommitProtocol); it replaces the
+    partitions of which it has rows, here none. Where Spark is not in that mode it would replace all partitions that
+    match: the table says the mode (`create_storage`), and so must the session (STAGED).
+
+    `window` is a further condition on rows (see `within`).
+    """
+    insert = "INSERT OVERWRITE" if staged else "INSERT INTO"
+    if not layout.partitioned:
+        return (
+            f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN}) "
+            f"SELECT *, CAST({version} AS BIGINT) FROM {definition.quoted}{_order(clustering, ())}"
+        )
+    conditions = [text for text in (_selected(selection, layout), window) if text]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    # Without it each of Spark's tasks would write a file of its own into each partition.
+    hint = "" if clustering or _is_one(selection) else f"/*+ REBALANCE({quote(PARTITION_COLUMN)}) */ "
+    listed = _stored(columns, layout)
+    return (
+        f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)}) "
+        f"SELECT {hint}{listed if listed != '*' else ', '.join(map(quote, columns))}, {quote(PARTITION_COLUMN)} "
+        f"FROM (SELECT *, {_guarded(layout)} AS {quote(PARTITION_COLUMN)} FROM {definition.quoted}{where})"
+        f"{_order(clustering, (PARTITION_COLUMN,))}"
+    )
+
+
+def _order(clustering: Clustering | None, before: tuple[str, ...]) -> str:
+    """Spark sorts by the partition columns before it writes; an order that begins with them is kept."""
+    if clustering is None:
+        return ""
+    order = f" DISTRIBUTE BY {_listed((*before, *clustering.distributed))}"
+    return order + (f" SORT BY {_listed((*before, *clustering.sorted_by))}" if clustering.sorted_by else "")
+
+
+def _is_one(selection: Selection) -> bool:
+    return not selection.all_but and len(selection.keys) == 1
+
+
+def _guarded(layout: StorageLayout) -> str:
+    """A row's partition, or an error for texts that Spark's partitions cannot tell from NULL."""
+    key = _key(layout)
+    if not layout.holds_column or layout.kind != "string":
+        return key
+    message = (
+        f"The partition column {layout.column} holds an empty string (or {DEFAULT_PARTITION}), which "
+        "Spark cannot tell from NULL in a partition. Create the view anew with CREATE OR REPLACE, which then stores "
+        "them in another way, or partition it by another column."
+    )
+    return f"CASE WHEN {key} IN ('', '{DEFAULT_PARTITION}') THEN raise_error({safe_literal(message)}) ELSE {key} END"
+
+
+def _selected(selection: Selection, layout: StorageLayout) -> str:
+    """The rows of the definition that belong to the selected partitions; empty for all.
+
+    A view's column is compared as it is, so that the condition reaches the partitions of the table that it comes from.
+    """
+    if selection.everything:
+        return ""
+    named = sorted(key for key in selection.keys if key is not None)
+    column = quote(layout.column)
+    conditions = []
+    if named and layout.holds_column:
+        conditions.append(f"{column} IN ({', '.join(_typed(key, layout.kind) for key in named)})")
+    elif named:
+        conditions.append(f"{_key(layout)} IN ({', '.join(map(safe_literal, named))})")
+    if None in selection.keys:
+        conditions.append(f"{_key(layout)} IS NULL")
+    met = " OR ".join(conditions) or "false"
+    return f"NOT coalesce({met}, false)" if selection.all_but else f"({met})"
+
+
+def _typed(text: str, kind: str) -> str:
+    return safe_literal(text) if kind == "string" else f"CAST({safe_literal(text)} AS {kind})"
+
+
+OF_VIEW = "of_view"
+"""The view's column in what `partition_keys` asks."""
+KEY = "key"
+"""A partition's key in what `keys_without` asks."""
+
+
+def partition_keys(
+    values: Iterable[PartitionKey], kind: str, expression: str, layout: StorageLayout, window: str
+) -> str:
+    """Rows of (value, key of the view's partition that follows from it, whether that lies within the window).
+
+    `values` are texts of a base table's partition column of the type `kind`, `expression` the view's column as SQL of
+    it, `window` a condition on OF_VIEW. Spark computes the keys just as it does when rows are written, so that both are
+    the same texts.
+    """
+    base = "value" if kind == "string" else f"try_cast(value AS {kind})"
+    column = f"CAST({expression.replace(PLACE, base)} AS {layout.kind})"
+    return (
+        f"SELECT value, CAST({layout.key_of(OF_VIEW)} AS STRING), coalesce({window or 'true'}, false) FROM ("
+        f"SELECT value, {column} AS {OF_VIEW} FROM {_inline(values)} AS partitions(value))"
+    )
+
+
+def keys_without(keys: Iterable[PartitionKey], condition: str) -> str:
+    """Rows of those keys that do not meet a condition on KEY."""
+    return f"SELECT {KEY} FROM {_inline(keys)} AS partitions({KEY}) WHERE NOT coalesce({condition}, false)"
+
+
+def _inline(values: Iterable[PartitionKey]) -> str:
+    rows = ("(CAST(NULL AS STRING))" if value is None else f"({safe_literal(value)})" for value in values)
+    return f"VALUES {', '.join(rows)}"
+
+
+def within(moment: str, unit: str, limit: int, whole: str | None) -> str:
+    """The condition that a moment lies within the last `limit` units (DAY, MONTH, YEAR), this one included, and within
+    the `whole` units that they touch."""
+    first = f"date_trunc('{unit}', current_timestamp()) - INTERVAL {limit - 1} {unit}"
+    return f"{moment} >= " + (first if whole is None else f"date_trunc('{whole}', {first})")
+
+
+def partition_rows(storage: TableName, shown: Shown, layout: StorageLayout) -> str:
+    """Rows of (key, number of rows) for each partition that is shown; no file's rows are read."""
+    key = f"CAST({quote(PARTITION_COLUMN)} AS STRING)"
+    return (
+        f"SELECT {key} AS key, count(*) AS n FROM {storage.quoted} WHERE {_predicate(shown, layout)} "
+        f"GROUP BY {key} ORDER BY key"
+    )
+
+
+def show_partitions(table: TableName) -> str:
+    return f"SHOW PARTITIONS {table.quoted}"
+
+
+def place_version(storage: TableName, version: int, location: str) -> str:
+    """Makes a version's files lie below `location`, in a directory named after the storage table.
+
+    The table stays a managed one, so that the files go with the version.
+    """
+    path = f"{location.rstrip('/')}/{storage.table}/{VERSION_COLUMN}={version}"
+    return f"ALTER TABLE {storage.quoted} ADD PARTITION ({VERSION_COLUMN} = {version}) LOCATION {string_token(path)}"
+
+
+def rename_table(table: TableName, renamed: TableName) -> str:
+    """Within its database."""
+    return f"ALTER TABLE {table.quoted} RENAME TO {quote(renamed.table)}"
+
+
+def rename_view(view: TableName, renamed: TableName) -> str:
+    """Within its database: Spark takes no catalog in the new name, which is one of the view's own."""
+    return f"ALTER VIEW {view.quoted} RENAME TO {quote(renamed.table)}"
+
+
+def analyze(storage: TableName, rest: str) -> str:
+    """Statistics of the stored rows; `rest` is what follows the name in ANALYZE TABLE."""
+    return f"ANALYZE TABLE {storage.quoted} {rest}"
+
+
+def measure_versions(shown: Iterable[tuple[TableName, Shown, StorageLayout]]) -> str:
+    """Rows of (storage, version, rows, bytes) for each version that has any row; no column is read. What a view shows
+    of earlier versions counts as its current one's."""
+    return " UNION ALL ".join(
+        f"SELECT {safe_literal(storage.table)} AS storage, version, sum(n) AS n, sum(bytes) AS bytes FROM ("
+        f"SELECT {_counted_as(version, layout)} AS version, _metadata.file_path AS path, "
+        f"max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} GROUP BY 1, 2) GROUP BY version"
+        for storage, version, layout in shown
+    )
+
+
+def measure_shown(storage: TableName, shown: Iterable[Shown], layout: StorageLayout) -> str:
+    """Rows of (version, rows, bytes) for each version, by what it shows; no column is read."""
+    return " UNION ALL ".join(
+        f"SELECT {version.number} AS version, sum(n) AS n, sum(bytes) AS bytes FROM ("
+        f"SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} "
+        f"WHERE {_predicate(version, layout)} GROUP BY 1)"
+        for version in shown
+    )
+
+
+def stored_bytes(storage: TableName) -> str:
+    """One row: the bytes of all files of a storage table; NULL where it has none."""
+    return (
+        f"SELECT sum(bytes) FROM (SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes "
+        f"FROM {storage.quoted} GROUP BY 1)"
+    )
+
+
+def _counted_as(shown: Shown, layout: StorageLayout) -> str:
+    if not layout.partitioned:
+        return VERSION_COLUMN
+    return f"CASE WHEN {_predicate(shown, layout)} THEN {shown.number} ELSE {VERSION_COLUMN} END"
+
+
+def count_version(storage: TableName, version: int) -> str:
+    """How many rows a refresh has written."""
+    return f"SELECT count(*) FROM {storage.quoted} WHERE {VERSION_COLUMN} = {version}"
+
+
+def partition_values(
+    source: TableName, partitioning: Partitioning, version: int | None, date_format: str | None = None
+) -> str:
+    """Rows of (value as text, its type's name, number of rows) for each partition of the view's own.
+
+    In a version of the storage table `source`; without a version, in all that the definition `source` yields.
+    `date_format`: the pattern in which a column of texts writes times.
+    """
+    column = quote(partitioning.column)
+    moment = column if date_format is None else f"try_to_timestamp({column}, {safe_literal(date_format)})"
+    value = column if partitioning.unit is None else f"date_trunc('{partitioning.unit}', {moment})"
+    where = "" if version is None else f" WHERE {VERSION_COLUMN} = {version}"
+    return (
+        f"SELECT CAST(value AS STRING) AS value, typeof(value) AS kind, n FROM ("
+        f"SELECT {value} AS value, count(*) AS n FROM {source.quoted}{where} GROUP BY 1) ORDER BY value"
+    )
+
+
+def definition_keys(definition: TableName, layout: StorageLayout, window: str) -> str:
+    """Rows of the key of each partition that a refresh of all would write; `window` is a condition on the column."""
+    key = f"CAST({layout.key_of(quote(layout.column))} AS STRING)"
+    within = f" WHERE {window}" if window else ""
+    return f"SELECT DISTINCT {key} AS {KEY} FROM {definition.quoted}{within} ORDER BY 1"
+
+
+def explain_definition(definition: TableName) -> str:
+    """Shows the analyzed plan, with the functions that the definition calls in the end."""
+    return f"EXPLAIN EXTENDED SELECT * FROM {definition.quoted}"
+
+
+def describe_rows(definition: TableName) -> str:
+    """Fails as a query of the definition does, where something that it reads is not there; reads nothing."""
+    return f"DESCRIBE QUERY SELECT * FROM {definition.quoted}"
+
+
+def drop_versions(storage: TableName, versions: Iterable[int]) -> str:
+    """All partitions of at least one version."""
+    listed = ", ".join(f"PARTITION ({VERSION_COLUMN} = {version})" for version in versions)
+    if not listed:
+        raise ValueError("no version to drop")
+    return f"ALTER TABLE {storage.quoted} DROP IF EXISTS {listed}"
+
+
+def drop_partitions(storage: TableName, partitions: Iterable[tuple[int, PartitionKey]]) -> str:
+    """Rows and files of at least one partition of the view's own; those that are not there are passed over."""
+    listed = ", ".join(
+        f"PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)} = {_value(key)})"
+        for version, key in partitions
+    )
+    if not listed:
+        raise ValueError("no partition to drop")
+    return f"ALTER TABLE {storage.quoted} DROP IF EXISTS {listed}"
+
+
+def _value(key: PartitionKey) -> str:
+    return "NULL" if key is None else partition_value(key)
+
+
+def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:
+    """At least one property."""
+    if not properties:
+        raise ValueError("no property to set")
+    return f"ALTER TABLE {storage.quoted} SET TBLPROPERTIES ({_pairs(properties)})"
+
+
+def set_view_properties(view: TableName, properties: Mapping[str, str], comment: str | None) -> str:
+    """Properties and comment of the public view; the metastore keeps the comment as one of them."""
+    return f"ALTER VIEW {view.quoted} SET TBLPROPERTIES ({_pairs({**properties, 'comment': comment or ''})})"
+
+
+def set_definition_properties(definition: TableName, properties: Mapping[str, str]) -> str:
+    """At least one property."""
+    return f"ALTER VIEW {definition.quoted} SET TBLPROPERTIES ({_pairs(properties)})"
+
+
+def unset_view_properties(view: TableName, keys: Iterable[str]) -> str:
+    """At least one key."""
+    return f"ALTER VIEW {view.quoted} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(string_token, keys))})"
+
+
+def unset_properties(storage: TableName, keys: Iterable[str]) -> str:
+    """At least one key; those that are not there are passed over."""
+    listed = ", ".join(map(string_token, keys))
+    if not listed:
+        raise ValueError("no property to unset")
+    return f"ALTER TABLE {storage.quoted} UNSET TBLPROPERTIES IF EXISTS ({listed})"
+
+
+def refresh_listing(definition: TableName) -> str:
+    """Renews the session's file listings of all that the definition reads, through views and subqueries; of a path,
+    what Spark has in memory of its files."""
+    return f"REFRESH {safe_literal(definition.path)}" if definition.path else f"REFRESH TABLE {definition.quoted}"
+
+
+def drop_view(view: TableName) -> str:
+    return f"DROP VIEW IF EXISTS {view.quoted}"
+
+
+def drop_table(table: TableName) -> str:
+    return f"DROP TABLE IF EXISTS {table.quoted}"
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return ", ".join(map(quote, columns))
+
+
+def _comment(text: str | None) -> str:
+    return "" if text is None else f" COMMENT {string_token(text)}"
+
+
+def _pairs(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{string_token(key)} = {string_token(value)}" for key, value in properties.items())

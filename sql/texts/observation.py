@@ -1,0 +1,298 @@
+"""The statements that look at base tables without reading their rows, and the reading of texts that Spark answers.
+
+Files are listed through Spark's own source `binaryFile`, whose rows are files; as long as their content is not
+selected, none is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from sql.names import TableName, quote
+from sql.texts.maintenance import DEFAULT_PARTITION
+from sql.texts.rewrite import partition_value, safe_literal
+
+Values = tuple[str | None, ...]
+"""The values of a partition, in the order of the table's partition columns; None is NULL."""
+
+LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+LISTING_TASKS_MIN, LISTING_TASKS_MAX = 16, 64
+"""Fewer would make a table slow that has many more directories than partitions."""
+DIRECTORIES_A_TASK = 16
+"""A task costs Spark about 5 ms, a directory on a local disk less than one, in an object store 50."""
+LISTED_AT_ONCE = 32
+"""So many directories Spark's driver lists itself; more are a job (`parallelPartitionDiscovery.threshold`)."""
+LISTING_SETTINGS = {
+    # A listing's cost is its number of tasks: by default one for each directory, and one for each 32 files.
+    LISTING_TASKS: str(LISTING_TASKS_MAX),
+    "spark.sql.files.openCostInBytes": "1",
+    "spark.sql.files.maxPartitionBytes": str(2**62),
+    # So that EXPLAIN prints the path of every partition.
+    "spark.sql.maxMetadataStringLength": str(2**31 - 100),
+}
+"""Settings of a session that lists files."""
+
+_GLOB = re.compile(r"[{}\[\]*?\\]")
+_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+_PATHS = re.compile(r"Location: \w+\((\d+) paths?\)\[")
+_BEHIND_PATHS = "], PartitionFilters: "
+_NEXT_PATH = re.compile(r", (?=[A-Za-z][A-Za-z0-9+.-]*:/)")
+_NO_AUTHORITY = re.compile(r"(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]*):///+")
+
+
+def set_setting(key: str, value: str) -> str:
+    return f"SET {key}={value}"
+
+
+def listing_tasks(directories: int) -> int:
+    """The setting LISTING_TASKS for that many directories: a power of two, so that it seldom changes."""
+    wanted = max(1, directories // DIRECTORIES_A_TASK)
+    return max(LISTING_TASKS_MIN, min(LISTING_TASKS_MAX, 1 << (wanted - 1).bit_length()))
+
+
+def _path(path: str, *, pattern: bool = False) -> str:
+    """A path as the identifier of a query on files. Raises ValueError where Spark would read another one."""
+    if "${" in path:
+        raise ValueError(f"Spark would replace a variable in the path {path}")
+    return quote(path if pattern else _GLOB.sub(r"\\\g<0>", path))
+
+
+def plain_path(path: str) -> str:
+    """A path as Spark prints those of files: `file:/a`, not `file:///a/`."""
+    return _NO_AUTHORITY.sub(r"\1:/", path).rstrip("/")
+
+
+def is_within(path: str, directory: str) -> bool:
+    """Of plain paths; a directory is within itself."""
+    return path == directory or path.startswith(directory + "/")
+
+
+# --- files ---------------------------------------------------------------------------------------------
+
+
+def list_files(locations: Sequence[str], *, few: bool = False, patterns: bool = False) -> str:
+    """For each directory with files in it, somewhere below the locations: what its files are, their number and bytes.
+    `patterns`: they are as a query on files has them, in which `*` and its like stand for names.
+
+    A file that was written anew has another time, though its name and size may be the same. No sum: it may overflow.
+    Spark's source asks for the status of each file in a task. Where they are `few`, one does it all: a shuffle would
+    take longer.
+    """
+    files = " UNION ALL ".join(
+        f"SELECT path, modificationTime, length FROM binaryFile.{_path(location, pattern=patterns)} "
+        "WITH ('recursiveFileLookup' = 'true')"
+        for location in locations
+    )
+    return (
+        "SELECT left(path, length(path) - length(substring_index(path, '/', -1)) - 1) AS directory, "
+        "bit_xor(xxhash64(path, modificationTime, length)), count(*), sum(length) "
+        f"FROM {f'(SELECT /*+ COALESCE(1) */ * FROM ({files}))' if few else f'({files})'} GROUP BY 1"
+    )
+
+
+def list_partitions(table: TableName) -> str:
+    return f"SHOW PARTITIONS {table.quoted}"
+
+
+def explain_partitions(table: TableName, columns: Sequence[str]) -> str:
+    """Prints the path of every partition: of a filter that takes all, and that Spark does not see through."""
+    return f"EXPLAIN SELECT 1 FROM {table.quoted} WHERE coalesce(length(CAST({quote(columns[0])} AS STRING)), 0) > -1"
+
+
+def describe_partition(table: TableName, columns: Sequence[str], values: Values) -> str:
+    pairs = (
+        f"{quote(column)} = {'NULL' if value is None else partition_value(value)}"
+        for column, value in zip(columns, values, strict=True)
+    )
+    return f"DESCRIBE TABLE EXTENDED {table.quoted} PARTITION ({', '.join(pairs)}) AS JSON"
+
+
+def described_location(described: str) -> str:
+    location = json.loads(described).get("location", "")
+    return plain_path(str(location))
+
+
+def explained_paths(plan: str) -> list[str] | None:
+    """The paths that `explain_partitions` printed; None where it printed none, or they cannot be told apart."""
+    found = _PATHS.search(plan)
+    end = plan.rfind(_BEHIND_PATHS)
+    if found is None or end < found.end():
+        return None
+    paths = [plain_path(path) for path in _NEXT_PATH.split(plan[found.end() : end])]
+    return paths if len(paths) == int(found[1]) else None
+
+
+def partition_values(text: str, columns: Sequence[str]) -> Values | None:
+    """The values in `a=1/b=x%2Fy`, a partition's name or the directories it stands in by default; None where it is no
+    such text of these columns."""
+    segments = text.split("/")
+    if len(segments) != len(columns):
+        return None
+    values: list[str | None] = []
+    for segment, column in zip(segments, columns, strict=True):
+        name, equals, value = segment.partition("=")
+        if not equals or unescaped(name).lower() != column.lower():
+            return None
+        values.append(None if value == DEFAULT_PARTITION else unescaped(value))
+    return tuple(values)
+
+
+def unescaped(text: str) -> str:
+    """A partition's value without the escapes that make it a directory's name (Spark's ExternalCatalogUtils)."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+# --- Delta -----------------------------------------------------------------------------------------------
+
+COMMITS_MAX = 1000
+"""Commits that one look reads."""
+HARMLESS_OPERATIONS = frozenset({"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
+"""What Delta calls the commits that have a new description of the table, but of the same columns."""
+_ACTIONS = (
+    "add STRUCT<partitionValues: MAP<STRING, STRING>, dataChange: BOOLEAN>, "
+    "remove STRUCT<partitionValues: MAP<STRING, STRING>, dataChange: BOOLEAN, extendedFileMetadata: BOOLEAN>, "
+    "metaData STRUCT<id: STRING>, commitInfo STRUCT<operation: STRING>"
+)
+
+
+def delta_detail(table: TableName) -> str:
+    return f"DESCRIBE DETAIL {table.quoted}"
+
+
+def delta_version(table: TableName) -> str:
+    return f"DESCRIBE HISTORY {table.quoted} LIMIT 1"
+
+
+def delta_commits(location: str, first: int, last: int) -> str:
+    """What the commits from `first` to `last` did: kind, detail, last version, all versions but of `data`.
+
+    The kinds: `data`, with the values of a partition as pairs of name and text (NULL: not told); `schema`;
+    `operation`, with its name; `other`; and NULL, with the number of commits found.
+    """
+    names = ",".join(f"{version:020}" for version in range(first, last + 1))
+    source = f"text.{_path(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
+    file = (
+        "coalesce(action.add, named_struct("
+        "'partitionValues', IF(action.remove.extendedFileMetadata, action.remove.partitionValues, NULL), "
+        "'dataChange', action.remove.dataChange))"
+    )
+    changes = "(action.add IS NOT NULL OR action.remove IS NOT NULL) AND coalesce(file.dataChange, true)"
+    pairs = "transform(map_entries(file.partitionValues), entry -> array(entry.key, entry.value))"
+    return (
+        "SELECT kind, detail, max(version), to_json(sort_array(collect_set(IF(kind = 'data', NULL, version)))), "
+        "count(DISTINCT version) FROM (SELECT version, "
+        f"CASE WHEN {changes} THEN 'data' WHEN action.metaData IS NOT NULL THEN 'schema' "
+        "WHEN action.commitInfo IS NOT NULL THEN 'operation' ELSE 'other' END AS kind, "
+        f"CASE WHEN {changes} THEN to_json(array_sort({pairs})) ELSE action.commitInfo.operation END AS detail "
+        f"FROM (SELECT version, action, {file} AS file FROM (SELECT CAST(substr(_metadata.file_name, 1, 20) AS BIGINT) "
+        f"AS version, from_json(value, '{_ACTIONS}') AS action FROM {source}))) "
+        "GROUP BY GROUPING SETS ((kind, detail), ())"
+    )
+
+
+def delta_values(pairs: str | None, columns: Sequence[str]) -> Values | None:
+    """The values that a commit tells of a partition; None where they cannot be told.
+
+    A removed file's values that are NULL are left out. Under column mapping the names are not the columns': then only
+    a single one can be told.
+    """
+    if pairs is None:
+        return None
+    told: Mapping[str, str | None] = {name.lower(): value or None for name, value in json.loads(pairs)}
+    if len(columns) == 1 and len(told) == 1:
+        return tuple(told.values())
+    if told.keys() <= {column.lower() for column in columns}:
+        return tuple(told.get(column.lower()) for column in columns)
+    return None
+
+
+# --- Iceberg -----------------------------------------------------------------------------------------------
+
+_REF_BELOW = re.compile(r"(?:branch|tag)_(.+)", re.DOTALL)
+_SNAPSHOT_BELOW = re.compile(r"snapshot_id_\d+")
+VERSION_CLAUSE = "VERSION AS OF "
+
+
+def iceberg_selected(name: TableName) -> tuple[str, bool]:
+    """Which of an Iceberg table's versions a name reads: that of a branch or tag, empty where it is another one; and
+    whether it is one snapshot that never changes."""
+    version = name.aspect.removeprefix(VERSION_CLAUSE) if name.aspect.startswith(VERSION_CLAUSE) else ""
+    if version.isascii() and version.isdigit():
+        return version, True
+    if " WITH (" in version.upper():
+        return "", False
+    if version or name.aspect:
+        return version, False
+    if below := _REF_BELOW.fullmatch(name.table):
+        return below[1], False
+    return "", _SNAPSHOT_BELOW.fullmatch(name.table) is not None
+
+
+NO_SNAPSHOT = "none"
+"""How Iceberg writes that a table has no snapshot yet."""
+
+
+def renew(table: TableName) -> str:
+    """Makes the session look at the table anew: it keeps tables as it found them, for 30 seconds after each use."""
+    return f"REFRESH TABLE {table.quoted}"
+
+
+def iceberg_snapshot(table: TableName) -> str:
+    return f"SHOW TBLPROPERTIES {table.quoted} ('current-snapshot-id')"
+
+
+def iceberg_ref(table: TableName, name: str) -> str:
+    """The snapshot that a branch or a tag shows; no row where there is no such."""
+    return f"SELECT snapshot_id FROM {_metadata_table(table, 'refs')} WHERE name = {safe_literal(name)}"
+
+
+def iceberg_metadata_files(table: TableName) -> str:
+    """In their order, the current one last."""
+    return f"SELECT file FROM {_metadata_table(table, 'metadata_log_entries')}"
+
+
+def iceberg_ids(metadata_file: str) -> str:
+    """The ids of the table, of its schema, and of the way in which it is partitioned. Raises ValueError."""
+    keys = ("table-uuid", "current-schema-id", "default-spec-id")
+    ids = ", ".join(f"get_json_object(value, '$.{key}')" for key in keys)
+    return f"SELECT {ids} FROM text.{_path(plain_path(metadata_file))}"
+
+
+def iceberg_history(table: TableName) -> str:
+    return f"SELECT snapshot_id, parent_id, operation FROM {_metadata_table(table, 'snapshots')}"
+
+
+def iceberg_files(table: TableName, snapshot: str, partition_columns: int) -> str:
+    """For each partition, its values' texts, and what its data and delete files are, their number, and the last of
+    the ways in which the table was partitioned that they stem from.
+
+    Values go by their places: the names of partition fields stay when columns are renamed.
+    """
+    values = [f"value{number}" for number in range(partition_columns)]
+    texts = ", ".join(f"CAST({value} AS STRING)" for value in values)
+    return (
+        f"SELECT {texts}, bit_xor(xxhash64(file_path, content, content_offset, size, rows)), count(*), max(spec) "
+        "FROM (SELECT spec_id, file_path, content, content_offset, file_size_in_bytes, record_count, partition.* "
+        f"FROM {_metadata_table(table, 'files')} VERSION AS OF {int(snapshot)}) "
+        f"AS file(spec, file_path, content, content_offset, size, rows, {', '.join(values)}) "
+        f"GROUP BY {', '.join(values)}"
+    )
+
+
+def _metadata_table(table: TableName, name: str) -> str:
+    return f"{table.quoted}.{name}"
+
+
+def unreplaced(history: Iterable[tuple[str, str | None, str]], snapshot: str) -> str:
+    """The snapshot whose rows another one shows: snapshots that only wrote the same rows into other files are passed
+    over."""
+    known = {str(found): (parent, operation) for found, parent, operation in history}
+    seen = {snapshot}
+    while snapshot in known and known[snapshot][1] == "replace" and known[snapshot][0] is not None:
+        snapshot = str(known[snapshot][0])
+        if snapshot in seen:
+            break
+        seen.add(snapshot)
+    return snapshot
