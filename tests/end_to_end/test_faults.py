@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from databases import NAP, Database
 from http_caller import Caller
 from processes import Engine, Gateway, descendants, wait_until
 from TCLIService import ttypes
+from tiers import sampled
 
 SLOW = (
     "SELECT sum(a) AS s, count(*) AS n, max(slept) AS slept "
@@ -239,6 +240,7 @@ def test_an_engine_that_others_reach_is_said_in_the_log(embedded: _Embedded) -> 
     assert LOOPBACK_IN_SHORT in said
 
 
+@pytest.mark.thorough
 def test_a_statement_that_is_cancelled_while_it_is_planned_ends(embedded: _Embedded) -> None:
     """Its thread at Spark with the planning, and the job of hours that it would submit then never runs."""
     with unclosed(embedded.gateway) as cursor:
@@ -248,18 +250,30 @@ def test_a_statement_that_is_cancelled_while_it_is_planned_ends(embedded: _Embed
         def planned_now() -> list[str]:
             return [each for each in embedded.threads() if "SparkExecuteStatementOperation" in each]
 
-        wait_until(lambda: any("levenshtein" in each for each in planned_now()), what="Spark to plan the statement")
+        wait_until(lambda: any("levenshtein" in each for each in planned_now()), 90, "Spark to plan the statement")
         cursor.cancel()
-        wait_until(lambda: not planned_now(), what="the statement's thread to end")
+        wait_until(lambda: not planned_now(), 180, "the statement's thread to end")
         wait_until(
-            lambda: not any("TaskRunner" in each for each in embedded.threads()), what="what runs for it to be ended"
+            lambda: not any("TaskRunner" in each for each in embedded.threads()), 90, "what runs for it to be ended"
         )
         assert rows(cursor, "SELECT 1") == [(1,)]
 
 
-def test_spark_runs_out_of_memory_and_comes_again(embedded: _Embedded) -> None:
+def _kill(embedded: _Embedded) -> None:
+    os.kill(embedded.java().pid, signal.SIGKILL)
+
+
+def _exhaust(embedded: _Embedded) -> None:
+    with unclosed(embedded.gateway) as cursor, pytest.raises(Exception, match="08S01"):
+        rows(cursor, EXHAUSTING)
+
+
+@pytest.mark.parametrize("end", sampled([_kill, _exhaust], {"killed"}, ["killed", "out of memory"]))
+def test_spark_dies_and_comes_again(embedded: _Embedded, end: Callable[[_Embedded], None]) -> None:
     """A waiting statement gets a clear error; later statements of the same connection work in a new session."""
-    with unclosed(embedded.gateway) as cursor, unclosed(embedded.gateway) as other, ThreadPoolExecutor(2) as pool:
+    with unclosed(embedded.gateway) as cursor, ThreadPoolExecutor(1) as pool:
+        rows(cursor, "DROP MATERIALIZED VIEW IF EXISTS m")
+        rows(cursor, "DROP TABLE IF EXISTS t")
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "INSERT INTO t VALUES (1)")
         rows(cursor, NAP)
@@ -267,8 +281,7 @@ def test_spark_runs_out_of_memory_and_comes_again(embedded: _Embedded) -> None:
         rows(cursor, "CREATE TEMPORARY VIEW gone AS SELECT 1 AS a")
         running = pool.submit(rows, cursor, "SELECT reflect('java.lang.Thread', 'sleep', 60000L)")
         wait_until(running.running, what="the statement to run")
-        exhausting = pool.submit(rows, other, EXHAUSTING)
-        assert "08S01" in str(exhausting.exception(60))
+        end(embedded)
         error = running.exception(60)
         assert error is not None
         assert "08S01" in str(error)
