@@ -22,6 +22,7 @@ from gateway.wire.frame import frame
 SASL_COMPLETE = 5
 STALL_SECONDS = 120.0
 LATE_SECONDS = 1.0
+"""How late Spark runs a statement whose connection has broken: long enough for the gateway to have looked before."""
 
 
 class Fault(Enum):
@@ -169,7 +170,7 @@ class _Link:
             case Fault.CUT_LATE:
                 _end(self._client)
                 self._swallow = self._late = True
-                time.sleep(LATE_SECONDS)
+                time.sleep(LATE_SECONDS)  # the fault itself
                 self._spark.sendall(frame(_run_to_its_end(payload)))
                 self._answered.wait(30)
                 return False

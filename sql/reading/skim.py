@@ -178,26 +178,17 @@ _define(
     inside=_RELATION,
     after=_UNNAMED,
 )
-_define(
-    _NAMED,
-    {**_BEHIND_RELATION, "AS": _AS},
-    plain=_ALIASED,
-    comma=_EXPECT,
-    inside=_FIRST,
-    after=_UNNAMED,
-    pipe=_PIPED,
-    closes=True,
-)
-_define(
-    _UNNAMED,
-    {**_BEHIND_RELATION, "AS": _AS},
-    plain=_ALIASED,
-    comma=_EXPECT,
-    inside=_FIRST,
-    after=_UNNAMED,
-    pipe=_PIPED,
-    closes=True,
-)
+for _relation in (_NAMED, _UNNAMED):
+    _define(
+        _relation,
+        {**_BEHIND_RELATION, "AS": _AS},
+        plain=_ALIASED,
+        comma=_EXPECT,
+        inside=_FIRST,
+        after=_UNNAMED,
+        pipe=_PIPED,
+        closes=True,
+    )
 _define(_AS, {}, plain=_ALIASED)
 _define(_ALIASED, _BEHIND_RELATION, comma=_EXPECT, inside=_INNER, after=_ALIASED, pipe=_PIPED, closes=True)
 # Rows of VALUES in a FROM. Two words in a row may be a relation and its alias: VALUES (1), (a b).

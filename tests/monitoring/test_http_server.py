@@ -73,7 +73,7 @@ async def _ask(server: HttpServer, *pieces: bytes) -> bytes:
 async def _nobody(server: HttpServer) -> None:
     """Returns when all connections are gone."""
     while server._clients:  # noqa: ASYNC110 - the server has no need to tell
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
 
 
 def _one(method: str, path: str, *headers: str, version: str = "1.1") -> bytes:

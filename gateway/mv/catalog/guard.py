@@ -224,17 +224,7 @@ class Guard:
             await self._set_aside(view.name)
             relation = None
         if relation is None:
-            await self._metastore.run(
-                maintenance.create_public_view(
-                    view.name,
-                    view.storage,
-                    view.columns,
-                    view.current.shown,
-                    view.comment,
-                    view.properties,
-                    view.layout,
-                )
-            )
+            await self._metastore.run(naming.create_public(view))
             await self._drop_renamed(view, suspects)
         else:
             await self._metastore.run(

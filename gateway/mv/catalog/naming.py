@@ -21,6 +21,13 @@ UNTOLD = frozenset({"HY008", "08007"})
 """SQLSTATEs that do not tell what became of a statement: it was cancelled, or its operation is known no more."""
 
 
+def create_public(view: MaterializedView) -> str:
+    """The statement that creates the view's public view, over its current version."""
+    return maintenance.create_public_view(
+        view.name, view.storage, view.columns, view.current.shown, view.comment, view.properties, view.layout
+    )
+
+
 def definition_of(storage: TableName) -> TableName:
     return TableName(storage.database, storage.table + DEFINITION_SUFFIX)
 

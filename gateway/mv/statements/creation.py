@@ -518,17 +518,7 @@ class Creation:
                 await self._drop_damaged(view.name, caller)
             await self._fence.check_lately()
             if old is None:
-                await caller.session.run(
-                    maintenance.create_public_view(
-                        view.name,
-                        view.storage,
-                        view.columns,
-                        view.current.shown,
-                        view.comment,
-                        view.properties,
-                        view.layout,
-                    )
-                )
+                await caller.session.run(naming.create_public(view))
                 self._show(entry)
             else:
                 await self._publish_over(self._catalog.entry(old.id), entry, caller)
