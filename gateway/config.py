@@ -164,7 +164,7 @@ class Authentication:
 
 @dataclass(frozen=True, slots=True)
 class Ldap:
-    """The directory of authentication.method ldap, as hive.server2.authentication.ldap.* have it (docs/login.md)."""
+    """The directory of authentication.method ldap, set as hive.server2.authentication.ldap.* (docs/how-to/login.md)."""
 
     url: str = _setting(
         "",
@@ -287,7 +287,7 @@ class Engine:
     accept_user_code: bool = _setting(
         False,
         "Whether the gateway may listen beyond this machine with the embedded engine. Spark's SQL runs programs and "
-        "reads files as the account that runs it, so whoever is let in has that account (docs/security.md).",
+        "reads files as the account that runs it, so whoever is let in has that account (docs/how-to/security.md).",
     )
     silent_seconds: float = _setting(
         40.0,
@@ -532,7 +532,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Healing:
-    """Faults of Spark's Thrift Server that the gateway makes good; docs/healing.md describes each."""
+    """Faults of Spark's Thrift Server that the gateway makes good; docs/internals/healing.md describes each."""
 
     get_info: bool = _setting(
         True,

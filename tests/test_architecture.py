@@ -239,7 +239,7 @@ def test_names() -> None:
 
 
 def test_each_module_stands_in_the_description_of_the_layers() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
     layers = text.partition("## The layers")[2].split("```")[1]
     said, way = dict[str, set[str]](), list[str]()
     for line in layers.splitlines():

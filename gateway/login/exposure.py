@@ -37,7 +37,7 @@ def _refuse_shared_engine(settings: Settings) -> None:
         f"listen.host is {settings.listen.host}, which other machines reach, and the engine is the embedded Spark: "
         f"{everybody} could run programs as the account that runs the gateway, and read and write all its files{own}. "
         f"Listen on this machine only, name a Spark Thrift Server of its own by upstream.address, or accept that with "
-        f"engine.accept_user_code = true (docs/login.md)."
+        f"engine.accept_user_code = true (docs/how-to/login.md)."
     )
 
 

@@ -1,4 +1,4 @@
-"""The catalog's relations: their columns stand in docs/statements.md, for nothing else lists them all."""
+"""The catalog's relations: their columns stand in docs/reference/statements.md, for nothing else lists them all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gateway.mv.model.view import (
 from gateway.service.answers import catalog_tables
 from sql.names import TableName
 
-PAGE = (Path(__file__).parents[2] / "docs" / "statements.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

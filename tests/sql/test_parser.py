@@ -72,7 +72,7 @@ def test_case(text: str, expected: str) -> None:
     assert 0 <= caught.value.position <= len(text)
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "statements.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "statements.md").read_text(encoding="utf-8")
 EXAMPLES = [
     statement.strip()
     for block in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Clients that come through nginx: as docs/transports.md sets it up, and as it is by itself."""
+"""Clients that come through nginx: as docs/reference/transports.md sets it up, and as it is by itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from passwords import PASSWORDS, checking_gateway
 from processes import Engine, Gateway, wait_until
 from recorder import Recorder
 
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "transports.md"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "reference" / "transports.md"
 AROUND = """
 daemon off; worker_processes 1; user {user}; pid {folder}/pid; error_log {folder}/error.log;
 events {{}}

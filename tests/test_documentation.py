@@ -1,0 +1,69 @@
+"""The pages of docs/: every link leads somewhere, the index names every page, and every picture is well formed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+PICTURES = sorted(DOCS.rglob("*.svg"))
+
+LINK = re.compile(r"\]\(([^()\s]+)\)|\b(?:src|srcset|href)=\"([^\"]+)\"")
+CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
+MENTION = re.compile(r"docs/[\w./-]+\.(?:md|svg)")
+
+
+def links(page: Path) -> list[str]:
+    text = CODE.sub(lambda code: "x" * len(code[0]), page.read_text(encoding="utf-8"))
+    found = [first or second for first, second in LINK.findall(text)]
+    return [link for link in found if not link.startswith(("http://", "https://"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """As the usual hosts of repositories make them of headings."""
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_the_index_names_every_page() -> None:
+    named = {(DOCS / link.partition("#")[0]).resolve() for link in links(DOCS / "README.md")}
+    pages = {page.resolve() for page in DOCS.rglob("*.md")} - {(DOCS / "README.md").resolve()}
+    assert sorted(map(str, pages - named)) == []
+
+
+def test_every_page_that_the_code_mentions_exists() -> None:
+    sources = [path for folder in ("gateway", "sql", "tests", "scripts", "conf") for path in (ROOT / folder).rglob("*")]
+    missing = []
+    for path in sources:
+        if path.is_file() and path.suffix in {".py", ".sql", ".toml", ""}:
+            text = path.read_text(encoding="utf-8")
+            missing += [f"{path.name}: {page}" for page in MENTION.findall(text) if not (ROOT / page).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
+def test_every_picture_is_well_formed_and_shown(picture: Path) -> None:
+    root = ElementTree.parse(picture).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert root.find("{http://www.w3.org/2000/svg}title") is not None
+    # Nothing is fetched from elsewhere.
+    assert re.findall(r"(?:href|src|url)\W{1,3}https?:", picture.read_text(encoding="utf-8")) == []
+    shown = {(page.parent / link).resolve() for page in PAGES for link in links(page)}
+    assert picture.resolve() in shown
