@@ -25,8 +25,10 @@ _SECOND_WORDS = {
 """Words of which a statement of ours holds one, by its first word."""
 _NONE = frozenset[str]()
 _DOUBLE_QUOTED_NAME = re.compile(
-    r"""\.\s?"|"\s?\.|\b(?:from|join|table|into|view|using|update|function|exists|overwrite|,)[\s(]*+\"""",
-    re.IGNORECASE,
+    r"""\.\s?"|"\s?\.
+    | (?:,|\b(?:from|join|table|stream|into|view|using|update|function|exists|overwrite))
+      (?:[\s(]|/\*(?:[^*]|\*(?!/)){0,99}+\*/|--[^\n]{0,99}+\n)*+\"""",
+    re.IGNORECASE | re.VERBOSE,
 )
 """Where what stands between double quotes may be a name."""
 _RUNS_STRINGS = frozenset({"immediate", "identifier", "call"})

@@ -211,9 +211,27 @@ def _create_table(cursor: Cursor, *, replaces: bool) -> Forwarded | None:
         cursor.skip_brackets()
     head = cursor.position
     found = _with_body(cursor, name)
+    called = _calls_in_options(cursor.text[head : cursor.position])
+    if called is None:
+        return None
+    found = replace(found, calls=(*called, *found.calls))
     # (What stands behind the head may say "location", too: then too much is looked at.)
     fills = replaces or bool(found.reads) or cursor.peek() is not None
     return replace(found, writes_files=fills and _PLACES.search(cursor.text, head) is not None)
+
+
+def _calls_in_options(head: str) -> tuple[Parts, ...] | None:
+    """The functions that the values of OPTIONS call, perhaps more; None where these may read a relation."""
+    cursor = Cursor(head)
+    while cursor.peek() is not None:
+        if cursor.sees("OPTIONS", "("):
+            start = cursor.position
+            cursor.take()
+            cursor.skip_brackets()
+            inside = head[start : cursor.position].partition("(")[2]
+            return _calls_in_rows(inside) if "(" in inside else ()
+        cursor.take()
+    return ()
 
 
 _PLACES = re.compile(r"\b(?:location|path)\b", re.IGNORECASE)
@@ -324,16 +342,20 @@ def _drop(cursor: Cursor) -> Forwarded | None:
     kind = cursor.accept_any("TABLE", "VIEW", "DATABASE", "SCHEMA", "NAMESPACE")
     if kind is None:
         temporary = cursor.accept_any("TEMPORARY", "TEMP")
-        kind = cursor.accept_any("FUNCTION", "VARIABLE", "VIEW")
-        if kind == "FUNCTION" and not temporary:
-            cursor.accept("IF", "EXISTS")
-            return replace(_UNTOUCHED, changes_function=name) if (name := _name(cursor)) else None
-        return _nothing(cursor) if kind else None
+        if cursor.accept("FUNCTION"):
+            return _drop_function(cursor, temporary is not None)
+        return _nothing(cursor) if cursor.accept_any("VARIABLE", "VIEW") else None
     cursor.accept("IF", "EXISTS")
     name = _name(cursor)
     if name is None:
         return None
     return Forwarded(writes=(name,), drops=name, drops_database=kind not in ("TABLE", "VIEW"))
+
+
+def _drop_function(cursor: Cursor, temporary: bool) -> Forwarded | None:
+    cursor.accept("IF", "EXISTS")
+    name = _name(cursor)
+    return None if name is None else replace(_UNTOUCHED, changes_function=None if temporary else name)
 
 
 def _table_after(*words: str) -> _Reader:

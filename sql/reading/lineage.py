@@ -188,8 +188,18 @@ _NAME_PIECES = 64
 
 
 def _is_path(chain: Reference, text: str) -> bool:
-    """A path in double quotes: a table's stands behind its format's name."""
-    return len(chain.parts) == 1 and "/" in chain.parts[0] and text[chain.start] == '"'
+    """A path in double quotes, unless a table of such a name may stand there."""
+    if len(chain.parts) > 1 or "/" not in chain.parts[0] or text[chain.start] != '"':
+        return False
+    return _BEFORE_TABLE.search(text[max(0, chain.start - _BEFORE_CHARACTERS) : chain.start]) is None
+
+
+_BEFORE_CHARACTERS = 200
+_BEFORE_TABLE = re.compile(
+    r"\b(?:into|overwrite|from|table|update|view|exists|using)(?:\s|/\*[^*]{0,99}+\*/|--[^\n]{0,99}+\n)*+\Z",
+    re.IGNORECASE,
+)
+"""Words before the name of a table that is written, with blanks and comments between them."""
 
 
 def mention(text: str, start: int) -> Reference | None:
@@ -233,6 +243,8 @@ def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
     if foreign := next((mark for mark in _FOREIGN if mark in plain), None):
         raise Doubt(f"{foreign!r} in the text")
     tokens = _SPARK.tokenize(plain)
+    if any(token.token_type is TokenType.PIPE_GT for token in tokens):  # It leaves out what some steps read.
+        raise Doubt("a pipe")
     if quoted != _joined(_quotes(tokens, plain)):
         raise Doubt("quotes that are read in two ways")
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
@@ -245,7 +257,22 @@ def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
     selects = sum(token.token_type is TokenType.SELECT for token in adapted)
     if selects > sum(1 for _ in trees[0].find_all(exp.Select)):  # It drops arguments that it does not know.
         raise Doubt("a query that is left out")
+    _check_none_left_out(trees[0], tokens)
     return trees[0], _calls(tokens)
+
+
+def _check_none_left_out(tree: exp.Expr, tokens: Sequence[Token]) -> None:
+    """Raises Doubt where a name behind FROM or JOIN is in the tree neither a relation's nor a column's."""
+    names = (each.parts for each in tree.find_all(exp.Table, exp.Column) if isinstance(each, exp.Table | exp.Column))
+    known = {part.meta.get("start") for parts in names for part in parts}
+    for place, token in enumerate(tokens[:-1]):
+        after = tokens[place + 1]
+        if token.token_type not in _BEFORE_ANY_RELATION or token.token_type is TokenType.COMMA:
+            continue
+        if after.token_type in _NO_RELATION or not _is_name(after) or _opens(tokens, place + 2):
+            continue
+        if after.start not in known:
+            raise Doubt(f"a relation that is left out: {after.text}")
 
 
 _Span = tuple[int, int]
@@ -319,6 +346,7 @@ _BEFORE_QUERY = frozenset(
     }
 )
 _BEFORE_RELATION = frozenset({TokenType.COMMA, TokenType.FROM})
+_BEFORE_ANY_RELATION = _BEFORE_RELATION | {TokenType.JOIN}
 _JOINS = frozenset(
     [
         *(TokenType.JOIN, TokenType.INNER, TokenType.CROSS, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL),
@@ -333,6 +361,11 @@ _FUNCTION_NAMES = frozenset(_SPARK.parser_class.FUNC_TOKENS) | {TokenType.VAR, T
 _RELATION_FUNCTIONS = frozenset({"TABLE", "STREAM"})
 """f(TABLE(mv)) and STREAM(mv) name relations, where sqlglot sees functions of columns."""
 _WORD = re.compile(r"\w")
+_QUERY_WORDS = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.VALUES, TokenType.TABLE})
+_NO_RELATION = frozenset(
+    [*_QUERY_WORDS, TokenType.LATERAL, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.NUMBER]
+)
+"""What may stand behind FROM, in IS DISTINCT FROM NULL too, that names no relation."""
 _OF_ROWS = frozenset({TokenType.L_PAREN, TokenType.NUMBER, TokenType.STRING})
 """What surely begins a row of VALUES."""
 _SELECT_ALL = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
@@ -362,12 +395,16 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             open_joins[-1] += 1
             if open_joins[-1] > _OPEN_JOINS_MAX:
                 raise Doubt("many joins without a condition")
-        elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _is_name(tokens[place + 1]):
+        elif kind is TokenType.SELECT and previous in _BEFORE_ANY_RELATION:
+            raise Doubt("a relation called select")
+        elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _may_be_name(tokens[place + 1]):
             raise Doubt("STREAM of a relation")
         elif kind is TokenType.VALUES and not _has_row(tokens, place + 1):
             raise Doubt("something is called values")
         elif kind is TokenType.FROM and _is_name_there(tokens, place):
             raise Doubt("something is called from")
+        elif kind is TokenType.LATERAL and _opens(tokens, place + 1) and not _holds_query(tokens, place + 1):
+            raise Doubt("a function called lateral")
         elif kind is TokenType.STRAIGHT_JOIN:
             raise Doubt("no word of Spark's: STRAIGHT_JOIN")
         elif kind in _CONDITIONS and open_joins[-1]:
@@ -388,9 +425,19 @@ def _opens(tokens: Sequence[Token], place: int) -> bool:
     return place < len(tokens) and tokens[place].token_type is TokenType.L_PAREN
 
 
+def _holds_query(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a query stands behind the bracket at `place`, and those that follow it."""
+    while _opens(tokens, place):
+        place += 1
+    return place < len(tokens) and tokens[place].token_type in _QUERY_WORDS
+
+
 def _is_name_there(tokens: Sequence[Token], place: int) -> bool:
-    """Whether the word FROM at `place` can be no clause: behind a comma, SELECT DISTINCT, or the bracket of a call."""
+    """Whether the word FROM at `place` can be no clause: behind a comma, SELECT DISTINCT, or the bracket of a call; or
+    where a row (SELECT * from(a), b) begins like a query."""
     before = [token.token_type for token in tokens[max(0, place - 2) : place]]
+    if before == [TokenType.SELECT, TokenType.STAR] and place > 2 and _opens(tokens, place - 3):
+        return _opens(tokens, place + 1) and not _holds_query(tokens, place + 1)
     if before[-1:] == [TokenType.L_PAREN]:
         return _opens(tokens, place + 1)
     return before[-1:] in _BEFORE_NAME or (before[:1] == [TokenType.SELECT] and before[1:] in _BEHIND_SELECT)
@@ -426,6 +473,11 @@ def _check_types(tokens: Iterable[Token]) -> None:
 
 def _is_name(token: Token) -> bool:
     return token.token_type is TokenType.IDENTIFIER or _WORD.match(token.text) is not None
+
+
+def _may_be_name(token: Token) -> bool:
+    """A string is one where double quotes hold identifiers."""
+    return _is_name(token) or token.token_type is TokenType.STRING
 
 
 def _begins_query(tokens: Sequence[Token], place: int) -> bool:

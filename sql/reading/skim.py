@@ -170,7 +170,7 @@ _define(
 )
 # Relations. An alias belongs to the name before it, if a name it was.
 _define(_EXPECT, {"LATERAL": _BESIDE, "VALUES": _ROWS}, plain=_NAMED, inside=_RELATION, after=_UNNAMED)
-_define(_BESIDE, {}, inside=_RELATION, after=_UNNAMED)
+_define(_BESIDE, {}, inside=_OPENING, after=_UNNAMED)
 _define(
     _RELATION,
     {**_QUERIES, **_NO_QUERIES, "WITH": _CTE_NAME},
@@ -251,6 +251,8 @@ _UNFINISHED_WORDS = frozenset(
 )
 _ALL_COLUMNS = re.compile(r"(?:\b(?:SELECT|DISTINCT|ALL)|[.,]|\*/)\s*+\*\s*+\Z", re.IGNORECASE)
 """A star that does not multiply."""
+_CALLED = re.compile(r"\([\s(]*+(?!(?:select|from|with|table|values)\b)[^\s(]", re.IGNORECASE)
+"""A bracket that holds no query. A comment before the first word counts as another word."""
 _WITH_FROM = frozenset({"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY"})
 """Functions whose arguments hold the word FROM."""
 
@@ -387,14 +389,18 @@ class _Skimmer:
         elif word == "FROM" and state is _SHOWN and before == "DISTINCT":
             raise _GivesUp  # SELECT a IS DISTINCT FROM b, or a column of this name
         elif word == "FROM" and state is _SHOWN and before == "*" and not self._shows_all(start):
-            raise _GivesUp  # SELECT a * from(b)
+            raise _GivesUp  # SELECT a * from(b), or the row (SELECT * from(a), b)
         elif word == "FROM" and state is _FIRST and self._text.startswith("(", skip_blank(self._text, start + 4)):
             raise _GivesUp  # f(from(a))
         elif word == "FROM" and state in _BEGINNINGS:
             self._brackets[-1].from_first = True
 
     def _shows_all(self, start: int) -> bool:
-        return _ALL_COLUMNS.search(self._text, max(0, start - 40), start) is not None
+        if _ALL_COLUMNS.search(self._text, max(0, start - 40), start) is None:
+            return False
+        if len(self._brackets) == 1:
+            return True
+        return _CALLED.match(self._text, skip_blank(self._text, start + len("FROM"))) is None
 
     def _relation(self, following: _State, word: str, start: int) -> _State:
         parts = _parts(word)

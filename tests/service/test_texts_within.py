@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from fakes import Answer, World
 
+from gateway.errors import StatementFailed
+
 READ = "SELECT n FROM s.mv"
 
 
@@ -105,11 +107,32 @@ async def test_a_cte_hides_a_view_only_where_case_does_not_count() -> None:
     assert world.refreshed == []
 
 
-async def test_a_database_without_a_name_is_none_of_a_view() -> None:
+async def test_a_database_whose_name_spark_cannot_tell_is_not_dropped() -> None:
     world = await stage()
     bob = await world.client("bob")
+    world.spark.answers.say(r"SELECT \('a'", StatementFailed("No.", sqlstate="42000"))
     refused = await bob.execute("DROP SCHEMA IDENTIFIER('a' || 'b')")
     assert "drops a database whose name is put together when it runs" in str(refused.error)
     assert "such as s" in str(refused.error)
     nothing = await World().client("bob")
     assert (await nothing.execute("DROP SCHEMA IDENTIFIER('a' || 'b')")).error is None
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "refused"),
+    [
+        ("DROP SCHEMA IDENTIFIER('a' || 'b')", "ab", False),
+        ("DROP SCHEMA IF EXISTS IDENTIFIER('a' || 'b') CASCADE", "s", True),
+        ("DROP VIEW IDENTIFIER('a' || 'b')", "s.v", False),
+        ("DROP VIEW IDENTIFIER('a' || 'b')", "s.mv", True),
+        ("DROP VIEW IDENTIFIER('a' || 'b')", "s.`MV`", True),
+        ("ALTER VIEW IDENTIFIER('a' || 'b') AS SELECT 666 n", "s.mv", True),
+        ("DROP TABLE IDENTIFIER('a' || 'b')", "s.t", False),
+    ],
+)
+async def test_a_name_that_is_put_together_is_asked_for(text: str, name: str, refused: bool) -> None:
+    world = await stage()
+    bob = await world.client("bob")
+    world.spark.answers.say(r"SELECT \('a'", Answer([(name,)]))
+    ended = await bob.execute(text)
+    assert (ended.error is not None) is refused

@@ -453,3 +453,34 @@ SELECT a FROM values t;
 --> reads: … values … | guess
 SELECT percentile(a, 5, (SELECT true FROM mv)), percentile_cont(0) WITHIN GROUP (ORDER BY a) FROM t;
 --> reads: … mv … | guess
+-- Relations that sqlglot leaves out, or takes for others.
+SELECT t1 IN (SELECT a FROM t2) FROM d |> AGGREGATE (*) GROUP BY LIMIT;
+--> reads: … t2 … | guess
+FROM t |> SELECT a UNION SELECT .5e3 FROM 1a;
+--> reads: … 1a … | guess
+INSERT INTO mv SELECT x FROM SELECT;
+--> reads: … SELECT … | writes: … mv … | guess
+REPLACE TABLE t AS ((FROM select UNION FROM q));
+--> reads: … select … | writes: … t … | guess
+SELECT (1 / (tinyint)) FROM LATERAL(parquet(), (null));
+--> reads: … LATERAL … | guess
+FROM LATERAL(a in('2'));
+--> reads: … LATERAL … | guess
+SELECT (FROM u, LATERAL((mv)));
+--> reads: … LATERAL … | guess
+SELECT (SELECT * FROM(emp), s);
+--> reads: … FROM … | guess
+SELECT (SELECT * FROM (SELECT 1 a) x) FROM u, LATERAL ((SELECT 1)) y;
+--> reads: u
+FROM STREAM "/*t";
+--> reads: … /*t … | guess
+DELETE FROM "/*t";
+--> reads: … /*t … | writes: … /*t … | guess
+-- A function that an option calls may read anything.
+REPLACE TABLE t USING delta OPTIONS (s (`f`())) AS FROM mv;
+--> reads: … f … | writes: … f … | guess
+-- A name that is put together.
+DROP TEMPORARY FUNCTION IDENTIFIER('a' || 'b');
+--> reads: … a … | writes: … a … | guess
+DROP TEMPORARY FUNCTION IF EXISTS a;
+--> probe

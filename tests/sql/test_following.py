@@ -358,7 +358,7 @@ REFUSED = [
     ("SELECT o.d FROM orders o JOIN plain PIVOT (sum(v) FOR k IN (1, 2)) ON o.id = 1", "it is below PIVOT"),
     ("SELECT d FROM orders PIVOT (sum(amount) FOR hour IN (1))", "it is below PIVOT or UNPIVOT"),
     ("SELECT d FROM orders UNPIVOT (v FOR n IN (id, amount))", "it is below PIVOT or UNPIVOT"),
-    ("SELECT d FROM orders |> LIMIT 3", "not parsed"),
+    ("SELECT d FROM orders |> LIMIT 3", "pipe"),
     ("SELECT d FROM orders |> WHERE id = 1", "pipe"),
     ("SELECT TRANSFORM(d) USING 'cat' AS (d) FROM orders", "the query runs a script"),
     ("SELECT MAP(d, id) USING 'cat' AS (d) FROM orders", "not parsed"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from gateway.errors import FreshgateError
 from gateway.mv.ports import SqlSession
@@ -16,6 +16,7 @@ from gateway.service.clients.session import Session
 from gateway.service.routing.long_texts import LongTexts
 from sql.classify import glance
 from sql.reading.effects import forwarded
+from sql.reading.identifier_clause import clauses, named
 from sql.reading.immediate import argument
 
 log = logging.getLogger(__name__)
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 EXPLAIN_SECONDS = 60.0
 """For Spark to plan a statement, which takes as long once more when it is run."""
 CHARACTERS_MAX = 16_000
+CLAUSES_MAX = 8
+"""IDENTIFIER clauses of one statement whose names Spark is asked for."""
 _QUERIES = frozenset({"select", "values", "table"})
 _QUERIES_OR_WRITES = frozenset({"with", "from", "map", "reduce"})
 """First words of queries, and of what may write as well."""
@@ -71,9 +74,25 @@ async def text_named(session: Session, text: str, texts: LongTexts) -> str | Non
     """The text that EXECUTE IMMEDIATE runs, where Spark can tell: its argument is an expression."""
     if (found := await texts.apply(argument, text)) is None:
         return None
+    values = await _told(session, [found[0]])
+    return None if values is None else values[0]
+
+
+async def with_names(session: Session, text: str, texts: LongTexts) -> str | None:
+    """The statement with the names that its IDENTIFIER clauses make; None where Spark cannot tell them."""
+    found = await texts.apply(clauses, text)
+    names = await _told(session, [clause.expression for clause in found[: CLAUSES_MAX + 1]])
+    return None if names is None else named(text, names)
+
+
+async def _told(session: Session, expressions: Sequence[str]) -> list[str] | None:
+    """The values of expressions; None where Spark cannot tell them, or has no answer in time."""
+    if len(expressions) > CLAUSES_MAX:
+        return None
     try:
         async with asyncio.timeout(EXPLAIN_SECONDS):
-            return await _evaluated(await session.sql(), found[0])
+            sql = await session.sql()
+            return [await _evaluated(sql, expression) for expression in expressions]
     except (FreshgateError, TimeoutError, ValueError) as error:
         log.info("Spark does not say what a statement would run: %s", str(error) or "no answer in time")
         return None

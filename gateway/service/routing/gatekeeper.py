@@ -23,7 +23,7 @@ from gateway.mv.ports import SqlSession
 from gateway.service.clients.context import ORIGIN
 from gateway.service.clients.session import Session
 from gateway.service.operations.operation import End
-from gateway.service.routing.explanation import text_named
+from gateway.service.routing.explanation import text_named, with_names
 from gateway.service.routing.long_texts import APART_CHARACTERS, VERY_LONG_CHARACTERS, LongTexts
 from gateway.service.routing.outcomes import Route
 from gateway.service.routing.protection import Protection
@@ -164,6 +164,11 @@ class Gatekeeper:
         text, words = subject.text, subject.look.words
         if subject.look.keyword == "execute" and await self.texts.apply(hidden.composes, text, words):
             await self._check_named(subject)
+        if subject.look.keyword in CHANGING and not statement.exact and "identifier" in words:
+            named = await self._with_names(subject)
+            if named is not None:
+                await self.check(named)
+                return subject
         if not statement.exact:
             if inner := await self.texts.apply(hidden.with_variables, text):
                 text = behind(text, await _with_values(session, behind(*inner)))
@@ -184,6 +189,16 @@ class Gatekeeper:
         if look.keyword != "execute":
             statement = await self.texts.apply(forwarded, inner, look.keyword)
             await self.check(replace(subject, statement=statement, look=look, text=inner, temporary=None))
+
+    async def _with_names(self, subject: Subject) -> Subject | None:
+        """DROP or ALTER of what an IDENTIFIER clause names: the statement with the name that Spark makes of it now.
+        None where that is not known, or not all."""
+        text = await with_names(subject.session, subject.text, self.texts)
+        if text is None:
+            return None
+        look = await self.texts.apply(seen, text)
+        statement = await self.texts.apply(forwarded, text, look.keyword)
+        return replace(subject, statement=statement, look=look, text=text) if statement.exact else None
 
     async def check_location(self, location: str) -> None:
         """Of a materialized view that is to be created."""

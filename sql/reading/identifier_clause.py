@@ -1,0 +1,56 @@
+"""IDENTIFIER(expression): a name that Spark makes when the statement runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sql.scan import Lexeme, lexemes
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One of them, with its place in the text."""
+
+    expression: str
+    start: int
+    end: int
+
+
+def clauses(text: str) -> list[Clause]:
+    """Those of a statement, in order; of one within another's brackets only the outer one."""
+    return list(_clauses(text))
+
+
+def named(text: str, names: Sequence[str]) -> str:
+    """The statement with a name in the place of each of its clauses, in order."""
+    pieces, done = list[str](), 0
+    for clause, name in zip(clauses(text), names, strict=True):
+        pieces += text[done : clause.start], f" {name} "
+        done = clause.end
+    return "".join([*pieces, text[done:]])
+
+
+def _clauses(text: str) -> Iterator[Clause]:
+    pieces = list(lexemes(text))
+    place = 0
+    while place < len(pieces) - 1:
+        piece, after = pieces[place : place + 2]
+        place += 1
+        if piece.kind == "word" and piece.text.upper() == "IDENTIFIER" and after.text == "(":
+            closing = _closing(pieces, place)
+            if closing is None:
+                return
+            yield Clause(text[after.end : pieces[closing].start].strip(), piece.start, pieces[closing].end)
+            place = closing + 1
+
+
+def _closing(pieces: Sequence[Lexeme], opening: int) -> int | None:
+    """The place of the bracket that closes the one at `opening`."""
+    depth = 0
+    for place in range(opening, len(pieces)):
+        if pieces[place].kind == "symbol" and pieces[place].text in "()":
+            depth += 1 if pieces[place].text == "(" else -1
+            if not depth:
+                return place
+    return None
