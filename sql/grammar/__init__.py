@@ -1,1 +1,1 @@
-"""Reading our own statements."""
+"""Parses the gateway's own statements."""

@@ -1,4 +1,4 @@
-"""ALTER MATERIALIZED VIEW: what follows the view's name, one small function per change."""
+"""ALTER MATERIALIZED VIEW: one function per change that may follow the view's name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sql.statement import (
 
 
 def alter(grammar: Grammar) -> AlterMaterializedView | RefreshMaterializedView:
-    """What follows ALTER MATERIALIZED VIEW; Hive's REBUILD is a refresh."""
+    """Parses what follows ALTER MATERIALIZED VIEW; Hive's REBUILD is a refresh."""
     if_exists = grammar.accept("IF", "EXISTS")
     name = grammar.expect_name("the view's name")
     if grammar.accept("REBUILD"):
@@ -44,7 +44,7 @@ def _change(grammar: Grammar) -> Change:
             return change(grammar)
     for words, advice in _REFUSED:
         if grammar.sees(*words):
-            raise grammar.refusal(f"{' '.join(words)} is not offered: {advice}", sqlstate=SYNTAX)
+            raise grammar.refusal(f"{' '.join(words)} is not supported: {advice}", sqlstate=SYNTAX)
     raise grammar.problem("RENAME, SET, UNSET, REFRESH, REPLACE WITH, REBUILD, OWNER TO or another change")
 
 
@@ -55,14 +55,17 @@ def _one_property(grammar: Grammar, found: tuple[str, str], place: int) -> SetPr
 
 def _rename(grammar: Grammar) -> Rename:
     if grammar.sees("COLUMN") and not (grammar.peek(1) is None or grammar.sees("COLUMN", ";")):
-        raise grammar.refusal("RENAME COLUMN is not offered: columns follow the definition", sqlstate=SYNTAX)
+        raise grammar.refusal(
+            "RENAME COLUMN is not supported: a view's columns come from its definition; use CREATE OR REPLACE",
+            sqlstate=SYNTAX,
+        )
     if grammar.sees("TO") and grammar.sees_identifier(1):
         grammar.expect("TO")
     return Rename(grammar.expect_name("the view's new name"))
 
 
 def _set(grammar: Grammar) -> Change:
-    """SET (…), SET TBLPROPERTIES (…) and the others: what follows SET."""
+    """Parses what follows SET: (…), TBLPROPERTIES (…), OWNER and others."""
     place = grammar.position
     if (found := refresh.property_clause(grammar)) is not None:
         return _one_property(grammar, found, place)
@@ -71,7 +74,7 @@ def _set(grammar: Grammar) -> Change:
         return _owner(grammar)
     if grammar.accept("AUTHORIZATION"):
         if grammar.sees("ROLE") and grammar.sees_identifier(1):
-            raise grammar.problem("a user: an owner is not a role")
+            raise grammar.problem("a user (a role cannot own a view)")
         if grammar.sees("USER") and grammar.sees_identifier(1):
             grammar.expect("USER")
         return _owner(grammar)
@@ -86,14 +89,14 @@ def _set(grammar: Grammar) -> Change:
 
 
 def _known_properties(grammar: Grammar, place: int, pairs: tuple[tuple[str, str], ...]) -> Change:
-    """BigQuery's description is the comment; what else is a clause of CREATE is settled there."""
+    """BigQuery's description is the comment. Other properties that are clauses of CREATE cannot be changed here."""
     if len(pairs) == 1 and pairs[0][0] == "description":
         return SetComment(pairs[0][1])
     for name, _ in pairs:
         if name == "description":
-            raise grammar.refusal("the description is set by a statement of its own", place)
+            raise grammar.refusal("the description must be set alone: use a separate statement for it", place)
         if view_properties.is_clause(name):
-            raise grammar.refusal(f"the {name} is settled by CREATE: use CREATE OR REPLACE to change it", place)
+            raise grammar.refusal(f"the {name} cannot be altered: use CREATE OR REPLACE to change it", place)
     return SetProperties(pairs)
 
 
@@ -126,7 +129,7 @@ def _replace(grammar: Grammar) -> ReplaceWith:
         place = grammar.position
         for name, value in property_list.pairs(grammar, free=True, checked=False):
             if name != "swap":
-                raise grammar.refusal(f"illegal key:{name}; REPLACE WITH knows swap only", place)
+                raise grammar.refusal(f"illegal key:{name}; REPLACE WITH takes only swap", place)
             if value.lower() not in ("true", "false"):
                 raise grammar.refusal(f"valid swap: true or false; found '{value}'", place)
             swap = value.lower() == "true"
@@ -137,12 +140,12 @@ def _swap(grammar: Grammar) -> ReplaceWith:
     return ReplaceWith(grammar.expect_name("the other view's name"))
 
 
-_NOBODY = ("CURRENT_USER", "CURRENT_ROLE", "SESSION_USER")
+_USER_FUNCTIONS = ("CURRENT_USER", "CURRENT_ROLE", "SESSION_USER")
 
 
 def _owner(grammar: Grammar) -> SetOwner:
-    if any(grammar.sees(word) for word in _NOBODY):
-        raise grammar.problem("a user's name: write your own name out")
+    if any(grammar.sees(word) for word in _USER_FUNCTIONS):
+        raise grammar.problem("the name of a user")
     place = grammar.position
     owner = grammar.string()
     if owner is None:
@@ -173,21 +176,21 @@ _CHANGES: tuple[tuple[tuple[str, ...], Callable[[Grammar], Change]], ...] = (
     (("DROP", "SCHEDULE"), lambda _: DropSchedule()),
 )
 _REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("COMPILE",), "say REFRESH MATERIALIZED VIEW; a definition is checked by Spark whenever it runs"),
-    (("ACTIVE",), "a view whose base table is back is used again after the next refresh"),
-    (("INACTIVE",), "say REFRESH ON MANUAL to stop refreshes"),
-    (("ADD", "COLUMN"), "a view's columns are those of its definition: CREATE OR REPLACE it"),
-    (("DROP", "COLUMN"), "a view's columns are those of its definition: CREATE OR REPLACE it"),
-    (("CLUSTER",), "the layout of the rows is settled by CREATE: use CREATE OR REPLACE to change it"),
+    (("COMPILE",), "use REFRESH MATERIALIZED VIEW; Spark checks the definition each time it runs"),
+    (("ACTIVE",), "use REFRESH MATERIALIZED VIEW once the base table exists again"),
+    (("INACTIVE",), "use REFRESH ON MANUAL to stop refreshes"),
+    (("ADD", "COLUMN"), "a view's columns come from its definition; use CREATE OR REPLACE"),
+    (("DROP", "COLUMN"), "a view's columns come from its definition; use CREATE OR REPLACE"),
+    (("CLUSTER",), "the layout cannot be altered; use CREATE OR REPLACE"),
 )
-"""Changes of other families that cannot be had, and what to say instead."""
+"""Changes of other databases that are not supported, and what to use instead."""
 
 
-# --- the same for the statements that Spark has for tables and views ------------------------------------
+# --- changes by Spark's ALTER TABLE, ALTER VIEW and COMMENT ON ---------------------------------------------
 
 
 def change_of_table(grammar: Grammar) -> Change | None:
-    """A change that Spark's ALTER TABLE | VIEW has too, its properties not checked; None for any other."""
+    """The change that Spark's ALTER TABLE | VIEW asks for, properties unchecked; None if it is not one of ours."""
     if grammar.accept("RENAME", "TO"):
         return Rename(grammar.expect_name("the new name"))
     if grammar.accept("SET", "TBLPROPERTIES"):
@@ -202,7 +205,7 @@ def change_of_table(grammar: Grammar) -> Change | None:
 
 
 def comment_is(grammar: Grammar, name: Parts) -> AlterMaterializedView:
-    """COMMENT ON … name, what follows it: IS and a string, or NULL."""
+    """Parses what follows the name in COMMENT ON … name: IS and a string or NULL."""
     grammar.expect("IS")
     comment = None if grammar.accept("NULL") else grammar.expect_string("a string or NULL after IS")
     grammar.expect_end()

@@ -1,7 +1,7 @@
-"""CREATE MATERIALIZED VIEW: its clauses in any order, so that the order of every family is one of them.
+"""CREATE MATERIALIZED VIEW. Its clauses may come in any order, because every database has an order of its own.
 
-A clause is one small function in `_CLAUSES`, chosen by its first words. Clauses of different families that say the
-same share a subject, and a subject is spoken of once.
+Each clause has a function in `_CLAUSES`, chosen by the clause's first words. Clauses that different databases have for
+the same thing share a subject. A statement may have one clause per subject.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from sql.statement import (
 
 
 @dataclass(slots=True)
-class _Said:
-    """What the clauses have said so far; None: nothing yet."""
+class _Parsed:
+    """The clauses parsed so far; None: not given yet."""
 
     comment: str | None = None
     properties: Pairs = ()
     build: str | None = None
-    """The words that decided whether the view is filled at once."""
+    """The clause that decided whether the view is built at once."""
     clauses: Clauses = field(default=Clauses())
     words_of: dict[str, str] = field(default_factory=dict)
-    """The first words of the clause that spoke of each subject."""
+    """By subject, the first words of its clause."""
 
     def add_property(self, grammar: Grammar, name: str, value: str, place: int) -> None:
         if name in dict(self.properties):
@@ -42,11 +42,11 @@ class _Said:
         self.properties += ((name, checked),)
 
     def set_once(self, grammar: Grammar, subject: str, words: str, place: int) -> None:
-        """Note that a clause which begins with `words` speaks of `subject`."""
+        """Records that the clause beginning with `words` sets `subject`, which may be set once."""
         if (before := self.words_of.get(subject)) == words:
             raise _at(grammar, place).problem(f"{words} only once")
         if before is not None:
-            raise _at(grammar, place).problem(f"one clause for the {subject}: {before} has said it")
+            raise _at(grammar, place).problem(f"one clause for the {subject}, which {before} already sets")
         self.words_of[subject] = words
 
 
@@ -54,32 +54,32 @@ def _at(grammar: Grammar, place: int) -> Grammar:
     return Grammar(grammar.text, place)
 
 
-_Clause = Callable[[Grammar, _Said], None]
+_Clause = Callable[[Grammar, _Parsed], None]
 
 
 def create(grammar: Grammar, *, or_replace: bool) -> CreateMaterializedView:
-    """What follows CREATE [OR REPLACE] MATERIALIZED VIEW."""
+    """Parses what follows CREATE [OR REPLACE] MATERIALIZED VIEW."""
     if_not_exists = grammar.sees("IF", "NOT", "EXISTS")
     if if_not_exists and or_replace:
         raise grammar.problem("the view's name: OR REPLACE and IF NOT EXISTS exclude each other")
     grammar.accept("IF", "NOT", "EXISTS")
     name = grammar.expect_name("the view's name", before=("AS",))
     columns = _columns(grammar) if grammar.accept("(") else ()
-    said = _Said()
-    while _clause(grammar, said):
+    parsed = _Parsed()
+    while _clause(grammar, parsed):
         pass
     if not grammar.accept("AS"):
         raise grammar.problem("a clause (such as COMMENT, REFRESH, PARTITION BY or TBLPROPERTIES) or AS")
-    query = _query(grammar, said)
+    query = _query(grammar, parsed)
     return CreateMaterializedView(
         name=name,
         query=query,
         columns=columns,
-        comment=said.comment,
-        properties=said.properties,
+        comment=parsed.comment,
+        properties=parsed.properties,
         or_replace=or_replace,
         if_not_exists=if_not_exists,
-        clauses=said.clauses,
+        clauses=parsed.clauses,
     )
 
 
@@ -96,30 +96,30 @@ def _columns(grammar: Grammar) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _clause(grammar: Grammar, said: _Said) -> bool:
-    """Read the clause that comes next; False if none does."""
+def _clause(grammar: Grammar, parsed: _Parsed) -> bool:
+    """Parses the next clause; False if there is none."""
     place = grammar.position
     if (found := refresh.property_clause(grammar)) is not None:
-        said.add_property(grammar, *found, place)
+        parsed.add_property(grammar, *found, place)
         return True
     for words, subject, clause in _CLAUSES:
         if grammar.accept(*words):
-            said.set_once(grammar, subject, " ".join(words).removesuffix(" ("), place)
-            clause(grammar, said)
+            parsed.set_once(grammar, subject, " ".join(words).removesuffix(" ("), place)
+            clause(grammar, parsed)
             return True
     for words, advice in _REFUSED:
         if grammar.sees(*words):
-            raise grammar.refusal(f"{' '.join(words)} is not offered: {advice}", sqlstate=SYNTAX)
+            raise grammar.refusal(f"{' '.join(words)} is not supported: {advice}", sqlstate=SYNTAX)
     return False
 
 
-def _query(grammar: Grammar, said: _Said) -> str:
-    """The definition as it stands, from its first character to its last; comments around it left out.
+def _query(grammar: Grammar, parsed: _Parsed) -> str:
+    """The text of the definition, without the comments before and after it.
 
-    PostgreSQL's WITH [NO] DATA at the very end is no part of it.
+    It does not include PostgreSQL's WITH [NO] DATA at the end of the statement.
     """
     if not (grammar.sees("(") or grammar.at_query()):
-        raise grammar.problem("a query after AS (SELECT, WITH, FROM, VALUES, TABLE or a bracket)")
+        raise grammar.problem("a query after AS (SELECT, WITH, FROM, VALUES, TABLE or a parenthesis)")
     start = grammar.position
     tail: deque[tuple[Lexeme, int]] = deque(maxlen=_TAIL_LENGTH)
     depth = 0
@@ -134,86 +134,86 @@ def _query(grammar: Grammar, said: _Said) -> str:
             raise grammar.refusal(f"the quote {piece.text} is not closed", piece.start, SYNTAX)
         depth += {"(": 1, ")": -1}.get(piece.text, 0)
         tail.append((piece, depth))
-    return grammar.text[start : _query_end(grammar, said, list(tail))]
+    return grammar.text[start : _query_end(grammar, parsed, list(tail))]
 
 
 _TAIL_LENGTH = 7
-"""So many pieces show whether WITH [NO] DATA stands at the end, once or twice."""
+"""Enough lexemes to recognize WITH [NO] DATA at the end, even if it is given twice."""
 
 
-def _query_end(grammar: Grammar, said: _Said, tail: list[tuple[Lexeme, int]]) -> int:
-    """Where the query ends; `tail` is the text's last pieces, each with the number of brackets open after it."""
+def _query_end(grammar: Grammar, parsed: _Parsed, tail: list[tuple[Lexeme, int]]) -> int:
+    """Where the query ends. `tail` has the last lexemes, each with the number of parentheses open after it."""
     words = [piece.text.upper() if piece.kind == "word" and depth == 0 else "" for piece, depth in tail]
     for ending in (["WITH", "NO", "DATA"], ["WITH", "DATA"]):
         if len(words) > len(ending) and words[-len(ending) :] == ending:
             place = tail[-len(ending)][0].start
-            said.set_once(grammar, "data", " ".join(ending), place)
-            _set_build(grammar, said, " ".join(ending), place)
+            parsed.set_once(grammar, "data", " ".join(ending), place)
+            _set_build(grammar, parsed, " ".join(ending), place)
             rest = tail[: -len(ending)]
-            return _query_end(grammar, said, rest)
+            return _query_end(grammar, parsed, rest)
     return tail[-1][0].end
 
 
 # --- building and refreshing -------------------------------------------------------------------------
 
 
-def _build(grammar: Grammar, said: _Said) -> None:
-    _set_build(grammar, said, f"BUILD {grammar.expect_any('IMMEDIATE', 'DEFERRED', after='BUILD')}", grammar.position)
+def _build(grammar: Grammar, parsed: _Parsed) -> None:
+    _set_build(grammar, parsed, f"BUILD {grammar.expect_any('IMMEDIATE', 'DEFERRED', after='BUILD')}", grammar.position)
 
 
-def _set_build(grammar: Grammar, said: _Said, words: str, place: int) -> None:
+def _set_build(grammar: Grammar, parsed: _Parsed, words: str, place: int) -> None:
     deferred = words.endswith((" DEFERRED", " NO DATA"))
-    if said.build is not None and deferred != said.clauses.deferred:
-        raise grammar.refusal(f"{said.build} and {words} contradict each other", place, SYNTAX)
-    said.build = words
-    said.clauses = replace(said.clauses, deferred=deferred)
+    if parsed.build is not None and deferred != parsed.clauses.deferred:
+        raise grammar.refusal(f"{parsed.build} and {words} contradict each other", place, SYNTAX)
+    parsed.build = words
+    parsed.clauses = replace(parsed.clauses, deferred=deferred)
 
 
-def _with_data(grammar: Grammar, said: _Said) -> None:
-    _set_build(grammar, said, "WITH DATA", grammar.position)
+def _with_data(grammar: Grammar, parsed: _Parsed) -> None:
+    _set_build(grammar, parsed, "WITH DATA", grammar.position)
 
 
-def _with_no_data(grammar: Grammar, said: _Said) -> None:
-    _set_build(grammar, said, "WITH NO DATA", grammar.position)
+def _with_no_data(grammar: Grammar, parsed: _Parsed) -> None:
+    _set_build(grammar, parsed, "WITH NO DATA", grammar.position)
 
 
-def _refresh(grammar: Grammar, said: _Said) -> None:
+def _refresh(grammar: Grammar, parsed: _Parsed) -> None:
     place = grammar.position
-    if (word := grammar.accept_any("IMMEDIATE", "DEFERRED")) is not None:  # StarRocks says BUILD so
-        _set_build(grammar, said, f"REFRESH {word}", place)
+    if (word := grammar.accept_any("IMMEDIATE", "DEFERRED")) is not None:  # StarRocks' words for BUILD
+        _set_build(grammar, parsed, f"REFRESH {word}", place)
         if not (grammar.sees("ASYNC") or grammar.sees("MANUAL")):
             return
     found = refresh.refreshing(grammar)
     if found.trigger is not None:
-        said.set_once(grammar, "trigger", "REFRESH", place)
-    _merge(said, found)
+        parsed.set_once(grammar, "trigger", "REFRESH", place)
+    _merge(parsed, found)
 
 
-def _schedule(grammar: Grammar, said: _Said) -> None:
-    _merge(said, refresh.schedule(grammar))
+def _schedule(grammar: Grammar, parsed: _Parsed) -> None:
+    _merge(parsed, refresh.schedule(grammar))
 
 
-def _trigger_on_update(grammar: Grammar, said: _Said) -> None:
-    _merge(said, refresh.on_update(grammar))
+def _trigger_on_update(grammar: Grammar, parsed: _Parsed) -> None:
+    _merge(parsed, refresh.on_update(grammar))
 
 
-def _merge(said: _Said, found: Refreshing) -> None:
-    before = said.clauses.refreshing
+def _merge(parsed: _Parsed, found: Refreshing) -> None:
+    before = parsed.clauses.refreshing
     merged = Refreshing(
         found.method or before.method, found.trigger or before.trigger, found.schedule or before.schedule
     )
-    said.clauses = replace(said.clauses, refreshing=merged)
+    parsed.clauses = replace(parsed.clauses, refreshing=merged)
 
 
-# --- where the rows lie -------------------------------------------------------------------------------
+# --- layout ---------------------------------------------------------------------------------------------
 
 
 def _set(field_name: str, read: Callable[[Grammar], object]) -> _Clause:
-    """The clause that says one field of Clauses."""
+    """A clause that sets one field of Clauses."""
 
-    def clause(grammar: Grammar, said: _Said) -> None:
+    def clause(grammar: Grammar, parsed: _Parsed) -> None:
         changes: dict[str, Any] = {field_name: read(grammar)}
-        said.clauses = replace(said.clauses, **changes)
+        parsed.clauses = replace(parsed.clauses, **changes)
 
     return clause
 
@@ -226,70 +226,70 @@ def _location(grammar: Grammar) -> str:
     return location
 
 
-def _key(grammar: Grammar, said: _Said) -> None:
-    said.clauses = replace(said.clauses, keys=grammar.bracketed("KEY"))
+def _key(grammar: Grammar, parsed: _Parsed) -> None:
+    parsed.clauses = replace(parsed.clauses, keys=grammar.bracketed("KEY"))
 
 
-def _duplicate_key(grammar: Grammar, said: _Said) -> None:
-    said.clauses = replace(said.clauses, keys=grammar.bracketed("KEY"), duplicate=True)
+def _duplicate_key(grammar: Grammar, parsed: _Parsed) -> None:
+    parsed.clauses = replace(parsed.clauses, keys=grammar.bracketed("KEY"), duplicate=True)
 
 
 # --- comment and properties ----------------------------------------------------------------------------
 
 
-def _comment(grammar: Grammar, said: _Said) -> None:
-    said.comment = grammar.expect_string("a string after COMMENT")
+def _comment(grammar: Grammar, parsed: _Parsed) -> None:
+    parsed.comment = grammar.expect_string("a string after COMMENT")
 
 
-def _tablespace(grammar: Grammar, said: _Said) -> None:
+def _tablespace(grammar: Grammar, parsed: _Parsed) -> None:
     place = grammar.position
-    said.add_property(grammar, "tablespace", grammar.expect_identifier("a name after TABLESPACE"), place)
+    parsed.add_property(grammar, "tablespace", grammar.expect_identifier("a name after TABLESPACE"), place)
 
 
-def _table_properties(grammar: Grammar, said: _Said) -> None:
-    said.properties += property_list.pairs(grammar, free=True, taken=said.properties)
+def _table_properties(grammar: Grammar, parsed: _Parsed) -> None:
+    parsed.properties += property_list.pairs(grammar, free=True, taken=parsed.properties)
 
 
-def _known_properties(grammar: Grammar, said: _Said) -> None:
-    """PROPERTIES or OPTIONS: known names only."""
+def _known_properties(grammar: Grammar, parsed: _Parsed) -> None:
+    """PROPERTIES or OPTIONS, which take known names only."""
     place = grammar.position
-    _add_known(grammar, said, property_list.pairs(grammar, free=False, taken=said.properties), place)
+    _add_known(grammar, parsed, property_list.pairs(grammar, free=False, taken=parsed.properties), place)
 
 
-def _with(grammar: Grammar, said: _Said) -> None:
-    """Trino's and PostgreSQL's list, whose bracket has chosen the clause; a name without a value is true."""
+def _with(grammar: Grammar, parsed: _Parsed) -> None:
+    """Trino's and PostgreSQL's WITH (…), after its opening parenthesis; a name without a value is true."""
     place = grammar.position
-    given = property_list.pairs(grammar, free=False, taken=said.properties, bare=True, opened=True)
-    _add_known(grammar, said, given, place)
+    given = property_list.pairs(grammar, free=False, taken=parsed.properties, bare=True, opened=True)
+    _add_known(grammar, parsed, given, place)
 
 
-def _add_known(grammar: Grammar, said: _Said, given: Pairs, place: int) -> None:
-    """Some properties say what is a clause in other families, and become that clause."""
+def _add_known(grammar: Grammar, parsed: _Parsed, given: Pairs, place: int) -> None:
+    """Adds the properties; those that other databases write as a clause become that clause."""
     for name, value in given:
         if name in _CLAUSE_PROPERTIES:
-            _CLAUSE_PROPERTIES[name](grammar, said, value, place)
+            _CLAUSE_PROPERTIES[name](grammar, parsed, value, place)
         else:
-            said.properties += ((name, value),)
+            parsed.properties += ((name, value),)
 
 
-def _format_property(grammar: Grammar, said: _Said, value: str, place: int) -> None:
-    said.set_once(grammar, "file format", "format", place)
-    said.clauses = replace(said.clauses, file_format=value.lower())
+def _format_property(grammar: Grammar, parsed: _Parsed, value: str, place: int) -> None:
+    parsed.set_once(grammar, "file format", "format", place)
+    parsed.clauses = replace(parsed.clauses, file_format=value.lower())
 
 
-def _location_property(grammar: Grammar, said: _Said, value: str, place: int) -> None:
-    said.set_once(grammar, "location", "location", place)
-    said.clauses = replace(said.clauses, location=value)
+def _location_property(grammar: Grammar, parsed: _Parsed, value: str, place: int) -> None:
+    parsed.set_once(grammar, "location", "location", place)
+    parsed.clauses = replace(parsed.clauses, location=value)
 
 
-def _comment_property(grammar: Grammar, said: _Said, value: str, place: int) -> None:
-    said.set_once(grammar, "comment", "description", place)
-    said.comment = value
+def _comment_property(grammar: Grammar, parsed: _Parsed, value: str, place: int) -> None:
+    parsed.set_once(grammar, "comment", "description", place)
+    parsed.comment = value
 
 
-def _partitioning_property(grammar: Grammar, said: _Said, value: str, place: int) -> None:
+def _partitioning_property(grammar: Grammar, parsed: _Parsed, value: str, place: int) -> None:
     """Trino's partitioning = ARRAY['month(d)']."""
-    said.set_once(grammar, "partitioning", "partitioning", place)
+    parsed.set_once(grammar, "partitioning", "partitioning", place)
     array = Cursor(value.removeprefix("["))
     array.accept("ARRAY", "[")
     written = array.string()
@@ -301,10 +301,10 @@ def _partitioning_property(grammar: Grammar, said: _Said, value: str, place: int
         inner.expect_end()
     except SyntaxProblem:
         raise grammar.refusal(f"valid partitioning: a column or month(column); found '{written}'", place) from None
-    said.clauses = replace(said.clauses, partitioning=found)
+    parsed.clauses = replace(parsed.clauses, partitioning=found)
 
 
-_CLAUSE_PROPERTIES: dict[str, Callable[[Grammar, _Said, str, int], None]] = {
+_CLAUSE_PROPERTIES: dict[str, Callable[[Grammar, _Parsed, str, int], None]] = {
     "format": _format_property,
     "location": _location_property,
     "description": _comment_property,
@@ -345,20 +345,20 @@ _CLAUSES: tuple[tuple[tuple[str, ...], str, _Clause], ...] = (
     (("OPTIONS",), "OPTIONS", _known_properties),
     (("WITH", "("), "WITH", _with),
 )
-"""The clauses of CREATE: their first words, what they speak of, and their reader."""
+"""The clauses of CREATE: first words, subject and parser."""
 
 _REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("ROW", "FORMAT"), "the stored files are Parquet or ORC (USING)"),
     (("STORED", "BY"), "the stored files are Parquet or ORC (USING)"),
     (("WITH", "SERDEPROPERTIES"), "the stored files are Parquet or ORC (USING)"),
-    (("NEVER", "REFRESH"), "say REFRESH ON MANUAL"),
-    (("ON", "PREBUILT", "TABLE"), "the view's rows are stored by the view; say BUILD DEFERRED to fill it later"),
-    (("FOR", "UPDATE"), "a view's rows come from its definition alone"),
+    (("NEVER", "REFRESH"), "use REFRESH ON MANUAL"),
+    (("ON", "PREBUILT", "TABLE"), "a view stores its rows itself; use BUILD DEFERRED to build it later"),
+    (("FOR", "UPDATE"), "a view's rows come from its definition only"),
     (("WITH", "PRIMARY"), "a refresh needs no key"),
     (("WITH", "ROWID"), "a refresh needs no key"),
-    (("START",), "say REFRESH ON SCHEDULE EVERY n HOUR STARTS '2030-01-31 04:00:00'"),
-    (("NEXT",), "say REFRESH ON SCHEDULE EVERY n HOUR"),
+    (("START",), "use REFRESH ON SCHEDULE EVERY n HOUR STARTS '2030-01-31 04:00:00'"),
+    (("NEXT",), "use REFRESH ON SCHEDULE EVERY n HOUR"),
     (("WITH", "ROW", "FILTER"), "put the condition into the definition"),
-    (("UNIQUE",), "a key has no meaning in Spark; DUPLICATE KEY is kept"),
+    (("UNIQUE",), "Spark has no keys; DUPLICATE KEY is accepted"),
 )
-"""Clauses of other families that cannot be had, and what to say instead."""
+"""Clauses of other databases that are not supported, and what to use instead."""

@@ -1,4 +1,4 @@
-"""A cursor that insists: what the grammars of our own statements are made of, and the error that they raise."""
+"""The cursor that the parsers of the gateway's own statements use, and the error that they raise."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from sql.scan import Cursor, identifier, is_identifier
 from sql.statement import Parts
 
 SYNTAX = "42601"
-"""The SQLSTATE of a statement that does not follow its grammar."""
+"""SQLSTATE: syntax error."""
 WRONG_VALUE = "22023"
-"""The SQLSTATE of a property, a schedule or another value that the grammar takes and its meaning does not."""
+"""SQLSTATE: a property, schedule or other value that is well-formed but invalid."""
 NOT_SUPPORTED = "0A000"
 _NUMBER_MAX = 999_999
-"""Above it no count of buckets, partitions or time units means anything, and dates overflow."""
+"""Larger counts of buckets, partitions or time units are meaningless, and dates overflow."""
 
 
 class SyntaxProblem(Exception):
-    """A statement of ours that does not follow its grammar; `position` is a character offset in the text."""
+    """One of the gateway's own statements is malformed; `position` is a character offset in the text."""
 
     def __init__(self, message: str, position: int, sqlstate: str) -> None:
         super().__init__(message)
@@ -24,10 +24,10 @@ class SyntaxProblem(Exception):
 
 
 class Grammar(Cursor):
-    """A cursor that raises SyntaxProblem where something else stands than what is expected."""
+    """A cursor that raises SyntaxProblem if the text is not as expected."""
 
     def problem(self, expected: str) -> SyntaxProblem:
-        """What was expected here, and what was found instead."""
+        """An error that says what was expected at the cursor, and what was found."""
         piece = self.peek()
         found = "the end of the statement" if piece is None else piece.text
         if len(found) > 40:
@@ -35,25 +35,25 @@ class Grammar(Cursor):
         return self.refusal(f"expected {expected}, found {found}", sqlstate=SYNTAX)
 
     def refusal(self, message: str, position: int | None = None, sqlstate: str = WRONG_VALUE) -> SyntaxProblem:
-        """A complaint about what stands at `position`, by default at the cursor."""
+        """An error about the text at `position`, by default at the cursor."""
         place = self.position if position is None else position
         line = self.text.count("\n", 0, place) + 1
         column = place - self.text.rfind("\n", 0, place)
         return SyntaxProblem(f"{message} (line {line}, column {column})", place, sqlstate)
 
     def expect(self, *words: str) -> None:
-        """Consume these words."""
+        """Consumes these words."""
         if not self.accept(*words):
             raise self.problem(" ".join(words))
 
     def expect_any(self, *words: str, after: str) -> str:
-        """Consume one of these words and tell which."""
+        """Consumes one of these words and returns it."""
         if (word := self.accept_any(*words)) is None:
             raise self.problem(f"{listed(words)} after {after}")
         return word
 
     def expect_name(self, what: str, *, before: tuple[str, ...] = ()) -> Parts:
-        """A dotted name. A bare word of `before` is the next clause, so the name has been forgotten."""
+        """A dotted name. An unquoted word of `before` begins the next clause: then the name is missing."""
         if any(self.sees(word) for word in before) and not self._dot_follows():
             raise self.problem(what)
         place = self.position
@@ -69,7 +69,7 @@ class Grammar(Cursor):
         return after is not None and after.text == "."
 
     def sees_identifier(self, distance: int = 0) -> bool:
-        """Does a word or a quoted name come next?"""
+        """Whether a word or a quoted name comes next."""
         piece = self.peek(distance)
         return piece is not None and is_identifier(piece)
 
@@ -82,19 +82,19 @@ class Grammar(Cursor):
         return identifier(piece)
 
     def identifiers(self, what: str) -> tuple[str, ...]:
-        """Names of one part, separated by commas, each once."""
+        """Names of one part, separated by commas, without duplicates."""
         names: dict[str, None] = {}
         while True:
             place = self.position
             name = self.expect_identifier(what)
             if name.lower() in (given.lower() for given in names):
-                raise self.refusal(f"{name} is named twice", place, SYNTAX)
+                raise self.refusal(f"{name} is listed twice", place, SYNTAX)
             names[name] = None
             if not self.accept(","):
                 return tuple(names)
 
     def bracketed(self, after: str) -> tuple[str, ...]:
-        """A list of columns in brackets."""
+        """A list of columns in parentheses."""
         if not self.accept("("):
             raise self.problem(f"(columns) after {after}")
         names = self.identifiers("a column's name")
@@ -103,7 +103,7 @@ class Grammar(Cursor):
         return names
 
     def expect_string(self, what: str) -> str:
-        """A string literal's text."""
+        """The value of a string literal."""
         value = self.string()
         if value is None:
             raise self.problem(what)
@@ -119,7 +119,7 @@ class Grammar(Cursor):
         return int(digits)
 
     def expect_end(self) -> None:
-        """Nothing more but semicolons."""
+        """Expects the end of the text; semicolons may precede it."""
         while self.accept(";"):
             pass
         if self.peek() is not None:

@@ -1,4 +1,4 @@
-"""Lengths of time as SQL writes them: INTERVAL '1 02:03:04' DAY TO SECOND, INTERVAL 10 MINUTE, 10 MINUTE."""
+"""SQL intervals: INTERVAL '1 02:03:04' DAY TO SECOND, INTERVAL 10 MINUTE, 10 MINUTE."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 from sql.grammar.cursor import Grammar, SyntaxProblem, listed
 
 SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600, "DAY": 86_400, "WEEK": 604_800}
-"""Units of a fixed length, and how many seconds each has."""
+"""The units of fixed length, in seconds."""
 _FIELDS = ("DAY", "HOUR", "MINUTE", "SECOND")
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
 _MONTHS = re.compile(r"0+-0+\s+", re.ASCII)
 
 
 def unit_word(word: str) -> str:
-    """`hours` -> `HOUR`; any other word in capitals as it is."""
+    """`hours` -> `HOUR`; any other word in upper case."""
     upper = word.upper()
     return upper.removesuffix("S") if upper.removesuffix("S") in SECONDS else upper
 
 
 def seconds(grammar: Grammar) -> float:
-    """The interval that comes next, consumed. Months and years have no fixed length and are refused."""
+    """Consumes an interval and returns its seconds. Months and years are refused: they have no fixed length."""
     place = grammar.position
     grammar.accept("INTERVAL")
     amount = grammar.string()
@@ -33,12 +33,12 @@ def seconds(grammar: Grammar) -> float:
     total = _seconds_of(amount.strip(), first, last)
     if total is None:
         span = first if first == last else f"{first} TO {last}"
-        raise grammar.refusal(f"'{amount}' is not an interval of {span} with a fixed length", place)
+        raise grammar.refusal(f"'{amount}' is not an interval of fixed length in {span}", place)
     return total
 
 
 def seconds_of(text: str) -> float | None:
-    """The interval that a whole text is, also `10 minutes` and BigQuery's `0-0 0 4:0:0`; None if it is none."""
+    """The seconds of a text that is an interval, also `10 minutes` or BigQuery's `0-0 0 4:0:0`; otherwise None."""
     grammar = Grammar(text)
     try:
         total = seconds(grammar)
@@ -49,7 +49,7 @@ def seconds_of(text: str) -> float | None:
 
 
 def text_of(total: float) -> str:
-    """Seconds as the value of a property: a whole number without a fraction."""
+    """Seconds as the value of a property; a whole number is written without a fraction."""
     return str(int(total)) if total == int(total) else str(total)
 
 

@@ -1,4 +1,4 @@
-"""How the stored rows are laid out: partitioning, buckets, clustering, and the format of the files."""
+"""The layout clauses: partitioning, buckets, clustering and file format."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from sql.statement import Clustering, Distribution, Partitioning
 
 FORMATS = ("PARQUET", "ORC")
 UNITS = ("HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
-"""What date_trunc may cut to where it partitions a view."""
+"""The units that date_trunc may truncate to in a partitioning."""
 
 
 def followed_partition(grammar: Grammar) -> Partitioning:
-    """What follows PARTITION BY: with brackets it is Doris', without them BigQuery's."""
-    brackets = grammar.sees("(")
-    return replace(partition(grammar), follows=brackets)
+    """Parses what follows PARTITION BY: Doris' clause has parentheses, BigQuery's has none."""
+    parenthesized = grammar.sees("(")
+    return replace(partition(grammar), follows=parenthesized)
 
 
 def partition(grammar: Grammar) -> Partitioning:
-    """One column, or date_trunc of one; BigQuery leaves the brackets out."""
-    bracket = grammar.accept("(")
+    """One column, or date_trunc of one; BigQuery omits the parentheses."""
+    parenthesized = grammar.accept("(")
     found = partition_expression(grammar)
     if grammar.sees(","):
-        raise grammar.refusal("a view is partitioned by one column, or by date_trunc of one; several are not offered")
-    if bracket and not grammar.accept(")"):
+        raise grammar.refusal("several partition columns are not supported: use one column, or date_trunc of one")
+    if parenthesized and not grammar.accept(")"):
         raise grammar.problem(") after the partition column")
     return found
 
@@ -35,7 +35,7 @@ _TRANSFORMS = {
     **{unit: unit for unit in UNITS},
     **{f"{unit}S": unit for unit in UNITS},
 }
-"""BigQuery's DATE(column), and the transforms of Spark and Iceberg, by the unit that they cut to."""
+"""The units of BigQuery's DATE(column) and of the transforms of Spark and Iceberg."""
 
 
 def partition_expression(grammar: Grammar) -> Partitioning:
@@ -59,24 +59,24 @@ def partition_expression(grammar: Grammar) -> Partitioning:
 
 
 def _truncation(grammar: Grammar) -> Partitioning:
-    """Doris' and BigQuery's order (column, unit), and Spark's own ('unit', column)."""
+    """Parses the arguments in the order of Doris and BigQuery (column, unit) or of Spark ('unit', column)."""
     place = grammar.position
     unit = grammar.string()
     column = "" if unit is not None else grammar.expect_identifier("a column in date_trunc")
     if not grammar.accept(","):
-        raise grammar.problem("a comma: date_trunc has a column and a unit such as 'month'")
+        raise grammar.problem("a comma (date_trunc takes a column and a unit such as 'month')")
     if unit is not None:
         column = grammar.expect_identifier("a column after the unit")
     else:
         place = grammar.position
         unit = grammar.string() or grammar.expect_identifier("a unit in date_trunc")
     if unit.upper() not in UNITS:
-        raise grammar.refusal(f"timeUnit not support: {unit}; a view is partitioned by {listed(UNITS)}", place)
+        raise grammar.refusal(f"timeUnit not support: {unit}; use {listed(UNITS)}", place)
     return Partitioning(column, unit.upper())
 
 
 def distributed_by(grammar: Grammar) -> Distribution:
-    """What follows Doris' DISTRIBUTED BY: HASH (columns) or RANDOM, and a number of BUCKETS."""
+    """Parses what follows Doris' DISTRIBUTED BY: HASH (columns) or RANDOM, and a number of BUCKETS."""
     columns: tuple[str, ...] = ()
     if grammar.expect_any("HASH", "RANDOM", after="DISTRIBUTED BY") == "HASH":
         columns = grammar.bracketed("HASH")
@@ -87,7 +87,7 @@ def distributed_by(grammar: Grammar) -> Distribution:
 
 
 def clustered_by(grammar: Grammar) -> Distribution:
-    """What follows Spark's CLUSTERED BY: (columns) [SORTED BY (columns)] INTO n BUCKETS."""
+    """Parses what follows Spark's CLUSTERED BY: (columns) [SORTED BY (columns)] INTO n BUCKETS."""
     columns = grammar.bracketed("CLUSTERED BY")
     ordered = _ordered(grammar) if grammar.accept("SORTED", "BY") else ()
     if not grammar.accept("INTO"):
@@ -98,7 +98,7 @@ def clustered_by(grammar: Grammar) -> Distribution:
 
 
 def _ordered(grammar: Grammar) -> tuple[str, ...]:
-    """Spark's SORTED BY (column [ASC], …); buckets are sorted upwards only, in Spark too."""
+    """Spark's SORTED BY (column [ASC], …). Spark, too, sorts buckets only in ascending order."""
     if not grammar.accept("("):
         raise grammar.problem("(columns) after SORTED BY")
     columns = []
@@ -113,20 +113,20 @@ def _ordered(grammar: Grammar) -> tuple[str, ...]:
 
 
 def clustered_on(grammar: Grammar) -> Clustering:
-    """What follows Hive's CLUSTERED ON: rows are brought together and sorted by the same columns."""
+    """Parses what follows Hive's CLUSTERED ON: rows are distributed and sorted by the same columns."""
     columns = grammar.bracketed("CLUSTERED ON")
     return Clustering(columns, columns)
 
 
 def distributed_on(grammar: Grammar) -> Clustering:
-    """What follows Hive's DISTRIBUTED ON: (columns) [SORTED ON (columns)]."""
+    """Parses what follows Hive's DISTRIBUTED ON: (columns) [SORTED ON (columns)]."""
     columns = grammar.bracketed("DISTRIBUTED ON")
     ordered = grammar.bracketed("SORTED ON") if grammar.accept("SORTED", "ON") else ()
     return Clustering(columns, ordered)
 
 
 def cluster_by(grammar: Grammar) -> Clustering:
-    """Databricks has brackets, BigQuery has none; StarRocks' ORDER BY is the same."""
+    """Databricks writes parentheses, BigQuery none. StarRocks' ORDER BY means the same."""
     if grammar.sees("("):
         columns = grammar.bracketed("CLUSTER BY")
     elif grammar.sees("AUTO") or grammar.sees("NONE"):
@@ -137,5 +137,5 @@ def cluster_by(grammar: Grammar) -> Clustering:
 
 
 def file_format(grammar: Grammar, after: str) -> str:
-    """The format that follows USING or STORED AS, in small letters; others, and PostgreSQL's heap, are refused."""
+    """The file format after USING or STORED AS, in lower case. Others, such as PostgreSQL's heap, are refused."""
     return grammar.expect_any(*FORMATS, after=after).lower()

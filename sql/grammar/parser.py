@@ -1,8 +1,8 @@
-"""The grammar of the statements that the gateway executes itself.
+"""The parser of the statements that the gateway executes itself.
 
-The first words choose the statement. Nothing that Spark accepts begins like one of these (checked on Spark 3.5 and
-4.1), so a text is ours by its first words alone, and from then on every deviation is an error that names what was
-expected and where. Statements of Spark's own which may name a materialized view are read by `parse_about`.
+The first words decide the statement. No statement that Spark accepts begins with these words (checked on Spark 3.5 and
+4.1). So a text with these first words is the gateway's own, and any deviation is an error that says what was expected
+and where. `parse_about` reads Spark's own statements that may name a materialized view.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ BIGINT_MAX = 2**63 - 1
 
 
 def _drop(grammar: Grammar) -> Command:
-    """Doris' ON names the base table, which nothing depends on."""
+    """The base table after Doris' ON is ignored."""
     if_exists = grammar.accept("IF", "EXISTS")
     name = grammar.expect_name("the view's name")
     if grammar.accept("ON"):
         grammar.expect_name("a table's name after ON")
     restrict = grammar.accept("RESTRICT")
     if grammar.sees("CASCADE"):
-        raise grammar.refusal("CASCADE is not offered: drop the views that read this one first", sqlstate=SYNTAX)
+        raise grammar.refusal("CASCADE is not supported: first drop the views that read this one", sqlstate=SYNTAX)
     grammar.expect_end()
     return DropMaterializedView(name, if_exists, restrict)
 
 
 @dataclass(slots=True)
 class _Options:
-    """What stands behind the name in REFRESH; None: nothing."""
+    """The options of REFRESH, which follow the name; None: not given."""
 
     method: Method | None = None
     forced: bool = False
@@ -70,7 +70,7 @@ def _refresh(grammar: Grammar) -> RefreshMaterializedView:
     concurrently = grammar.sees("CONCURRENTLY") and grammar.sees_identifier(1) and grammar.accept("CONCURRENTLY")
     name = grammar.expect_name("the view's name")
     options = _Options()
-    if grammar.accept("AS") and not _sees_option(grammar):  # Some printers of SQL put it before the options.
+    if grammar.accept("AS") and not _sees_option(grammar):  # Some SQL formatters write AS before the options.
         raise grammar.problem("a method, PARTITIONS, SYNC or ASYNC after AS")
     while True:
         place = grammar.position
@@ -79,12 +79,11 @@ def _refresh(grammar: Grammar) -> RefreshMaterializedView:
             break
         subject, value = found
         if getattr(options, subject) is not None:
-            raise grammar.refusal("expected a method, partitions, DATA and SYNC or ASYNC each once", place, SYNTAX)
+            raise grammar.refusal("expected method, partitions, DATA and SYNC or ASYNC only once each", place, SYNTAX)
         setattr(options, subject, value)
         options.forced |= grammar.text[place : place + 5].upper() == "FORCE"
     if options.data is False and (concurrently or grammar.sees("CONCURRENTLY")):
-        # In PostgreSQL's words.
-        text = "CONCURRENTLY and WITH NO DATA options cannot be used together"
+        text = "CONCURRENTLY and WITH NO DATA options cannot be used together"  # PostgreSQL's message
         raise grammar.refusal(text, sqlstate=SYNTAX)
     if grammar.sees("CONCURRENTLY"):
         raise grammar.problem("CONCURRENTLY before the view's name")
@@ -92,20 +91,20 @@ def _refresh(grammar: Grammar) -> RefreshMaterializedView:
     if options.partitions and options.method and not options.forced:
         raise grammar.problem("either a method or partitions")
     if options.data is False and (options.method or options.partitions or options.wait is not None):
-        raise grammar.problem("nothing beside WITH NO DATA, which empties the view")
+        raise grammar.problem("no other option with WITH NO DATA, which empties the view")
     return RefreshMaterializedView(
         name, options.method, options.partitions or (), options.data is not False, options.wait is not False
     )
 
 
 def _sees_option(grammar: Grammar) -> bool:
-    """Does an option come next, other than those that begin with WITH?"""
+    """Whether an option comes next, except one that begins with WITH."""
     words = "SYNC", "ASYNC", "PARTITION", "PARTITIONS", "FORCE", *refresh.METHODS
     return any(grammar.sees(word) for word in words)
 
 
 def _refresh_option(grammar: Grammar) -> tuple[str, object] | None:
-    """One word, or group of words, behind the name: which of the options it is, and its value."""
+    """The field of _Options that the next words set, and its value; None if no option comes next."""
     if grammar.accept("WITH", "DATA"):
         return "data", True
     if grammar.accept("WITH", "NO", "DATA"):
@@ -118,14 +117,14 @@ def _refresh_option(grammar: Grammar) -> tuple[str, object] | None:
         return "wait", word == "SYNC"
     if grammar.accept("PARTITION") or (grammar.sees("PARTITIONS", "(") and grammar.accept("PARTITIONS")):
         return "partitions", _partitions(grammar)
-    if grammar.accept("FORCE"):  # Oracle and StarRocks force the whole; where a view is defined, it is AUTO
+    if grammar.accept("FORCE"):  # A complete refresh, as in Oracle and StarRocks. In CREATE, FORCE means AUTO.
         return "method", Method.COMPLETE
     found = refresh.method(grammar)
     return None if found is None else ("method", found)
 
 
 def _partitions(grammar: Grammar) -> tuple[str, ...]:
-    """One name, or several in brackets."""
+    """One name, or several in parentheses."""
     if not grammar.accept("("):
         return (_partition(grammar),)
     names = [_partition(grammar)]
@@ -137,8 +136,8 @@ def _partitions(grammar: Grammar) -> tuple[str, ...]:
 
 
 def _partition(grammar: Grammar) -> str:
-    """A name as a word, in back quotes or as a string; or Spark's column = value, which is its name too."""
-    name = grammar.string() or grammar.expect_identifier("a partition's name, as SHOW PARTITIONS gives it")
+    """A name as a word, in backquotes or as a string; or column = value, which is how Spark names a partition."""
+    name = grammar.string() or grammar.expect_identifier("a partition's name, as shown by SHOW PARTITIONS")
     if not grammar.accept("="):
         return name
     value = grammar.string()
@@ -146,7 +145,7 @@ def _partition(grammar: Grammar) -> str:
 
 
 def _call(grammar: Grammar) -> Command:
-    """BigQuery's procedure. Its argument names a project first, which Spark has not: the last two parts count."""
+    """BigQuery's procedure. Only the last two parts of its argument count: Spark has no projects."""
     grammar.expect("(")
     place = grammar.position
     argument = Grammar(grammar.expect_string("the view's name as a string"))
@@ -156,7 +155,7 @@ def _call(grammar: Grammar) -> Command:
         raise grammar.refusal(message, place, SYNTAX)
     grammar.expect(")")
     grammar.expect_end()
-    # BigQuery lets one pair of back quotes hold the whole path.
+    # BigQuery allows the whole path in one pair of backquotes.
     path = tuple(step for part in parts for step in part.split("."))
     return RefreshMaterializedView(path[-2:])
 
@@ -169,7 +168,7 @@ def _show(grammar: Grammar) -> Command:
     if grammar.accept_any("IN", "FROM"):
         name = grammar.expect_name("a database", before=("LIKE",))
         if len(name) > 1 and (len(name) > 2 or name[0].lower() != SESSION_CATALOG):
-            raise grammar.problem("a database of Spark's own catalog")
+            raise grammar.problem(f"a database of the catalog {SESSION_CATALOG}")
         database = name[-1]
     liked = grammar.accept("LIKE")
     pattern = grammar.string()
@@ -189,15 +188,15 @@ def _show_versions(grammar: Grammar) -> Command:
 
 
 def _show_no_versions(grammar: Grammar) -> Command:
-    """SHOW MATERIALIZED VIEW and anything else, as MATERIALIZED VIEW TASKS."""
+    """Refuses SHOW MATERIALIZED VIEW followed by anything but VERSIONS, such as TASKS."""
     raise grammar.problem(
         f"VERSIONS and a view's name (SHOW MATERIALIZED VIEWS lists views, {_LISTED['JOBS']}, {_LISTED['TASKS']})"
     )
 
 
 def _show_rows(grammar: Grammar, what: str) -> Command:
-    """Other programs' SHOW JOBS and SHOW TASKS."""
-    raise grammar.refusal(f"SHOW {what} is not offered: {_LISTED[what]} of materialized views", sqlstate=SYNTAX)
+    """Refuses SHOW JOBS and SHOW TASKS, which other databases have."""
+    raise grammar.refusal(f"SHOW {what} is not supported: {_LISTED[what]} of materialized views", sqlstate=SYNTAX)
 
 
 _LISTED = {
@@ -213,11 +212,11 @@ def _show_create(grammar: Grammar) -> Command:
 
 
 def _describe(grammar: Grammar) -> Command | None:
-    """DESCRIBE and DESC; `DESCRIBE materialized view` alone is Spark's: a column `view` of a table `materialized`."""
+    """DESCRIBE and DESC. `DESCRIBE materialized view` alone is Spark's: the column `view` of a table `materialized`."""
     extended = grammar.accept_any("EXTENDED", "FORMATTED") is not None
     if not grammar.accept("MATERIALIZED", "VIEW") or not grammar.sees_identifier():
         return None
-    if grammar.sees("AS", "JSON"):  # Spark's again: about that column
+    if grammar.sees("AS", "JSON"):  # Spark's, too: that column, as JSON
         return None
     if (grammar.sees("EXTENDED") or grammar.sees("FORMATTED")) and grammar.sees_identifier(1):
         grammar.take()
@@ -239,7 +238,7 @@ def _explain(grammar: Grammar) -> Command | None:
         changed = alter.alter(grammar)
         if isinstance(changed, RefreshMaterializedView):
             return Explain(changed)
-        raise grammar.refusal("expected REBUILD: of ALTER MATERIALIZED VIEW nothing else is explained", sqlstate=SYNTAX)
+        raise grammar.refusal("EXPLAIN ALTER MATERIALIZED VIEW is supported only with REBUILD", sqlstate=SYNTAX)
     return None
 
 
@@ -253,7 +252,7 @@ def _analyze(grammar: Grammar) -> Command:
 
 
 def _rest(grammar: Grammar) -> str:
-    """All that follows, without semicolons at the end."""
+    """The rest of the text without final semicolons."""
     start = end = grammar.position
     while (piece := grammar.take()) is not None:
         if piece.text != ";":
@@ -274,7 +273,7 @@ def _cancel(grammar: Grammar) -> Command:
 
 
 def _after_on(grammar: Grammar) -> Parts:
-    """The view's name. Doris wants ON before it, which may be left out here; a view may be called so."""
+    """The view's name after ON, which Doris requires. It is optional here, and a view may be called ON."""
     if grammar.sees_identifier(1):
         grammar.accept("ON")
     name = grammar.expect_name("ON and the view's name")
@@ -313,9 +312,9 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], 
 
 
 def parse(text: str) -> Command | None:
-    """The statement of ours that `text` is; None if its first words are nobody's of ours.
+    """Parses `text` as one of the gateway's own statements; None if its first words are not those of one.
 
-    Raises SyntaxProblem where the first words are ours and the rest does not follow.
+    Raises SyntaxProblem if the first words match and the rest is malformed.
     """
     grammar = Grammar(text, skip_blank(text))
     for words, statement in _STATEMENTS:
@@ -331,7 +330,7 @@ def parse(text: str) -> Command | None:
 _PROCEDURE = ("bq", "refresh_materialized_view")
 
 
-# --- statements of Spark's own ---------------------------------------------------------------------------
+# --- Spark's own statements --------------------------------------------------------------------------------
 
 
 def _about_drop(grammar: Grammar) -> NamedCommand:
@@ -383,7 +382,7 @@ def _about_change(grammar: Grammar) -> NamedCommand | None:
 
 
 def _bare_name(grammar: Grammar) -> Parts:
-    """A dotted name; IDENTIFIER(…) is none, for what it means is known when it runs."""
+    """A dotted name, but not IDENTIFIER(…), whose meaning is known only when the statement runs."""
     piece = grammar.peek()
     after = grammar.peek(1)
     if piece is not None and identifier(piece).upper() == "IDENTIFIER" and after is not None and after.text == "(":
@@ -414,9 +413,9 @@ _ABOUT: tuple[tuple[tuple[str, ...], Callable[[Grammar], NamedCommand | None]], 
 
 
 def parse_about(text: str) -> NamedCommand | None:
-    """What a statement of Spark's own would be if the name in it is a materialized view's; None for any other text.
+    """What one of Spark's own statements means if the name in it is a materialized view; None for any other text.
 
-    Never raises: what is malformed, or names its relation otherwise than by a plain dotted name, is for Spark. The
+    It never raises: a text that is malformed, or names its relation other than by a dotted name, is left to Spark. The
     properties of SET TBLPROPERTIES are not checked (see view_properties.check).
     """
     if "${" in text:

@@ -1,4 +1,4 @@
-"""Lists of properties in brackets: Spark's, Doris', PostgreSQL's and BigQuery's ways to write a value."""
+"""Property lists, with the forms of values that Spark, Doris, PostgreSQL and BigQuery write."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def pairs(
     opened: bool = False,
     checked: bool = True,
 ) -> Pairs:
-    """`(key = value, …)`: keys are strings or dotted words, `=` may be left out, a key stands once.
+    """`(key = value, …)`: keys are strings or dotted words and must differ; `=` is optional.
 
-    `free`: the clause takes names that are not known (see view_properties). `taken`: what other clauses have said;
-    a key stands only once among all of them. `bare`: a key without a value is true, as in PostgreSQL. `opened`: the
-    first bracket is consumed. Not `checked`: names and values are taken as they are.
+    `free`: the clause takes unknown names (see view_properties). `taken`: the pairs of other clauses, whose keys may
+    not be repeated. `bare`: a key without a value is true, as in PostgreSQL. `opened`: the opening parenthesis has been
+    consumed. `checked=False`: names and values are not checked.
     """
     if not opened and not grammar.accept("("):
-        raise grammar.problem("( and properties")
+        raise grammar.problem("(properties)")
     found = _list(grammar, free=free, taken=taken, bare=bare, checked=checked)
     if not grammar.accept(")"):
         raise grammar.problem("a comma or ) after the property")
@@ -64,14 +64,14 @@ def key(grammar: Grammar) -> str:
 
 
 def keys(grammar: Grammar, *, checked: bool = True) -> tuple[str, ...]:
-    """`(key, …)`: names without values, each counted once."""
+    """`(key, …)`: names without values; duplicates are dropped."""
     grammar.expect("(")
     found: dict[str, None] = {}
     while True:
         place = grammar.position
         name = key(grammar)
         if checked and name.lower().startswith(view_properties.OWN_PREFIX):
-            raise grammar.refusal(f"the property {name} is the catalog's own and cannot be removed", place)
+            raise grammar.refusal(f"the property {name} belongs to Freshgate and cannot be removed", place)
         found[name] = None
         if not grammar.accept(","):
             break
@@ -81,7 +81,7 @@ def keys(grammar: Grammar, *, checked: bool = True) -> tuple[str, ...]:
 
 
 def check(grammar: Grammar, name: str, value: str, *, free: bool, place: int) -> str:
-    """The value as it is kept. Raises SyntaxProblem at `place` where it may not be said."""
+    """The value as it is stored. Raises SyntaxProblem at `place` if the name or the value is not allowed."""
     try:
         return view_properties.normalised(name, value, free=free)
     except ValueError as error:
@@ -89,7 +89,7 @@ def check(grammar: Grammar, name: str, value: str, *, free: bool, place: int) ->
 
 
 def _value(grammar: Grammar) -> str:
-    """A string's text; a number, a boolean, an interval, a timestamp or an array as it is written."""
+    """The value of a string; the text of a number, boolean, interval, timestamp or array."""
     if (value := grammar.string()) is not None:
         return value
     start = grammar.position
@@ -112,7 +112,7 @@ def _value(grammar: Grammar) -> str:
 
 
 def _typed_literal(grammar: Grammar, start: int) -> str:
-    """INTERVAL '30' MINUTE, INTERVAL "4:0:0" HOUR TO SECOND, TIMESTAMP '2030-01-01'; the first word is consumed."""
+    """INTERVAL '30' MINUTE, INTERVAL "4:0:0" HOUR TO SECOND, TIMESTAMP '2030-01-01', after the first word."""
     last = grammar.take()
     if last is None or not (last.kind == "string" or last.text[0].isdecimal()):
         raise grammar.refusal("expected a string after INTERVAL, TIMESTAMP or DATE", start, SYNTAX)
@@ -122,7 +122,7 @@ def _typed_literal(grammar: Grammar, start: int) -> str:
 
 
 def _array_end(grammar: Grammar) -> int:
-    """Consume [… , …], of strings and of tuples of strings."""
+    """Consumes [… , …] of strings or tuples of strings, and returns where it ends."""
     if not grammar.sees("["):
         raise grammar.problem("[ after ARRAY")
     open_brackets: list[str] = []

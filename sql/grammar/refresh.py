@@ -1,4 +1,4 @@
-"""When and how a view is refreshed: the clauses that CREATE and ALTER share, and the interval clauses beside them."""
+"""The clauses of CREATE and ALTER that say when and how a view is refreshed, and those that stand for a property."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ METHODS = {
     "COMPLETE": Method.COMPLETE,
     "FULL": Method.COMPLETE,
 }
-"""The words for a method where a view is defined. (In a REFRESH statement FORCE is COMPLETE: see parser.)"""
-_NOT_OFFERED = ("FAST", "INCREMENTAL", "PARTITIONS")
+"""The methods in CREATE and ALTER. (In a REFRESH statement FORCE means COMPLETE: see parser.)"""
+_NOT_SUPPORTED = ("FAST", "INCREMENTAL", "PARTITIONS")
 _UNITS = tuple(unit for unit in intervals.SECONDS if unit != "SECOND")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2})?)?", re.ASCII)
 _CRON_FIELD = re.compile(
@@ -27,7 +27,7 @@ _CRON_FIELD = re.compile(
 
 
 def refreshing(grammar: Grammar) -> Refreshing:
-    """What follows REFRESH: a method, a trigger, or both."""
+    """Parses what follows REFRESH: a method, a trigger, or both."""
     if grammar.accept("POLICY"):
         return Refreshing(method=_expected_method(grammar, "REFRESH POLICY"))
     found = method(grammar)
@@ -42,9 +42,9 @@ def refreshing(grammar: Grammar) -> Refreshing:
 
 
 def method(grammar: Grammar) -> Method | None:
-    """The method that comes next, consumed; None if none does. A method that there is not is refused by name."""
-    if (word := next((word for word in _NOT_OFFERED if grammar.sees(word)), None)) is not None:
-        raise grammar.refusal(f"the method {word} is not offered: say AUTO or COMPLETE; AUTO picks the cheapest")
+    """Consumes a method; None if no method comes next. Methods that other databases have are refused by name."""
+    if (word := next((word for word in _NOT_SUPPORTED if grammar.sees(word)), None)) is not None:
+        raise grammar.refusal(f"the method {word} is not supported: use AUTO (the cheapest method) or COMPLETE")
     word = grammar.accept_any(*METHODS)
     return None if word is None else METHODS[word]
 
@@ -66,7 +66,7 @@ def _trigger_after_on(grammar: Grammar) -> tuple[Trigger, Schedule | None]:
 
 
 def _starrocks_trigger(grammar: Grammar) -> tuple[Trigger | None, Schedule | None]:
-    """MANUAL, or ASYNC [[START ('…')] EVERY (INTERVAL n unit)]: without EVERY, whenever a base table changes."""
+    """MANUAL, or ASYNC [[START ('…')] EVERY (INTERVAL n unit)]. ASYNC alone means at each change of a base table."""
     if grammar.accept("MANUAL"):
         return Trigger.MANUAL, None
     if not grammar.accept("ASYNC"):
@@ -87,7 +87,7 @@ def _starrocks_trigger(grammar: Grammar) -> tuple[Trigger | None, Schedule | Non
 
 
 def schedule(grammar: Grammar) -> Refreshing:
-    """What follows Databricks' SCHEDULE: [REFRESH] EVERY n unit, or CRON with an optional time zone."""
+    """Parses what follows Databricks' SCHEDULE: [REFRESH] EVERY n unit, or CRON with an optional time zone."""
     grammar.accept("REFRESH")
     if grammar.expect_any("EVERY", "CRON", after="SCHEDULE") == "EVERY":
         return Refreshing(trigger=Trigger.SCHEDULE, schedule=_every(grammar))
@@ -97,9 +97,9 @@ def schedule(grammar: Grammar) -> Refreshing:
 
 
 def on_update(grammar: Grammar) -> Refreshing:
-    """What follows Databricks' TRIGGER ON UPDATE: nothing that is offered here."""
+    """Parses what follows Databricks' TRIGGER ON UPDATE; its option AT MOST EVERY is refused."""
     if grammar.sees("AT", "MOST"):
-        raise grammar.refusal("AT MOST EVERY is not offered: a refresh follows each change, one at a time")
+        raise grammar.refusal("AT MOST EVERY is not supported: leave it out, or use SCHEDULE EVERY")
     return Refreshing(trigger=Trigger.COMMIT)
 
 
@@ -119,7 +119,7 @@ def _number_of_units(grammar: Grammar) -> tuple[int, str]:
 
 
 def start_time(grammar: Grammar) -> str:
-    """A moment as a string, `yyyy-MM-dd[ HH:mm[:ss]]` with a blank or a T between; given back with seconds."""
+    """A time as a string `yyyy-MM-dd[ HH:mm[:ss]]`, with a blank or a T between; returned with seconds."""
     place = grammar.position
     text = grammar.expect_string("a time such as '2030-01-31 04:00:00'")
     try:
@@ -136,14 +136,14 @@ def _cron(grammar: Grammar) -> str:
     fields = text.upper().split(" ")
     if not 5 <= len(fields) <= 7:
         raise grammar.refusal(
-            f"'{text}' is not a cron expression: it has {len(fields)} field{'s' * (len(fields) != 1)}, "
-            "not 5 (minute hour day month weekday), nor 6 or 7 (with the second first, and a year last)",
+            f"'{text}' is not a cron expression: it has {len(fields)} field{'s' * (len(fields) != 1)}; use 5 (minute "
+            "hour day month weekday), 6 (with a second before them) or 7 (with a year after them)",
             place,
         )
     if (wrong := next((field for field in fields if not _CRON_FIELD.fullmatch(field)), None)) is not None:
         raise grammar.refusal(
-            f"'{text}' is not a cron expression: '{wrong}' is not a field of one. Fields are made of numbers, names of "
-            "three letters such as MON and JAN, and * , - / ? # L",
+            f"'{text}' is not a cron expression: the field '{wrong}' is invalid. Fields consist of numbers, names of "
+            "three letters such as MON or JAN, and * , - / ? # L",
             place,
         )
     return text
@@ -158,7 +158,7 @@ def _time_zone(grammar: Grammar) -> str:
         raise grammar.refusal(f"'{text}' is not a time zone: write it as 'Europe/Berlin' or 'UTC'", place) from None
 
 
-# --- clauses that are properties -------------------------------------------------------------------
+# --- clauses that stand for a property ---------------------------------------------------------------
 
 
 def _grace_period(grammar: Grammar) -> tuple[str, str]:
@@ -181,7 +181,7 @@ PROPERTY_CLAUSES: dict[tuple[str, ...], Callable[[Grammar], tuple[str, str]]] = 
 
 
 def property_clause(grammar: Grammar) -> tuple[str, str] | None:
-    """The (name, value) that a clause such as GRACE PERIOD stands for, consumed; None if none comes next."""
+    """Consumes a clause such as GRACE PERIOD and returns its property (name, value); None if none comes next."""
     for words, clause in PROPERTY_CLAUSES.items():
         if grammar.accept(*words):
             return clause(grammar)

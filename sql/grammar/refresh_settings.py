@@ -1,7 +1,7 @@
-"""Which of Spark's settings a view may set for its refreshes: those that decide plans and results of queries.
+"""Which of Spark's settings a view may set for its refreshes: those that affect plans and results of queries.
 
-A refresh runs as the gateway's own account. So nothing is taken that runs code, writes or reads elsewhere, tells where
-something is, or opens it.
+A refresh runs under the gateway's own account. So a view may not set anything that runs code, names a location or holds
+a secret.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _NEVER = re.compile(
     r"path|locations?\b|dir\b|director|python|pyspark",
     re.IGNORECASE,
 )
-"""Words of names that name code, places or secrets, in any of the groups."""
+"""Words in the names of settings that name code, locations or secrets; refused in every group."""
 
 
 def is_offered(name: str) -> bool:
-    """May a view set Spark's setting of that name?"""
+    """Whether a view may set Spark's setting `name`."""
     if not name.startswith(_PREFIX):
         return False
     rest = name.removeprefix(_PREFIX)

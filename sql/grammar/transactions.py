@@ -1,6 +1,6 @@
-"""BEGIN, COMMIT and ROLLBACK, as PostgreSQL and MariaDB write them.
+"""BEGIN, COMMIT and ROLLBACK, with the syntax of PostgreSQL and MariaDB.
 
-Spark knows none of them. A text that begins with BEGIN is Spark's script where anything else follows.
+Spark has no such statements. If anything else follows BEGIN, the text is a script for Spark.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _MODES = (
     ("NOT", "DEFERRABLE"),
     ("DEFERRABLE",),
 )
-"""Taken, without a meaning of their own: reads of materialized views are repeatable, and writes are Spark's."""
+"""Accepted without effect: reads of materialized views are repeatable anyway, and writes are Spark's."""
 _SNAPSHOT = ("WITH", "CONSISTENT", "SNAPSHOT")
 
 
 def begin(grammar: Grammar) -> BeginTransaction | None:
-    """What follows BEGIN; None for a script of Spark's."""
+    """Parses what follows BEGIN; None for a script for Spark."""
     grammar.accept_any(*_NOISE)
     snapshot = _modes(grammar)
     while grammar.accept(";"):
@@ -34,14 +34,14 @@ def begin(grammar: Grammar) -> BeginTransaction | None:
 
 
 def start(grammar: Grammar) -> BeginTransaction:
-    """What follows START TRANSACTION."""
+    """Parses what follows START TRANSACTION."""
     snapshot = _modes(grammar)
     grammar.expect_end()
     return BeginTransaction(snapshot)
 
 
 def _modes(grammar: Grammar) -> bool:
-    """Whether every view's version counts from the beginning, not from its first use."""
+    """Parses the modes; True if the transaction fixes all views' versions at its start, not each at its first use."""
     snapshot = False
     while True:
         if grammar.accept(*_SNAPSHOT):
@@ -52,11 +52,12 @@ def _modes(grammar: Grammar) -> bool:
 
 
 def end(grammar: Grammar, *, commit: bool) -> EndTransaction:
-    """What follows COMMIT or ROLLBACK."""
+    """Parses what follows COMMIT or ROLLBACK."""
     grammar.accept_any(*_NOISE)
     if not commit and grammar.sees("TO"):
         raise grammar.refusal(
-            "there are no savepoints: ROLLBACK ends the transaction, and undoes no write", sqlstate=NOT_SUPPORTED
+            "savepoints are not supported: use ROLLBACK without TO; it ends the transaction and undoes no write",
+            sqlstate=NOT_SUPPORTED,
         )
     chain = False
     if grammar.accept("AND"):

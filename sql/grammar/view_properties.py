@@ -1,8 +1,8 @@
-"""The properties of a materialized view: which names are known, what they may say, and what they mean.
+"""The properties of a materialized view: the known names, their allowed values and their meaning.
 
-Doris' table properties for asynchronous materialized views are the core; other families' names that mean the same
-stand beside them. A name without a meaning in Spark is kept and shown. How strict the check of names is depends on the
-clause: TBLPROPERTIES is Spark's and takes any name, PROPERTIES, WITH and OPTIONS take only known ones.
+Most are Doris' table properties of asynchronous materialized views; other databases' names for the same are known, too.
+Names without a meaning in Spark are stored and shown. TBLPROPERTIES is Spark's clause and takes any name; PROPERTIES,
+WITH and OPTIONS take only known names.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sql.statement import Pairs, Trigger, WhenStale
 from sql.texts.maintenance import STAGED
 
 OWN_PREFIX = "freshgate."
-"""The catalog's own entries stand beside the user's under this prefix, so no user may set one."""
+"""The prefix of the catalog's entries, which are stored among the user's properties. Users may not set them."""
 _SESSION_PREFIX = "session."
 _RENAMED_SETTINGS = frozenset({"mapred.reduce.tasks", "mapreduce.job.reduces"})
-"""Spark sets another setting for these, which resetting them does not set back."""
+"""Spark sets another setting in place of these, and RESET of these does not reset it."""
 _OWN_SETTINGS = frozenset(name.lower() for name in STAGED)
-"""A refresh depends on them."""
+"""The settings that the gateway sets for a refresh, which depends on them."""
 _SETTING_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _NEAR = 0.85
-"""How alike (difflib's ratio) an unknown name of TBLPROPERTIES is to a known one when it counts as misspelt."""
+"""The similarity (difflib's ratio) from which an unknown name in TBLPROPERTIES counts as a misspelt known one."""
 
 _WHOLE = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 _NUMBER = re.compile(r"\d{1,10}(?:\.\d{1,9})?", re.ASCII)
@@ -37,9 +37,9 @@ _NUMBER = re.compile(r"\d{1,10}(?:\.\d{1,9})?", re.ASCII)
 @dataclass(frozen=True, slots=True)
 class _Known:
     allowed: str
-    """What a value may be, for the message."""
+    """Describes the allowed values in messages."""
     read: Callable[[str], str | None]
-    """The value as it is kept, or None where it is not allowed."""
+    """Returns the value as it is stored, or None if it is not allowed."""
 
 
 def _number(value: str) -> str | None:
@@ -66,7 +66,7 @@ def _one_of(*words: str) -> _Known:
     return _Known(", ".join(words), lambda value: value.upper() if value.upper() in words else None)
 
 
-_SECONDS = _Known("a number of seconds from 0 on", _number)
+_SECONDS = _Known("a number of seconds, 0 or more", _number)
 _BOOLEAN = _Known("true or false", _boolean)
 _TEXT = _Known("any text", _any)
 
@@ -77,14 +77,14 @@ _MEANING: Mapping[str, _Known] = {
     "async_mv.query_rewrite.consistency_relaxed_tables": _TEXT,
     "refresh_partition_num": _Known("a whole number", _whole),
     "workload_group": _TEXT,
-    "partition_sync_limit": _Known("a whole number from 1 on", _from_one),
+    "partition_sync_limit": _Known("a whole number, 1 or more", _from_one),
     "partition_sync_time_unit": _one_of("DAY", "MONTH", "YEAR"),
     "partition_date_format": _TEXT,
     "enable_nondeterministic_function": _BOOLEAN,
     "use_for_rewrite": _BOOLEAN,
     "probe_interval": _SECONDS,
     "max_staleness": _Known(
-        "an interval of a fixed length, such as INTERVAL '30' MINUTE",
+        "an interval of fixed length, such as INTERVAL '30' MINUTE",
         lambda value: None if intervals.seconds_of(value) is None else value,
     ),
     "mv_rewrite_staleness_second": _SECONDS,
@@ -105,7 +105,7 @@ _KEPT: Mapping[str, _Known] = {
     **dict.fromkeys(("excluded_refresh_tables", "query_rewrite_consistency", "transparent_mv_rewrite_mode"), _TEXT),
     **dict.fromkeys(("force_external_table_query_rewrite", "unique_constraints", "foreign_key_constraints"), _TEXT),
 }
-"""Names of other families that a typed list may hold; they do nothing in Spark."""
+"""Names of other databases that PROPERTIES, WITH and OPTIONS accept; they have no effect in Spark."""
 _CLAUSES: Mapping[str, _Known] = {
     "format": _one_of("PARQUET", "ORC"),
     "location": _Known("a directory", lambda value: value if value.strip() else None),
@@ -113,12 +113,13 @@ _CLAUSES: Mapping[str, _Known] = {
     "partitioned_by": _TEXT,
     "description": _TEXT,
 }
-"""Trino's and BigQuery's properties that are clauses elsewhere. CREATE makes them clauses; none is ever stored."""
+"""Trino's and BigQuery's properties that other databases write as clauses. CREATE turns them into clauses; none is
+stored."""
 _RESERVED = frozenset(
     {"location", "provider", "owner", "external", "is_managed_location", "comment", "table_type", "collation"}
 )
 _RESERVED_PREFIXES = ("view.", "spark.sql.", "transient_")
-"""What Spark keeps for itself among the properties of a view: it refuses them, or reads its own state out of them."""
+"""Spark reserves these properties of a view: it refuses to set them, or keeps its own state in them."""
 _KEPT_PREFIXES = (
     *("autovacuum_", "vacuum_", "toast.", "toast_", "storage_", "compression", "bloom_filter_", "dynamic_partition."),
     *("parquet.", "parquet_", "orc.", "orc_", "pipelines.", "delta."),
@@ -126,10 +127,10 @@ _KEPT_PREFIXES = (
 
 
 def normalised(name: str, value: str, *, free: bool) -> str:
-    """The value as it is kept: booleans in small letters, words of a fixed set in capitals, all else as given.
+    """The value as it is stored: booleans in lower case, words of a fixed set in upper case, others unchanged.
 
-    `free`: the clause takes any name (TBLPROPERTIES). Raises ValueError, with a message for the user, where the name
-    or the value is not allowed.
+    `free`: the clause takes any name (TBLPROPERTIES). Raises ValueError, with a message for the user, if the name or
+    the value is not allowed.
     """
     check_name(name, free=free)
     known = _MEANING.get(name) or (None if free else _CLAUSES.get(name) or _KEPT.get(name))
@@ -142,22 +143,22 @@ def normalised(name: str, value: str, *, free: bool) -> str:
 
 
 def check_name(name: str, *, free: bool) -> None:
-    """Raises ValueError, with a message for the user, for a name that may not be set."""
+    """Raises ValueError, with a message for the user, if the name may not be set."""
     if free and (name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIXES)):
-        raise ValueError(f"the property {name} is Spark's own and cannot be set; choose another name")
+        raise ValueError(f"the property {name} is reserved by Spark; choose another name")
     if name.lower().startswith(OWN_PREFIX):
-        raise ValueError(f"the property {name} is the catalog's own: names under {OWN_PREFIX} cannot be set")
+        raise ValueError(f"the property {name} is reserved by Freshgate; choose a name without {OWN_PREFIX}")
     if name.startswith(_SESSION_PREFIX) and not _SETTING_NAME.fullmatch(name.removeprefix(_SESSION_PREFIX)):
-        raise ValueError(f"illegal key:{name}; behind {_SESSION_PREFIX} stands the name of one of Spark's settings")
+        raise ValueError(f"illegal key:{name}; the name of one of Spark's settings must follow {_SESSION_PREFIX}")
     if name.removeprefix(_SESSION_PREFIX).lower() in _RENAMED_SETTINGS:
-        raise ValueError(f"illegal key:{name}; write {_SESSION_PREFIX}spark.sql.shuffle.partitions")
+        raise ValueError(f"illegal key:{name}; use {_SESSION_PREFIX}spark.sql.shuffle.partitions")
     if name.removeprefix(_SESSION_PREFIX).lower() in _OWN_SETTINGS:
-        raise ValueError(f"illegal key:{name}; refreshes need this setting as the gateway sets it")
-    # StarRocks' session variables have no dots. They are kept, and Spark hears nothing of them.
+        raise ValueError(f"illegal key:{name}; refreshes depend on the gateway's value of this setting")
+    # StarRocks' session variables have no dots. They are stored but not sent to Spark.
     setting = name.removeprefix(_SESSION_PREFIX)
     if name.startswith(_SESSION_PREFIX) and "." in setting and not is_offered(setting):
         raise ValueError(
-            f"illegal key:{name}; a view sets only what decides plans and results of its query, such as "
+            f"illegal key:{name}; a view may set only settings that affect plans and results of its query, such as "
             f"{_SESSION_PREFIX}spark.sql.shuffle.partitions"
         )
     if name in _MEANING or name in _KEPT or name.startswith((_SESSION_PREFIX, *_KEPT_PREFIXES)):
@@ -167,27 +168,27 @@ def check_name(name: str, *, free: bool) -> None:
     candidates = list(_MEANING) if free else [*_MEANING, *_KEPT, *_CLAUSES]
     near = get_close_matches(name.lower(), candidates, n=1, cutoff=_NEAR if free else 0.6)
     if free and near:
-        raise ValueError(f"the property {name} is not known: did you mean {near[0]}?")
+        raise ValueError(f"the property {name} is unknown: did you mean {near[0]}?")
     if not free:
-        advice = f"did you mean {near[0]}?" if near else "TBLPROPERTIES takes names of your own"
+        advice = f"did you mean {near[0]}?" if near else "use TBLPROPERTIES for names of your own"
         raise ValueError(f"illegal key:{name}; {advice}")
 
 
 def check(pairs: Pairs, *, free: bool, position: int = 0) -> Pairs:
-    """The pairs as they are kept. Raises SyntaxProblem (SQLSTATE 22023) at `position`, see `normalised`."""
+    """The pairs as they are stored. Raises SyntaxProblem (SQLSTATE 22023) at `position`; see `normalised`."""
     try:
         return tuple((name, normalised(name, value, free=free)) for name, value in pairs)
     except ValueError as error:
         raise SyntaxProblem(str(error), position, WRONG_VALUE) from None
 
 
-# --- what they mean ----------------------------------------------------------------------------------
+# --- meaning -----------------------------------------------------------------------------------------
 
 
 def grace_seconds(properties: Mapping[str, str]) -> float:
-    """How stale a read may be, in seconds: grace_period, else BigQuery's or StarRocks' word for it, else 0.
+    """How stale a read may be, in seconds: grace_period, else BigQuery's or StarRocks' name for it, else 0.
 
-    A stored value that cannot be read counts as 0, the strictest.
+    A stored value that is not a number counts as 0, the strictest value.
     """
     for name in ("grace_period", "mv_rewrite_staleness_second"):
         if (value := properties.get(name)) is not None:
@@ -196,8 +197,10 @@ def grace_seconds(properties: Mapping[str, str]) -> float:
 
 
 def session_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings for the view's refresh: the properties below `session.`, without that. What is not offered may
-    have been stored by somebody else, past the checks, and counts for nothing."""
+    """Spark's settings for the view's refresh: the properties that begin with `session.`, without this prefix.
+
+    Settings that are not allowed are ignored: someone may have stored them without the gateway's checks.
+    """
     below = {
         name.removeprefix(_SESSION_PREFIX): value
         for name, value in properties.items()
@@ -207,27 +210,27 @@ def session_settings(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def when_stale(properties: Mapping[str, str], trigger: Trigger | None) -> WhenStale:
-    """What a read of the stale view does: the property, else SERVE where it was said what refreshes the view."""
-    said = properties.get("when_stale", "").upper()
-    if said in list(WhenStale):
-        return WhenStale(said)
+    """What a read of the stale view does: the property, else SERVE if the view has a trigger, else REFRESH."""
+    given = properties.get("when_stale", "").upper()
+    if given in list(WhenStale):
+        return WhenStale(given)
     return WhenStale.REFRESH if trigger is None else WhenStale.SERVE
 
 
 def probe_seconds(properties: Mapping[str, str]) -> float | None:
-    """How old a look at the base tables may be for a read, in seconds; None where the gateway's setting counts."""
+    """How old the last look at the base tables may be for a read, in seconds; None: the gateway's setting applies."""
     value = properties.get("probe_interval")
     return float(value) if value is not None and _NUMBER.fullmatch(value) else None
 
 
 def partitions_together(properties: Mapping[str, str]) -> int | None:
-    """Partitions of one INSERT, Doris' refresh_partition_num; None: all. Less than 1 is 1, as in Doris."""
+    """How many partitions one INSERT writes (Doris' refresh_partition_num); None: all. Below 1 means 1, as in Doris."""
     value = properties.get("refresh_partition_num")
     return max(1, int(value)) if value is not None and _WHOLE.fullmatch(value) else None
 
 
 def partition_window(properties: Mapping[str, str]) -> tuple[int, str] | None:
-    """The last units of partitions that the view holds, and the unit; None where it holds them all."""
+    """How many recent units of partitions the view holds, and the unit; None: it holds all partitions."""
     limit = properties.get("partition_sync_limit")
     if limit is None or not _WHOLE.fullmatch(limit):
         return None
@@ -235,9 +238,10 @@ def partition_window(properties: Mapping[str, str]) -> tuple[int, str] | None:
 
 
 def date_format(properties: Mapping[str, str]) -> str:
-    """How a text partition column writes its date, as Spark's pattern; Doris writes MySQL's, %Y-%m-%d by default.
+    """Spark's pattern for the dates in a partition column of strings. The property has MySQL's format, as in Doris;
+    the default is %Y-%m-%d.
 
-    Raises ValueError, with a message for the user, for what has no such pattern.
+    Raises ValueError, with a message for the user, if Spark has no pattern for it.
     """
     return "".join(map(_pattern, _PIECES.findall(properties.get("partition_date_format", "%Y-%m-%d"))))
 
@@ -251,14 +255,14 @@ def _pattern(piece: str) -> str:
         return _PATTERNS[piece]
     if piece.startswith("%") or piece.isalpha() or piece in "{}[]#'\\":
         raise ValueError(
-            f"valid partition_date_format: {', '.join(_PATTERNS)} and signs between them, such as %Y-%m-%d; "
+            f"valid partition_date_format: {', '.join(_PATTERNS)} with separators between them, such as %Y-%m-%d; "
             f"found '{piece}'"
         )
     return piece
 
 
 def is_excluded(properties: Mapping[str, str], table: TableName) -> bool:
-    """Is the table named by excluded_trigger_tables? Parts that are left out match anything, as in Doris."""
+    """Whether excluded_trigger_tables names the table. Omitted parts of a name match anything, as in Doris."""
     full = (table.catalog, *table.database.split("."), table.table)
     for name in properties.get("excluded_trigger_tables", "").split(","):
         parts = tuple(part.strip().strip("`").lower() for part in name.split("."))
@@ -268,15 +272,15 @@ def is_excluded(properties: Mapping[str, str], table: TableName) -> bool:
 
 
 def allows_nondeterministic(properties: Mapping[str, str]) -> bool:
-    """May the definition call current_date() and its like?"""
+    """Whether the definition may call functions such as current_date()."""
     return properties.get("enable_nondeterministic_function", "false").lower() == "true"
 
 
 def rewrite_enabled(properties: Mapping[str, str]) -> bool:
-    """Is the view offered for rewriting queries of its base tables? Shown by SHOW MATERIALIZED VIEWS."""
+    """The value of use_for_rewrite, which SHOW MATERIALIZED VIEWS shows."""
     return properties.get("use_for_rewrite", "true").lower() == "true"
 
 
 def is_clause(name: str) -> bool:
-    """Is the name, in a list of known ones, a clause of CREATE in other families?"""
+    """Whether the property stands for what other databases write as a clause of CREATE."""
     return name in _CLAUSES

@@ -1,4 +1,4 @@
--- Statements of Spark's own, and what they would be if the name were a materialized view's; None: not about one name.
+-- Spark's own statements, and what they mean if the name in them is a materialized view; None: not about one name.
 DROP VIEW mv;
 --> DropMaterializedView name=mv
 DROP VIEW IF EXISTS db.`my mv`;

@@ -1,4 +1,4 @@
--- Statements of the gateway's own: a statement, then `--> expected`, the value's fields that are not the default.
+-- The gateway's own statements: a statement, then `--> expected`: the fields that differ from the default.
 CREATE MATERIALIZED VIEW mv AS SELECT 1;
 --> CreateMaterializedView name=mv query='SELECT 1'
 /* x */ create or replace materialized view db.`my mv` as (select 1) -- end;
@@ -26,7 +26,7 @@ SHOW MATERIALIZED VIEWS IN `my db` LIKE 'a*|b';
 SHOW MATERIALIZED VIEWS FROM spark_catalog.db 'x';
 --> ShowMaterializedViews database='db' pattern='x'
 SHOW MATERIALIZED VIEWS FROM cat.db 'x';
---> SyntaxProblem expected a database of Spark's own catalog, found 'x' (line 1, column 37)
+--> SyntaxProblem expected a database of the catalog spark_catalog, found 'x' (line 1, column 37)
 CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS mv AS SELECT 1;
 --> SyntaxProblem expected the view's name: OR REPLACE and IF NOT EXISTS exclude each other, found IF (line 1, column 37)
 CREATE MATERIALIZED VIEW AS SELECT 1;
@@ -34,7 +34,7 @@ CREATE MATERIALIZED VIEW AS SELECT 1;
 CREATE MATERIALIZED VIEW mv SELECT 1;
 --> SyntaxProblem expected a clause (such as COMMENT, REFRESH, PARTITION BY or TBLPROPERTIES) or AS, found SELECT (line 1, column 29)
 CREATE MATERIALIZED VIEW mv AS DROP TABLE t;
---> SyntaxProblem expected a query after AS (SELECT, WITH, FROM, VALUES, TABLE or a bracket), found DROP (line 1, column 32)
+--> SyntaxProblem expected a query after AS (SELECT, WITH, FROM, VALUES, TABLE or a parenthesis), found DROP (line 1, column 32)
 CREATE MATERIALIZED VIEW mv COMMENT 'a' COMMENT 'b' AS SELECT 1;
 --> SyntaxProblem expected COMMENT only once, found COMMENT (line 1, column 41)
 CREATE MATERIALIZED VIEW mv TBLPROPERTIES ('a' = 'b', 'a' = 'c') AS SELECT 1;
@@ -56,7 +56,7 @@ REFRESH MATERIALIZED VIEW "a"."b";
 ALTER MATERIALIZED VIEW a."b" RENAME TO a."c d";
 --> AlterMaterializedView name=a.b change=Rename name=a.c d
 DROP MATERIALIZED VIEW mv CASCADE;
---> SyntaxProblem CASCADE is not offered: drop the views that read this one first
+--> SyntaxProblem CASCADE is not supported: first drop the views that read this one (line 1, column 27)
 REFRESH MATERIALIZED VIEW;
 --> SyntaxProblem expected the view's name, found
 SHOW MATERIALIZED VIEWS LIKE;

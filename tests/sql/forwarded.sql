@@ -1,4 +1,4 @@
--- Statements for Spark and what is read from them: a statement, a semicolon at the line's end, one line `--> expected`.
+-- Spark's statements and what the gateway reads from them: a statement, a semicolon at a line's end, `--> expected`.
 -- reads: names, `+` for an alias | writes: … | view: … | temp | function | drops: … | database | probe | use | guess
 SELECT * FROM a.b;
 --> reads: a.b
@@ -242,7 +242,7 @@ DROP TABLE a; DROP TABLE mv;
 --> reads: … mv … | writes: … mv … | guess
 FROBNICATE db.mv;
 --> reads: … db.mv … | writes: … db.mv … | guess
--- Names in double quotes, as spark.sql.ansi.doubleQuotedIdentifiers has them; without it Spark refuses all of these.
+-- Double-quoted names (spark.sql.ansi.doubleQuotedIdentifiers). Without this setting Spark refuses all of these.
 DROP VIEW sales."mv";
 --> writes: sales.mv | drops: sales.mv
 DROP VIEW IF EXISTS "sales" . /* a view */ "mv";
@@ -308,7 +308,7 @@ ALTER TABLE t RENAME TO IDENTIFIER('db.u');
 --> reads: … db.u … | writes: … db.u … | guess
 ANALYZE TABLE IDENTIFIER('db.' || 't') COMPUTE STATISTICS;
 --> reads: … t … | writes: … t … | guess
--- Queries in brackets, without AS.
+-- Queries in parentheses, without AS.
 CREATE TABLE t USING parquet (TABLE mv);
 --> reads: mv | writes: t
 CREATE OR REPLACE TABLE t USING parquet ((FROM mv SELECT a));
@@ -359,14 +359,14 @@ INSERT INTO t (values, select) VALUES (1, 2);
 --> writes: t
 INSERT OVERWRITE DIRECTORY '/x' USING parquet OPTIONS (table 'x') (TABLE mv);
 --> reads: mv | files
--- Pipes bring relations to rows that read none.
+-- Pipe operators add relations to a query that reads none.
 INSERT INTO t VALUES (1) |> CROSS JOIN mv;
 --> reads: mv | writes: t
 INSERT INTO t VALUES (1) |> AS a |> NATURAL JOIN LATERAL mv;
 --> reads: … mv … | writes: … t … | guess
 INSERT INTO t VALUES (1) |> INTERSECT (VALUES (1)) |> EXTEND (TABLE mv) AS m;
 --> reads: mv | writes: t
--- Comments, hints, quotes and keywords as Spark's lexer has them.
+-- Comments, hints, quotes and keywords, as Spark's lexer reads them.
 SELECT * FROM /* /*+ */ mv /* */;
 --> reads: mv
 SELECT /*+ BROADCAST(b), REPARTITION(3) */ * FROM mv b;
@@ -388,7 +388,7 @@ INSERT INTO t VALUES ((ſelect 1 from mv));
 --> reads: mv | writes: t
 ſelect * from mv ſort by a;
 --> reads: mv
--- Whether case counts is a setting.
+-- Case sensitivity is a setting.
 WITH MV AS (SELECT 1) SELECT * FROM MV;
 -->
 WITH MV AS (SELECT 1) SELECT * FROM mv x JOIN MV y;
@@ -410,7 +410,7 @@ EXECUTE IMMEDIATE concat('US', 'E s');
 --> reads: … s … | writes: … s … | use | guess
 EXPLAIN EXECUTE IMMEDIATE 'INSERT INTO\ts.t SELECT 1';
 --> reads: … s.t … | writes: … s.t … | guess
--- A variable may hold any words, a comment's end among them.
+-- A variable may hold any words, even the end of a comment.
 /* ${x} */ SELECT * FROM t;
 --> reads: … t … | writes: … t … | use | guess
 FROM t ${x};

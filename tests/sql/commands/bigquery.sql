@@ -1,4 +1,4 @@
--- BigQuery: the emulator's examples as they stand, then the forms of its documentation.
+-- BigQuery: the emulator's unchanged examples, then the forms of its documentation.
 CREATE MATERIALIZED VIEW sales.daily_totals AS
 SELECT DATE(placed_at) AS day, SUM(amount) AS total
 FROM sales.orders
@@ -23,9 +23,9 @@ CREATE MATERIALIZED VIEW mv PARTITION BY day CLUSTER BY day AS SELECT day FROM t
 CREATE MATERIALIZED VIEW mv PARTITION BY RANGE_BUCKET(id, GENERATE_ARRAY(0, 100, 10)) AS SELECT id FROM t;
 --> SyntaxProblem expected a column or date_trunc(column, 'unit'), found RANGE_BUCKET (line 1, column 42)
 CREATE MATERIALIZED VIEW mv PARTITION BY DATE_TRUNC(day, MINUTE) AS SELECT day FROM t;
---> SyntaxProblem timeUnit not support: MINUTE; a view is partitioned by HOUR, DAY, WEEK, MONTH, QUARTER or YEAR (line 1, column 58)
+--> SyntaxProblem timeUnit not support: MINUTE; use HOUR, DAY, WEEK, MONTH, QUARTER or YEAR (line 1, column 58)
 CREATE MATERIALIZED VIEW mv PARTITION BY a, b AS SELECT a, b FROM t;
---> SyntaxProblem a view is partitioned by one column, or by date_trunc of one; several are not offered (line 1, column 43)
+--> SyntaxProblem several partition columns are not supported: use one column, or date_trunc of one (line 1, column 43)
 CREATE MATERIALIZED VIEW mv OPTIONS (expiration_timestamp = TIMESTAMP "2030-01-01 00:00:00 UTC", kms_key_name = "projects/p/key") AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=expiration_timestamp=TIMESTAMP "2030-01-01 00:00:00 UTC",kms_key_name=projects/p/key
 CREATE MATERIALIZED VIEW mv OPTIONS (max_staleness = INTERVAL "0-0 0 8:0:0" YEAR TO SECOND) AS SELECT 1 AS a;
@@ -33,7 +33,7 @@ CREATE MATERIALIZED VIEW mv OPTIONS (max_staleness = INTERVAL "0-0 0 8:0:0" YEAR
 CREATE MATERIALIZED VIEW mv OPTIONS (max_staleness = INTERVAL 30 MINUTE) AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=max_staleness=INTERVAL 30 MINUTE
 CREATE MATERIALIZED VIEW mv OPTIONS (max_staleness = INTERVAL "1" MONTH) AS SELECT 1 AS a;
---> SyntaxProblem valid max_staleness: an interval of a fixed length, such as INTERVAL '30' MINUTE; found 'INTERVAL "1" MONTH' (line 1, column 38)
+--> SyntaxProblem valid max_staleness: an interval of fixed length, such as INTERVAL '30' MINUTE; found 'INTERVAL "1" MONTH' (line 1, column 38)
 CREATE MATERIALIZED VIEW mv OPTIONS (enable_refresh = "perhaps") AS SELECT 1 AS a;
 --> SyntaxProblem valid enable_refresh: true or false; found 'perhaps' (line 1, column 38)
 CREATE MATERIALIZED VIEW mv OPTIONS (refresh_interval_minutes = "often") AS SELECT 1 AS a;
@@ -43,7 +43,7 @@ CREATE MATERIALIZED VIEW mv OPTIONS (labels = ["a", 1]) AS SELECT 1 AS a;
 CREATE MATERIALIZED VIEW mv OPTIONS (labels = ["a", "b") AS SELECT 1 AS a;
 --> SyntaxProblem expected strings, commas and ] in the array, found ) (line 1, column 56)
 CREATE MATERIALIZED VIEW mv OPTIONS (description = "one") COMMENT 'two' AS SELECT 1 AS a;
---> SyntaxProblem expected one clause for the comment: description has said it, found COMMENT (line 1, column 59)
+--> SyntaxProblem expected one clause for the comment, which description already sets, found COMMENT (line 1, column 59)
 CREATE MATERIALIZED VIEW mv OPTIONS (expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY)) AS SELECT 1 AS a;
 --> SyntaxProblem expected a string, a number, TRUE or FALSE as the property's value (line 1, column 61)
 ALTER MATERIALIZED VIEW mydataset.mv SET OPTIONS (enable_refresh = false, refresh_interval_minutes = 20);
@@ -53,7 +53,7 @@ ALTER MATERIALIZED VIEW IF EXISTS mv SET OPTIONS (max_staleness = INTERVAL "4" H
 ALTER MATERIALIZED VIEW mv SET OPTIONS (description = "sums by day");
 --> AlterMaterializedView name=mv change=SetComment comment='sums by day'
 ALTER MATERIALIZED VIEW mv SET OPTIONS (description = "sums", friendly_name = "x");
---> SyntaxProblem the description is set by a statement of its own (line 1, column 32)
+--> SyntaxProblem the description must be set alone: use a separate statement for it (line 1, column 32)
 DROP MATERIALIZED VIEW IF EXISTS p.d.v;
 --> DropMaterializedView name=p.d.v if_exists=True
 CALL BQ.REFRESH_MATERIALIZED_VIEW('d.v', 'x');

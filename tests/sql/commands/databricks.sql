@@ -12,37 +12,37 @@ CREATE MATERIALIZED VIEW mv REFRESH COMPLETE SCHEDULE EVERY 2 WEEKS AS SELECT 1 
 CREATE MATERIALIZED VIEW mv TRIGGER ON UPDATE AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' trigger='COMMIT'
 CREATE MATERIALIZED VIEW mv TRIGGER ON UPDATE AT MOST EVERY INTERVAL 1 HOUR AS SELECT 1 AS a;
---> SyntaxProblem AT MOST EVERY is not offered: a refresh follows each change, one at a time (line 1, column 47)
+--> SyntaxProblem AT MOST EVERY is not supported: leave it out, or use SCHEDULE EVERY (line 1, column 47)
 CREATE MATERIALIZED VIEW mv REFRESH POLICY AUTO AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' method='AUTO'
 CREATE MATERIALIZED VIEW mv REFRESH POLICY FULL AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' method='COMPLETE'
 CREATE MATERIALIZED VIEW mv REFRESH POLICY INCREMENTAL STRICT AS SELECT 1 AS a;
---> SyntaxProblem the method INCREMENTAL is not offered: say AUTO or COMPLETE; AUTO picks the cheapest (line 1, column 44)
+--> SyntaxProblem the method INCREMENTAL is not supported: use AUTO (the cheapest method) or COMPLETE (line 1, column 44)
 CREATE MATERIALIZED VIEW mv REFRESH POLICY AS SELECT 1 AS a;
 --> SyntaxProblem expected AUTO or FULL after REFRESH POLICY, found AS (line 1, column 44)
 CREATE MATERIALIZED VIEW mv REFRESH ON MANUAL SCHEDULE EVERY 1 HOUR AS SELECT 1 AS a;
---> SyntaxProblem expected one clause for the trigger: REFRESH has said it, found SCHEDULE (line 1, column 47)
+--> SyntaxProblem expected one clause for the trigger, which REFRESH already sets, found SCHEDULE (line 1, column 47)
 CREATE MATERIALIZED VIEW mv SCHEDULE EVERY 1 HOUR REFRESH AUTO ON COMMIT AS SELECT 1 AS a;
---> SyntaxProblem expected one clause for the trigger: SCHEDULE has said it, found AUTO (line 1, column 59)
+--> SyntaxProblem expected one clause for the trigger, which SCHEDULE already sets, found AUTO (line 1, column 59)
 CREATE MATERIALIZED VIEW mv SCHEDULE EVERY 1 HOUR TRIGGER ON UPDATE AS SELECT 1 AS a;
---> SyntaxProblem expected one clause for the trigger: SCHEDULE has said it, found TRIGGER (line 1, column 51)
+--> SyntaxProblem expected one clause for the trigger, which SCHEDULE already sets, found TRIGGER (line 1, column 51)
 CREATE MATERIALIZED VIEW mv SCHEDULE EVERY 1 FORTNIGHT AS SELECT 1 AS a;
 --> SyntaxProblem expected a unit of the schedule (MINUTE, HOUR, DAY or WEEK), found FORTNIGHT (line 1, column 46)
 CREATE MATERIALIZED VIEW mv SCHEDULE HOURLY AS SELECT 1 AS a;
 --> SyntaxProblem expected EVERY or CRON after SCHEDULE, found HOURLY (line 1, column 38)
 CREATE MATERIALIZED VIEW mv SCHEDULE CRON '0 5 * *' AS SELECT 1 AS a;
---> SyntaxProblem '0 5 * *' is not a cron expression: it has 4 fields, not 5 (minute hour day month weekday), nor 6 or 7 (with the second first, and a year last) (line 1, column 43)
+--> SyntaxProblem '0 5 * *' is not a cron expression: it has 4 fields; use 5 (minute hour day month weekday), 6 (with a second before them) or 7 (with a year after them) (line 1, column 43)
 CREATE MATERIALIZED VIEW mv SCHEDULE CRON 'daily' AS SELECT 1 AS a;
---> SyntaxProblem 'daily' is not a cron expression: it has 1 field, not 5 (minute hour day month weekday), nor 6 or 7 (with the second first, and a year last) (line 1, column 43)
+--> SyntaxProblem 'daily' is not a cron expression: it has 1 field; use 5 (minute hour day month weekday), 6 (with a second before them) or 7 (with a year after them) (line 1, column 43)
 CREATE MATERIALIZED VIEW mv SCHEDULE CRON '0 5 * * $' AS SELECT 1 AS a;
---> SyntaxProblem '0 5 * * $' is not a cron expression: '$' is not a field of one. Fields are made of numbers, names of three letters such as MON and JAN, and * , - / ? # L (line 1, column 43)
+--> SyntaxProblem '0 5 * * $' is not a cron expression: the field '$' is invalid. Fields consist of numbers, names of three letters such as MON or JAN, and * , - / ? # L (line 1, column 43)
 CREATE MATERIALIZED VIEW mv SCHEDULE CRON '0 5 * * ?' AT TIME ZONE 'Mars/Olympus' AS SELECT 1 AS a;
 --> SyntaxProblem 'Mars/Olympus' is not a time zone: write it as 'Europe/Berlin' or 'UTC' (line 1, column 68)
 CREATE MATERIALIZED VIEW mv CLUSTER BY AUTO AS SELECT 1 AS a;
 --> SyntaxProblem expected columns after CLUSTER BY, found AUTO (line 1, column 40)
 CREATE MATERIALIZED VIEW mv WITH ROW FILTER f ON (a) AS SELECT 1 AS a;
---> SyntaxProblem WITH ROW FILTER is not offered: put the condition into the definition (line 1, column 29)
+--> SyntaxProblem WITH ROW FILTER is not supported: put the condition into the definition (line 1, column 29)
 EXPLAIN CREATE MATERIALIZED VIEW mv AS SELECT a, sum(b) AS s FROM t GROUP BY a;
 --> Explain statement=CreateMaterializedView name=mv query='SELECT a, sum(b) AS s FROM t GROUP BY a'
 REFRESH MATERIALIZED VIEW mv FULL;
@@ -54,7 +54,7 @@ REFRESH MATERIALIZED VIEW mv ASYNC;
 REFRESH MATERIALIZED VIEW mv FULL ASYNC;
 --> RefreshMaterializedView name=mv method='COMPLETE' wait=False
 REFRESH MATERIALIZED VIEW mv SYNC ASYNC;
---> SyntaxProblem expected a method, partitions, DATA and SYNC or ASYNC each once (line 1, column 35)
+--> SyntaxProblem expected method, partitions, DATA and SYNC or ASYNC only once each (line 1, column 35)
 ALTER MATERIALIZED VIEW mv ADD SCHEDULE EVERY 1 HOUR;
 --> AlterMaterializedView name=mv change=SetRefreshing trigger='SCHEDULE' every=1 unit='HOUR'
 ALTER MATERIALIZED VIEW mv ALTER SCHEDULE REFRESH CRON '0 0 * * * ?' AT TIME ZONE 'UTC';
@@ -70,7 +70,7 @@ ALTER MATERIALIZED VIEW mv SET TBLPROPERTIES ('my.key' = 'x', 'when_stale' = 'se
 ALTER MATERIALIZED VIEW mv UNSET TBLPROPERTIES IF EXISTS ('my.key', other);
 --> AlterMaterializedView name=mv change=UnsetProperties keys=my.key,other if_exists=True
 ALTER MATERIALIZED VIEW mv ADD COLUMN a INT;
---> SyntaxProblem ADD COLUMN is not offered: a view's columns are those of its definition: CREATE OR REPLACE it (line 1, column 28)
+--> SyntaxProblem ADD COLUMN is not supported: a view's columns come from its definition; use CREATE OR REPLACE (line 1, column 28)
 DROP MATERIALIZED VIEW IF EXISTS mv;
 --> DropMaterializedView name=mv if_exists=True
 DESCRIBE EXTENDED MATERIALIZED VIEW mv;

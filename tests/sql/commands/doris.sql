@@ -1,4 +1,4 @@
--- Doris: the examples of its documentation as they stand, then each form of its grammar.
+-- Doris: the unchanged examples of its documentation, then each form of its grammar.
 CREATE MATERIALIZED VIEW mv1 
 BUILD DEFERRED REFRESH AUTO ON MANUAL
 partition by(l_shipdate)
@@ -143,15 +143,15 @@ CREATE MATERIALIZED VIEW mv REFRESH AS SELECT 1 AS a;
 CREATE MATERIALIZED VIEW mv REFRESH ON AS SELECT 1 AS a;
 --> SyntaxProblem expected MANUAL, DEMAND, COMMIT or SCHEDULE after ON, found AS (line 1, column 40)
 CREATE MATERIALIZED VIEW mv REFRESH INCREMENTAL ON MANUAL AS SELECT 1 AS a;
---> SyntaxProblem the method INCREMENTAL is not offered: say AUTO or COMPLETE; AUTO picks the cheapest (line 1, column 37)
+--> SyntaxProblem the method INCREMENTAL is not supported: use AUTO (the cheapest method) or COMPLETE (line 1, column 37)
 CREATE MATERIALIZED VIEW mv REFRESH AUTO REFRESH COMPLETE AS SELECT 1 AS a;
 --> SyntaxProblem expected REFRESH only once, found REFRESH (line 1, column 42)
 CREATE MATERIALIZED VIEW mv BUILD LATER AS SELECT 1 AS a;
 --> SyntaxProblem expected IMMEDIATE or DEFERRED after BUILD, found LATER (line 1, column 35)
 CREATE MATERIALIZED VIEW mv PARTITION BY (date_trunc(k2, 'minute')) AS SELECT k2 FROM t;
---> SyntaxProblem timeUnit not support: minute; a view is partitioned by HOUR, DAY, WEEK, MONTH, QUARTER or YEAR (line 1, column 58)
+--> SyntaxProblem timeUnit not support: minute; use HOUR, DAY, WEEK, MONTH, QUARTER or YEAR (line 1, column 58)
 CREATE MATERIALIZED VIEW mv PARTITION BY (a, b) AS SELECT a, b FROM t;
---> SyntaxProblem a view is partitioned by one column, or by date_trunc of one; several are not offered (line 1, column 44)
+--> SyntaxProblem several partition columns are not supported: use one column, or date_trunc of one (line 1, column 44)
 CREATE MATERIALIZED VIEW mv PARTITION BY (date_format(k2, '%Y')) AS SELECT k2 FROM t;
 --> SyntaxProblem expected a column or date_trunc(column, 'unit'), found date_format (line 1, column 43)
 CREATE MATERIALIZED VIEW mv PARTITION BY () AS SELECT k2 FROM t;
@@ -159,23 +159,23 @@ CREATE MATERIALIZED VIEW mv PARTITION BY () AS SELECT k2 FROM t;
 CREATE MATERIALIZED VIEW mv PARTITION BY (k2 AS SELECT k2 FROM t;
 --> SyntaxProblem expected ) after the partition column, found AS (line 1, column 46)
 CREATE MATERIALIZED VIEW mv PARTITION BY (date_trunc(k2)) AS SELECT k2 FROM t;
---> SyntaxProblem expected a comma: date_trunc has a column and a unit such as 'month', found ) (line 1, column 56)
+--> SyntaxProblem expected a comma (date_trunc takes a column and a unit such as 'month'), found ) (line 1, column 56)
 CREATE MATERIALIZED VIEW mv DISTRIBUTED BY k2 BUCKETS 2 AS SELECT k2 FROM t;
 --> SyntaxProblem expected HASH or RANDOM after DISTRIBUTED BY, found k2 (line 1, column 44)
 CREATE MATERIALIZED VIEW mv DISTRIBUTED BY HASH(k2) BUCKETS 0 AS SELECT k2 FROM t;
 --> SyntaxProblem expected AUTO or the number of buckets, a whole number from 1 to 999999, found 0 (line 1, column 61)
 CREATE MATERIALIZED VIEW mv DISTRIBUTED BY HASH(k2, K2) BUCKETS 3 AS SELECT k2 FROM t;
---> SyntaxProblem K2 is named twice (line 1, column 53)
+--> SyntaxProblem K2 is listed twice (line 1, column 53)
 CREATE MATERIALIZED VIEW mv PROPERTIES ('grace_perod' = '10') AS SELECT 1 AS a;
 --> SyntaxProblem illegal key:grace_perod; did you mean grace_period? (line 1, column 41)
 CREATE MATERIALIZED VIEW mv PROPERTIES ('nobody_knows' = '10') AS SELECT 1 AS a;
---> SyntaxProblem illegal key:nobody_knows; TBLPROPERTIES takes names of your own (line 1, column 41)
+--> SyntaxProblem illegal key:nobody_knows; use TBLPROPERTIES for names of your own (line 1, column 41)
 CREATE MATERIALIZED VIEW mv PROPERTIES ('grace_period' = 'long') AS SELECT 1 AS a;
---> SyntaxProblem valid grace_period: a number of seconds from 0 on; found 'long' (line 1, column 41)
+--> SyntaxProblem valid grace_period: a number of seconds, 0 or more; found 'long' (line 1, column 41)
 CREATE MATERIALIZED VIEW mv PROPERTIES ('grace_period' = '-1') AS SELECT 1 AS a;
---> SyntaxProblem valid grace_period: a number of seconds from 0 on; found '-1' (line 1, column 41)
+--> SyntaxProblem valid grace_period: a number of seconds, 0 or more; found '-1' (line 1, column 41)
 CREATE MATERIALIZED VIEW mv PROPERTIES ('partition_sync_limit' = '0') AS SELECT 1 AS a;
---> SyntaxProblem valid partition_sync_limit: a whole number from 1 on; found '0' (line 1, column 41)
+--> SyntaxProblem valid partition_sync_limit: a whole number, 1 or more; found '0' (line 1, column 41)
 CREATE MATERIALIZED VIEW mv PROPERTIES ('partition_sync_time_unit' = 'week') AS SELECT 1 AS a;
 --> SyntaxProblem valid partition_sync_time_unit: DAY, MONTH, YEAR; found 'week' (line 1, column 41)
 CREATE MATERIALIZED VIEW mv PROPERTIES ('enable_nondeterministic_function' = 'yes') AS SELECT 1 AS a;
@@ -189,15 +189,15 @@ REFRESH MATERIALIZED VIEW mv PARTITION p_2020;
 REFRESH MATERIALIZED VIEW mv PARTITIONS (`p a`, 'd=2020-01-01', p_2020, p_2020);
 --> RefreshMaterializedView name=mv partitions=p a,d=2020-01-01,p_2020
 REFRESH MATERIALIZED VIEW mv PARTITIONS;
---> SyntaxProblem the method PARTITIONS is not offered: say AUTO or COMPLETE; AUTO picks the cheapest (line 1, column 30)
+--> SyntaxProblem the method PARTITIONS is not supported: use AUTO (the cheapest method) or COMPLETE (line 1, column 30)
 REFRESH MATERIALIZED VIEW mv PARTITIONS ();
---> SyntaxProblem expected a partition's name, as SHOW PARTITIONS gives it, found ) (line 1, column 42)
+--> SyntaxProblem expected a partition's name, as shown by SHOW PARTITIONS, found ) (line 1, column 42)
 REFRESH MATERIALIZED VIEW mv INCREMENTAL;
---> SyntaxProblem the method INCREMENTAL is not offered: say AUTO or COMPLETE; AUTO picks the cheapest (line 1, column 30)
+--> SyntaxProblem the method INCREMENTAL is not supported: use AUTO (the cheapest method) or COMPLETE (line 1, column 30)
 REFRESH MATERIALIZED VIEW mv COMPLETE PARTITIONS (p1);
 --> SyntaxProblem expected either a method or partitions, found the end of the statement (line 1, column 54)
 REFRESH MATERIALIZED VIEW mv AUTO COMPLETE;
---> SyntaxProblem expected a method, partitions, DATA and SYNC or ASYNC each once (line 1, column 35)
+--> SyntaxProblem expected method, partitions, DATA and SYNC or ASYNC only once each (line 1, column 35)
 EXPLAIN REFRESH MATERIALIZED VIEW mv COMPLETE;
 --> Explain statement=RefreshMaterializedView name=mv method='COMPLETE'
 ALTER MATERIALIZED VIEW db.mv RENAME mv2;
@@ -219,13 +219,13 @@ ALTER MATERIALIZED VIEW mv1 REPLACE WITH MATERIALIZED VIEW mv2 PROPERTIES("swap"
 ALTER MATERIALIZED VIEW mv1 REPLACE WITH MATERIALIZED VIEW mv2 PROPERTIES('swap' = 'maybe');
 --> SyntaxProblem valid swap: true or false; found 'maybe' (line 1, column 74)
 ALTER MATERIALIZED VIEW mv1 REPLACE WITH MATERIALIZED VIEW mv2 PROPERTIES('force' = 'true');
---> SyntaxProblem illegal key:force; REPLACE WITH knows swap only (line 1, column 74)
+--> SyntaxProblem illegal key:force; REPLACE WITH takes only swap (line 1, column 74)
 ALTER MATERIALIZED VIEW mv1 REPLACE WITH MATERIALIZED VIEW;
 --> SyntaxProblem expected the other view's name, found the end of the statement (line 1, column 59)
 ALTER MATERIALIZED VIEW mv SET ("nobody_knows" = "1");
---> SyntaxProblem illegal key:nobody_knows; TBLPROPERTIES takes names of your own (line 1, column 33)
+--> SyntaxProblem illegal key:nobody_knows; use TBLPROPERTIES for names of your own (line 1, column 33)
 ALTER MATERIALIZED VIEW mv SET ("grace_period" = "soon");
---> SyntaxProblem valid grace_period: a number of seconds from 0 on; found 'soon' (line 1, column 33)
+--> SyntaxProblem valid grace_period: a number of seconds, 0 or more; found 'soon' (line 1, column 33)
 ALTER MATERIALIZED VIEW mv SET;
 --> SyntaxProblem expected (properties), TBLPROPERTIES, OWNER, WHEN STALE or GRACE PERIOD after SET, found the end of the statement (line 1, column 31)
 DROP MATERIALIZED VIEW IF EXISTS mv ON db.t;

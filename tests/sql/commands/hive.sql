@@ -6,15 +6,15 @@ CREATE MATERIALIZED VIEW mv DISTRIBUTED ON (a, b) SORTED ON (c) STORED AS PARQUE
 CREATE MATERIALIZED VIEW mv DISTRIBUTED ON (a) AS SELECT a FROM t;
 --> CreateMaterializedView name=mv query='SELECT a FROM t' clustering(distributed=a)
 CREATE MATERIALIZED VIEW mv CLUSTERED ON (a) DISTRIBUTED ON (b) SORTED ON (c) AS SELECT a, b, c FROM t;
---> SyntaxProblem expected one clause for the clustering: CLUSTERED ON has said it, found DISTRIBUTED (line 1, column 46)
+--> SyntaxProblem expected one clause for the clustering, which CLUSTERED ON already sets, found DISTRIBUTED (line 1, column 46)
 CREATE MATERIALIZED VIEW mv PARTITIONED ON (a, b) AS SELECT a, b FROM t;
---> SyntaxProblem a view is partitioned by one column, or by date_trunc of one; several are not offered (line 1, column 46)
+--> SyntaxProblem several partition columns are not supported: use one column, or date_trunc of one (line 1, column 46)
 CREATE MATERIALIZED VIEW mv STORED AS TEXTFILE AS SELECT 1 AS a;
 --> SyntaxProblem expected PARQUET or ORC after STORED AS, found TEXTFILE (line 1, column 39)
 CREATE MATERIALIZED VIEW mv STORED BY 'org.apache.iceberg.mr.hive.HiveIcebergStorageHandler' AS SELECT 1 AS a;
---> SyntaxProblem STORED BY is not offered: the stored files are Parquet or ORC (USING) (line 1, column 29)
+--> SyntaxProblem STORED BY is not supported: the stored files are Parquet or ORC (USING) (line 1, column 29)
 CREATE MATERIALIZED VIEW mv ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' AS SELECT 1 AS a;
---> SyntaxProblem ROW FORMAT is not offered: the stored files are Parquet or ORC (USING) (line 1, column 29)
+--> SyntaxProblem ROW FORMAT is not supported: the stored files are Parquet or ORC (USING) (line 1, column 29)
 CREATE MATERIALIZED VIEW mv LOCATION ' ' AS SELECT 1 AS a;
 --> SyntaxProblem the LOCATION is empty: name a directory (line 1, column 38)
 CREATE MATERIALIZED VIEW mv CLUSTERED ON a AS SELECT a FROM t;
@@ -24,7 +24,7 @@ ALTER MATERIALIZED VIEW db.mv REBUILD;
 EXPLAIN ALTER MATERIALIZED VIEW db.mv REBUILD;
 --> Explain statement=RefreshMaterializedView name=db.mv method='COMPLETE'
 EXPLAIN ALTER MATERIALIZED VIEW db.mv RENAME TO x;
---> SyntaxProblem expected REBUILD: of ALTER MATERIALIZED VIEW nothing else is explained (line 1, column 50)
+--> SyntaxProblem EXPLAIN ALTER MATERIALIZED VIEW is supported only with REBUILD (line 1, column 50)
 ALTER MATERIALIZED VIEW mv ENABLE REWRITE;
 --> AlterMaterializedView name=mv change=SetProperties properties=use_for_rewrite=true
 ALTER MATERIALIZED VIEW mv DISABLE REWRITE;

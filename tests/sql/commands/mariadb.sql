@@ -16,6 +16,6 @@ COMMIT WORK;
 ROLLBACK AND CHAIN;
 --> EndTransaction chain=True
 ROLLBACK TO SAVEPOINT a;
---> SyntaxProblem there are no savepoints: ROLLBACK ends the transaction, and undoes no write (line 1, column 10)
+--> SyntaxProblem savepoints are not supported: use ROLLBACK without TO; it ends the transaction and undoes no write (line 1, column 10)
 COMMIT now;
 --> SyntaxProblem expected the end of the statement, found now (line 1, column 8)

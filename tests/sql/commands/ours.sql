@@ -1,4 +1,4 @@
--- Forms that no other family has, and mixtures of several.
+-- Forms that no other database has, and combinations of several databases' forms.
 CREATE MATERIALIZED VIEW mv WHEN STALE REFRESH AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=when_stale=REFRESH
 CREATE MATERIALIZED VIEW mv WHEN STALE serve GRACE PERIOD 2 HOURS AS SELECT 1 AS a;
@@ -42,6 +42,6 @@ SHOW MATERIALIZED VIEW TASKS;
 SHOW MATERIALIZED VIEW;
 --> SyntaxProblem expected VERSIONS and a view's name (SHOW MATERIALIZED VIEWS lists views, SELECT * FROM jobs("type"="mv") lists jobs, SELECT * FROM tasks("type"="mv") lists tasks), found the end of the statement (line 1, column 23)
 SHOW JOBS;
---> SyntaxProblem SHOW JOBS is not offered: SELECT * FROM jobs("type"="mv") lists jobs of materialized views (line 1, column 10)
+--> SyntaxProblem SHOW JOBS is not supported: SELECT * FROM jobs("type"="mv") lists jobs of materialized views (line 1, column 10)
 SHOW TASKS FROM sales;
---> SyntaxProblem SHOW TASKS is not offered: SELECT * FROM tasks("type"="mv") lists tasks of materialized views (line 1, column 12)
+--> SyntaxProblem SHOW TASKS is not supported: SELECT * FROM tasks("type"="mv") lists tasks of materialized views (line 1, column 12)

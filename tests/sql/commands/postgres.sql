@@ -18,7 +18,7 @@ CREATE MATERIALIZED VIEW mv AS SELECT * FROM t WHERE x IN (SELECT with data);
 CREATE MATERIALIZED VIEW mv AS SELECT a FROM t WITH NO `data`;
 --> CreateMaterializedView name=mv query='SELECT a FROM t WITH NO `data`'
 CREATE MATERIALIZED VIEW mv WITH DATA AS SELECT 1 AS a WITH NO DATA;
---> SyntaxProblem expected one clause for the data: WITH DATA has said it, found WITH (line 1, column 56)
+--> SyntaxProblem expected one clause for the data, which WITH DATA already sets, found WITH (line 1, column 56)
 CREATE MATERIALIZED VIEW mv AS SELECT 1 AS a WITH NO DATA WITH NO DATA;
 --> SyntaxProblem expected WITH NO DATA only once, found WITH (line 1, column 46)
 CREATE MATERIALIZED VIEW mv BUILD IMMEDIATE AS SELECT 1 AS a WITH NO DATA;
@@ -26,7 +26,7 @@ CREATE MATERIALIZED VIEW mv BUILD IMMEDIATE AS SELECT 1 AS a WITH NO DATA;
 CREATE MATERIALIZED VIEW mv BUILD DEFERRED AS SELECT 1 AS a WITH NO DATA;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' deferred=True
 CREATE MATERIALIZED VIEW mv AS WITH NO DATA;
---> SyntaxProblem expected a query after AS (SELECT, WITH, FROM, VALUES, TABLE or a bracket), found WITH (line 1, column 32)
+--> SyntaxProblem expected a query after AS (SELECT, WITH, FROM, VALUES, TABLE or a parenthesis), found WITH (line 1, column 32)
 CREATE MATERIALIZED VIEW mv USING heap AS SELECT 1 AS a;
 --> SyntaxProblem expected PARQUET or ORC after USING, found heap (line 1, column 35)
 CREATE MATERIALIZED VIEW mv WITH (fillfactr = 70) AS SELECT 1 AS a;
@@ -46,7 +46,7 @@ REFRESH MATERIALIZED VIEW mv WITH NO DATA CONCURRENTLY;
 REFRESH MATERIALIZED VIEW mv CONCURRENTLY;
 --> SyntaxProblem expected CONCURRENTLY before the view's name, found CONCURRENTLY (line 1, column 30)
 REFRESH MATERIALIZED VIEW mv WITH NO DATA COMPLETE;
---> SyntaxProblem expected nothing beside WITH NO DATA, which empties the view, found the end of the statement (line 1, column 51)
+--> SyntaxProblem expected no other option with WITH NO DATA, which empties the view, found the end of the statement (line 1, column 51)
 REFRESH MATERIALIZED VIEW mv WITH NO;
 --> SyntaxProblem expected MODE, found the end of the statement (line 1, column 37)
 ALTER MATERIALIZED VIEW foo RENAME TO bar;
@@ -56,13 +56,13 @@ ALTER MATERIALIZED VIEW IF EXISTS s.foo RENAME TO `to`;
 ALTER MATERIALIZED VIEW foo RENAME;
 --> SyntaxProblem expected the view's new name, found the end of the statement (line 1, column 35)
 ALTER MATERIALIZED VIEW foo RENAME COLUMN a TO b;
---> SyntaxProblem RENAME COLUMN is not offered: columns follow the definition
+--> SyntaxProblem RENAME COLUMN is not supported: a view's columns come from its definition; use CREATE OR REPLACE (line 1, column 36)
 ALTER MATERIALIZED VIEW foo OWNER TO alice;
 --> AlterMaterializedView name=foo change=SetOwner owner='alice'
 ALTER MATERIALIZED VIEW foo OWNER TO "Alice Liddell";
 --> AlterMaterializedView name=foo change=SetOwner owner='Alice Liddell'
 ALTER MATERIALIZED VIEW foo OWNER TO CURRENT_USER;
---> SyntaxProblem expected a user's name: write your own name out, found CURRENT_USER (line 1, column 38)
+--> SyntaxProblem expected the name of a user, found CURRENT_USER (line 1, column 38)
 ALTER MATERIALIZED VIEW foo OWNER TO '';
 --> SyntaxProblem the owner is empty: name a user (line 1, column 38)
 ALTER MATERIALIZED VIEW foo SET (fillfactor = 70, autovacuum_enabled = false);
@@ -72,7 +72,7 @@ ALTER MATERIALIZED VIEW foo RESET (fillfactor, autovacuum_enabled);
 ALTER MATERIALIZED VIEW foo SET TABLESPACE fast;
 --> SyntaxProblem expected (properties), TBLPROPERTIES, OWNER, WHEN STALE or GRACE PERIOD after SET, found TABLESPACE (line 1, column 33)
 ALTER MATERIALIZED VIEW foo CLUSTER ON i;
---> SyntaxProblem CLUSTER is not offered: the layout of the rows is settled by CREATE: use CREATE OR REPLACE to change it (line 1, column 29)
+--> SyntaxProblem CLUSTER is not supported: the layout cannot be altered; use CREATE OR REPLACE (line 1, column 29)
 COMMENT ON MATERIALIZED VIEW s.mv IS 'what it''s for';
 --> AlterMaterializedView name=s.mv change=SetComment comment="what it's for"
 COMMENT ON MATERIALIZED VIEW mv IS NULL;
@@ -84,7 +84,7 @@ DROP MATERIALIZED VIEW IF EXISTS order_summary RESTRICT;
 DROP MATERIALIZED VIEW a, b;
 --> SyntaxProblem expected the end of the statement, found , (line 1, column 25)
 DROP MATERIALIZED VIEW mv CASCADE;
---> SyntaxProblem CASCADE is not offered: drop the views that read this one first
+--> SyntaxProblem CASCADE is not supported: first drop the views that read this one (line 1, column 27)
 BEGIN;
 --> BeginTransaction
 BEGIN WORK ISOLATION LEVEL SERIALIZABLE, READ ONLY, NOT DEFERRABLE;

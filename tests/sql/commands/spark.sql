@@ -1,4 +1,4 @@
--- Spark's own clauses for tables and views, on a materialized view.
+-- Spark's clauses for tables and views, on a materialized view.
 CREATE MATERIALIZED VIEW mv USING parquet PARTITIONED BY (day) CLUSTERED BY (a, b) SORTED BY (a ASC, b) INTO 8 BUCKETS LOCATION 's3://bucket/mv' TBLPROPERTIES ('k' = 'v') AS SELECT a, b, day FROM t;
 --> CreateMaterializedView name=mv query='SELECT a, b, day FROM t' properties=k=v partitioning(column='day') distribution(columns=a,b buckets=8 sorted_by=a,b) file_format='parquet' location='s3://bucket/mv'
 CREATE MATERIALIZED VIEW mv CLUSTERED BY (a) INTO 4 BUCKETS AS SELECT a FROM t;
@@ -12,35 +12,35 @@ CREATE MATERIALIZED VIEW mv PARTITIONED BY (day DATE) AS SELECT day FROM t;
 CREATE MATERIALIZED VIEW mv PARTITIONED BY (bucket(4, a)) AS SELECT a FROM t;
 --> SyntaxProblem expected a column or date_trunc(column, 'unit'), found bucket (line 1, column 45)
 CREATE MATERIALIZED VIEW mv PARTITIONED BY (a) PARTITION BY (b) AS SELECT a, b FROM t;
---> SyntaxProblem expected one clause for the partitioning: PARTITIONED BY has said it, found PARTITION (line 1, column 48)
+--> SyntaxProblem expected one clause for the partitioning, which PARTITIONED BY already sets, found PARTITION (line 1, column 48)
 CREATE MATERIALIZED VIEW mv CLUSTERED BY (a) AS SELECT a FROM t;
 --> SyntaxProblem expected SORTED BY or INTO with the number of buckets after CLUSTERED BY, found AS (line 1, column 46)
 CREATE MATERIALIZED VIEW mv CLUSTERED BY (a) SORTED BY (a DESC) INTO 4 BUCKETS AS SELECT a FROM t;
 --> SyntaxProblem expected ASC, a comma or ) after the column, found DESC (line 1, column 59)
 CREATE MATERIALIZED VIEW mv CLUSTERED BY (a) INTO 4 BUCKETS DISTRIBUTED BY RANDOM AS SELECT a FROM t;
---> SyntaxProblem expected one clause for the distribution: CLUSTERED BY has said it, found DISTRIBUTED (line 1, column 61)
+--> SyntaxProblem expected one clause for the distribution, which CLUSTERED BY already sets, found DISTRIBUTED (line 1, column 61)
 CREATE MATERIALIZED VIEW mv USING csv AS SELECT 1 AS a;
 --> SyntaxProblem expected PARQUET or ORC after USING, found csv (line 1, column 35)
 CREATE MATERIALIZED VIEW mv USING orc STORED AS orc AS SELECT 1 AS a;
---> SyntaxProblem expected one clause for the file format: USING has said it, found STORED (line 1, column 39)
+--> SyntaxProblem expected one clause for the file format, which USING already sets, found STORED (line 1, column 39)
 CREATE MATERIALIZED VIEW mv LOCATION AS SELECT 1 AS a;
 --> SyntaxProblem expected a directory as a string after LOCATION, found AS (line 1, column 38)
 CREATE MATERIALIZED VIEW mv TBLPROPERTIES ('freshgate.owner' = 'me') AS SELECT 1 AS a;
---> SyntaxProblem the property freshgate.owner is the catalog's own: names under freshgate. cannot be set (line 1, column 44)
+--> SyntaxProblem the property freshgate.owner is reserved by Freshgate; choose a name without freshgate. (line 1, column 44)
 CREATE MATERIALIZED VIEW mv TBLPROPERTIES ('grace_perod' = '10') AS SELECT 1 AS a;
---> SyntaxProblem the property grace_perod is not known: did you mean grace_period? (line 1, column 44)
+--> SyntaxProblem the property grace_perod is unknown: did you mean grace_period? (line 1, column 44)
 CREATE MATERIALIZED VIEW mv TBLPROPERTIES ('when_stale' = 'inline', 'use_for_rewrite' = 'False', 'a.b' = 1.5) AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=when_stale=INLINE,use_for_rewrite=false,a.b=1.5
 CREATE MATERIALIZED VIEW mv TBLPROPERTIES AS SELECT 1 AS a;
---> SyntaxProblem expected ( and properties, found AS (line 1, column 43)
+--> SyntaxProblem expected (properties), found AS (line 1, column 43)
 CREATE MATERIALIZED VIEW mv TBLPROPERTIES ('a' = b) AS SELECT 1 AS a;
 --> SyntaxProblem expected a string, a number, TRUE or FALSE as the property's value (line 1, column 50)
 ALTER MATERIALIZED VIEW db.mv RENAME TO db.mv2;
 --> AlterMaterializedView name=db.mv change=Rename name=db.mv2
 ALTER MATERIALIZED VIEW mv SET TBLPROPERTIES ('freshgate.id' = '1');
---> SyntaxProblem the property freshgate.id is the catalog's own: names under freshgate. cannot be set (line 1, column 47)
+--> SyntaxProblem the property freshgate.id is reserved by Freshgate; choose a name without freshgate. (line 1, column 47)
 ALTER MATERIALIZED VIEW mv UNSET TBLPROPERTIES ('freshgate.id');
---> SyntaxProblem the property freshgate.id is the catalog's own and cannot be removed (line 1, column 49)
+--> SyntaxProblem the property freshgate.id belongs to Freshgate and cannot be removed (line 1, column 49)
 ALTER MATERIALIZED VIEW mv UNSET PROPERTIES ('a');
 --> AlterMaterializedView name=mv change=UnsetProperties keys=a
 ALTER MATERIALIZED VIEW mv UNSET ();

@@ -38,6 +38,6 @@ ALTER MATERIALIZED VIEW mv SET ("session.query_timeout" = "4000");
 ALTER MATERIALIZED VIEW mv REFRESH ASYNC EVERY (INTERVAL 2 HOUR);
 --> AlterMaterializedView name=mv change=SetRefreshing trigger='SCHEDULE' every=2 unit='HOUR'
 ALTER MATERIALIZED VIEW mv INACTIVE;
---> SyntaxProblem INACTIVE is not offered: say REFRESH ON MANUAL to stop refreshes (line 1, column 28)
+--> SyntaxProblem INACTIVE is not supported: use REFRESH ON MANUAL to stop refreshes (line 1, column 28)
 SHOW MATERIALIZED VIEWS FROM db LIKE 'mv*';
 --> ShowMaterializedViews database='db' pattern='mv*'

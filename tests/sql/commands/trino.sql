@@ -12,13 +12,13 @@ CREATE MATERIALIZED VIEW mv GRACE PERIOD INTERVAL '2:30' HOUR TO MINUTE AS SELEC
 CREATE MATERIALIZED VIEW mv GRACE PERIOD INTERVAL '0.5' SECOND AS SELECT 1 AS a;
 --> CreateMaterializedView name=mv query='SELECT 1 AS a' properties=grace_period=0.5
 CREATE MATERIALIZED VIEW mv GRACE PERIOD INTERVAL '1' MONTH AS SELECT 1 AS a;
---> SyntaxProblem '1' is not an interval of MONTH with a fixed length (line 1, column 42)
+--> SyntaxProblem '1' is not an interval of fixed length in MONTH (line 1, column 42)
 CREATE MATERIALIZED VIEW mv GRACE PERIOD INTERVAL '10' AS SELECT 1 AS a;
 --> SyntaxProblem expected a unit of time (SECOND, MINUTE, HOUR, DAY or WEEK), found AS (line 1, column 56)
 CREATE MATERIALIZED VIEW mv GRACE PERIOD INTERVAL '-10' MINUTE AS SELECT 1 AS a;
---> SyntaxProblem '-10' is not an interval of MINUTE with a fixed length (line 1, column 42)
+--> SyntaxProblem '-10' is not an interval of fixed length in MINUTE (line 1, column 42)
 CREATE MATERIALIZED VIEW mv GRACE PERIOD INTERVAL '1:2:3' HOUR TO MINUTE AS SELECT 1 AS a;
---> SyntaxProblem '1:2:3' is not an interval of HOUR TO MINUTE with a fixed length (line 1, column 42)
+--> SyntaxProblem '1:2:3' is not an interval of fixed length in HOUR TO MINUTE (line 1, column 42)
 CREATE MATERIALIZED VIEW mv GRACE PERIOD 10 MINUTE GRACE PERIOD 20 MINUTE AS SELECT 1 AS a;
 --> SyntaxProblem the property grace_period is given twice (line 1, column 52)
 CREATE MATERIALIZED VIEW mv GRACE PERIOD 10 MINUTE TBLPROPERTIES ('grace_period' = '20') AS SELECT 1 AS a;
@@ -34,7 +34,7 @@ CREATE MATERIALIZED VIEW mv WITH (partitioning = ARRAY['bucket(a, 3)']) AS SELEC
 CREATE MATERIALIZED VIEW mv WITH (partitioning = ARRAY['a', 'b']) AS SELECT 1 AS a;
 --> SyntaxProblem a view is partitioned by one column: write it as partitioning = ARRAY['column'] (line 1, column 35)
 CREATE MATERIALIZED VIEW mv USING orc WITH (format = 'ORC') AS SELECT 1 AS a;
---> SyntaxProblem expected one clause for the file format: USING has said it, found format (line 1, column 45)
+--> SyntaxProblem expected one clause for the file format, which USING already sets, found format (line 1, column 45)
 REFRESH MATERIALIZED VIEW order_totals;
 --> RefreshMaterializedView name=order_totals
 ALTER MATERIALIZED VIEW IF EXISTS people RENAME TO users;
@@ -42,15 +42,15 @@ ALTER MATERIALIZED VIEW IF EXISTS people RENAME TO users;
 ALTER MATERIALIZED VIEW people SET PROPERTIES sorted_by = ARRAY['a'], grace_period = 60;
 --> AlterMaterializedView name=people change=SetProperties properties=sorted_by=ARRAY['a'],grace_period=60
 ALTER MATERIALIZED VIEW people SET PROPERTIES format = 'ORC';
---> SyntaxProblem the format is settled by CREATE: use CREATE OR REPLACE to change it (line 1, column 36)
+--> SyntaxProblem the format cannot be altered: use CREATE OR REPLACE to change it (line 1, column 36)
 ALTER MATERIALIZED VIEW people SET PROPERTIES x = 'y';
---> SyntaxProblem illegal key:x; TBLPROPERTIES takes names of your own (line 1, column 47)
+--> SyntaxProblem illegal key:x; use TBLPROPERTIES for names of your own (line 1, column 47)
 ALTER MATERIALIZED VIEW people SET AUTHORIZATION alice;
 --> AlterMaterializedView name=people change=SetOwner owner='alice'
 ALTER MATERIALIZED VIEW people SET AUTHORIZATION USER alice;
 --> AlterMaterializedView name=people change=SetOwner owner='alice'
 ALTER MATERIALIZED VIEW people SET AUTHORIZATION ROLE readers;
---> SyntaxProblem expected a user: an owner is not a role, found ROLE (line 1, column 50)
+--> SyntaxProblem expected a user (a role cannot own a view), found ROLE (line 1, column 50)
 DROP MATERIALIZED VIEW IF EXISTS orders_by_date;
 --> DropMaterializedView name=orders_by_date if_exists=True
 SHOW CREATE MATERIALIZED VIEW orders_by_date;
