@@ -1,1 +1,1 @@
-"""A view's query: what it reads, where its columns come from, whether its values may differ."""
+"""Analyzes a view's query: what it reads, where its columns come from, whether it is deterministic."""

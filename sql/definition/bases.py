@@ -1,4 +1,4 @@
-"""What a definition's text reads, as names: tables, paths, versions of tables, and the functions that it may call."""
+"""Finds the names in a definition's text: tables, paths, table versions, and the functions that it may call."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from sql.statement import Parts
 
 @dataclass(frozen=True, slots=True)
 class Bases:
-    """What a text names."""
+    """The names in a text."""
 
     relations: tuple[TableName, ...]
-    """Tables and views, and paths; with the clause behind the name that says which of a table's versions is read."""
+    """Tables, views and paths. `aspect` holds the clause after the name that selects a version of the table."""
     functions: tuple[TableName, ...]
-    """Functions that it may call beside Spark's own, if there are such."""
+    """Functions other than Spark's own that it may call, if they exist."""
     exact: bool
-    """All `relations` are relations. Otherwise they may be any words of the text."""
+    """Whether all `relations` are certain to be relations. Otherwise they may be any words of the text."""
     composed: bool
-    """There are names that do not stand in the text, for they are put together when it runs."""
+    """Whether the text builds names when it runs, which are not in the text."""
 
 
 @lru_cache(maxsize=4_096)
 def bases(text: str, namespace: Namespace) -> Bases:
-    """What the text names, unqualified names resolved in `namespace`. Never raises."""
+    """The names in the text, with unqualified names resolved in `namespace`. Never raises."""
     clauses = list(_clauses(text))
-    # Not every reader of queries knows these clauses; without them each place in the text is what it was.
+    # Not every parser knows these clauses. Blanks in their place keep all offsets.
     lineage = relations(_blanked(text, clauses))
     found = [
         replace(TableName.resolve(reference.parts, namespace), aspect=_aspect(text, clauses, reference.end))
@@ -41,7 +41,7 @@ def bases(text: str, namespace: Namespace) -> Bases:
     ]
     calls = set(_calls(text))
     if not lineage.exact:
-        # Longer names in such a text are any chains of words.
+        # In such a text, longer names may be any sequence of words and dots.
         calls |= {parts for parts in lineage.calls if len(parts) <= 2 and not _is_built_in(parts)}
     functions = [function_name(parts, namespace) for parts in sorted(calls)]
     composed = not lineage.exact and "identifier" in text.lower() and composes(text, {"identifier"})
@@ -49,7 +49,7 @@ def bases(text: str, namespace: Namespace) -> Bases:
 
 
 def of_expression(text: str, namespace: Namespace) -> Bases:
-    """What an expression names, such as the body of a SQL function."""
+    """The names in an expression, such as the body of a SQL function."""
     return bases(f"SELECT {text}", namespace)
 
 
@@ -60,7 +60,7 @@ def function_name(parts: Parts, namespace: Namespace) -> TableName:
 
 
 def _calls(text: str) -> Iterator[Parts]:
-    """The names that stand before a bracket and are none of Spark's own functions; aliases with columns among them."""
+    """The names before a parenthesis, without Spark's own functions. Aliases with a column list are included."""
     pieces = list(lexemes(text))
     place = 0
     while place < len(pieces):
@@ -73,29 +73,29 @@ def _calls(text: str) -> Iterator[Parts]:
 
 
 def _is_built_in(parts: Parts) -> bool:
-    # Of functions with one name Spark takes its own first.
+    # An unqualified function name means Spark's own function first.
     return len(parts) == 1 and parts[0].lower() in FUNCTIONS
 
 
 Span = tuple[int, int, str]
-"""A clause behind a relation's name: from where to where, and what it says."""
+"""A clause after a relation's name: start, end, and a normalized text."""
 
 
 def _clauses(text: str) -> Iterator[Span]:
-    """The clauses that say which version of a relation is read, or how, in their order."""
+    """The clauses that select a relation's version or give it options."""
     folded = text.lower()
     if "of" in folded and ("version" in folded or "timestamp" in folded or "system_time" in folded):
         for travel in time_travel.find(text, len(text)):
-            said = (
+            clause = (
                 f"VERSION AS OF {travel.version}" if travel.version is not None else f"TIMESTAMP AS OF {travel.moment}"
             )
-            yield travel.start, travel.end, said
+            yield travel.start, travel.end, clause
     if "with" in folded:
         yield from _options(text)
 
 
 def _options(text: str) -> Iterator[Span]:
-    """The clauses WITH ('key' = 'value'); before a CTE the word has no bracket behind it."""
+    """The clauses WITH ('key' = 'value'). The WITH of a CTE has no parenthesis after it."""
     start, depth, before = -1, 0, None
     for piece in lexemes(text):
         if start < 0 and piece.text == "(" and before is not None and before.text.upper() == "WITH":
@@ -115,10 +115,10 @@ def _blanked(text: str, clauses: list[Span]) -> str:
 
 
 def _aspect(text: str, clauses: list[Span], end: int) -> str:
-    """What the clauses say that stand right behind `end`."""
-    said = []
+    """The clauses that directly follow the position `end`."""
+    following = []
     for start, after, clause in sorted(clauses):
         if skip_blank(text, end) == start:
-            said.append(clause)
+            following.append(clause)
             end = after
-    return " ".join(said)
+    return " ".join(following)

@@ -1,4 +1,4 @@
-"""Functions whose value may differ from one run of a definition to the next."""
+"""Finds functions whose value may differ from one run of a definition to the next."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DATE_FUNCTIONS = frozenset(
         "current_timezone",
     }
 )
-"""What `enable_nondeterministic_function` allows, as Doris has it: they are the same for all rows of one refresh.
-(unix_timestamp() is printed as one of current_timestamp().)"""
+"""The functions that `enable_nondeterministic_function` allows, as in Doris: they have one value for all rows of a
+refresh. (Spark's plan shows unix_timestamp() as one of current_timestamp().)"""
 CHANGING_FUNCTIONS = frozenset(
     {
         "rand",
@@ -49,20 +49,20 @@ CHANGING_FUNCTIONS = frozenset(
         "java_method",
     }
 )
-"""Of these every row, every session or every file layout has values of its own."""
-WITHOUT_BRACKETS = frozenset(
+"""Functions whose value depends on the row, the session or the file layout."""
+WITHOUT_PARENTHESES = frozenset(
     {"current_date", "current_timestamp", "current_time", "localtimestamp", "current_user", "user", "session_user"}
 )
-"""Called by their bare names, too, where no column has them."""
+"""Functions that a name without parentheses calls, too, unless a column has that name."""
 SAMPLE = "tablesample"
 METADATA = "_metadata"
 """The hidden column with the name and time of the file that a row was read from."""
 MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
-"""Strings that Spark reads as such times, where it makes a date or a time of them."""
+"""Strings that mean these times when Spark converts them to a date or timestamp."""
 COMPUTED = "cast"
-"""A constant text that is computed, where a date or time is made of it: it may become such a string."""
+"""Stands for a conversion of a computed constant to a date or timestamp: its value may be one of MOMENTS."""
 UNSEEDED = "aes_encrypt"
-"""Draws an initialization vector by itself, unless it is given one, or needs none."""
+"""Generates a random initialization vector, unless it is given one or its mode needs none."""
 HIVE_CLASSES = frozenset(
     {
         "UDFUUID",
@@ -81,7 +81,8 @@ HIVE_CLASSES = frozenset(
         "GenericUDFInFile",
     }
 )
-"""Hive's own, which a function can be created from. Others are trusted, and those of users: no plan tells of them."""
+"""Hive's nondeterministic classes, from which a function can be created. Other classes, and those of users, are
+trusted, because no plan shows what they do."""
 _TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
 _TO_TIME = _TIME_TYPES | {"cast", "try_cast", "to_date", "to_timestamp", "try_to_timestamp", "try_to_date"}
 _ALL = DATE_FUNCTIONS | CHANGING_FUNCTIONS
@@ -91,19 +92,21 @@ _SAMPLE_NODE = re.compile(r"^[ :+|-]*Sample ", re.MULTILINE)
 
 
 def nondeterministic(query: str, plan: str, below: Iterable[str] = ()) -> frozenset[str]:
-    """The functions of these kinds that a query calls in the end, through views and SQL functions too; TABLESAMPLE
-    without REPEATABLE among them.
+    """The nondeterministic functions that a query calls, also through views and SQL functions, and TABLESAMPLE without
+    REPEATABLE.
 
-    `plan` is what EXPLAIN EXTENDED prints, without any field left out. It shows literals without quotes: a name that
-    stands before a bracket in a string of the query, and nowhere else in it, is no call. It shows DATE 'today' as the
-    date that it was, so `below` are the texts of the views that the query reads.
+    `plan` is the complete output of EXPLAIN EXTENDED. It shows literals without quotes, so a name before a parenthesis
+    is not a call if the query has it only within a string. It shows DATE 'today' as a plain date, so the query itself
+    is searched for such literals, and so are the texts of the views that it reads (`below`).
     """
     analyzed = plan.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
     found = {name.lower() for name in _CALL.findall(analyzed)} & _ALL
     pieces = list(lexemes(query))
     strings = "".join(piece.text.lower() for piece in pieces if piece.kind == "string")
     words = {piece.text.lower() for piece in pieces if piece.kind == "word"}
-    calls = {piece.text.lower() for piece, after in pairwise(pieces) if after.text == "("} | (words & WITHOUT_BRACKETS)
+    calls = {piece.text.lower() for piece, after in pairwise(pieces) if after.text == "("} | (
+        words & WITHOUT_PARENTHESES
+    )
     found = {name for name in found if name in calls or f"{name}(" not in strings}
     found |= HIVE_CLASSES.intersection(_CLASS.findall(analyzed))
     if _SAMPLE_NODE.search(analyzed) and "repeatable" not in words:
@@ -111,13 +114,13 @@ def nondeterministic(query: str, plan: str, below: Iterable[str] = ()) -> frozen
     if METADATA in words and f"{METADATA}#" in analyzed:
         found.add(METADATA)
     shown = list(_calls(analyzed, {UNSEEDED, *_CASTS, *_PARSED, *_COERCING}))
-    if any(name == UNSEEDED and _draws(arguments) for name, arguments in shown):
+    if any(name == UNSEEDED and _generates_vector(arguments) for name, arguments in shown):
         found.add(UNSEEDED)
-    return frozenset(found.union(_times_made(shown), *(_moments(list(lexemes(text))) for text in (query, *below))))
+    return frozenset(found.union(_constant_times(shown), *(_moments(list(lexemes(text))) for text in (query, *below))))
 
 
 def _moments(pieces: Sequence[Lexeme]) -> set[str]:
-    """Such strings where a time is made of them: DATE 'today', to_date('today'), CAST('now' AS TIMESTAMP)."""
+    """MOMENTS that are converted to a time: DATE 'today', to_date('today'), CAST('now' AS TIMESTAMP)."""
     found = set()
     for at, piece in enumerate(pieces):
         if piece.kind != "string" or (at and pieces[at - 1].kind == "string"):
@@ -135,12 +138,12 @@ _MOMENT_WITHIN = re.compile(rf"(?<![\w#])({'|'.join(sorted(MOMENTS))})\b(?![#(])
 
 
 def _moment(text: str) -> str:
-    """A time zone may follow it, as in 'today CET'."""
+    """The moment that `text` begins with; a time zone may follow it ('today CET'). Empty if there is none."""
     found = _MOMENT.match(text)
     return found[1].lower() if found else ""
 
 
-# --- what Spark's analyzed plan shows ----------------------------------------------------------------
+# --- calls in Spark's analyzed plan -------------------------------------------------------------------
 
 _Call = tuple[str, str]
 _CASTS = ("cast", "try_cast")
@@ -156,30 +159,31 @@ _OF_TIMES = re.compile(
     r"|convert_timezone|current_\w+|now|localtimestamp|unix_\w+)\(.*\)\Z",
     re.DOTALL,
 )
-"""Calls whose value is no text."""
+"""Calls whose value is not a string."""
 _COERCING = ("between", "nullif", "nvl", "nvl2", "ifnull", "equal_null", "decode")
-"""Functions in whose arguments the plan does not show that a time is made of a text."""
+"""Functions that implicitly convert a string to a time, which the plan does not show."""
 
 
-def _times_made(calls: Iterable[_Call]) -> set[str]:
-    """Of constant texts: Spark reads `today` where that can be computed without a row, whoever wrote the cast."""
+def _constant_times(calls: Iterable[_Call]) -> set[str]:
+    """The moments in constants that are converted to a time. Spark resolves `today` in every constant expression,
+    also if Spark itself has added the cast."""
     found: set[str] = set()
     for name, argument in calls:
         if name in _CASTS:
             if typed := _TYPED.search(argument, max(0, len(argument) - _TYPED_CHARACTERS)):
-                found |= _made_of(argument[: typed.start()])
+                found |= _moments_in(argument[: typed.start()])
         elif name in _PARSED:
-            first, *others = _parted(argument)
+            first, *others = _split_arguments(argument)
             if others[:1] in ([], ["None"]):
-                found |= _made_of(first)
+                found |= _moments_in(first)
         elif name in _COERCING:
-            constants = (each for each in _parted(argument) if "#" not in each)
+            constants = (each for each in _split_arguments(argument) if "#" not in each)
             found.update(within[1].lower() for each in constants if (within := _MOMENT_WITHIN.search(each)))
     return found
 
 
-def _made_of(text: str) -> set[str]:
-    if "#" in text:  # a column's value: there 'today' is no time
+def _moments_in(text: str) -> set[str]:
+    if "#" in text:  # a column: Spark does not resolve 'today' in its values
         return set()
     if "(" not in text:
         within = _MOMENT_WITHIN.search(text) if " " in text.strip() else _MOMENT.match(text)
@@ -189,20 +193,20 @@ def _made_of(text: str) -> set[str]:
     return set() if known else {COMPUTED}
 
 
-def _draws(arguments: str) -> bool:
-    """Whether aes_encrypt(input, key, mode, padding, iv, aad) draws a vector: ECB needs none."""
-    parts = _parted(arguments)
+def _generates_vector(arguments: str) -> bool:
+    """Whether aes_encrypt(input, key, mode, padding, iv, aad) generates its vector; the mode ECB needs none."""
+    parts = _split_arguments(arguments)
     mode, vector = (parts[-4].strip(), parts[-2].strip()) if len(parts) >= 6 else ("", "")
     return mode.upper() != "ECB" and vector in ("", "cast( as binary)", "cast(null as binary)", "null")
 
 
 _SIGN = re.compile(r"(?<![\w.`])(\w+)\(|[()\n]")
 _ARGUMENTS_CHARACTERS_MAX = 2_000
-"""Nobody computes a constant with more; and calls within calls must not take quadratic time."""
+"""Longer arguments are not constants in practice, and the limit keeps nested calls from taking quadratic time."""
 
 
 def _calls(plan: str, names: Container[str]) -> Iterator[_Call]:
-    """The calls of these functions, each with what stands in its brackets. No call goes on in the next line."""
+    """The calls of these functions, each with its arguments. A call never spans lines of the plan."""
     opened: list[tuple[str, int]] = []
     for found in _SIGN.finditer(plan):
         sign = found.group()
@@ -216,8 +220,8 @@ def _calls(plan: str, names: Container[str]) -> Iterator[_Call]:
                 yield name, plan[start : found.start()]
 
 
-def _parted(arguments: str) -> list[str]:
-    """By the commas that are in no brackets."""
+def _split_arguments(arguments: str) -> list[str]:
+    """Splits at the commas outside parentheses."""
     parts, depth, start = [], 0, 0
     for found in re.finditer(r"[()]|, ", arguments):
         sign = found.group()

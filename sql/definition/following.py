@@ -1,13 +1,13 @@
-"""Whether a materialized view's partitions can follow those of one base table, decided from texts alone.
+"""Decides from texts alone whether a materialized view's partitions can follow those of one base table.
 
 A view that is partitioned by its column v follows the partition column b of a table T if every row with a value of v
-comes, as far as T goes, only from the rows of T whose b maps to that value. A change of some partitions of T then needs
-only the view's partitions that they map to. A wrong yes makes wrong results, so what is not understood is refused.
+depends only on those rows of T whose b maps to that value. After a change to some partitions of T, only the view's
+partitions that they map to must be refreshed. A wrong yes gives wrong results, so everything uncertain is refused.
 
-Each relation is read bottom up: its columns with where each comes from, and how often each table is read below. Where
-a row depends on rows of other partitions (LIMIT, outer joins, windows), the columns concerned lose their origin. In
-the end all mentions of T must be ones that the column was traced to. sqlglot's tree shows the structure; the few
-expressions that a column may go through are checked in the text itself, since sqlglot forgets some signs (`+b`).
+Each relation is analyzed bottom-up: the origin of each column, and how often each table is read. If a row depends on
+rows of other partitions (LIMIT, outer joins, windows), the columns concerned lose their origin. Finally, all mentions
+of T must be ones that the column was traced to. sqlglot's tree gives the structure. The few expressions that a column
+may go through are checked in the text itself, because sqlglot drops some signs (`+b`).
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ _COARSER = {
     "QUARTER": frozenset({"QUARTER", "YEAR"}),
     "YEAR": frozenset({"YEAR"}),
 }
-"""The units that consist of whole ones of this unit. (Weeks run across the ends of months.)"""
+"""By unit, the units that consist of whole such units. (A week may belong to two months.)"""
 
 
 class CannotFollow(ValueError):
-    """The view's partitions cannot follow; str() is the reason, a clause for users."""
+    """The view's partitions cannot follow any; the message is the reason, for users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a definition's relation is."""
+    """A relation that a definition reads."""
 
     columns: tuple[str, ...]
-    """In order, as the metastore has them."""
+    """In the metastore's order."""
     partition_columns: tuple[str, ...] = ()
-    """The physical partition columns of a table; of a materialized view the one column it is partitioned by."""
+    """A table's physical partition columns, or the one column that a materialized view is partitioned by."""
     unit: str | None = None
-    """Of a materialized view partitioned by date_trunc(column, unit): HOUR, DAY, WEEK, MONTH, QUARTER or YEAR."""
+    """HOUR, DAY, WEEK, MONTH, QUARTER or YEAR of a materialized view partitioned by date_trunc(column, unit)."""
     view_text: str | None = None
-    """Of a Spark view: its query, resolved in `namespace`; its columns are `columns` by position."""
+    """The query of a Spark view, resolved in `namespace`; `columns` are its columns by position."""
     namespace: Namespace = _DEFAULT_NAMESPACE
 
 
@@ -87,32 +87,32 @@ class Source:
 class Followed:
     """The partition column that is followed.
 
-    `expression` means what it says under the session settings (time zone) of the definition only. A set operation
-    or a USING may give the view's column another type than it has: where the types differ, values may not match.
+    `expression` is valid only under the definition's session settings (time zone). A set operation or USING may give
+    the view's column another type than the expression has; if the types differ, values may not match.
     """
 
     table: TableName
     column: str
-    """The partition column as Source.partition_columns has it."""
+    """The partition column as in Source.partition_columns."""
     expression: str
-    """Spark SQL of the view column's value, {} where the base column's value stands. The unit of PARTITION BY is not
-    in it."""
+    """Spark SQL for the view column's value, with {} for the base column's value. It does not include the unit of
+    PARTITION BY."""
 
 
 def follow(
     query: str, namespace: Namespace, position: int, unit: str | None, sources: Mapping[TableName, Source]
 ) -> Followed:
-    """The partition column that the query's output column at `position`, counted from 0, follows.
+    """The partition column that the query's output column at `position` (from 0) follows.
 
-    `unit` is that of PARTITION BY date_trunc(column, unit); `sources` has every relation that the query reads, through
-    views too. Raises CannotFollow, nothing else.
+    `unit` is that of PARTITION BY date_trunc(column, unit). `sources` has every relation that the query reads, also
+    through views. Raises only CannotFollow.
     """
     try:
         relation = _Reading(query, namespace, _Sources(sources)).relation()
     except RecursionError:
         raise CannotFollow("the query is nested too deeply") from None
     if not 0 <= position < len(relation.columns):
-        raise CannotFollow(relation.problem or "the place of the partition column in the query is not certain")
+        raise CannotFollow(relation.problem or "the position of the partition column in the query is not certain")
     value = relation.columns[position].value
     if isinstance(value, Lost):
         raise CannotFollow(value.reason)
@@ -121,14 +121,14 @@ def follow(
     _check_unit(value, unit)
     expression = "{}"
     for call in value.calls:
-        # A text that is no date is NULL to a definition without ANSI mode; one with it has failed on its own.
+        # Without ANSI mode, a string that is no date becomes NULL in the definition. With it, the definition fails.
         cast = f"try_cast({expression} AS {'DATE' if call == _DATE else 'TIMESTAMP'})"
         expression = cast if call == _DATE else f"date_trunc('{call}', {cast})"
     return Followed(value.table, value.column, expression)
 
 
 def _is_within(name: TableName, table: TableName) -> bool:
-    """Is it a branch, a tag or a metadata table of the table's, as Iceberg names them: `orders.files`?"""
+    """Whether `name` is a branch, tag or metadata table of the Iceberg table, such as `orders.files`."""
     return (*name.catalog.split("."), *name.database.split("."))[-2:] == (
         table.database.rpartition(".")[2],
         table.table,
@@ -141,7 +141,7 @@ def _is_within(name: TableName, table: TableName) -> bool:
 def _check_unit(value: Origin, unit: str | None) -> None:
     for known in (unit, value.unit):
         if known is not None and known not in _COARSER:
-            raise CannotFollow(f"{known} is no unit of a partition")
+            raise CannotFollow(f"{known} is not a unit of partitions")
     for call in value.calls:
         if unit is not None and call != _DATE and unit not in _COARSER[call]:
             raise CannotFollow(
@@ -149,15 +149,15 @@ def _check_unit(value: Origin, unit: str | None) -> None:
             )
     if value.unit is not None and not _is_constant_within(value.unit, value.calls, unit):
         raise CannotFollow(
-            f"the partition column's time unit should be {value.unit} or one of whole {value.unit}s, by which "
-            f"{value.table} is partitioned"
+            f"the partition column's time unit should be {value.unit}, by which {value.table} is partitioned, or a "
+            f"unit that consists of whole {value.unit}s"
         )
 
 
 def _is_constant_within(unit: str, calls: Sequence[str], outermost: str | None) -> bool:
-    """Do all moments of one such unit have one value in the end?
+    """Whether all moments within one such unit get the same value.
 
-    One of the calls must be as coarse, and what was applied before it must make no difference to it.
+    One of the calls must be at least as coarse, and the calls before it must not affect its result.
     """
     steps = ["DAY" if call == _DATE else call for call in calls] + ([outermost] if outermost else [])
     for count, step in enumerate(steps):
@@ -169,7 +169,7 @@ def _is_constant_within(unit: str, calls: Sequence[str], outermost: str | None) 
 
 
 class _Sources:
-    """The relations that texts may name, each read once."""
+    """The relations that texts may name; each is analyzed once."""
 
     def __init__(self, sources: Mapping[TableName, Source]) -> None:
         self._sources = sources
@@ -186,7 +186,7 @@ class _Sources:
             return known
         source = self._sources.get(name)
         if source is None:
-            raise CannotFollow(f"it is not known what {name} is")
+            raise CannotFollow(f"the relation {name} is not known")
         self._read[name] = None
         found = _table(name, source) if source.view_text is None else self._view(name, source, source.view_text)
         self._read[name] = found
@@ -202,13 +202,13 @@ class _Sources:
         return Relation(tuple(columns), found.reads).renamed(source.columns)
 
     def _view_column(self, name: TableName, column: Column, shown: Column, has_star: bool) -> Column:
-        # A Spark view keeps the time zone and the ANSI mode of the session that made it: what it computes of a time
-        # may not be what the same expression gives elsewhere.
+        # A Spark view keeps the time zone and ANSI mode of the session that created it, so its expressions of times may
+        # have other values than the same expressions elsewhere.
         if isinstance(column.value, Origin) and column.value.calls:
-            return column.lost(f"the view {name} computes its column {shown.name} under settings of its own")
-        # It finds the columns of a star by the names that they had then: a new one has moved the places since.
+            return column.lost(f"the view {name} computes its column {shown.name} under its own session settings")
+        # A view finds the columns of a star by their names at its creation. New columns may have moved the positions.
         if has_star and column.folded != shown.folded:
-            return column.lost(f"which column the view {name} shows as {shown.name} is not certain")
+            return column.lost(f"it is not certain which column the view {name} shows as {shown.name}")
         return column
 
 
@@ -223,31 +223,31 @@ def _table(name: TableName, source: Source) -> Relation:
         elif partitioned:
             value = Lost(f"the column {column} of {name} is not one of its partition columns ({listed})")
         else:
-            value = Lost(f"{name}, which its column {column} comes from, has no partition columns")
+            value = Lost(f"{name}, from which its column {column} comes, has no partition columns")
         columns.append(Column(column, value))
     return Relation(tuple(columns), Counter({name: 1}))
 
 
-# --- reading a text ----------------------------------------------------------------------------------
+# --- analyzing a text --------------------------------------------------------------------------------
 
 _Env = Mapping[str, Relation]
-"""The CTEs that a place sees, by folded names."""
+"""The visible CTEs by lower-case name."""
 
 _FROM_PARTS = frozenset({"with_", "from_", "joins", "laterals", "hint"})
 _HARMLESS = frozenset({"expressions", "where", "distinct", "order", "sort", "cluster", "distribute"})
 _SELECT_PARTS = _FROM_PARTS | _HARMLESS | {"group", "having", "windows"}
 _CUTTING = frozenset({"limit", "offset", "qualify"})
-"""What takes rows away that depends on the others, and leaves the columns where they are."""
+"""Clauses that remove rows depending on other rows, and keep the columns' positions."""
 _CLAUSE_WORDS = (
     "from where group having order sort cluster distribute limit union except intersect minus lateral window rows range"
 )
 _ENDS = frozenset([*_CLAUSE_WORDS.split(), ",", ")"])
-"""What may follow an expression, or its alias, that is complete."""
+"""What may follow a complete expression or its alias."""
 _STARTS = frozenset({"select", "all", "distinct", "by", ","})
 
 
 class _Reading:
-    """One text, read."""
+    """The analysis of one text."""
 
     def __init__(self, text: str, namespace: Namespace, sources: _Sources) -> None:
         self._namespace = namespace
@@ -266,7 +266,7 @@ class _Reading:
         return any(is_star(item) for select in self._tree.find_all(exp.Select) for item in select.expressions)
 
     def _check_calls(self) -> None:
-        """A function that is not Spark's own may read tables itself; and what the tree lacks may do anything."""
+        """Refuses functions that are not Spark's own, which may read tables, and anything that the tree lacks."""
         calls = called(self._pieces)
         aliases = Counter(alias.name.lower() for alias in self._tree.find_all(exp.TableAlias) if alias.columns)
         if (name := foreign(calls, aliases)) is not None:
@@ -278,13 +278,13 @@ class _Reading:
         self._generates = not GENERATORS.isdisjoint(calls)
 
     def _check_mentions(self, text: str) -> None:
-        """Another reader of texts must find no relation that this one does not."""
+        """Refuses the text if `lineage.relations` finds a mention of a relation that the tree lacks."""
         lineage = relations(text)
         if not lineage.exact:
             raise CannotFollow(f"the query is not understood: {lineage.reason}")
         unsure = (TableName.resolve(read.parts, self._namespace) for read in lineage.reads if read.perhaps)
         if (name := next((name for name in unsure if name in self._sources), None)) is not None:
-            raise CannotFollow(f"{name} is a CTE's name, too, if case does not count")
+            raise CannotFollow(f"{name} is also the name of a CTE, unless names are case-sensitive")
         mine = Counter(self._name(table) for table in self._tree.find_all(exp.Table) if is_named(table))
         mine.subtract(Counter(TableName.resolve(read.parts, self._namespace) for read in lineage.reads))
         if missed := next((name for name, count in mine.items() if count < 0), None):
@@ -294,7 +294,7 @@ class _Reading:
         return TableName.resolve(_parts(table), self._namespace)
 
     def _reads(self, nodes: Iterable[exp.Expr], env: _Env) -> Counter[TableName]:
-        """The tables read anywhere in these parts of the tree, rather one too many than one too few."""
+        """The tables read anywhere in these parts of the tree; possibly too many, never too few."""
         reads: Counter[TableName] = Counter()
         for node in nodes:
             own = {cte.alias.lower() for cte in node.find_all(exp.CTE)}
@@ -340,12 +340,12 @@ class _Reading:
         for cte in with_.expressions:
             name = cte.alias.lower()
             if name in found:
-                raise CannotFollow(f"the name {cte.alias} stands for two queries")
+                raise CannotFollow(f"two CTEs are named {cte.alias}")
             if problem := strange_clause(cte, {"this", "alias"}):
                 raise CannotFollow(problem)
             names = [column.name for column in cte.args["alias"].columns]
             if with_.args.get("recursive"):
-                # Its own name stands for itself; should it not, for the table.
+                # Within a recursive CTE its name means the CTE. In case it does not, the table of that name is counted.
                 table = TableName.resolve((name,), self._namespace)
                 reads = self._sources.relation(table).reads if table in self._sources else Counter[TableName]()
                 inside = {**found, name: replace(UNKNOWN_COLUMNS, reads=reads)}
@@ -395,16 +395,16 @@ class _Reading:
             )
             return found.lost("the query aggregates all rows, without GROUP BY") if over_all else found
         if group.args.get("all") and not group.expressions and not scope.named("all") and scope.complete:
-            return found  # what is no aggregate is a key
+            return found  # GROUP BY ALL: every output without an aggregate is a key
         if problem := strange_clause(group, {"expressions"}):
             return found.lost(f"{problem} in GROUP BY")
         if any(isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets) for key in group.expressions):
-            return found.lost("GROUP BY has several sets of keys")
+            return found.lost("GROUP BY has several grouping sets")
         keys = [self._key(key, node, scope, found) for key in group.expressions]
         return kept(found, keys, "GROUP BY does not contain it")
 
     def _key(self, key: exp.Expr, node: exp.Select, scope: Scope, found: Relation) -> Value:
-        """What GROUP BY names: an output by number, a column, or, where there is no such column, an output by alias."""
+        """The key of GROUP BY: an output by number, a column, or an output by alias if there is no such column."""
         if isinstance(key, exp.Literal) and not key.is_string and key.name.isdecimal():
             return value_at(found, int(key.name) - 1)
         if isinstance(key, exp.Column) and len(key.parts) == 1 and scope.complete and not scope.named(key.name):
@@ -426,21 +426,21 @@ class _Reading:
         return scope
 
     def _joined(self, scope: Scope, joins: Sequence[exp.Join], env: _Env) -> Scope:
-        # sqlglot does not tell a comma from CROSS JOIN; beside commas, USING and NATURAL have another left side.
+        # sqlglot does not distinguish a comma from CROSS JOIN. After a comma, USING and NATURAL have another left side.
         has_comma = any(_label(join).endswith("CROSS") for join in joins)
         for join in joins:
             named = bool(join.args.get("using")) or bool(join.args.get("method"))
             right = self._item(join.this, env)
             reads = self._reads(others(join, {"this"}), env)
             if named and has_comma:
-                scope = scope.beside(right).uncertain("a join by column names stands beside a comma or CROSS JOIN")
+                scope = scope.beside(right).uncertain("a join by column names is combined with a comma or CROSS JOIN")
             else:
                 scope = _joined(scope, right, join)
             scope = scope.with_reads(reads)
         return scope
 
     def _item(self, node: exp.Expr, env: _Env) -> Scope:
-        """A table, a query in brackets or bracketed joins, with the joins that sqlglot hangs on it."""
+        """A table, a parenthesized query or parenthesized joins, with the joins that sqlglot attaches to it."""
         alias = node.args.get("alias")
         allowed = {"this", "db", "catalog", "alias", "joins", "with_"}
         if strange_clause(node, allowed) is not None or not isinstance(node, exp.Table | exp.Subquery):
@@ -474,7 +474,7 @@ class _Reading:
         return Scope.of(found.renamed(_names(alias)), _alias(alias) or qualifiers)
 
     def _opaque(self, node: exp.Expr, env: _Env) -> Scope:
-        """A relation of which no more is known than its alias, and what is read below it."""
+        """A relation of which only the alias and the tables read below it are known."""
         alias = node.args.get("alias")
         found = replace(UNKNOWN_COLUMNS, reads=self._reads([node], env))
         return Scope.of(found.renamed(_names(alias)), _alias(alias))
@@ -482,7 +482,7 @@ class _Reading:
     # --- outputs and expressions ---------------------------------------------------------------------
 
     def _outputs(self, node: exp.Select, scope: Scope) -> tuple[list[Column], bool]:
-        """The output columns as far as their places are certain, and whether that is all of them."""
+        """The output columns whose positions are certain, and whether these are all."""
         outputs: list[Column] = []
         for item in node.expressions:
             if is_star(item):
@@ -501,14 +501,14 @@ class _Reading:
         return outputs, True
 
     def _may_be_many(self, item: exp.Expr) -> bool:
-        """May an item without alias be several columns: a generator, or a back-quoted regular expression?"""
+        """Whether an item without an alias may be several columns: a generator or a backquoted regular expression."""
         if self._generates and item.find(exp.Func) is not None:
             return True
         column = item.unnest()
         return isinstance(column, exp.Column) and not _REGEX_SIGNS.isdisjoint(column.name)
 
     def _value(self, node: exp.Expr, scope: Scope, alias: str | None = None) -> Value:
-        """What an expression comes from: a column, in brackets, cut to a date or to a unit of time."""
+        """The origin of an expression: a column, possibly parenthesized or truncated to a date or unit of time."""
         wraps: list[exp.Expr] = []
         while isinstance(node, exp.Paren | exp.TsOrDsToDate | exp.TimestampTrunc | exp.Cast):
             wraps.append(node)
@@ -531,18 +531,18 @@ class _Reading:
             return Lost("it is computed from a column that a join or a set operation may have given another type")
         return replace(value, calls=tuple(calls))
 
-    # --- expressions in the text: places of the first and the last piece --------------------------------
+    # --- expressions in the text, as the indexes of their first and last lexeme ------------------------
 
     def _piece(self, place: int) -> Lexeme | None:
         return self._pieces[place] if 0 <= place < len(self._pieces) else None
 
     def _word(self, place: int) -> str:
-        """The folded keyword or symbol there; nothing for quoted names and strings."""
+        """The lower-case keyword or symbol there; empty for quoted names and strings."""
         piece = self._piece(place)
         return piece.text.lower() if piece is not None and piece.kind in ("word", "symbol") else ""
 
     def _span(self, column: exp.Column) -> tuple[int, int] | None:
-        """Where a column's name stands, if it does."""
+        """The span of a column's name; None if the text does not have it as the tree does."""
         names = [part.name for part in column.parts]
         first = self._places.get(column.parts[0].meta.get("start", -1))
         if first is None or column.args.get("join_mark"):
@@ -555,14 +555,14 @@ class _Reading:
         return (first, last) if found == names else None
 
     def _wrapped(self, wrap: exp.Expr, span: tuple[int, int]) -> tuple[str, tuple[int, int] | None]:
-        """What a bracket or a call around the span does, and the span with it; no span where the text says else."""
+        """What the parentheses or call around the span do, and the extended span; None if the text differs."""
         first, last = span
         before, after = self._word(first - 1), self._word(last + 1)
         function = self._word(first - 2) if self._word(first - 3) != "." else ""
         if isinstance(wrap, exp.TimestampTrunc):
             unit = self._piece(first - 2)
             called = [self._word(first - 4), self._word(first - 3), before, after] == ["date_trunc", "(", ",", ")"]
-            # In double quotes it may be a column, as spark.sql.ansi.doubleQuotedIdentifiers says.
+            # In double quotes it may be a column (spark.sql.ansi.doubleQuotedIdentifiers).
             name = unit.text.upper() if called and unit is not None and unit.kind == "string" else ""
             known = name[:1] == name[-1:] == "'" and name[1:-1] in _COARSER and self._word(first - 5) != "."
             return name[1:-1], (first - 4, last + 1) if known else None
@@ -578,7 +578,7 @@ class _Reading:
         return _DATE, (first - 2, last + 3) if cast else None
 
     def _stands_free(self, span: tuple[int, int], alias: str | None) -> bool:
-        """Is this all of the expression: no sign before it, nothing behind it but its alias?"""
+        """Whether the span is the whole expression: no sign before it, and only its alias after it."""
         first, last = span
         after = last + 1
         if alias is not None:
@@ -596,10 +596,10 @@ class _Reading:
 
 
 _REGEX_SIGNS = frozenset(".^$*+?()[]{}|\\")
-_COMPUTED = "it is neither a column nor a column cut by date_trunc, to_date or CAST AS DATE"
+_COMPUTED = "it is neither a column nor a column truncated by date_trunc, to_date or CAST AS DATE"
 
 
-# --- parts of trees with what they mean -------------------------------------------------------------
+# --- parts of trees ---------------------------------------------------------------------------------
 
 
 def _tree(text: str) -> exp.Query:
@@ -608,14 +608,14 @@ def _tree(text: str) -> exp.Query:
     except Doubt as doubt:
         raise CannotFollow(f"the query is not understood: {doubt}") from None
     if "|>" in text:
-        raise CannotFollow("the query has a pipe")
+        raise CannotFollow("the query has a pipe operator")
     if tree.find(exp.Command, exp.Directory, exp.Semicolon) is not None:
-        raise CannotFollow("the query holds a part that is not understood")
+        raise CannotFollow("the query has a part that is not understood")
     return tree
 
 
 def _star(item: exp.Expr, scope: Scope) -> list[Column] | None:
-    """The columns of `*` or `t.*`, with EXCEPT; None where they are not certain."""
+    """The columns of `*` or `t.*`, also with EXCEPT; None if they are not certain."""
     star = item if isinstance(item, exp.Star) else item.this
     qualifier = [part.name for part in item.parts[:-1]] if isinstance(item, exp.Column) else []
     columns = None if strange_clause(star, {"except_"}) else scope.star(qualifier)
@@ -634,7 +634,7 @@ def _alias(alias: exp.Expr | None) -> list[tuple[str, ...]]:
 
 
 def _names(alias: exp.Expr | None) -> list[str]:
-    """The column names that an alias gives."""
+    """The column names in an alias."""
     return [column.name for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
 
 

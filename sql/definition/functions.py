@@ -1,6 +1,6 @@
-"""The functions that Spark brings along.
+"""The names of Spark's built-in functions.
 
-A function with another name may be a SQL function, which has a query inside.
+A function with another name may be a SQL function, which contains a query.
 """
 
 from __future__ import annotations
@@ -71,23 +71,23 @@ _GENERATOR_NAMES = """
     explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple variant_explode
     variant_explode_outer
 """
-_WORDS_BEFORE_BRACKETS = """
+_KEYWORDS_BEFORE_PARENTHESES = """
     all and any as between by case cube distinct div else end escape except exists filter for from group having ilike in
     intersect is join lateral like limit minus not offset on or over pivot regexp repeatable rlike rollup select sets
     some tablesample then union unpivot using values varchar when where within
 """
 FUNCTIONS = frozenset(_NAMES.split())
-"""As SHOW SYSTEM FUNCTIONS of Spark 4.1 lists them, with the few that only its grammar has."""
+"""The output of SHOW SYSTEM FUNCTIONS in Spark 4.1, and the few functions that only Spark's grammar has."""
 GENERATORS = frozenset(_GENERATOR_NAMES.split())
-"""Of these one expression in SELECT may be several columns."""
-NO_FUNCTIONS = frozenset(_WORDS_BEFORE_BRACKETS.split())
+"""Functions whose call in SELECT may yield several columns."""
+NO_FUNCTIONS = frozenset(_KEYWORDS_BEFORE_PARENTHESES.split())
 READERS = frozenset({"table_changes", "table_changes_by_path"})
-"""Functions of Delta's that read the table, or the path, which a text names: nobody sees that in a definition."""
+"""Delta's functions that read the table or path that a string names, so a definition does not show what they read."""
 
 
 def called(pieces: Sequence[Lexeme]) -> Counter[str]:
-    """The names that stand before a bracket, folded, with how often: calls, and aliases with a list of columns. A name
-    with a dot before it, as in `db.f()`, comes with that dot."""
+    """The names before a parenthesis, in lower case, with their number: calls, and aliases with a column list. If a dot
+    precedes the name, as in `db.f()`, the dot is included."""
     found: Counter[str] = Counter()
     for place, (piece, after) in enumerate(pairwise(pieces)):
         if after.text != "(" or piece.kind not in ("word", "quoted"):
@@ -101,6 +101,6 @@ def called(pieces: Sequence[Lexeme]) -> Counter[str]:
 
 
 def foreign(calls: Mapping[str, int], aliases: Mapping[str, int]) -> str | None:
-    """A function that is not Spark's own, beside the aliases with a list of columns; None if there is none."""
-    foreigners = (name for name, count in calls.items() if name not in FUNCTIONS and count > aliases.get(name, 0))
-    return next(foreigners, None)
+    """A called function that is not Spark's own; None if there is none. `aliases` are those with a column list."""
+    names = (name for name, count in calls.items() if name not in FUNCTIONS and count > aliases.get(name, 0))
+    return next(names, None)

@@ -1,4 +1,4 @@
-"""Where the columns of relations come from: of tables, joins and set operations, without the texts that name them."""
+"""Traces the columns of tables, joins and set operations to partition columns. Parses no text."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from sql.names import TableName
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A column that follows nothing, and why."""
+    """A column without a known origin, and the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A column that comes from a partition column, through `calls`, innermost first: DATE or a unit of date_trunc."""
+    """A column derived from a partition column by `calls`, innermost first: DATE or a unit of date_trunc."""
 
     table: TableName
     column: str
     unit: str | None
     calls: tuple[str, ...] = ()
     scans: int = 1
-    """How many mentions of the table it was traced to: one, but for set operations."""
+    """How many mentions of the table it was traced to; only set operations have several."""
     mixed: object = None
-    """Set where a set operation adds rows of other relations, which have a say in the column's type, too: a mark of
-    this one column. In those rows another column of the same origin may have another value."""
+    """Identifies this column if a set operation adds rows of other relations, which also affect the column's type. In
+    those rows, another column with the same origin may have another value."""
 
     def determines(self, other: Value) -> bool:
-        """Has `other` one value where this has one? Both of the same row."""
+        """Whether equal values of this column imply equal values of `other`, a column of the same relation."""
         return (
             isinstance(other, Origin)
             and (self.table, self.column) == (other.table, other.column)
@@ -48,10 +48,10 @@ Value = Origin | Lost
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An output column or one that a FROM clause offers."""
+    """An output column, or a column of a FROM clause."""
 
     name: str | None
-    """None where Spark makes one up."""
+    """None if Spark generates it."""
     value: Value
     qualifiers: frozenset[tuple[str, ...]] = frozenset()
 
@@ -65,21 +65,21 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What a query or a table yields."""
+    """The columns of a query or table, and the tables read for them."""
 
     columns: tuple[Column, ...]
     reads: Counter[TableName]
-    """How often each table is read, views expanded."""
+    """How often each table is read, with views expanded."""
     complete: bool = True
-    """False where more columns may follow."""
+    """False if more columns may follow."""
     problem: str = ""
-    """Why they are not known, where more can be said than that."""
+    """The reason why columns are unknown, if there is a specific one."""
 
     def lost(self, reason: str) -> Relation:
         return replace(self, columns=tuple(column.lost(reason) for column in self.columns))
 
     def renamed(self, names: Sequence[str]) -> Relation:
-        """The same under other names; none means its own."""
+        """The relation with these column names; unchanged if `names` is empty."""
         if not names:
             return self
         known = self.columns if len(self.columns) == len(names) or not self.complete else ()
@@ -88,19 +88,19 @@ class Relation:
         return Relation(tuple(map(Column, names, values)), self.reads)
 
 
-UNCERTAIN = "which column it is cannot be told for certain"
+UNCERTAIN = "it is not certain which column it is"
 UNKNOWN_COLUMNS = Relation((), Counter(), complete=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a FROM clause offers to names."""
+    """The columns of a FROM clause, in which names are resolved."""
 
     columns: tuple[Column, ...] = ()
     hidden: tuple[Column, ...] = ()
-    """Of USING and NATURAL joins: found by qualified names only."""
+    """Columns that USING and NATURAL joins hide: only qualified names find them."""
     relations: tuple[tuple[frozenset[tuple[str, ...]], bool], ...] = ()
-    """The qualifiers of each relation, and whether all of its columns are known."""
+    """The qualifiers of each relation, and whether all its columns are known."""
     reads: Counter[TableName] = field(default_factory=Counter)
 
     @classmethod
@@ -135,7 +135,7 @@ class Scope:
         return [column for column in self.columns if column.folded == name.lower()]
 
     def resolve(self, parts: Sequence[str]) -> Value:
-        """What a name stands for; the fields of a struct are not looked for."""
+        """The column that a name means. Fields of structs are not resolved."""
         *qualifier, name = (part.lower() for part in parts)
         if not qualifier:
             found, complete = self.named(name), self.complete
@@ -145,10 +145,10 @@ class Scope:
             complete = all(complete for names, complete in self.relations if tuple(qualifier) in names)
         if len(found) == 1 and complete:
             return found[0].value
-        return Lost(f"what {'.'.join(parts)} stands for cannot be told for certain")
+        return Lost(f"it is not certain which column {'.'.join(parts)} is")
 
     def star(self, qualifier: Sequence[str]) -> list[Column] | None:
-        """The columns of `*` or `t.*`; None where they are not certain."""
+        """The columns of `*` or `t.*`; None if they are not certain."""
         if not qualifier:
             return list(self.columns) if self.complete else None
         folded = tuple(part.lower() for part in qualifier)
@@ -165,11 +165,11 @@ NULLABLE = "it comes from the side of an outer join that may be NULL"
 JOINS = frozenset({"", "INNER", "CROSS", "SEMI", "LEFT SEMI", "ANTI", "LEFT ANTI"}) | {
     f"{side}{outer}" for side in ("LEFT", "RIGHT", "FULL") for outer in ("", " OUTER")
 }
-"""What may stand before JOIN, NATURAL left out."""
+"""The words that may precede JOIN, except NATURAL."""
 
 
 def joined(left: Scope, right: Scope, label: str, *, natural: bool = False, using: Sequence[str] = ()) -> Scope:
-    """What a join offers; `label` is one of JOINS."""
+    """The scope of a join; `label` is one of JOINS."""
     if label.startswith(("RIGHT", "FULL")):
         left = left.lost(NULLABLE)
     if label in ("LEFT", "LEFT OUTER", "FULL", "FULL OUTER"):
@@ -177,12 +177,12 @@ def joined(left: Scope, right: Scope, label: str, *, natural: bool = False, usin
     if natural or using:
         names = _common(left, right) if natural else using
         both = None if names is None else _by_names(left, right, names, label)
-        return both or left.beside(right).uncertain("the columns of a join by names are not certain")
+        return both or left.beside(right).uncertain("it is not certain which columns a join by column names has")
     return left.with_reads(right.reads) if label.endswith(("SEMI", "ANTI")) else left.beside(right)
 
 
 def _common(left: Scope, right: Scope) -> list[str] | None:
-    """The columns that NATURAL joins by; None where that is not certain. Spark compares these names exactly."""
+    """The columns of a NATURAL join; None if they are not certain. Spark compares these names case-sensitively."""
     sides = [[column.name for column in scope.columns] for scope in (left, right)]
     names = [name for side in sides for name in side if name is not None]
     if len(names) < len(sides[0]) + len(sides[1]) or len(set(names)) != len({name.lower() for name in names}):
@@ -191,7 +191,8 @@ def _common(left: Scope, right: Scope) -> list[str] | None:
 
 
 def _by_names(left: Scope, right: Scope, names: Sequence[str], label: str) -> Scope | None:
-    """The join's columns come first and once: those of the right side for a right join, else those of the left."""
+    """The scope of a join by column names; None if it is not certain. The join columns come first and only once: those
+    of the right side in a right join, otherwise those of the left side."""
     keys = [(left.named(name), right.named(name)) for name in names]
     if not (left.complete and right.complete) or any(len(mine) != 1 or len(other) != 1 for mine, other in keys):
         return None
@@ -212,7 +213,7 @@ def value_at(relation: Relation, place: int) -> Value:
 
 
 def merged(left: Value, right: Value, left_reads: Counter[TableName], right_reads: Counter[TableName]) -> Value:
-    """A column of a set operation. A side that does not read the other's table may yield what it likes."""
+    """A column of a set operation. A side that does not read the other side's table may have any value in it."""
     if isinstance(left, Origin) and isinstance(right, Origin) and left.is_like(right):
         mixed = None if left.mixed is None and right.mixed is None else object()
         return replace(left, scans=left.scans + right.scans, mixed=mixed)
@@ -220,13 +221,13 @@ def merged(left: Value, right: Value, left_reads: Counter[TableName], right_read
         if isinstance(value, Origin):
             if not other_reads[value.table]:
                 return replace(value, mixed=object())
-            why = other.reason if isinstance(other, Lost) else "the column comes from it in another way there"
+            why = other.reason if isinstance(other, Lost) else "the column is derived from it in another way there"
             problem = Lost(f"not all parts of a set operation that read {value.table} follow it: {why}")
     return problem if isinstance(left, Origin) or isinstance(right, Origin) else left
 
 
 def kept(found: Relation, keys: Sequence[Value], reason: str) -> Relation:
-    """Only columns that have one value where one of the keys has one keep their origin."""
+    """The relation in which only those columns keep their origin that one of the keys determines."""
     columns = tuple(
         column if any(isinstance(key, Origin) and key.determines(column.value) for key in keys) else column.lost(reason)
         for column in found.columns

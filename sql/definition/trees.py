@@ -1,4 +1,4 @@
-"""Small questions about sqlglot's trees of queries."""
+"""Helpers for sqlglot's trees of queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLAUSES = {
 }
 
 
-_MEANT: dict[str, tuple[type[exp.Expr], ...]] = {
+_NODES_OF: dict[str, tuple[type[exp.Expr], ...]] = {
     "limit": (exp.Limit,),
     "offset": (exp.Offset,),
     "fetch": (exp.Fetch,),
@@ -32,16 +32,17 @@ _MEANT: dict[str, tuple[type[exp.Expr], ...]] = {
     "union": (exp.Union,),
     "intersect": (exp.Intersect,),
 }
-"""Words that change which rows there are, with the nodes that sqlglot makes of them."""
+"""Keywords that affect which rows a query has, and the nodes that sqlglot creates for them."""
 
 
 def unseen_word(tree: exp.Expr, words: Iterable[str]) -> str | None:
-    """Such a word of the text that sqlglot has passed over; None if there is none. A name may be such a word, too."""
-    written = Counter(word for word in words if word in _MEANT)
+    """One of these keywords in the text for which the tree has no node; None if there is none. Names may be such words,
+    too, and are discounted."""
+    written = Counter(word for word in words if word in _NODES_OF)
     if not written:
         return None
     names = Counter(name.name.lower() for name in tree.find_all(exp.Identifier))
-    seen = Counter(word for word, kinds in _MEANT.items() if word in written for _ in tree.find_all(*kinds))
+    seen = Counter(word for word, kinds in _NODES_OF.items() if word in written for _ in tree.find_all(*kinds))
     return next((word for word, count in written.items() if count > seen[word] + names[word]), None)
 
 
@@ -52,13 +53,13 @@ def _children(value: object) -> Iterator[exp.Expr]:
 
 
 def others(node: exp.Expr, but: Iterable[str]) -> list[exp.Expr]:
-    """The parts of a node in other places than these."""
+    """The children of a node, except those under the argument names `but`."""
     known = frozenset(but)
     return [child for place, value in node.args.items() if place not in known for child in _children(value)]
 
 
 def strange_clause(node: exp.Expr, known: Iterable[str]) -> str | None:
-    """A clause of the node's that is not one of these."""
+    """Describes a clause of the node that is not one of `known`; None if there is none."""
     names = frozenset(known)
     if node.args.get("by_name"):
         return "UNION BY NAME"
@@ -70,14 +71,15 @@ def strange_clause(node: exp.Expr, known: Iterable[str]) -> str | None:
 
 
 def own_parts(node: exp.Select, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:
-    """The parts of these kinds in a SELECT, those in queries inside it left out."""
+    """The nodes of these kinds in a SELECT, without those in subqueries."""
     for part in node.walk(prune=lambda part: part is not node and isinstance(part, exp.Select | exp.SetOperation)):
         if isinstance(part, kinds):
             yield part
 
 
 def strange_part(node: exp.Select) -> str | None:
-    """What Spark applies to all of FROM, wherever sqlglot hangs it."""
+    """Describes a PIVOT, TABLESAMPLE or TRANSFORM of the SELECT, which Spark applies to all of FROM; None if there is
+    none. sqlglot attaches these to various nodes."""
     found = next(own_parts(node, exp.Pivot, exp.TableSample, exp.QueryTransform), None)
     if found is None:
         return None
@@ -86,7 +88,7 @@ def strange_part(node: exp.Select) -> str | None:
 
 
 def partition_keys(node: exp.Select, window: exp.Expr) -> list[exp.Expr]:
-    """The expressions of PARTITION BY, the window's own and those of the named one it builds upon."""
+    """The PARTITION BY expressions of a window, and those of the named window that it refers to."""
     keys = list(window.args.get("partition_by") or ())
     if name := window.alias.lower():
         named = [each for each in node.args.get("windows") or () if each.name.lower() == name]
@@ -100,7 +102,7 @@ def is_star(item: exp.Expr) -> bool:
 
 
 def own_name(item: exp.Expr) -> str | None:
-    """The name of an output without alias; a cast column keeps its name. None where Spark makes one up."""
+    """The name of an output column without an alias; None if Spark generates it. A cast keeps the column's name."""
     item = item.unnest()
     if isinstance(item, exp.Cast):
         item = item.this.unnest()
@@ -108,12 +110,12 @@ def own_name(item: exp.Expr) -> str | None:
 
 
 def is_named(table: exp.Table) -> bool:
-    """Is it a relation with a name, no function and no hint's argument?"""
+    """Whether it is a relation with a name: not a function, and not the argument of a hint."""
     return not isinstance(table.this, exp.Func) and table.find_ancestor(exp.Hint) is None
 
 
 def holds_relation(node: exp.Expr) -> bool:
-    """Does what stands in brackets in FROM have the names of relations to offer, as `(a JOIN b)` does?"""
+    """Whether the parenthesized item of FROM makes the names of its relations visible, as `(a JOIN b)` does."""
     if not isinstance(node, exp.Subquery):
         return isinstance(node, exp.Table)
     return bool(node.args.get("alias") or node.args.get("joins")) or holds_relation(node.this)

@@ -1,4 +1,4 @@
-"""What a definition's text names: paths, versions of tables and functions beside plain tables."""
+"""Tests which names a definition's text reads: tables, paths, versions of tables, and functions."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ RELATIONS = [
 
 
 @pytest.mark.parametrize(("query", "name"), RELATIONS, ids=[query for query, _ in RELATIONS])
-def test_relations(query: str, name: TableName) -> None:
+def test_paths_and_table_versions_are_found(query: str, name: TableName) -> None:
     found = bases(query, HERE)
     assert (found.relations, found.exact) == ((name,), True)
 
 
-def test_a_version_beside_the_table_is_another_base() -> None:
+def test_a_table_and_its_version_are_two_bases() -> None:
     found = bases("SELECT * FROM t JOIN t VERSION AS OF 3 AS old USING (a)", HERE)
     assert found.relations == (TableName("d", "t"), TableName("d", "t", aspect="VERSION AS OF 3"))
 
 
-def test_the_current_catalog_does_not_matter_to_paths_of_formats() -> None:
+def test_a_path_is_not_qualified_by_the_current_catalog() -> None:
     there = Namespace("i", "lake")
     assert bases("SELECT * FROM parquet.`/X`", there).relations == (path("parquet", "/X"),)
     assert bases("SELECT * FROM i.`my-table`", there).relations == (TableName("i", "my-table", "lake"),)
@@ -68,20 +68,20 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize(("query", "names"), FUNCTIONS, ids=[query for query, _ in FUNCTIONS])
-def test_functions(query: str, names: str) -> None:
+def test_called_functions_are_found(query: str, names: str) -> None:
     found = {f"{each.database}.{each.table}" for each in bases(query, HERE).functions}
-    # Of a text that is not understood any word may be one.
+    # In a text that is not understood, any word may be a function.
     assert found >= set(filter(None, [names]))
     assert not bases(query, HERE).exact or found == set(filter(None, [names]))
 
 
-def test_the_body_of_a_function_is_an_expression() -> None:
+def test_the_body_of_a_function_is_read_as_an_expression() -> None:
     found = of_expression("(SELECT max(a) FROM t) + s.f(x)", HERE)
     assert found.relations == (TableName("d", "t"),)
     assert found.functions == (TableName("s", "f", aspect=FUNCTION),)
 
 
-def test_what_changes_with_a_table() -> None:
+def test_a_branch_belongs_to_its_iceberg_table() -> None:
     branch = of_iceberg("", "branch_b")
     assert branch.above == of_iceberg()
     assert set(branch.stems) == {("t", "branch_b"), ("i", "t")}
@@ -92,8 +92,8 @@ def test_what_changes_with_a_table() -> None:
 
 
 @given(st.text(), st.sampled_from(["", "VERSION AS OF 3", FUNCTION]))
-def test_any_text_is_read(text: str, aspect: str) -> None:
-    """Also what Spark would refuse; and a name says the same of itself however it was made."""
+def test_any_text_gives_consistent_names(text: str, aspect: str) -> None:
+    """This includes texts that Spark would refuse."""
     for name in (*bases(f"SELECT * FROM {text}", HERE).relations, *of_expression(text, HERE).functions):
         assert name.whole.aspect == ""
         assert not (name.path and name.is_function)

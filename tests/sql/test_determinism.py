@@ -1,4 +1,4 @@
-"""Which functions of a definition are found non-deterministic, from its text and Spark's plan."""
+"""Tests which nondeterministic functions are found in a definition's text and Spark's plan."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PLAN = "== Parsed Logical Plan ==\nrand(1)\n== Analyzed Logical Plan ==\n{}\n== 
         ("SELECT * FROM t TABLESAMPLE (10 PERCENT) REPEATABLE (5)", "+- Sample 0.0, 0.1, false, 5", set()),
     ],
 )
-def test_functions(query: str, analyzed: str, expected: set[str]) -> None:
+def test_nondeterministic_functions_are_found(query: str, analyzed: str, expected: set[str]) -> None:
     assert nondeterministic(query, PLAN.format(analyzed)) == expected
 
 
 @pytest.mark.parametrize(
     ("analyzed", "expected"),
     [
-        # As Spark 4.1.4 prints them.
+        # The texts that Spark 4.1.4 prints.
         ("cast(lower(TODAY) as date) AS x#1", {COMPUTED}),
         ("try_cast(concat(to, day) as date) AS x#1", {COMPUTED}),
         ("cast(CASE WHEN true THEN today END as date) AS x#1", {"today"}),
@@ -80,7 +80,7 @@ def test_functions(query: str, analyzed: str, expected: set[str]) -> None:
         ("HiveGenericUDF#com.example.UDFUUID(a#11) AS s.hg(a)#19", set()),
     ],
 )
-def test_what_the_plan_shows(analyzed: str, expected: set[str]) -> None:
+def test_nondeterministic_calls_in_the_plan_are_found(analyzed: str, expected: set[str]) -> None:
     assert nondeterministic("SELECT x FROM v", PLAN.format(f"Project [{analyzed}]")) == expected
 
 
@@ -95,13 +95,13 @@ def test_what_the_plan_shows(analyzed: str, expected: set[str]) -> None:
         ("SELECT DATE 'epoch', 'today'", set()),
     ],
 )
-def test_literals(query: str, expected: set[str]) -> None:
-    """Of these the plan shows only what they were then; they may stand in a view below."""
+def test_relative_date_literals_are_found(query: str, expected: set[str]) -> None:
+    """The plan shows only their value. They may be in the text of a view that the query reads."""
     assert nondeterministic(query, PLAN.format("")) == expected
     assert nondeterministic("SELECT d FROM v", PLAN.format(""), [query]) == expected
 
 
-def test_a_plan_of_many_casts_takes_no_quadratic_time() -> None:
+def test_a_plan_with_many_casts_takes_no_quadratic_time() -> None:
     many = PLAN.format("cast(" * 50_000 + " as date)" * 50_000)
     began = time.process_time()
     assert nondeterministic("SELECT 1", many) == set()

@@ -1,4 +1,4 @@
-"""Which partitions a materialized view's follow: accepted and refused definitions, and what no text may do."""
+"""Tests which partitions a view's partitions follow: accepted definitions, refused ones, and arbitrary texts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SALES = Namespace("sales")
 ORDERS = TableName("sales", "orders")
 NULLABLE = "it comes from the side of an outer join that may be NULL"
 TWICE = "it reads sales.orders more than once"
-COMPUTED = "it is neither a column nor a column cut by date_trunc, to_date or CAST AS DATE"
+COMPUTED = "it is neither a column nor a column truncated by date_trunc, to_date or CAST AS DATE"
 UNGROUPED = "GROUP BY does not contain it"
-UNCERTAIN = "cannot be told for certain"
+UNCERTAIN = "it is not certain which column"
 WINDOW = "a window function is not partitioned by it"
 
 
@@ -56,7 +56,7 @@ CAST = "try_cast({} AS DATE)"
 
 
 def outcome(query: str, position: int = 0, unit: str | None = None) -> str:
-    """The followed column and its expression, or the reason why not."""
+    """The followed column and its expression, or the reason of the refusal."""
     try:
         found = follow(query, SALES, position, unit, SOURCES)
     except CannotFollow as reason:
@@ -65,7 +65,7 @@ def outcome(query: str, position: int = 0, unit: str | None = None) -> str:
 
 
 ACCEPTED = [
-    # columns and what they may go through
+    # columns and their permitted expressions
     ("SELECT d FROM orders", PLAIN),
     ("SELECT (d) FROM orders", PLAIN),
     ("SELECT ((D)) AS day FROM Sales.ORDERS", PLAIN),
@@ -160,7 +160,7 @@ ACCEPTED = [
     ("SELECT o.d FROM orders o, LATERAL (SELECT max(k) FROM plain WHERE v = o.id) x", PLAIN),
     ("SELECT o.d, v.a FROM orders o, VALUES (1, 2) AS v(a, b)", PLAIN),
     ("SELECT orders.d FROM orders, range(10)", PLAIN),
-    # other tables beside
+    # further tables
     ("SELECT d FROM orders WHERE customer IN (SELECT id FROM customers)", PLAIN),
     ("SELECT d, (SELECT max(v) FROM plain WHERE k = id LIMIT 1) FROM orders", PLAIN),
     ("SELECT d FROM orders o WHERE NOT EXISTS (SELECT 1 FROM customers c WHERE c.id = o.customer)", PLAIN),
@@ -186,21 +186,21 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize(("query", "expected"), ACCEPTED)
-def test_a_definition_that_follows(query: str, expected: str | tuple[str, str, int]) -> None:
+def test_an_accepted_definition_follows_a_partition_column(query: str, expected: str | tuple[str, str, int]) -> None:
     column, expression, position = ("sales.orders.d", expected, 0) if isinstance(expected, str) else expected
     assert outcome(query, position) == f"{column} {expression}"
 
 
 REFUSED = [
-    # columns that are no partition columns
+    # columns that are not partition columns
     ("SELECT amount FROM orders", "the column amount of sales.orders is not one of its partition columns (d, hour)"),
-    ("SELECT k FROM plain", "sales.plain, which its column k comes from, has no partition columns"),
+    ("SELECT k FROM plain", "sales.plain, from which its column k comes, has no partition columns"),
     ("SELECT key FROM recent", "the column id of sales.orders is not one of its partition columns (d, hour)"),
     ("SELECT o.d FROM orders AS o(d, a, b, c, e, f)", "the column id of sales.orders is not one"),
     ("SELECT 1", COMPUTED),
     ("SELECT max(d) AS d FROM orders GROUP BY d", COMPUTED),
     ("SELECT (SELECT d) FROM orders", COMPUTED),
-    # what a column may not go through
+    # expressions of a column that are refused
     ("SELECT +d FROM orders", COMPUTED),
     ("SELECT + d AS d FROM orders", COMPUTED),
     ("SELECT (+d) FROM orders", COMPUTED),
@@ -231,8 +231,8 @@ REFUSED = [
     ("SELECT orders.d.x FROM orders", UNCERTAIN),
     ("SELECT tags[0] FROM orders", COMPUTED),
     ("SELECT DATE '2024-01-01' FROM orders", COMPUTED),
-    ("SELECT date_trunc('MONTH', day) AS m FROM (SELECT month AS day FROM cut)", "under settings of its own"),
-    ("SELECT month FROM cut", "the view sales.cut computes its column month under settings of its own"),
+    ("SELECT date_trunc('MONTH', day) AS m FROM (SELECT month AS day FROM cut)", "under its own session settings"),
+    ("SELECT month FROM cut", "the view sales.cut computes its column month under its own session settings"),
     # names
     ("SELECT nothing FROM orders", UNCERTAIN),
     ("SELECT orders.d FROM orders o", UNCERTAIN),
@@ -243,24 +243,24 @@ REFUSED = [
     ("SELECT amount AS d, d AS e FROM (SELECT amount FROM orders)", "partition columns (d, hour)"),
     ("SELECT e FROM (SELECT d AS e, e AS f, amount AS e FROM orders)", UNCERTAIN),
     ("SELECT d FROM (SELECT amount AS d FROM orders)", "partition columns (d, hour)"),
-    ("SELECT d FROM gone", "it is not known what sales.gone is"),
-    ("SELECT d FROM orders WHERE id IN (SELECT 1 FROM gone)", "it is not known what sales.gone is"),
-    ("WITH unused AS (SELECT 1 FROM gone) SELECT d FROM orders", "it is not known what sales.gone is"),
+    ("SELECT d FROM gone", "the relation sales.gone is not known"),
+    ("SELECT d FROM orders WHERE id IN (SELECT 1 FROM gone)", "the relation sales.gone is not known"),
+    ("WITH unused AS (SELECT 1 FROM gone) SELECT d FROM orders", "the relation sales.gone is not known"),
     ("SELECT a FROM snake", "the view sales.snake reads itself"),
     ("SELECT a FROM broken", "the query is not understood"),
     ("SELECT one FROM short", UNCERTAIN),
-    ("SELECT id FROM grown", "which column the view sales.grown shows as id is not certain"),
+    ("SELECT id FROM grown", "it is not certain which column the view sales.grown shows as id"),
     ("SELECT d FROM orders AS o(a, b, d)", UNCERTAIN),
     ("SELECT d FROM orders, explode(array(1))", UNCERTAIN),
     ("SELECT d FROM orders LATERAL VIEW explode(tags) t", UNCERTAIN),
     ("SELECT d FROM orders LATERAL VIEW explode(tags) t AS d", UNCERTAIN),
-    ("SELECT t.d FROM orders LATERAL VIEW explode(tags) t AS d", "cannot be told"),
+    ("SELECT t.d FROM orders LATERAL VIEW explode(tags) t AS d", UNCERTAIN),
     (
         "WITH q AS (SELECT 1 AS d), r AS (WITH q AS (SELECT d FROM orders) SELECT * FROM q) SELECT d FROM r",
-        "two queries",
+        "two CTEs are named q",
     ),
-    ("WITH q AS (SELECT d FROM orders), q AS (SELECT 1) SELECT d FROM q", "two queries"),
-    # the same table elsewhere
+    ("WITH q AS (SELECT d FROM orders), q AS (SELECT 1) SELECT d FROM q", "two CTEs are named q"),
+    # the same table read again
     ("SELECT a.d FROM orders a JOIN orders b ON a.id = b.id", TWICE),
     ("SELECT o.d FROM orders o, recent", TWICE),
     ("SELECT d FROM orders WHERE d = (SELECT max(d) FROM orders)", TWICE),
@@ -280,7 +280,7 @@ REFUSED = [
     ("SELECT d, sum(amount) OVER (PARTITION BY d ORDER BY (SELECT max(id) FROM orders)) FROM orders", TWICE),
     ("SELECT o.d FROM orders o JOIN sales.orders.files f ON o.d = f.d", TWICE),
     ("SELECT day FROM lake.ns.orders JOIN lake.ns.orders.files", "it reads lake.ns.orders more than once"),
-    # rows that depend on others
+    # rows that depend on other rows
     ("SELECT d FROM orders LIMIT 10", "it is below LIMIT"),
     ("SELECT d FROM orders LIMIT ALL", "it is below LIMIT"),
     ("SELECT d FROM orders ORDER BY id OFFSET 3", "it is below OFFSET"),
@@ -301,17 +301,17 @@ REFUSED = [
     ("SELECT o.d FROM orders o JOIN plain p ON o.id = p.k RIGHT JOIN customers c ON c.id = p.k", NULLABLE),
     ("SELECT o.d FROM orders o, plain p RIGHT JOIN customers c ON c.id = p.k", NULLABLE),
     ("SELECT d FROM orders FULL JOIN customers USING (d)", NULLABLE),
-    ("SELECT d FROM orders RIGHT JOIN customers USING (d)", "sales.customers, which its column d comes from"),
+    ("SELECT d FROM orders RIGHT JOIN customers USING (d)", "sales.customers, from which its column d comes"),
     ("SELECT orders.d FROM orders RIGHT JOIN customers USING (d)", NULLABLE),
-    ("SELECT d FROM customers LEFT JOIN orders USING (d)", "sales.customers, which its column d comes from"),
-    # The join compares d after a cast; what is shown is the left side's, '2024-1-1' perhaps.
-    ("SELECT d FROM customers JOIN orders USING (d)", "sales.customers, which its column d comes from"),
-    ("SELECT orders.d FROM orders, plain JOIN customers USING (id)", "beside a comma or CROSS JOIN"),
-    ("SELECT orders.d FROM orders NATURAL JOIN mixed", "the columns of a join by names are not certain"),
+    ("SELECT d FROM customers LEFT JOIN orders USING (d)", "sales.customers, from which its column d comes"),
+    # The join compares d after a cast. It shows the left side's value, which may be '2024-1-1'.
+    ("SELECT d FROM customers JOIN orders USING (d)", "sales.customers, from which its column d comes"),
+    ("SELECT orders.d FROM orders, plain JOIN customers USING (id)", "combined with a comma or CROSS JOIN"),
+    ("SELECT orders.d FROM orders NATURAL JOIN mixed", "it is not certain which columns a join by column names has"),
     ("SELECT o.d FROM customers c LEFT SEMI JOIN orders o ON c.id = o.customer", UNCERTAIN),
     ("SELECT o.d FROM orders o ASOF JOIN customers c ON c.id = o.customer", "not"),
     ("SELECT o.d FROM orders o OUTER JOIN customers c ON c.id = o.customer", "the join OUTER is not understood"),
-    ("SELECT o.* FROM orders o JOIN customers c USING (id)", "the place of the partition column"),
+    ("SELECT o.* FROM orders o JOIN customers c USING (id)", "the position of the partition column"),
     # groups and aggregates
     ("SELECT d, count(*) FROM orders GROUP BY customer", UNGROUPED),
     ("SELECT date_trunc('DAY', d), count(*) FROM orders GROUP BY date_trunc('MONTH', d)", UNGROUPED),
@@ -324,11 +324,11 @@ REFUSED = [
     ("SELECT d AS customer, count(*) FROM orders GROUP BY customer", UNGROUPED),
     ("SELECT date_trunc('MONTH', d) AS hour, count(*) FROM orders GROUP BY hour", UNGROUPED),
     ("SELECT d AS x, customer AS x FROM orders GROUP BY x", UNGROUPED),
-    ("SELECT d, count(*) FROM orders GROUP BY ROLLUP (d)", "several sets of keys"),
-    ("SELECT d, count(*) FROM orders GROUP BY d, CUBE (customer)", "several sets of keys"),
+    ("SELECT d, count(*) FROM orders GROUP BY ROLLUP (d)", "several grouping sets"),
+    ("SELECT d, count(*) FROM orders GROUP BY d, CUBE (customer)", "several grouping sets"),
     ("SELECT d, count(*) FROM orders GROUP BY d WITH ROLLUP", "it is below ROLLUP"),
     ("SELECT d, count(*) FROM orders GROUP BY d, id WITH CUBE", "it is below CUBE"),
-    ("SELECT d, count(*) FROM orders GROUP BY GROUPING SETS ((d), ())", "GROUP BY has several sets of keys"),
+    ("SELECT d, count(*) FROM orders GROUP BY GROUPING SETS ((d), ())", "GROUP BY has several grouping sets"),
     ("SELECT d, count(*) FROM orders GROUP BY d GROUPING SETS ((d), ())", "it is below GROUPING_SETS"),
     ("SELECT d, count(*) FROM all_columns GROUP BY ALL", "it is below ALL"),
     ("SELECT d, count(*) FROM orders", "the query aggregates all rows, without GROUP BY"),
@@ -347,7 +347,7 @@ REFUSED = [
     ("SELECT d FROM (SELECT d, rank() OVER (ORDER BY id) AS r FROM orders) WHERE r = 1", WINDOW),
     ("SELECT d FROM orders ORDER BY rank() OVER (ORDER BY id)", WINDOW),
     ("SELECT o.d, rank() OVER (PARTITION BY c.d ORDER BY o.id) FROM orders o JOIN customers c ON o.d = c.d", WINDOW),
-    # A row of plain with v = 1 has its window among the orders of d = k.
+    # A row of plain with v = 1 belongs to the window of the orders with d = k.
     (
         "SELECT a, rank() OVER (PARTITION BY b ORDER BY a) FROM "
         "(SELECT d AS a, d AS b FROM orders UNION ALL SELECT v, k FROM plain)",
@@ -388,24 +388,28 @@ REFUSED = [
     ("SELECT 1 FROM orders UNION SELECT d FROM orders", "not all parts of a set operation"),
     ("SELECT id, d FROM orders UNION SELECT d, id FROM orders", "not all parts of a set operation"),
     ("SELECT to_date(d) FROM (SELECT d FROM orders UNION SELECT current_timestamp())", "may have given another type"),
-    ("SELECT d FROM orders UNION SELECT d, id FROM plain", "the place of the partition column"),
-    # places that are not certain
-    ("SELECT posexplode(tags), d FROM orders", "the place of the partition column in the query is not certain", 1),
-    ("SELECT posexplode(tags), d FROM orders", "the place of the partition column in the query is not certain", 2),
-    ("SELECT (explode(tags)), d FROM orders", "the place of the partition column in the query is not certain", 1),
-    ("SELECT `(id|d)`, d FROM orders", "the place of the partition column in the query is not certain", 1),
-    ("SELECT *, d FROM orders, range(3)", "the place of the partition column in the query is not certain", 1),
-    ("SELECT tags.*, d FROM orders", "the place of the partition column in the query is not certain", 1),
-    ("SELECT * EXCEPT (tags.x), d FROM orders", "the place of the partition column in the query is not certain", 4),
-    ("SELECT * REPLACE (id AS d) FROM orders", "the place of the partition column", 4),
-    ("SELECT orders.d FROM orders NATURAL JOIN (SELECT count(*) FROM plain)", "the columns of a join by names", 0),
-    ("SELECT d FROM orders", "the place of the partition column in the query is not certain", 1),
-    ("SELECT d FROM orders", "the place of the partition column in the query is not certain", -1),
+    ("SELECT d FROM orders UNION SELECT d, id FROM plain", "the position of the partition column"),
+    # uncertain positions
+    ("SELECT posexplode(tags), d FROM orders", "the position of the partition column in the query is not certain", 1),
+    ("SELECT posexplode(tags), d FROM orders", "the position of the partition column in the query is not certain", 2),
+    ("SELECT (explode(tags)), d FROM orders", "the position of the partition column in the query is not certain", 1),
+    ("SELECT `(id|d)`, d FROM orders", "the position of the partition column in the query is not certain", 1),
+    ("SELECT *, d FROM orders, range(3)", "the position of the partition column in the query is not certain", 1),
+    ("SELECT tags.*, d FROM orders", "the position of the partition column in the query is not certain", 1),
+    ("SELECT * EXCEPT (tags.x), d FROM orders", "the position of the partition column in the query is not certain", 4),
+    ("SELECT * REPLACE (id AS d) FROM orders", "the position of the partition column", 4),
+    (
+        "SELECT orders.d FROM orders NATURAL JOIN (SELECT count(*) FROM plain)",
+        "which columns a join by column names",
+        0,
+    ),
+    ("SELECT d FROM orders", "the position of the partition column in the query is not certain", 1),
+    ("SELECT d FROM orders", "the position of the partition column in the query is not certain", -1),
 ]
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[0])
-def test_a_definition_that_does_not_follow(case: tuple[str, str] | tuple[str, str, int]) -> None:
+def test_a_refused_definition_has_a_reason(case: tuple[str, str] | tuple[str, str, int]) -> None:
     query, reason, *position = case
     found = outcome(query, *position)
     assert found.startswith("no: ")
@@ -434,8 +438,8 @@ UNITS = [
         "no: the partition column's time unit MONTH should be greater",
     ),
     ("SELECT date_trunc('WEEK', d) FROM orders", "YEAR", "no: the partition column's time unit YEAR should be greater"),
-    ("SELECT d FROM orders", "MINUTE", "no: MINUTE is no unit of a partition"),
-    # over a materialized view that is partitioned by a unit itself
+    ("SELECT d FROM orders", "MINUTE", "no: MINUTE is not a unit of partitions"),
+    # over a materialized view that is itself partitioned by a unit
     ("SELECT ts FROM daily", "DAY", "sales.daily.ts {}"),
     ("SELECT ts FROM daily", "MONTH", "sales.daily.ts {}"),
     ("SELECT date_trunc('DAY', ts) FROM daily", None, f"sales.daily.ts {DAY}"),
@@ -449,7 +453,7 @@ UNITS = [
     ("SELECT ts FROM weekly", "MONTH", "no: the partition column's time unit should be WEEK"),
     ("SELECT date_trunc('MONTH', ts) FROM weekly", None, "no: the partition column's time unit should be WEEK"),
     ("SELECT to_date(ts) FROM weekly", None, "no: the partition column's time unit should be WEEK"),
-    # The month of a week's first day is not the month of each of its days.
+    # The days of one week may belong to two months.
     (
         "SELECT date_trunc('YEAR', date_trunc('WEEK', ts)) FROM daily",
         None,
@@ -460,24 +464,24 @@ UNITS = [
 
 
 @pytest.mark.parametrize(("query", "unit", "expected"), UNITS)
-def test_units_of_time(query: str, unit: str | None, expected: str) -> None:
+def test_partitions_follow_only_coarser_time_units(query: str, unit: str | None, expected: str) -> None:
     found = outcome(query, 0, unit)
     assert found.startswith(expected) if expected.startswith("no: ") else found == expected
 
 
-def test_the_partition_column_is_spelled_as_its_source_has_it() -> None:
+def test_the_partition_column_is_spelled_as_in_its_source() -> None:
     sources = {ORDERS: Source(("Id", "dAy"), ("Day",))}
     assert follow("SELECT DAY FROM orders", SALES, 0, None, sources) == Followed(ORDERS, "Day", "{}")
 
 
-def test_a_long_chain_of_views_is_refused_not_a_crash() -> None:
+def test_a_long_chain_of_views_is_refused_without_a_crash() -> None:
     views = {TableName("sales", f"v{n}"): view("d", text=f"SELECT d FROM v{n + 1}") for n in range(1_000)}
     with pytest.raises(CannotFollow, match="nested too deeply"):
         follow("SELECT d FROM v0", SALES, 0, None, views)
 
 
-def test_views_that_read_one_another_twice_are_read_once_each() -> None:
-    """Without memory this would read two to the power of sixty texts."""
+def test_each_view_is_analyzed_once() -> None:
+    """Without memoization, 2^60 texts would be analyzed."""
     views = {
         TableName("sales", f"v{n}"): view("d", text=f"SELECT a.d FROM v{n + 1} a JOIN v{n + 1} b ON a.d = b.d")
         for n in range(60)
@@ -499,7 +503,7 @@ TOKENS = WORDS.split()
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.sampled_from(TOKENS), max_size=40), st.integers(-1, 3), st.sampled_from([None, "DAY", "x"]))
 @example(["SELECT", "d", "FROM", "orders"], 0, None)
-def test_no_text_raises_anything_else(words: list[str], position: int, unit: str | None) -> None:
+def test_any_text_is_followed_or_refused(words: list[str], position: int, unit: str | None) -> None:
     outcome(" ".join(words), position, unit)
     outcome("SELECT " + " ".join(words) + " FROM orders", position, unit)
     outcome("SELECT d FROM orders " + " ".join(words), position, unit)
@@ -535,7 +539,7 @@ def around(layers: list[str]) -> str:
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(NEUTRAL), max_size=5))
-def test_layers_that_keep_the_partitions(layers: list[str]) -> None:
+def test_nested_queries_that_keep_partitions_follow(layers: list[str]) -> None:
     assert outcome(around(layers)) == "sales.orders.d {}"
 
 
@@ -545,5 +549,5 @@ def test_layers_that_keep_the_partitions(layers: list[str]) -> None:
     st.sampled_from(SPOILING),
     st.lists(st.sampled_from(NEUTRAL), max_size=3),
 )
-def test_one_layer_that_mixes_partitions_spoils_all(below: list[str], spoiling: str, above: list[str]) -> None:
+def test_one_nested_query_that_mixes_partitions_is_refused(below: list[str], spoiling: str, above: list[str]) -> None:
     assert outcome(around([*below, spoiling, *above])).startswith("no: ")
