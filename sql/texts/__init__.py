@@ -1,1 +1,1 @@
-"""Statements that the gateway writes."""
+"""Generates the SQL that the gateway sends to Spark or shows to users."""

@@ -1,7 +1,7 @@
-"""Values -> the text of a CREATE statement, and Doris' short texts about refreshing.
+"""Generates CREATE MATERIALIZED VIEW statements, and Doris' short descriptions of a refresh.
 
-What `create_statement` prints, `parser.parse` reads back to the same values: SHOW CREATE MATERIALIZED VIEW rests on
-it. Names and strings are escaped for our own reader and for Spark's alike.
+`parser.parse` parses the output of `create_statement` back to the same values. SHOW CREATE MATERIALIZED VIEW relies on
+it. Names and strings are escaped such that the gateway's parser and Spark's read them alike.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def create_statement(
     properties: Mapping[str, str] | Pairs,
     query: str,
 ) -> str:
-    """The CREATE statement, one clause a line. `name` is quoted already, as `TableName.short` is."""
+    """The CREATE statement with one clause per line. `name` is already quoted, as `TableName.short` is."""
     lines = [f"CREATE MATERIALIZED VIEW {name}{_column_list(columns)}"]
     lines += _clause_lines(clauses)
     if comment is not None:
@@ -110,10 +110,10 @@ def _names(names: Iterable[str]) -> str:
 
 
 def qualified(query: str, references: Iterable[Reference], namespace: Namespace) -> str:
-    """The query with the database before each name that has none, so that it means the same from any database.
+    """The query with every unqualified name qualified by its database, so that it means the same in any database.
 
-    `references` are the relations that `lineage.relations` found in `query`, where it was exact. In another catalog
-    than Spark's own, every name of at most two parts gets the catalog too.
+    `references` are the relations that `lineage.relations` found in `query`, which must be exact. In a catalog other
+    than spark_catalog, names of at most two parts also get the catalog.
     """
     catalog = [] if namespace.catalog.lower() == SESSION_CATALOG else [quote(namespace.catalog)]
     prefixes: dict[int, str] = {}
@@ -125,21 +125,21 @@ def qualified(query: str, references: Iterable[Reference], namespace: Namespace)
     return splice(query, [(start, start, prefix) for start, prefix in prefixes.items()])
 
 
-# --- Doris' texts ----------------------------------------------------------------------------------------
+# --- Doris' descriptions ---------------------------------------------------------------------------------
 
 
 def refresh_info(clauses: Clauses) -> str:
-    """What mv_infos shows as RefreshInfo, the defaults spelled out: `BUILD IMMEDIATE REFRESH AUTO ON MANUAL`."""
-    said = clauses.refreshing
-    trigger = said.trigger or Trigger.MANUAL
-    text = f"BUILD {'DEFERRED' if clauses.deferred else 'IMMEDIATE'} REFRESH {said.method or 'AUTO'} ON {trigger}"
-    if said.schedule is None:
+    """RefreshInfo in mv_infos, with the defaults written out: `BUILD IMMEDIATE REFRESH AUTO ON MANUAL`."""
+    given = clauses.refreshing
+    trigger = given.trigger or Trigger.MANUAL
+    text = f"BUILD {'DEFERRED' if clauses.deferred else 'IMMEDIATE'} REFRESH {given.method or 'AUTO'} ON {trigger}"
+    if given.schedule is None:
         return text
-    return text + _every(said.schedule, _double_quoted) + _cron(said.schedule, _double_quoted)
+    return text + _every(given.schedule, _double_quoted) + _cron(given.schedule, _double_quoted)
 
 
 def recurring_strategy(clauses: Clauses) -> str:
-    """What jobs shows as RecurringStrategy: `MANUAL TRIGGER`, also for ON COMMIT, or the schedule."""
+    """RecurringStrategy in jobs: the schedule, otherwise `MANUAL TRIGGER`, also for ON COMMIT."""
     schedule = clauses.refreshing.schedule
     if schedule is None:
         return "MANUAL TRIGGER"

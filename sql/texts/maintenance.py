@@ -1,7 +1,8 @@
-"""The texts of a materialized view's life: its definition view, its storage table, its public view.
+"""Generates the statements that create, refresh, alter and drop a materialized view: its definition view, its storage
+table and its public view.
 
-Each function gives one statement for Spark that means the same in every session: names are quoted and begin with the
-catalog, literals do not depend on the session's settings.
+Each function returns one statement for Spark that means the same in every session: names are quoted and begin with the
+catalog, and literals do not depend on the session's settings.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from sql.statement import Clauses, Clustering, Column, Distribution, Partitionin
 from sql.texts.rewrite import partition_value, safe_literal, string_token
 
 VERSION_COLUMN = "freshgate_version"
-"""The storage table's partition column: which version a row belongs to."""
+"""The storage table's first partition column: the version that a row belongs to."""
 PARTITION_COLUMN = "freshgate_partition"
-"""The partition column below it, where the view has partitions of its own. Never under the view's own name for it: the
-metastore's filter breaks on names that begin with an underscore."""
+"""The second partition column, if the view itself is partitioned. It never has the view's own name for it, because the
+metastore's partition filter fails on names that begin with an underscore."""
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""How the metastore writes NULL as a partition's value."""
+"""The metastore's text for NULL as a partition's value."""
 STAGED: Mapping[str, str] = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
-"""The setting of sessions that run `insert_version`."""
+"""The settings of sessions that run `insert_version`."""
 _STAGED_TABLE: Mapping[str, str] = {"partitionOverwriteMode": "dynamic"}
 PLAIN = Clauses()
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 PartitionKey = str | None
-"""The text of a partition of a view's own; None is NULL."""
+"""The text of one of the view's own partitions; None is NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +38,16 @@ class StorageLayout:
     """How the storage table is partitioned below the version: not at all, or by the view's own partitions."""
 
     column: str = ""
-    """The view's column; empty: not at all."""
+    """The view's partition column; empty: the view is not partitioned."""
     kind: str = ""
-    """The column's type, as SQL."""
+    """The column's type as SQL."""
     key: str = "{}"
-    """The partition's key as SQL of the column, which stands as {}."""
+    """The partition's key as SQL, with {} for the column."""
     holds_column: bool = False
-    """The storage's partition column is the view's column, so that filters of queries prune; otherwise its key's text,
-    and the column stands in the files."""
+    """True: the storage's partition column is the view's column, so that filters of queries prune partitions. False: it
+    is the key's text, and the column is stored in the files."""
     time_zone: str = ""
-    """In which keys are computed; empty where they do not depend on one."""
+    """The time zone in which keys are computed; empty if they do not depend on it."""
 
     def key_of(self, column: str) -> str:
         return self.key.replace(PLACE, column)
@@ -59,27 +60,29 @@ class StorageLayout:
 UNPARTITIONED = StorageLayout()
 MARK = "_"
 MARKED = f"CASE WHEN {{}} = '' OR right({{}}, 1) IN (' ', '{MARK}') THEN concat({{}}, '{MARK}') ELSE {{}} END"
-"""A layout's key of texts that a metastore would not tell apart; those that end so themselves are marked as well."""
+"""A layout's key for strings that a metastore would confuse (empty, or with a final blank): it appends a mark. Strings
+that end with the mark get another one, so that keys stay distinct."""
 
 
 def unmarked(layout: StorageLayout, key: PartitionKey) -> PartitionKey:
-    """The text whose key it is."""
+    """The string that has this key."""
     return key.removesuffix(MARK) if key is not None and layout.key == MARKED else key
 
 
 PLACE = "{}"
-"""Where a column stands in SQL that is made for any column."""
+"""The placeholder for a column in SQL templates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a public view shows: rows of the versions in `ranges`, but for partitions that a later one wrote anew."""
+    """The rows that a public view shows: those of the versions in `ranges`, except the `hidden` partitions, which later
+    versions have replaced."""
 
     number: int
     """The current version."""
     ranges: tuple[tuple[int, int], ...]
-    """First and last version of each, ascending; `number` is the last of all. Every version between was published:
-    rows of any other may still come, from a refresh that failed or was cut off."""
+    """The first and last version of each range, ascending; the last one is `number`. The ranges contain only published
+    versions, because a failed or interrupted refresh may still write rows of its version."""
     hidden: Mapping[int, frozenset[PartitionKey]] = field(default_factory=dict)
 
     @classmethod
@@ -87,7 +90,7 @@ class Shown:
         return cls(version, ((version, version),))
 
     def followed_by(self, version: int) -> Shown:
-        """With all rows of a further version."""
+        """The same rows and all rows of a further version."""
         *before, (first, last) = self.ranges
         if version == last + 1:
             return Shown(version, (*before, (first, version)), self.hidden)
@@ -102,7 +105,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Some of a view's partitions: `keys`, or all but them."""
+    """Some of a view's partitions: `keys`, or all except these."""
 
     keys: frozenset[PartitionKey] = frozenset()
     all_but: bool = True
@@ -120,17 +123,17 @@ def create_database(database: str) -> str:
 
 
 def describe(table: TableName) -> str:
-    """Rows of a column, its type as it was declared, and its comment."""
+    """Rows of column, declared type and comment."""
     return f"DESCRIBE TABLE {table.quoted}"
 
 
 def describe_bare(name: str) -> str:
-    """What a bare name means in the session that asks, a temporary view before any other relation: a row of JSON."""
+    """A row of JSON: what an unqualified name means in the session. A temporary view precedes other relations."""
     return f"DESCRIBE TABLE EXTENDED {quote(name)} AS JSON"
 
 
 def is_of_session(described: Mapping[str, object]) -> bool:
-    """Whether the answer to `describe_bare` is about a temporary view."""
+    """Whether the answer to `describe_bare` describes a temporary view."""
     return described.get("catalog_name") == "system" and described.get("type") == "VIEW"
 
 
@@ -143,21 +146,21 @@ def set_database_properties(database: str, properties: Mapping[str, str]) -> str
 
 
 def read_database_properties(rows: Iterable[Sequence[str]], names: Iterable[str]) -> dict[str, str]:
-    """Of the answer to `describe_database`, the properties of these names; their values are words."""
+    """The properties with these names in the answer to `describe_database`. Their values consist of word characters."""
     text = next((row[1] for row in rows if row[0] == "Properties"), "")
     found = {name: re.search(rf"\({re.escape(name)},(\w*)\)", text) for name in names}
     return {name: match[1] for name, match in found.items() if match}
 
 
 def read_database_location(rows: Iterable[Sequence[str]]) -> str | None:
-    """Of the answer to `describe_database`: the directory of its tables."""
+    """The directory of the database's tables in the answer to `describe_database`."""
     return next((row[1] for row in rows if row[0] == "Location" and row[1]), None)
 
 
 def create_definition(
     definition: TableName, query: str, columns: Sequence[Column] = (), properties: Mapping[str, str] = NO_PROPERTIES
 ) -> str:
-    """The view that keeps the query; the query's text is the user's own and stays as it is."""
+    """The view that holds the definition. The user's query is not changed."""
     listed = ", ".join(quote(column.name) + _comment(column.comment) for column in columns)
     kept = f" TBLPROPERTIES ({_pairs(properties)})" if properties else ""
     return f"CREATE VIEW {definition.quoted}{f' ({listed})' if listed else ''}{kept} AS {query}"
@@ -174,9 +177,9 @@ def create_storage(
     *,
     staged: bool = True,
 ) -> str:
-    """The managed table that holds the versions' rows, a partition a version, or some; no row yet.
+    """The managed table for the versions' rows, with one or more partitions per version; created empty.
 
-    Made from the definition itself: no text that Spark prints of a type names every type so that it can be read back.
+    It is created from the definition, because Spark does not print every type in a form that it can parse again.
     """
     partitions, selected = quote(VERSION_COLUMN), f"CAST(0 AS BIGINT) AS {quote(VERSION_COLUMN)}"
     if layout.partitioned:
@@ -192,19 +195,19 @@ def create_storage(
 
 
 def _stored(columns: Sequence[str], layout: StorageLayout) -> str:
-    """The columns that stand in the files."""
+    """The columns that are stored in the files."""
     if not layout.holds_column:
         return "*"
     return ", ".join(quote(column) for column in columns if column.lower() != layout.column.lower()) or "*"
 
 
 def _key(layout: StorageLayout) -> str:
-    """A row's partition, as the storage's partition column has it."""
+    """A row's value of the storage's partition column."""
     return quote(layout.column) if layout.holds_column else layout.key_of(quote(layout.column))
 
 
 def _buckets(distribution: Distribution | None) -> str:
-    """Spark's buckets; without columns or a number of them there are none."""
+    """Spark's clause for buckets; empty unless both the columns and the number are given."""
     if distribution is None or not distribution.columns or distribution.buckets is None:
         return ""
     order = f" SORTED BY ({_listed(distribution.sorted_by)})" if distribution.sorted_by else ""
@@ -220,7 +223,7 @@ def create_public_view(
     properties: Mapping[str, str] | None = None,
     layout: StorageLayout = UNPARTITIONED,
 ) -> str:
-    """The view that users read, over what a version shows. Column comments come from the storage table."""
+    """The view that users read, over the rows that a version shows. Column comments come from the storage table."""
     listed = f" TBLPROPERTIES ({_pairs(properties)})" if properties else ""
     return f"CREATE VIEW {view.quoted}{_comment(comment)}{listed} AS {shown_rows(storage, columns, shown, layout)}"
 
@@ -228,12 +231,12 @@ def create_public_view(
 def publish(
     view: TableName, storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout = UNPARTITIONED
 ) -> str:
-    """The one statement that switches readers to `shown`. (CREATE OR REPLACE VIEW would lose the properties.)"""
+    """The statement that switches readers to `shown` atomically. (CREATE OR REPLACE VIEW would drop the properties.)"""
     return f"ALTER VIEW {view.quoted} AS {shown_rows(storage, columns, shown, layout)}"
 
 
 def shown_rows(storage: TableName, columns: Sequence[str], shown: Shown, layout: StorageLayout) -> str:
-    """The query of a version's rows."""
+    """The query for the rows that a version shows."""
     own = layout.column.lower() if layout.holds_column else None
     selected = ", ".join(
         f"{quote(PARTITION_COLUMN)} AS {quote(column)}" if column.lower() == own else quote(column)
@@ -243,8 +246,9 @@ def shown_rows(storage: TableName, columns: Sequence[str], shown: Shown, layout:
 
 
 def _predicate(shown: Shown, layout: StorageLayout) -> str:
-    """Spark prunes partitions by it, together with the reader's own filter. The ranges of versions reach the metastore;
-    what is hidden is sorted out by Spark, and grouped by version so that each group is one set."""
+    """The condition on partitions, by which Spark prunes them, together with the reader's own filter. The ranges of
+    versions are pushed to the metastore. Spark itself excludes hidden partitions; they are grouped by version, so that
+    each group is one set."""
     if shown == Shown.only(shown.number):
         return f"{VERSION_COLUMN} = {shown.number}"
     ranges = " OR ".join(f"{VERSION_COLUMN} BETWEEN {first} AND {last}" for first, last in shown.ranges)
@@ -258,7 +262,7 @@ def _predicate(shown: Shown, layout: StorageLayout) -> str:
 
 
 def _none_of(keys: Iterable[PartitionKey], layout: StorageLayout) -> str:
-    """The storage's partition is none of these."""
+    """The condition that the storage's partition is none of these."""
     text = quote(PARTITION_COLUMN)
     if layout.holds_column and layout.kind != "string":
         text = f"CAST({text} AS STRING)"
@@ -279,7 +283,7 @@ _SHOWN = re.compile(
 
 
 def read_published(view_text: str) -> tuple[TableName, int] | None:
-    """The storage table and the version that a public view's text shows; None if the text is not one of `publish`."""
+    """The storage table and version that a public view's text shows; None if `publish` did not write the text."""
     found = _SHOWN.fullmatch(view_text.strip())
     if found is None:
         return None
@@ -290,12 +294,12 @@ def read_published(view_text: str) -> tuple[TableName, int] | None:
 
 
 def shows(view_text: str, expected: str) -> bool:
-    """Whether a public view has the text that `shown_rows` gives; earlier releases left out the catalog."""
+    """Whether a public view has the text that `shown_rows` returned. Earlier releases omitted the catalog."""
     return _without_catalog(view_text.strip()) == _without_catalog(expected)
 
 
 def selects_alike(view_text: str, expected: str) -> bool:
-    """Whether two texts of public views differ in nothing but the condition on versions."""
+    """Whether two texts of public views differ only in the condition on versions."""
     return shows(view_text.partition(" WHERE ")[0], expected.partition(" WHERE ")[0])
 
 
@@ -304,24 +308,24 @@ def _without_catalog(text: str) -> str:
 
 
 def show_views(database: str, names: Iterable[str]) -> str:
-    """What the metastore says of views of one database. The names have no character but letters, digits and _."""
+    """Describes views of one database. The names may contain only letters, digits and _."""
     return f"SHOW TABLE EXTENDED IN {quoted_database(database)} LIKE {string_token('|'.join(names))}"
 
 
 def read_view_texts(rows: Iterable[Sequence[str]]) -> dict[str, str]:
-    """Of the answer to `show_views`, the text of each view by its name."""
+    """The texts of the views by name, in the answer to `show_views`."""
     found = ((row[1].lower(), _view_text(row[3])) for row in rows)
     return {name: text for name, text in found if text is not None}
 
 
-def _view_text(told: str) -> str | None:
-    _, _, behind = f"\n{told}".partition("\nView Text: ")
-    text, ended, _ = behind.partition("\nView Original Text: ")
+def _view_text(information: str) -> str | None:
+    _, _, rest = f"\n{information}".partition("\nView Text: ")
+    text, ended, _ = rest.partition("\nView Original Text: ")
     return text if ended else None
 
 
 def is_spark_property(key: str) -> bool:
-    """Of a view: whether Spark, or Hive's metastore, has set it."""
+    """Whether Spark or Hive's metastore sets this property of a view."""
     return _OF_SPARK.fullmatch(key) is not None
 
 
@@ -344,14 +348,14 @@ def insert_version(
     *,
     staged: bool = True,
 ) -> str:
-    """The rows of a version, or of some of its partitions. A number is never used twice, so what is written to is empty
-    before, but for other partitions that the same refresh wrote.
+    """Writes the rows of a version, or of some of its partitions. Version numbers are never reused, so a version holds
+    only partitions that the same refresh wrote.
 
-    Two INSERT INTO of one table share the directory of what is not committed, and the first that ends empties it: the
-    INSERT of a refresh that was given up could take rows of the next one's. `staged`: each has a directory of its own,
-    which Spark makes for an INSERT OVERWRITE of dynamic partitions (HadoopMapReduceCommitProtocol); it replaces the
-    partitions of which it has rows, here none. Where Spark is not in that mode it would replace all partitions that
-    match: the table says the mode (`create_storage`), and so must the session (STAGED).
+    Concurrent INSERT INTO statements on one table share the directory of uncommitted files, and the first to finish
+    empties it: an abandoned refresh could thus remove rows of the next one. `staged` gives each statement a directory
+    of its own: Spark creates one for INSERT OVERWRITE with dynamic partitions (HadoopMapReduceCommitProtocol). That
+    statement replaces the partitions for which it has rows; here there are none to replace. In static mode Spark would
+    replace all matching partitions, so the table sets the mode (`create_storage`), and the session must, too (STAGED).
 
     `window` is a further condition on rows (see `within`).
     """
@@ -363,7 +367,7 @@ def insert_version(
         )
     conditions = [text for text in (_selected(selection, layout), window) if text]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    # Without it each of Spark's tasks would write a file of its own into each partition.
+    # Without the hint, each of Spark's tasks would write its own file into each partition.
     hint = "" if clustering or _is_one(selection) else f"/*+ REBALANCE({quote(PARTITION_COLUMN)}) */ "
     listed = _stored(columns, layout)
     return (
@@ -375,7 +379,7 @@ def insert_version(
 
 
 def _order(clustering: Clustering | None, before: tuple[str, ...]) -> str:
-    """Spark sorts by the partition columns before it writes; an order that begins with them is kept."""
+    """Spark sorts by the partition columns before it writes, so only an order that begins with them is kept."""
     if clustering is None:
         return ""
     order = f" DISTRIBUTE BY {_listed((*before, *clustering.distributed))}"
@@ -387,22 +391,22 @@ def _is_one(selection: Selection) -> bool:
 
 
 def _guarded(layout: StorageLayout) -> str:
-    """A row's partition, or an error for texts that Spark's partitions cannot tell from NULL."""
+    """A row's partition, or an error for strings that Spark's partitions do not distinguish from NULL."""
     key = _key(layout)
     if not layout.holds_column or layout.kind != "string":
         return key
     message = (
-        f"The partition column {layout.column} holds an empty string (or {DEFAULT_PARTITION}), which "
-        "Spark cannot tell from NULL in a partition. Create the view anew with CREATE OR REPLACE, which then stores "
-        "them in another way, or partition it by another column."
+        f"The partition column {layout.column} contains an empty string (or {DEFAULT_PARTITION}), which Spark does not "
+        "distinguish from NULL in a partition. Recreate the view with CREATE OR REPLACE, which then stores such values "
+        "differently, or partition it by another column."
     )
     return f"CASE WHEN {key} IN ('', '{DEFAULT_PARTITION}') THEN raise_error({safe_literal(message)}) ELSE {key} END"
 
 
 def _selected(selection: Selection, layout: StorageLayout) -> str:
-    """The rows of the definition that belong to the selected partitions; empty for all.
+    """The condition on the definition's rows for the selected partitions; empty for all.
 
-    A view's column is compared as it is, so that the condition reaches the partitions of the table that it comes from.
+    It compares the view's column itself, so that Spark pushes the condition down to the base table's partitions.
     """
     if selection.everything:
         return ""
@@ -424,19 +428,19 @@ def _typed(text: str, kind: str) -> str:
 
 
 OF_VIEW = "of_view"
-"""The view's column in what `partition_keys` asks."""
+"""The view's column in the query of `partition_keys`."""
 KEY = "key"
-"""A partition's key in what `keys_without` asks."""
+"""A partition's key in the query of `keys_without`."""
 
 
 def partition_keys(
     values: Iterable[PartitionKey], kind: str, expression: str, layout: StorageLayout, window: str
 ) -> str:
-    """Rows of (value, key of the view's partition that follows from it, whether that lies within the window).
+    """Rows of (value, key of the view's partition that follows from it, whether that partition is within the window).
 
-    `values` are texts of a base table's partition column of the type `kind`, `expression` the view's column as SQL of
-    it, `window` a condition on OF_VIEW. Spark computes the keys just as it does when rows are written, so that both are
-    the same texts.
+    `values` are texts of a base table's partition column of type `kind`. `expression` is the view's column as SQL of
+    that column, `window` a condition on OF_VIEW. Spark computes the keys in the same way as when it writes rows, so
+    that both are the same texts.
     """
     base = "value" if kind == "string" else f"try_cast(value AS {kind})"
     column = f"CAST({expression.replace(PLACE, base)} AS {layout.kind})"
@@ -447,7 +451,7 @@ def partition_keys(
 
 
 def keys_without(keys: Iterable[PartitionKey], condition: str) -> str:
-    """Rows of those keys that do not meet a condition on KEY."""
+    """Rows of the keys that do not meet a condition on KEY."""
     return f"SELECT {KEY} FROM {_inline(keys)} AS partitions({KEY}) WHERE NOT coalesce({condition}, false)"
 
 
@@ -457,14 +461,14 @@ def _inline(values: Iterable[PartitionKey]) -> str:
 
 
 def within(moment: str, unit: str, limit: int, whole: str | None) -> str:
-    """The condition that a moment lies within the last `limit` units (DAY, MONTH, YEAR), this one included, and within
-    the `whole` units that they touch."""
+    """The condition that a moment is within the last `limit` units (DAY, MONTH, YEAR) including the current one, or in
+    the same `whole` unit as the first of them."""
     first = f"date_trunc('{unit}', current_timestamp()) - INTERVAL {limit - 1} {unit}"
     return f"{moment} >= " + (first if whole is None else f"date_trunc('{whole}', {first})")
 
 
 def partition_rows(storage: TableName, shown: Shown, layout: StorageLayout) -> str:
-    """Rows of (key, number of rows) for each partition that is shown; no file's rows are read."""
+    """Rows of (key, number of rows) for each shown partition; reads no rows of files."""
     key = f"CAST({quote(PARTITION_COLUMN)} AS STRING)"
     return (
         f"SELECT {key} AS key, count(*) AS n FROM {storage.quoted} WHERE {_predicate(shown, layout)} "
@@ -477,32 +481,32 @@ def show_partitions(table: TableName) -> str:
 
 
 def place_version(storage: TableName, version: int, location: str) -> str:
-    """Makes a version's files lie below `location`, in a directory named after the storage table.
+    """Places a version's files below `location`, in a directory named after the storage table.
 
-    The table stays a managed one, so that the files go with the version.
+    The table stays managed, so that dropping the version deletes its files.
     """
     path = f"{location.rstrip('/')}/{storage.table}/{VERSION_COLUMN}={version}"
     return f"ALTER TABLE {storage.quoted} ADD PARTITION ({VERSION_COLUMN} = {version}) LOCATION {string_token(path)}"
 
 
 def rename_table(table: TableName, renamed: TableName) -> str:
-    """Within its database."""
+    """Renames a table within its database."""
     return f"ALTER TABLE {table.quoted} RENAME TO {quote(renamed.table)}"
 
 
 def rename_view(view: TableName, renamed: TableName) -> str:
-    """Within its database: Spark takes no catalog in the new name, which is one of the view's own."""
+    """Renames a view within its database. Spark accepts no catalog in the new name."""
     return f"ALTER VIEW {view.quoted} RENAME TO {quote(renamed.table)}"
 
 
 def analyze(storage: TableName, rest: str) -> str:
-    """Statistics of the stored rows; `rest` is what follows the name in ANALYZE TABLE."""
+    """Computes statistics of the stored rows; `rest` is what follows the name in ANALYZE TABLE."""
     return f"ANALYZE TABLE {storage.quoted} {rest}"
 
 
 def measure_versions(shown: Iterable[tuple[TableName, Shown, StorageLayout]]) -> str:
-    """Rows of (storage, version, rows, bytes) for each version that has any row; no column is read. What a view shows
-    of earlier versions counts as its current one's."""
+    """Rows of (storage, version, rows, bytes) for each version with rows; reads no column. Rows of earlier versions
+    that a view shows count for its current version."""
     return " UNION ALL ".join(
         f"SELECT {safe_literal(storage.table)} AS storage, version, sum(n) AS n, sum(bytes) AS bytes FROM ("
         f"SELECT {_counted_as(version, layout)} AS version, _metadata.file_path AS path, "
@@ -512,7 +516,7 @@ def measure_versions(shown: Iterable[tuple[TableName, Shown, StorageLayout]]) ->
 
 
 def measure_shown(storage: TableName, shown: Iterable[Shown], layout: StorageLayout) -> str:
-    """Rows of (version, rows, bytes) for each version, by what it shows; no column is read."""
+    """Rows of (version, rows, bytes) with what each version shows; reads no column."""
     return " UNION ALL ".join(
         f"SELECT {version.number} AS version, sum(n) AS n, sum(bytes) AS bytes FROM ("
         f"SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} "
@@ -522,7 +526,7 @@ def measure_shown(storage: TableName, shown: Iterable[Shown], layout: StorageLay
 
 
 def stored_bytes(storage: TableName) -> str:
-    """One row: the bytes of all files of a storage table; NULL where it has none."""
+    """One row: the bytes of all files of a storage table; NULL if it has none."""
     return (
         f"SELECT sum(bytes) FROM (SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes "
         f"FROM {storage.quoted} GROUP BY 1)"
@@ -536,17 +540,17 @@ def _counted_as(shown: Shown, layout: StorageLayout) -> str:
 
 
 def count_version(storage: TableName, version: int) -> str:
-    """How many rows a refresh has written."""
+    """One row: the number of rows that a refresh wrote."""
     return f"SELECT count(*) FROM {storage.quoted} WHERE {VERSION_COLUMN} = {version}"
 
 
 def partition_values(
     source: TableName, partitioning: Partitioning, version: int | None, date_format: str | None = None
 ) -> str:
-    """Rows of (value as text, its type's name, number of rows) for each partition of the view's own.
+    """Rows of (value as text, name of its type, number of rows) for each of the view's own partitions.
 
-    In a version of the storage table `source`; without a version, in all that the definition `source` yields.
-    `date_format`: the pattern in which a column of texts writes times.
+    `source` is the storage table if a version is given, otherwise the definition. `date_format` is the pattern of times
+    in a column of strings.
     """
     column = quote(partitioning.column)
     moment = column if date_format is None else f"try_to_timestamp({column}, {safe_literal(date_format)})"
@@ -559,24 +563,24 @@ def partition_values(
 
 
 def definition_keys(definition: TableName, layout: StorageLayout, window: str) -> str:
-    """Rows of the key of each partition that a refresh of all would write; `window` is a condition on the column."""
+    """Rows of the key of each partition that a complete refresh would write; `window` is a condition on the column."""
     key = f"CAST({layout.key_of(quote(layout.column))} AS STRING)"
     within = f" WHERE {window}" if window else ""
     return f"SELECT DISTINCT {key} AS {KEY} FROM {definition.quoted}{within} ORDER BY 1"
 
 
 def explain_definition(definition: TableName) -> str:
-    """Shows the analyzed plan, with the functions that the definition calls in the end."""
+    """Shows the analyzed plan, which contains the functions that the definition calls."""
     return f"EXPLAIN EXTENDED SELECT * FROM {definition.quoted}"
 
 
 def describe_rows(definition: TableName) -> str:
-    """Fails as a query of the definition does, where something that it reads is not there; reads nothing."""
+    """Fails like a query of the definition if something that it reads is missing; reads no rows."""
     return f"DESCRIBE QUERY SELECT * FROM {definition.quoted}"
 
 
 def drop_versions(storage: TableName, versions: Iterable[int]) -> str:
-    """All partitions of at least one version."""
+    """Drops all partitions of at least one version."""
     listed = ", ".join(f"PARTITION ({VERSION_COLUMN} = {version})" for version in versions)
     if not listed:
         raise ValueError("no version to drop")
@@ -584,7 +588,7 @@ def drop_versions(storage: TableName, versions: Iterable[int]) -> str:
 
 
 def drop_partitions(storage: TableName, partitions: Iterable[tuple[int, PartitionKey]]) -> str:
-    """Rows and files of at least one partition of the view's own; those that are not there are passed over."""
+    """Drops at least one of the view's own partitions with its files; missing partitions are ignored."""
     listed = ", ".join(
         f"PARTITION ({VERSION_COLUMN} = {version}, {quote(PARTITION_COLUMN)} = {_value(key)})"
         for version, key in partitions
@@ -599,29 +603,29 @@ def _value(key: PartitionKey) -> str:
 
 
 def set_properties(storage: TableName, properties: Mapping[str, str]) -> str:
-    """At least one property."""
+    """Sets at least one property."""
     if not properties:
         raise ValueError("no property to set")
     return f"ALTER TABLE {storage.quoted} SET TBLPROPERTIES ({_pairs(properties)})"
 
 
 def set_view_properties(view: TableName, properties: Mapping[str, str], comment: str | None) -> str:
-    """Properties and comment of the public view; the metastore keeps the comment as one of them."""
+    """Sets properties and comment of the public view. The metastore stores the comment as a property."""
     return f"ALTER VIEW {view.quoted} SET TBLPROPERTIES ({_pairs({**properties, 'comment': comment or ''})})"
 
 
 def set_definition_properties(definition: TableName, properties: Mapping[str, str]) -> str:
-    """At least one property."""
+    """Sets at least one property."""
     return f"ALTER VIEW {definition.quoted} SET TBLPROPERTIES ({_pairs(properties)})"
 
 
 def unset_view_properties(view: TableName, keys: Iterable[str]) -> str:
-    """At least one key."""
+    """Unsets at least one property."""
     return f"ALTER VIEW {view.quoted} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(string_token, keys))})"
 
 
 def unset_properties(storage: TableName, keys: Iterable[str]) -> str:
-    """At least one key; those that are not there are passed over."""
+    """Unsets at least one property; missing ones are ignored."""
     listed = ", ".join(map(string_token, keys))
     if not listed:
         raise ValueError("no property to unset")
@@ -629,8 +633,8 @@ def unset_properties(storage: TableName, keys: Iterable[str]) -> str:
 
 
 def refresh_listing(definition: TableName) -> str:
-    """Renews the session's file listings of all that the definition reads, through views and subqueries; of a path,
-    what Spark has in memory of its files."""
+    """Refreshes the session's cached file listings of everything that the definition reads, also through views and
+    subqueries; for a path, what Spark has cached of its files."""
     return f"REFRESH {safe_literal(definition.path)}" if definition.path else f"REFRESH TABLE {definition.quoted}"
 
 

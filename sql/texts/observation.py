@@ -1,7 +1,7 @@
-"""The statements that look at base tables without reading their rows, and the reading of texts that Spark answers.
+"""Generates the statements that observe base tables without reading their rows, and parses Spark's answers.
 
-Files are listed through Spark's own source `binaryFile`, whose rows are files; as long as their content is not
-selected, none is opened.
+Files are listed with Spark's source `binaryFile`, which has a row per file. It opens no file unless the content is
+selected.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from sql.texts.maintenance import DEFAULT_PARTITION
 from sql.texts.rewrite import partition_value, safe_literal
 
 Values = tuple[str | None, ...]
-"""The values of a partition, in the order of the table's partition columns; None is NULL."""
+"""The values of a partition in the order of the partition columns; None is NULL."""
 
 LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 LISTING_TASKS_MIN, LISTING_TASKS_MAX = 16, 64
-"""Fewer would make a table slow that has many more directories than partitions."""
+"""Fewer tasks would be slow for a table with many more directories than partitions."""
 DIRECTORIES_A_TASK = 16
-"""A task costs Spark about 5 ms, a directory on a local disk less than one, in an object store 50."""
+"""A task costs Spark about 5 ms; a directory costs less than 1 ms on a local disk, 50 ms in an object store."""
 LISTED_AT_ONCE = 32
-"""So many directories Spark's driver lists itself; more are a job (`parallelPartitionDiscovery.threshold`)."""
+"""Spark's driver lists up to this many directories itself; for more it runs a job
+(`parallelPartitionDiscovery.threshold`)."""
 LISTING_SETTINGS = {
-    # A listing's cost is its number of tasks: by default one for each directory, and one for each 32 files.
+    # The number of tasks determines the cost of a listing. By default Spark has one per directory and one per 32 files.
     LISTING_TASKS: str(LISTING_TASKS_MAX),
     "spark.sql.files.openCostInBytes": "1",
     "spark.sql.files.maxPartitionBytes": str(2**62),
-    # So that EXPLAIN prints the path of every partition.
+    # EXPLAIN must print the path of every partition.
     "spark.sql.maxMetadataStringLength": str(2**31 - 100),
 }
-"""Settings of a session that lists files."""
+"""The settings of a session that lists files."""
 
 _GLOB = re.compile(r"[{}\[\]*?\\]")
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -47,25 +48,25 @@ def set_setting(key: str, value: str) -> str:
 
 
 def listing_tasks(directories: int) -> int:
-    """The setting LISTING_TASKS for that many directories: a power of two, so that it seldom changes."""
+    """The value of LISTING_TASKS for this many directories: a power of two, so that it rarely changes."""
     wanted = max(1, directories // DIRECTORIES_A_TASK)
     return max(LISTING_TASKS_MIN, min(LISTING_TASKS_MAX, 1 << (wanted - 1).bit_length()))
 
 
 def _path(path: str, *, pattern: bool = False) -> str:
-    """A path as the identifier of a query on files. Raises ValueError where Spark would read another one."""
+    """A path as the identifier in a query on files. Raises ValueError if Spark would read another path."""
     if "${" in path:
-        raise ValueError(f"Spark would replace a variable in the path {path}")
+        raise ValueError(f"the path {path} contains ${{, which Spark would substitute as a variable")
     return quote(path if pattern else _GLOB.sub(r"\\\g<0>", path))
 
 
 def plain_path(path: str) -> str:
-    """A path as Spark prints those of files: `file:/a`, not `file:///a/`."""
+    """A path in the form in which Spark prints the paths of files: `file:/a`, not `file:///a/`."""
     return _NO_AUTHORITY.sub(r"\1:/", path).rstrip("/")
 
 
 def is_within(path: str, directory: str) -> bool:
-    """Of plain paths; a directory is within itself."""
+    """Whether a plain path is the directory or below it."""
     return path == directory or path.startswith(directory + "/")
 
 
@@ -73,12 +74,11 @@ def is_within(path: str, directory: str) -> bool:
 
 
 def list_files(locations: Sequence[str], *, few: bool = False, patterns: bool = False) -> str:
-    """For each directory with files in it, somewhere below the locations: what its files are, their number and bytes.
-    `patterns`: they are as a query on files has them, in which `*` and its like stand for names.
+    """For each directory with files below the locations: a hash of its files, their number and their bytes.
 
-    A file that was written anew has another time, though its name and size may be the same. No sum: it may overflow.
-    Spark's source asks for the status of each file in a task. Where they are `few`, one does it all: a shuffle would
-    take longer.
+    `patterns`: the locations are glob patterns, as in a query on files. `few`: a single task reads the status of all
+    files, because for few files a shuffle would take longer. The hash includes the modification time, because a
+    rewritten file may have the same name and size. It uses XOR because a sum may overflow.
     """
     files = " UNION ALL ".join(
         f"SELECT path, modificationTime, length FROM binaryFile.{_path(location, pattern=patterns)} "
@@ -97,7 +97,7 @@ def list_partitions(table: TableName) -> str:
 
 
 def explain_partitions(table: TableName, columns: Sequence[str]) -> str:
-    """Prints the path of every partition: of a filter that takes all, and that Spark does not see through."""
+    """Prints the path of every partition. The filter matches all partitions, but Spark cannot simplify it away."""
     return f"EXPLAIN SELECT 1 FROM {table.quoted} WHERE coalesce(length(CAST({quote(columns[0])} AS STRING)), 0) > -1"
 
 
@@ -115,7 +115,7 @@ def described_location(described: str) -> str:
 
 
 def explained_paths(plan: str) -> list[str] | None:
-    """The paths that `explain_partitions` printed; None where it printed none, or they cannot be told apart."""
+    """The paths in the output of `explain_partitions`; None if it has none, or if they cannot be told apart."""
     found = _PATHS.search(plan)
     end = plan.rfind(_BEHIND_PATHS)
     if found is None or end < found.end():
@@ -125,8 +125,8 @@ def explained_paths(plan: str) -> list[str] | None:
 
 
 def partition_values(text: str, columns: Sequence[str]) -> Values | None:
-    """The values in `a=1/b=x%2Fy`, a partition's name or the directories it stands in by default; None where it is no
-    such text of these columns."""
+    """The values in `a=1/b=x%2Fy`, which is a partition's name and its default directory; None if the text does not
+    have this form for these columns."""
     segments = text.split("/")
     if len(segments) != len(columns):
         return None
@@ -140,16 +140,16 @@ def partition_values(text: str, columns: Sequence[str]) -> Values | None:
 
 
 def unescaped(text: str) -> str:
-    """A partition's value without the escapes that make it a directory's name (Spark's ExternalCatalogUtils)."""
+    """A partition's value without the escapes of directory names (Spark's ExternalCatalogUtils)."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 # --- Delta -----------------------------------------------------------------------------------------------
 
 COMMITS_MAX = 1000
-"""Commits that one look reads."""
+"""The maximum number of commits that one look reads."""
 HARMLESS_OPERATIONS = frozenset({"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
-"""What Delta calls the commits that have a new description of the table, but of the same columns."""
+"""Delta's operations whose commits write new metadata with the same columns."""
 _ACTIONS = (
     "add STRUCT<partitionValues: MAP<STRING, STRING>, dataChange: BOOLEAN>, "
     "remove STRUCT<partitionValues: MAP<STRING, STRING>, dataChange: BOOLEAN, extendedFileMetadata: BOOLEAN>, "
@@ -166,10 +166,11 @@ def delta_version(table: TableName) -> str:
 
 
 def delta_commits(location: str, first: int, last: int) -> str:
-    """What the commits from `first` to `last` did: kind, detail, last version, all versions but of `data`.
+    """Rows of what the commits from `first` to `last` did: kind, detail, last version, all versions (empty for `data`),
+    number of commits.
 
-    The kinds: `data`, with the values of a partition as pairs of name and text (NULL: not told); `schema`;
-    `operation`, with its name; `other`; and NULL, with the number of commits found.
+    The kinds are `data`, with a partition's values as pairs of name and text (NULL: unknown); `schema`; `operation`,
+    with its name; `other`; and NULL, with the number of all commits found.
     """
     names = ",".join(f"{version:020}" for version in range(first, last + 1))
     source = f"text.{_path(plain_path(location) + '/_delta_log')} WITH ('pathGlobFilter' = '{{{names}}}.json')"
@@ -193,18 +194,18 @@ def delta_commits(location: str, first: int, last: int) -> str:
 
 
 def delta_values(pairs: str | None, columns: Sequence[str]) -> Values | None:
-    """The values that a commit tells of a partition; None where they cannot be told.
+    """A partition's values in a commit; None if they cannot be determined.
 
-    A removed file's values that are NULL are left out. Under column mapping the names are not the columns': then only
-    a single one can be told.
+    For a removed file, Delta leaves out values that are NULL. Under column mapping the names differ from the columns',
+    so the values are known only if there is a single column.
     """
     if pairs is None:
         return None
-    told: Mapping[str, str | None] = {name.lower(): value or None for name, value in json.loads(pairs)}
-    if len(columns) == 1 and len(told) == 1:
-        return tuple(told.values())
-    if told.keys() <= {column.lower() for column in columns}:
-        return tuple(told.get(column.lower()) for column in columns)
+    found: Mapping[str, str | None] = {name.lower(): value or None for name, value in json.loads(pairs)}
+    if len(columns) == 1 and len(found) == 1:
+        return tuple(found.values())
+    if found.keys() <= {column.lower() for column in columns}:
+        return tuple(found.get(column.lower()) for column in columns)
     return None
 
 
@@ -216,8 +217,8 @@ VERSION_CLAUSE = "VERSION AS OF "
 
 
 def iceberg_selected(name: TableName) -> tuple[str, bool]:
-    """Which of an Iceberg table's versions a name reads: that of a branch or tag, empty where it is another one; and
-    whether it is one snapshot that never changes."""
+    """The branch or tag of an Iceberg table that a name reads (empty if it reads none), and whether the name selects
+    one immutable snapshot."""
     version = name.aspect.removeprefix(VERSION_CLAUSE) if name.aspect.startswith(VERSION_CLAUSE) else ""
     if version.isascii() and version.isdigit():
         return version, True
@@ -231,11 +232,11 @@ def iceberg_selected(name: TableName) -> tuple[str, bool]:
 
 
 NO_SNAPSHOT = "none"
-"""How Iceberg writes that a table has no snapshot yet."""
+"""Iceberg's current-snapshot-id of a table without snapshots."""
 
 
 def renew(table: TableName) -> str:
-    """Makes the session look at the table anew: it keeps tables as it found them, for 30 seconds after each use."""
+    """Makes the session load the table again. It caches a table until 30 seconds after the last use."""
     return f"REFRESH TABLE {table.quoted}"
 
 
@@ -244,17 +245,17 @@ def iceberg_snapshot(table: TableName) -> str:
 
 
 def iceberg_ref(table: TableName, name: str) -> str:
-    """The snapshot that a branch or a tag shows; no row where there is no such."""
+    """The snapshot of a branch or tag; no row if it does not exist."""
     return f"SELECT snapshot_id FROM {_metadata_table(table, 'refs')} WHERE name = {safe_literal(name)}"
 
 
 def iceberg_metadata_files(table: TableName) -> str:
-    """In their order, the current one last."""
+    """The metadata files in order, the current one last."""
     return f"SELECT file FROM {_metadata_table(table, 'metadata_log_entries')}"
 
 
 def iceberg_ids(metadata_file: str) -> str:
-    """The ids of the table, of its schema, and of the way in which it is partitioned. Raises ValueError."""
+    """The ids of the table, of its schema and of its partition spec. Raises ValueError as `_path` does."""
     keys = ("table-uuid", "current-schema-id", "default-spec-id")
     ids = ", ".join(f"get_json_object(value, '$.{key}')" for key in keys)
     return f"SELECT {ids} FROM text.{_path(plain_path(metadata_file))}"
@@ -265,10 +266,10 @@ def iceberg_history(table: TableName) -> str:
 
 
 def iceberg_files(table: TableName, snapshot: str, partition_columns: int) -> str:
-    """For each partition, its values' texts, and what its data and delete files are, their number, and the last of
-    the ways in which the table was partitioned that they stem from.
+    """For each partition: its values as text, a hash of its data and delete files, their number, and the latest
+    partition spec that they were written with.
 
-    Values go by their places: the names of partition fields stay when columns are renamed.
+    Values are selected by position, because partition fields keep their names when columns are renamed.
     """
     values = [f"value{number}" for number in range(partition_columns)]
     texts = ", ".join(f"CAST({value} AS STRING)" for value in values)
@@ -286,8 +287,7 @@ def _metadata_table(table: TableName, name: str) -> str:
 
 
 def unreplaced(history: Iterable[tuple[str, str | None, str]], snapshot: str) -> str:
-    """The snapshot whose rows another one shows: snapshots that only wrote the same rows into other files are passed
-    over."""
+    """The snapshot that has the same rows as `snapshot`, skipping snapshots (`replace`) that only rewrote files."""
     known = {str(found): (parent, operation) for found, parent, operation in history}
     seen = {snapshot}
     while snapshot in known and known[snapshot][1] == "replace" and known[snapshot][0] is not None:

@@ -1,6 +1,6 @@
-"""Text -> text: splicing, and the inline tables that are spliced in.
+"""Splices text into statements, and generates the inline tables and literals to splice in.
 
-A statement is never printed anew; what must change is replaced where it stands.
+A statement is never generated anew from a parsed tree; only the parts that must change are replaced.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from sql.statement import Forwarded, Reference
 
 Value = str | int | bool | None
 Splice = tuple[int, int, str]
-"""Where the text changes, from and to, and what stands there then."""
+"""A replacement: start, end, new text."""
 REWRITTEN_CHARACTERS_MAX = 500_000
-"""A longer text is not taken apart: what depends on its pieces is not put in a view's place there."""
+"""Longer texts are not scanned for places, so no definition is spliced into them."""
 PLACES_MAX = 10_000
-"""Qualified names, and words TABLE, of one text that are kept."""
+"""The maximum number of qualified names and words TABLE that are recorded for one text."""
 
 
 def splice(text: str, replacements: Sequence[Splice]) -> str:
-    """`text` with each (start, end, new) put in place; the ranges must not overlap (ValueError)."""
+    """`text` with each range (start, end) replaced by `new`. Raises ValueError if ranges overlap."""
     pieces: list[str] = []
     done = 0
     for start, end, new in sorted(replacements, key=lambda item: item[:2]):
@@ -37,18 +37,18 @@ def splice(text: str, replacements: Sequence[Splice]) -> str:
 
 
 _ODD = re.compile(r"[\\']|\$\{")
-"""What Spark may read otherwise than it stands: spark.sql.parser.escapedStringLiterals makes backslashes plain signs,
-and ${name} is replaced everywhere in a text, unless spark.sql.variable.substitute says no."""
+"""Characters whose meaning depends on settings: spark.sql.parser.escapedStringLiterals makes backslashes literal, and
+${name} is replaced anywhere in a text unless spark.sql.variable.substitute is off."""
 
 
 def safe_literal(text: str) -> str:
-    """An expression that Spark reads as `text` in every session. Clauses that take no expression get a `string_token`,
-    or a `partition_value`."""
+    """An expression whose value is `text` in every session. Where Spark's grammar takes no expression, use
+    `string_token` or `partition_value`."""
     return f"'{text}'" if _ODD.search(text) is None else f"CAST({_bytes(text)} AS STRING)"
 
 
 def partition_value(text: str) -> str:
-    """The constant behind `PARTITION (column =`, which takes no expression."""
+    """The constant after `PARTITION (column =`, where Spark takes no expression."""
     return f"'{text}'" if _ODD.search(text) is None else _bytes(text)
 
 
@@ -57,8 +57,8 @@ def _bytes(text: str) -> str:
 
 
 def string_token(text: str) -> str:
-    """A string of a clause: of a property, a comment, a location. There Spark unescapes in every session. The escape
-    `\\{` is `{`, and is no variable."""
+    """The string of a clause, such as a property, comment or location. Spark unescapes these in every session. The
+    escape `\\{` means `{` and prevents the substitution of a variable."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "$\\{")
     return f"'{escaped}'"
 
@@ -68,17 +68,17 @@ _CAST_TYPES = {
     "BIGINT": "BIGINT",
     "INT": "INT",
     "BOOLEAN": "BOOLEAN",
-    # The bare name means another type where spark.sql.timestampType says so.
+    # The type that TIMESTAMP means depends on spark.sql.timestampType.
     "TIMESTAMP": "TIMESTAMP_LTZ",
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def inline_table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Value]]) -> str:
-    """A bracketed query that yields `rows`; a column is (name, STRING | BIGINT | INT | BOOLEAN | TIMESTAMP).
+    """A parenthesized query that yields `rows`; a column is (name, STRING | BIGINT | INT | BOOLEAN | TIMESTAMP).
 
-    A TIMESTAMP's value is ISO 8601 text, in UTC unless it names an offset; the result does not depend on the
-    session's time zone. Raises ValueError for a value that is no timestamp, KeyError for another type.
+    A TIMESTAMP is given as ISO 8601 text, in UTC unless it has an offset. The result does not depend on the session's
+    time zone. Raises ValueError for an invalid timestamp, KeyError for another type.
     """
     return inline_lines(columns, [inline_line(columns, row) for row in rows])
 
@@ -89,7 +89,7 @@ def inline_line(columns: Sequence[tuple[str, str]], row: Sequence[Value]) -> str
 
 
 def inline_lines(columns: Sequence[tuple[str, str]], lines: Sequence[str]) -> str:
-    """As `inline_table`, of rows that `inline_line` has written."""
+    """Like `inline_table`, for rows written by `inline_line`."""
     names = [f"c{number}" for number in range(len(columns))]
     shown = ", ".join(
         f"CAST({short} AS {_CAST_TYPES[kind]}) AS {quote(name)}"
@@ -114,27 +114,27 @@ def _constant(value: Value, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What of a text tells whether a query may stand in the place of a name, and how."""
+    """Tells whether, and how, a query can replace the name of a relation in a text."""
 
     odd: bool = True
-    """Something other than an alias may follow a name."""
+    """Whether something other than an alias may follow a name."""
     qualified: frozenset[tuple[str, str]] = frozenset()
-    """Database and table, in lower case, wherever a column is qualified by both."""
+    """The database and table, in lower case, of columns qualified by both."""
     tables: Mapping[int, int] = field(default_factory=dict)
-    """Where a name stands behind the word TABLE: from its beginning to that of the word."""
+    """By the start of a name that follows the word TABLE: the start of that word."""
 
     def disturb(self, name: TableName) -> bool:
-        """Whether a subquery in the place of the relation might break the text: where columns are qualified with its
-        database (`db.view.column`), or something other than an alias may follow its name."""
+        """Whether a subquery in place of the relation might break the text: columns are qualified with its database
+        (`db.view.column`), or something other than an alias may follow its name."""
         return self.odd or (name.database, name.table) in self.qualified
 
 
 UNREAD = Places()
-"""Of a text that was not taken apart."""
+"""The places of a text that was not scanned."""
 
 
 def places(text: str) -> Places:
-    """Takes a text apart. To ask about each of its mentions is cheap then."""
+    """Scans a text once, so that each mention in it can be checked cheaply."""
     if len(text) > REWRITTEN_CHARACTERS_MAX:
         return UNREAD
     odd, qualified, tables = False, set[tuple[str, str]](), dict[int, int]()
@@ -154,10 +154,10 @@ def places(text: str) -> Places:
 
 
 def replacement(around: Places, reference: Reference, query: str, alias: str) -> list[Splice]:
-    """The splices that put a bracketed query in a mention's place, under `alias` if the mention brings none.
+    """The splices that replace a mention by a parenthesized query, under `alias` if the mention has none.
 
-    `TABLE name` takes no bracketed query, so its TABLE becomes a SELECT. The query itself is not copied: it may be
-    long, and a statement mention it many times.
+    `TABLE name` takes no parenthesized query, so its TABLE becomes a SELECT. The query itself is not copied: it may be
+    long, and a statement may mention it many times.
     """
     found: list[Splice] = [(reference.start, reference.end, query)]
     if (table := around.tables.get(reference.start)) is not None:
@@ -168,11 +168,11 @@ def replacement(around: Places, reference: Reference, query: str, alias: str) ->
 
 
 def catalog_references(statement: Forwarded) -> tuple[tuple[Reference, str, str | None], ...]:
-    """The mentions of INFORMATION_SCHEMA.MATERIALIZED_VIEWS and freshgate.materialized_views: each with the first of
-    these words, and the database that it is limited to, if any.
+    """The mentions of INFORMATION_SCHEMA.MATERIALIZED_VIEWS and freshgate.materialized_views: each with its schema, and
+    the database that it is limited to, if any.
 
-    A pair of back quotes may hold several parts (`proj.ds`.INFORMATION_SCHEMA.X), as in BigQuery. None are found in a
-    statement that was only guessed: a mention may stand in a string there.
+    One pair of backquotes may contain several parts (`proj.ds`.INFORMATION_SCHEMA.X), as in BigQuery. Statements that
+    are not exact have none, because the mention may be in a string.
     """
     if not statement.exact:
         return ()
@@ -188,5 +188,5 @@ def catalog_references(statement: Forwarded) -> tuple[tuple[Reference, str, str 
 
 
 def _is_everywhere(qualifier: str) -> bool:
-    """Spark's own catalog, and BigQuery's regions, limit to no database."""
+    """Whether the qualifier is no database: spark_catalog, or a region of BigQuery."""
     return qualifier == SESSION_CATALOG or qualifier.startswith("region-")

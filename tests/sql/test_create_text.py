@@ -1,4 +1,4 @@
-"""A CREATE statement that is printed reads back to the same values; Doris' short texts."""
+"""Tests that generated CREATE statements parse back to the same values, and Doris' descriptions of a refresh."""
 
 from __future__ import annotations
 
@@ -97,22 +97,23 @@ def clauses(draw: st.DrawFn) -> Clauses:
     free,
     st.sampled_from(["SELECT ';' AS `a;b` FROM t", "(SELECT 1)", "WITH t AS (SELECT 1) SELECT * FROM t -- x\nLIMIT 1"]),
 )
-def test_what_is_printed_is_read(
+def test_a_generated_create_statement_parses_back(
     name: tuple[str, ...],
     columns: tuple[Column, ...],
     comment: str | None,
-    said: Clauses,
+    given_clauses: Clauses,
     known: dict[str, str],
     free: dict[str, str],
     query: str,
 ) -> None:
     properties = {**known, **free}
-    text = create_statement(".".join(map(quote, name)), columns, comment, said, properties, query)
-    assert parse(text) == CreateMaterializedView(name, query, columns, comment, tuple(properties.items()), clauses=said)
+    text = create_statement(".".join(map(quote, name)), columns, comment, given_clauses, properties, query)
+    pairs = tuple(properties.items())
+    assert parse(text) == CreateMaterializedView(name, query, columns, comment, pairs, clauses=given_clauses)
 
 
-def test_a_clause_stands_on_a_line_of_its_own() -> None:
-    said = Clauses(
+def test_each_clause_is_on_its_own_line() -> None:
+    given_clauses = Clauses(
         deferred=True,
         refreshing=Refreshing(Method.AUTO, Trigger.SCHEDULE, Schedule(cron="0 5 * * *", time_zone="UTC")),
         partitioning=Partitioning("k2", "MONTH", follows=True),
@@ -124,7 +125,7 @@ def test_a_clause_stands_on_a_line_of_its_own() -> None:
         duplicate=True,
     )
     text = create_statement(
-        "`db`.`mv`", [Column("a", "x"), Column("b")], "it's", said, (("k", "v"), ("l", "w")), "SELECT 1"
+        "`db`.`mv`", [Column("a", "x"), Column("b")], "it's", given_clauses, (("k", "v"), ("l", "w")), "SELECT 1"
     )
     assert text == (
         "CREATE MATERIALIZED VIEW `db`.`mv` (\n  `a` COMMENT 'x',\n  `b`)\n"
@@ -160,7 +161,7 @@ def test_a_clause_stands_on_a_line_of_its_own() -> None:
         ("SELECT 1", Namespace("db"), "SELECT 1"),
     ],
 )
-def test_names_get_their_database(query: str, namespace: Namespace, expected: str) -> None:
+def test_unqualified_names_are_qualified(query: str, namespace: Namespace, expected: str) -> None:
     found = relations(query)
     assert found.exact
     assert qualified(query, found.reads, namespace) == expected
@@ -172,7 +173,7 @@ CRON = Refreshing(trigger=Trigger.SCHEDULE, schedule=Schedule(cron="0 5 * * *", 
 
 
 @pytest.mark.parametrize(
-    ("said", "info", "strategy"),
+    ("given_clauses", "info", "strategy"),
     [
         (Clauses(), "BUILD IMMEDIATE REFRESH AUTO ON MANUAL", "MANUAL TRIGGER"),
         (Clauses(True, MANUAL), "BUILD DEFERRED REFRESH COMPLETE ON MANUAL", "MANUAL TRIGGER"),
@@ -193,6 +194,6 @@ CRON = Refreshing(trigger=Trigger.SCHEDULE, schedule=Schedule(cron="0 5 * * *", 
         ),
     ],
 )
-def test_texts_as_doris_shows_them(said: Clauses, info: str, strategy: str) -> None:
-    assert refresh_info(said) == info
-    assert recurring_strategy(said) == strategy
+def test_a_refresh_is_described_as_in_doris(given_clauses: Clauses, info: str, strategy: str) -> None:
+    assert refresh_info(given_clauses) == info
+    assert recurring_strategy(given_clauses) == strategy

@@ -1,4 +1,4 @@
-"""The texts of a view's life. (That Spark takes them is shown end to end.)"""
+"""Tests the statements that maintain a view. (The end-to-end tests run them on Spark.)"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ keys = st.none() | st.text(max_size=5)
     st.dictionaries(numbers, st.frozensets(keys, min_size=1, max_size=3), max_size=2),
     st.booleans(),
 )
-def test_what_is_published_reads_back(
+def test_the_text_of_a_public_view_parses_back(
     database: str,
     table: str,
     columns: list[str],
@@ -50,7 +50,7 @@ def test_what_is_published_reads_back(
     text = maintenance.publish(VIEW, storage, columns, shown, layout)
     query = text.removeprefix(f"ALTER VIEW {VIEW.quoted} AS ")
     assert maintenance.read_published(query) == (storage, max(versions))
-    # As an earlier release wrote it.
+    # The text of an earlier release.
     short = query.replace(f"FROM {storage.quoted} WHERE", f"FROM {storage.short} WHERE", 1)
     assert maintenance.read_published(short) == (storage, max(versions))
 
@@ -68,11 +68,11 @@ def test_what_is_published_reads_back(
         "SELECT `a` FROM `s`.`t` WHERE freshgate_version = 1 AND (freshgate_version BETWEEN 1 AND 1)",
     ],
 )
-def test_another_view_is_not_read_as_published(text: str) -> None:
+def test_the_text_of_another_view_is_not_taken_for_a_public_view(text: str) -> None:
     assert maintenance.read_published(text) is None
 
 
-def test_definition() -> None:
+def test_the_definition_view_holds_the_unchanged_query() -> None:
     text = maintenance.create_definition(DEFINITION, "SELECT ${x} FROM t", [Column("a`b", "it's"), Column("c")])
     assert text == f"CREATE VIEW {DEFINITION.quoted} (`a``b` COMMENT 'it\\'s', `c`) AS SELECT ${{x}} FROM t"
     assert maintenance.create_definition(DEFINITION, "SELECT 1") == f"CREATE VIEW {DEFINITION.quoted} AS SELECT 1"
@@ -82,7 +82,7 @@ def test_definition() -> None:
     assert changed == f"ALTER VIEW {DEFINITION.quoted} SET TBLPROPERTIES ('k' = 'v')"
 
 
-def test_storage() -> None:
+def test_the_storage_table_is_created_empty_from_the_definition() -> None:
     text = maintenance.create_storage(STORAGE, DEFINITION, {"k": "${v}"}, "note")
     assert text == (
         f"CREATE TABLE {STORAGE.quoted} USING parquet OPTIONS ('partitionOverwriteMode' = 'dynamic') "
@@ -113,7 +113,9 @@ def test_storage() -> None:
         (maintenance.refresh_listing(DEFINITION), None, None),
     ],
 )
-def test_each_text_does_what_its_name_says(text: str, reads: TableName | None, writes: TableName | None) -> None:
+def test_each_statement_reads_and_writes_only_the_given_tables(
+    text: str, reads: TableName | None, writes: TableName | None
+) -> None:
     found = classify(text)
     assert isinstance(found, Forwarded)
     assert found.exact
@@ -130,7 +132,7 @@ def test_each_text_does_what_its_name_says(text: str, reads: TableName | None, w
         lambda: maintenance.unset_properties(STORAGE, []),
     ],
 )
-def test_nothing_to_do_is_a_mistake_of_the_caller(call: object) -> None:
+def test_an_empty_list_is_refused(call: object) -> None:
     assert callable(call)
     with pytest.raises(ValueError, match="no "):
         call()

@@ -1,4 +1,4 @@
-"""Splicing, inline tables, and the mentions of INFORMATION_SCHEMA.MATERIALIZED_VIEWS."""
+"""Tests splicing, inline tables, and the mentions of INFORMATION_SCHEMA.MATERIALIZED_VIEWS."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_splice_refuses_ranges_that_overlap_or_leave_the_text(ranges: list[tuple
 
 
 _FORM = re.compile(r"(?:'([^'\\]*)'|(CAST\()?X'([0-9a-f]*)'(?(2) AS STRING\)))")
-"""Without a sign that a setting of the session, or Spark's substitution of variables, makes another one of."""
+"""A literal without characters whose meaning depends on the session's settings or on the substitution of variables."""
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs"])) | st.text("a \\'\"${}%\n`", max_size=8))
 @example("${x}")
 @example("\\")
 @example("it's")
-def test_a_literal_is_the_same_in_every_session(text: str) -> None:
+def test_a_literal_means_the_same_in_every_session(text: str) -> None:
     for literal, cast in ((safe_literal(text), True), (partition_value(text), False)):
         found = _FORM.fullmatch(literal)
         assert found is not None
@@ -60,7 +60,7 @@ def test_a_literal_is_the_same_in_every_session(text: str) -> None:
         assert digits is None or bool(casts) is cast
 
 
-def test_inline_table() -> None:
+def test_an_inline_table_casts_each_column() -> None:
     odd = "it's ${x}\\"
     text = inline_table(
         [("a b", "STRING"), ("n", "BIGINT"), ("t", "TIMESTAMP"), ("f", "BOOLEAN")],
@@ -73,7 +73,7 @@ def test_inline_table() -> None:
     )
 
 
-def test_inline_table_without_rows() -> None:
+def test_an_inline_table_may_be_empty() -> None:
     text = inline_table([("a", "STRING")], [])
     assert text == "(SELECT CAST(c0 AS STRING) AS `a` FROM VALUES (NULL) AS t(c0) WHERE FALSE)"
 
@@ -98,7 +98,7 @@ def test_an_inline_table_reads_no_relation(rows: list[tuple[str, int | None]]) -
         ("spark_catalog.INFORMATION_SCHEMA.MATERIALIZED_VIEWS", None),
     ],
 )
-def test_information_schema(name: str, database: str | None) -> None:
+def test_mentions_of_the_information_schema_are_replaced(name: str, database: str | None) -> None:
     text = f"SELECT * FROM {name} JOIN {name} AS m USING (table_name) WHERE x = '{name}'"
     found = classify(text)
     assert isinstance(found, Forwarded)
@@ -122,7 +122,7 @@ def _replaced(text: str, references: Sequence[Reference], alias: str) -> str:
         "EXECUTE IMMEDIATE 'SELECT * FROM INFORMATION_SCHEMA.MATERIALIZED_VIEWS'",
     ],
 )
-def test_what_is_no_mention(text: str) -> None:
+def test_other_names_and_strings_are_no_mentions(text: str) -> None:
     found = classify(text)
     assert isinstance(found, Forwarded)
     assert catalog_references(found) == ()
@@ -143,7 +143,7 @@ def test_a_region_limits_to_no_database() -> None:
     assert [database for _, _, database in catalog_references(found)] == [None]
 
 
-def test_our_own_table_has_one_name() -> None:
+def test_the_own_schema_is_not_found_in_another_catalog() -> None:
     found = classify("SELECT * FROM Freshgate.materialized_views JOIN other.freshgate.materialized_views")
     assert isinstance(found, Forwarded)
     ((reference, schema, database),) = catalog_references(found)
@@ -162,11 +162,11 @@ def test_our_own_table_has_one_name() -> None:
         ("SELECT CAST(a AS TIMESTAMP) AS ofs FROM db.mv", False),
     ],
 )
-def test_where_a_subquery_may_not_stand(text: str, expected: bool) -> None:
+def test_a_subquery_may_break_some_texts(text: str, expected: bool) -> None:
     assert places(text).disturb(TableName("db", "mv")) is expected
 
 
-def test_what_is_kept_of_a_text_is_bounded() -> None:
+def test_a_long_text_is_not_scanned() -> None:
     assert places("SELECT 1" + " " * REWRITTEN_CHARACTERS_MAX) == UNREAD
     assert places("SELECT " + ", ".join(f"a.b{number}.c" for number in range(PLACES_MAX + 1))) == UNREAD
     assert places("SELECT a").disturb(TableName("db", "mv")) is False
