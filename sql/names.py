@@ -1,7 +1,7 @@
-"""Names of what a definition reads: tables as Spark's Hive metastore sees them, paths, versions of tables, functions.
+"""Names of tables in Spark's Hive metastore and other catalogs, of paths, table versions and functions.
 
-The metastore folds names to lower case, so a name is compared folded; how the user spelled it stays in the
-statement's text, which is never printed anew. Paths are not folded.
+The metastore folds names to lower case, so names are compared in lower case. The user's spelling remains in the
+statement's text, which is never generated anew. Paths keep their case.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from functools import lru_cache
 
 SESSION_CATALOG = "spark_catalog"
 FUNCTION = "FUNCTION"
-"""The aspect of a name that is a function's."""
+"""The aspect of a function's name."""
 PATH_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml", "binaryfile", "delta"})
-"""Formats whose names stand before a path, as in parquet.`/data/x`."""
+"""Formats that may qualify a path, as in parquet.`/data/x`."""
 _METASTORE_NAME = re.compile(r"\w+", re.ASCII)
-"""What Spark's own catalog takes as a table's name."""
+"""The valid table names of spark_catalog."""
 _BELOW_TABLE = re.compile(
     r"(?:branch|tag)_.+|snapshot_id_\d+|at_timestamp_\d+|refs|history|snapshots|metadata_log_entries|entries|partitions"
     r"|files|data_files|delete_files|position_deletes|manifests"
     r"|all_(?:files|data_files|delete_files|manifests|entries)|changes",
     re.DOTALL,
 )
-"""Names below those of Iceberg's tables: branches, tags, snapshots, metadata tables."""
+"""Names that may follow the name of an Iceberg table: branches, tags, snapshots, metadata tables."""
 
 
 def quote(identifier: str) -> str:
-    """One identifier in Spark's back quotes."""
+    """One identifier in Spark's backquotes."""
     return "`" + identifier.replace("`", "``") + "`"
 
 
 def quoted_database(database: str) -> str:
-    """A database of Spark's own catalog as SQL, in every session."""
+    """A database of spark_catalog as SQL, valid in every session."""
     return f"{quote(SESSION_CATALOG)}.{quote(database)}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Namespace:
-    """What an unqualified name of a session resolves against."""
+    """The current database and catalog, in which unqualified names are resolved."""
 
     database: str = "default"
     catalog: str = SESSION_CATALOG
@@ -46,22 +46,22 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """A table's full name, every part folded to lower case; or a path, as the table of a database called like its
-    format (parquet.`/data/x`), which keeps its case."""
+    """The full name of a table or function, every part in lower case. A path (parquet.`/data/x`) is a table of a
+    database with the format's name, and keeps its case."""
 
     database: str
     table: str
     catalog: str = SESSION_CATALOG
     aspect: str = ""
-    """What of the table is read where that is not the table as it is today: the clause behind its name (VERSION AS OF,
-    WITH). FUNCTION: the name is a function's."""
+    """The clause after the name (VERSION AS OF, WITH) if not the current state of the table is read; FUNCTION if the
+    name is a function's."""
 
     @classmethod
     def resolve(cls, parts: tuple[str, ...], namespace: Namespace) -> TableName:
         """The name that 1 to 3 parts mean in `namespace`; more parts are nested namespaces of another catalog.
 
-        A two-part name is `database.table` of the current catalog. Spark would read it as `catalog.table` where a
-        catalog of that name is registered; such a table is nobody's base table under either reading.
+        A two-part name is `database.table` of the current catalog. Spark reads it as `catalog.table` if a catalog of
+        that name is registered; either way such a table is no view's base table.
         """
         if len(parts) == 2 and _names_path(*parts, namespace.catalog):
             return cls(parts[0].lower(), parts[1])
@@ -77,7 +77,7 @@ class TableName:
 
     @property
     def path(self) -> str:
-        """The path that the name stands for; empty for a table's name."""
+        """The path that the name denotes; empty for a table's name."""
         is_path = self.catalog == SESSION_CATALOG and not _METASTORE_NAME.fullmatch(self.table)
         return self.table if is_path and not self.is_function else ""
 
@@ -87,13 +87,13 @@ class TableName:
 
     @property
     def whole(self) -> TableName:
-        """The table as it is today."""
+        """The name of the table itself, without an aspect."""
         return replace(self, aspect="") if self.aspect else self
 
     @property
     def above(self) -> TableName | None:
-        """The table below which the name stands, if it does: orders of `db.orders.files`, or of `db.orders.branch_b`.
-        (Iceberg takes a table of the whole name before that.)"""
+        """The Iceberg table if the name denotes a part of one, such as `db.orders.files` or `db.orders.branch_b` of
+        db.orders. (Iceberg prefers a table with the whole name.)"""
         if not _BELOW_TABLE.fullmatch(self.table):
             return None
         parts = [*self.database.split("."), self.table]
@@ -103,28 +103,28 @@ class TableName:
 
     @property
     def stems(self) -> tuple[tuple[str, str], ...]:
-        """Database and name, without catalog, of the tables whose change may change what the name shows."""
+        """The database and name, without catalog, of each table whose change may affect this one."""
         return _stems(self.catalog, self.database, self.table)
 
     @property
     def ends(self) -> tuple[tuple[str, ...], ...]:
-        """The names of one and two parts that mean it in some database or catalog."""
+        """The names of one and two parts that may mean it, depending on the current database and catalog."""
         return (self.table,), (self.database, self.table)
 
     @property
     def quoted(self) -> str:
-        """The name as SQL, in every session: a name without its catalog is one of the session's current catalog. A path
-        has none."""
+        """The name as SQL, valid in every session: it includes the catalog, because otherwise the session's current
+        catalog would apply. Paths have no catalog."""
         return self._within if self.path else f"{quote(self.catalog)}.{self._within}"
 
     @property
     def short(self) -> str:
-        """The name as SQL where the current catalog is Spark's own, as records and SHOW CREATE have it."""
+        """The name as SQL, valid if the current catalog is spark_catalog. Stored records and SHOW CREATE use it."""
         return self._within if self.catalog == SESSION_CATALOG else self.quoted
 
     @property
     def _within(self) -> str:
-        """Without the catalog. Other catalogs' databases may be nested."""
+        """The quoted name without the catalog. In other catalogs, databases may be nested."""
         levels = [self.database] if self.catalog == SESSION_CATALOG else self.database.split(".")
         return ".".join(quote(part) for part in (*filter(None, levels), self.table))
 
@@ -138,14 +138,14 @@ class TableName:
 
 @lru_cache(maxsize=65_536)
 def _stems(catalog: str, database: str, table: str) -> tuple[tuple[str, str], ...]:
-    # Of all base tables whenever one of the views comes or goes.
+    # Cached because it is computed for all base tables whenever a view is created or dropped.
     own = (database.rpartition(".")[2], table)
     above = TableName(database, table, catalog).above
     return (own,) if above is None else (own, *above.stems)
 
 
 def _names_path(format_name: str, name: str, catalog: str) -> bool:
-    """Whether a name of two parts names files. (In other catalogs tables may have any name.)"""
+    """Whether a name of two parts denotes files. (In other catalogs, tables may have any name.)"""
     return not _METASTORE_NAME.fullmatch(name) and (
         catalog.lower() == SESSION_CATALOG or format_name.lower() in PATH_FORMATS
     )

@@ -1,9 +1,9 @@
-"""Takes passwords out of texts that are written down: statements, and messages that quote them.
+"""Redacts passwords in texts that are logged: statements, and messages that quote them.
 
-What counts is the name before a value, by the words of Spark's own setting `spark.redaction.regex` and some more. It is
-looked for anywhere, in literals and comments too, because a statement may stand within another one's literal, and the
-text may be cut anywhere. In doubt more is taken out than needed. Rows are not known to hold passwords: in `INSERT INTO
-users VALUES ('eve', 'x')` nothing says that `x` is one.
+A value is secret if the name before it matches Spark's setting `spark.redaction.regex` or some further words. Names are
+searched everywhere, also in literals and comments, because a literal may contain another statement, and the text may be
+truncated anywhere. In doubt, more is redacted than necessary. Values in rows are not redacted: in `INSERT INTO users
+VALUES ('eve', 'x')` no name indicates that `x` is a password.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 
 REPLACEMENT = "***"
 WORK_MAX = 20
-"""How often each character may be read on the average; of a text that nests deeper nothing more is kept."""
+"""How often each character may be read on average. If nesting exceeds it, the rest of the text is redacted."""
 
 _SECRET = (
     r"secret|passw|pwd|passphrase|token|credential|signature|access[._-]?key|account[._-]?key|private[._-]?key|"
@@ -72,7 +72,7 @@ _AFTER_NAMES = frozenset(
         "where",
     }
 )
-"""Words that may stand between a column's name and a parenthesis; no function, so no value of an option."""
+"""Words that may stand between a column's name and a parenthesis. They are not functions, so they begin no value."""
 _SETTING = re.compile(rf"\bset\s+[`'\"]?[\w.:$-]*(?:{_SECRET})[^=\n]{{0,80}}=", re.IGNORECASE)
 _RUN = re.compile(r"[^\s'\"`]+")
 _USER = re.compile(r"(?:://|:thin:)[^@/:?#]*[:/]", re.IGNORECASE)
@@ -83,35 +83,35 @@ _CIPHER = re.compile(r"\baes_(?:en|de)crypt\s*(?=\()", re.IGNORECASE)
 
 
 class _Text(str):
-    """A text whose comments' ends are looked for once: many a name may have the beginning of one behind it."""
+    """A text whose comment ends are searched only once, because the start of a comment may follow many names."""
 
     @cached_property
     def comment_ends(self) -> list[int]:
         return [found.end() for found in _COMMENT_END.finditer(self)]
 
     def behind_comment(self, at: int) -> int:
-        """Behind the comment that begins at `at`, or the text's end where it is cut."""
-        # Its end does not begin within its beginning: /*/ is open.
+        """The end of the comment that begins at `at`, or of the text if it is truncated."""
+        # The end may not overlap the start: /*/ is unclosed.
         following = bisect_left(self.comment_ends, at + 4)
         return self.comment_ends[following] if following < len(self.comment_ends) else len(self)
 
 
 def redact(text: str, *, cut: bool = False) -> str:
-    """The text with `***` in the place of each value that may be a password. `cut`: its end is missing.
+    """The text with `***` in place of each value that may be a password. `cut`: the end of the text is missing.
 
-    Takes time in proportion to the text's length.
+    It takes time in proportion to the text's length.
     """
     if _WORTH_A_LOOK.search(text) is None:
         return text
     if found := _SETTING.search(text):
-        # SET takes everything behind the = as the value, semicolons and line ends too.
+        # The value of SET is everything after the =, including semicolons and line ends.
         return _redact_values(text[: found.end()]) + REPLACEMENT
     return _redact_values(_RUN.sub(lambda run: _without_userinfo(run[0], cut=cut and run.end() == len(text)), text))
 
 
 def _without_userinfo(run: str, *, cut: bool) -> str:
-    """A run of characters that may be a URL, as `https://eve:password@host`, without the password. Where it is cut, the
-    @ may be missing."""
+    """A run of characters that may be a URL, such as `https://eve:password@host`, without the password. If it is
+    truncated, the @ may be missing."""
     if "://" not in run and ":thin:" not in run.lower():
         return run
     user = _USER.search(run)
@@ -133,14 +133,14 @@ def _redact_values(text: str) -> str:
 
 
 def _values(text: _Text) -> list[tuple[int, int]]:
-    """Where values begin and end that a name before them makes secret, in order of their beginnings."""
+    """The start and end of each value that the name before it makes secret, sorted by start."""
     found = []
     for names, values_of in ((_KEY, _values_after_key), (_IDENTIFIED, _value_after_identified)):
         work, rest = WORK_MAX * len(text), len(text)
         for match in names.finditer(text):
             if match.start() >= rest:
-                break  # All of it is replaced already.
-            # Inside a value that was found too: a literal that is cut seems to go on to the next one's beginning.
+                break  # The rest is already redacted.
+            # Also search within found values: a truncated literal seems to extend to the start of the next literal.
             for start, end in values_of(text, match):
                 found.append((start, end))
                 work -= end - start
@@ -166,7 +166,7 @@ def _value_after_identified(text: _Text, name: re.Match[str]) -> list[tuple[int,
 
 
 def _values_after_key(text: _Text, key: re.Match[str]) -> list[tuple[int, int]]:
-    """What may be the values that belong to a name."""
+    """The possible values that belong to a name."""
     at = key.end()
     rest = _REST_OF_KEY.match(text, at)
     closing = _CLOSING.match(text, rest.end()) if rest is not None else None
@@ -174,7 +174,7 @@ def _values_after_key(text: _Text, key: re.Match[str]) -> list[tuple[int, int]]:
         return _value_behind(text, at)
     if rest.end() == at and _begins_with_quote(text, key.start(), closing[0][-1]):
         return _value_behind(text, closing.end(), listed=True)
-    # Either the quote begins the value, or it ends the name: 'password of mine' 'x'.
+    # The quote either begins the value or ends the name: 'password of mine' 'x'.
     values = _value_behind(text, at)
     if _is_end_of_name(text, closing.end()):
         values += _value_behind(text, closing.end(), listed=True)
@@ -182,7 +182,7 @@ def _values_after_key(text: _Text, key: re.Match[str]) -> list[tuple[int, int]]:
 
 
 def _value_behind(text: _Text, at: int, *, listed: bool = False) -> list[tuple[int, int]]:
-    """The value of a name that ends at `at`, or nothing. `listed`: also behind a comma, as in map('token', 'x')."""
+    """The value of a name that ends at `at`, if there is one. `listed`: also after a comma, as in map('token', 'x')."""
     behind = _skip_blank(text, at)
     if listed and text.startswith(",", behind):
         start = _skip_blank(text, behind + 1)
@@ -195,20 +195,20 @@ def _value_behind(text: _Text, at: int, *, listed: bool = False) -> list[tuple[i
 
 
 def _begins_with_quote(text: str, at: int, quote: str) -> bool:
-    """Whether the name around `at` has that quote right before it."""
+    """Whether this quote directly precedes the name around `at`."""
     while at and (text[at - 1].isalnum() or text[at - 1] in "_.:$-"):
         at -= 1
     return text[at - 1 : at] == quote
 
 
 def _is_end_of_name(text: _Text, at: int) -> bool:
-    """Whether a quote that ends at `at` closes a name, so that its value is still to come."""
+    """Whether a quote that ends at `at` closes a name, so that the value follows."""
     behind = _skip_blank(text, at)
     return bool(_ASSIGNED.match(text, behind) or _OPENING.match(text, behind) or text[behind : behind + 1] == ",")
 
 
 def _skip_blank(text: _Text, at: int) -> int:
-    """Behind blanks and comments."""
+    """The position after blanks and comments."""
     while True:
         blank = _BLANK.match(text, at)
         at = blank.end() if blank else at
@@ -218,8 +218,8 @@ def _skip_blank(text: _Text, at: int) -> int:
 
 
 def _value_end(text: _Text, at: int, *, raw: bool = False) -> int | None:
-    """The end of the expression that begins at `at`; None where none begins there. `raw`: any run of characters is
-    one."""
+    """The end of the expression that begins at `at`; None if there is none. `raw`: any run of characters is an
+    expression."""
     end = _operand_end(text, at, raw=raw)
     while end is not None:
         following = _skip_blank(text, end)
@@ -249,9 +249,9 @@ def _operand_end(text: _Text, at: int, *, raw: bool) -> int | None:
 
 
 def _literal_end(text: str, at: int) -> int | None:
-    """Behind the literal that begins at `at`, or the text's end where it is cut; None where none begins.
+    """The end of the literal that begins at `at`, or of the text if it is truncated; None if no literal begins there.
 
-    A literal within another one has its quotes escaped by backslashes, or doubled; it ends with what it begins with.
+    The quotes of a literal within another one are escaped by backslashes or doubled; both of its ends are alike.
     """
     opening = _OPENING.match(text, at)
     if opening is None:
@@ -283,7 +283,7 @@ def _behind(text: str, delimiter: str, at: int) -> int:
 
 
 def _parenthesis_end(text: str, at: int) -> int:
-    """Behind the parenthesis that closes the one at `at`."""
+    """The position after the parenthesis that closes the one at `at`."""
     depth = 0
     while at < len(text):
         literal = _literal_end(text, at) if text[at] in "'\"" else None

@@ -1,7 +1,7 @@
-"""A script's statements, one by one: what each reads and writes, in the order in which they may run.
+"""Splits a script into statements: what each reads and writes, in the order in which they may run.
 
-Spark's grammar (SqlBaseParser.g4, compoundBody): statements end with semicolons, and words of control stand before some
-(`IF … THEN`, `label: LOOP`). A piece whose beginning is not plain is guessed, rather too much than too little.
+In Spark's grammar (SqlBaseParser.g4, compoundBody) statements end with semicolons, and control-flow keywords precede
+some (`IF … THEN`, `label: LOOP`). If the beginning of a statement is not clear, its effects are overestimated.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sql.statement import Forwarded
 from sql.understood import with_few_names
 
 _BEFORE_STATEMENT = frozenset({"begin", "else", "loop", "repeat", "do", "then", "not", "atomic"})
-"""Words of control that a statement may follow at once."""
+"""Keywords that a statement may follow directly."""
 _CONTROL = frozenset(
     {"if", "elseif", "while", "for", "case", "when", "until", "end", "set", "declare", "leave", "iterate"}
 )
-"""Words with which a piece begins that holds more than one statement, or one that means something else elsewhere."""
+"""First words of a part that has more than one statement, or that means something else outside scripts."""
 _REPEATED = frozenset({"while", "loop", "repeat", "for", "handler"})
 _WRITING = frozenset(
     [
@@ -35,18 +35,20 @@ _WRITING = frozenset(
 class Step(NamedTuple):
     statement: Forwarded
     composed: bool
-    """A name in it may be put together when it runs, or there are too many to be kept."""
+    """Whether it may build a name when it runs, or has too many names to be kept."""
 
 
 def steps(text: str) -> list[Step]:
-    """What the statements do; twice where some may run again, or at any time, so that each comes after each."""
+    """The statements in order. The list is doubled if some may run again or at any time, so that each statement also
+    follows each other one."""
     pieces = list(lexemes(text))
-    found = [_step(text, piece) for piece in _parted(pieces) if piece]
+    found = [_step(text, part) for part in _split(pieces) if part]
     again = any(piece.kind == "word" and folded(piece.text) in _REPEATED for piece in pieces)
     return found * 2 if again else found
 
 
-def _parted(pieces: Sequence[Lexeme]) -> Iterator[Sequence[Lexeme]]:
+def _split(pieces: Sequence[Lexeme]) -> Iterator[Sequence[Lexeme]]:
+    """Splits at semicolons."""
     start = 0
     for place, piece in enumerate(pieces):
         if piece.text == ";":

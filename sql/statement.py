@@ -1,4 +1,4 @@
-"""What a statement's text can be: a value per kind. `classify` makes them, `service.routing.route` acts on them."""
+"""The kinds of statements, a class for each. `classify` creates them, `service.routing.route` acts on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from sql.words import Words
 
 Parts = tuple[str, ...]
-"""A name as it stands in the text, one string per dotted part, back quotes removed, case kept."""
+"""A name as written in the text: one string per dotted part, without backquotes, case preserved."""
 Pairs = tuple[tuple[str, str], ...]
 """Properties in the order of the text, each key once."""
 
@@ -17,9 +17,9 @@ Pairs = tuple[tuple[str, str], ...]
 class Reference:
     """One mention of a relation in a text.
 
-    `start` and `end` are character offsets of the whole dotted name (back quotes included), end exclusive, so that the
-    mention can be spliced. `aliased` tells whether an alias follows, so that a spliced subquery knows whether to
-    bring one. What stands in a string, in a text that is not exactly understood, has no place: both are 0.
+    `start` and `end` are the character offsets of the whole dotted name with its backquotes; `end` is exclusive.
+    `aliased` tells whether an alias follows, so that a subquery can be spliced in with or without one. In a text that
+    is not exact, a name found in a string has no position: both are 0.
     """
 
     parts: Parts
@@ -27,14 +27,14 @@ class Reference:
     end: int
     aliased: bool = False
     perhaps: bool = False
-    """A CTE has this name but for its case: with spark.sql.caseSensitive that is another name."""
+    """A CTE has this name in another case. It is the same name unless spark.sql.caseSensitive is set."""
 
 
 # --- the clauses of a materialized view ------------------------------------------------------------------
 
 
 class Method(StrEnum):
-    """How a refresh computes: AUTO picks (Oracle's FORCE), COMPLETE recomputes everything (FULL, REBUILD)."""
+    """The method of a refresh: AUTO chooses the cheapest (Oracle's FORCE), COMPLETE recomputes all (FULL, REBUILD)."""
 
     AUTO = "AUTO"
     COMPLETE = "COMPLETE"
@@ -49,7 +49,7 @@ class Trigger(StrEnum):
 
 
 class WhenStale(StrEnum):
-    """What a read of a stale view does: refresh it first, serve it as it is, run the definition instead, or fail."""
+    """What a read of a stale view does: refresh it first, read it as it is, read the definition instead, or fail."""
 
     REFRESH = "REFRESH"
     SERVE = "SERVE"
@@ -72,13 +72,13 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """By a column of the view, or by date_trunc(column, unit); the unit in capitals."""
+    """By a column of the view, or by date_trunc(column, unit); the unit is in upper case."""
 
     column: str
     unit: str | None = None
     follows: bool = False
-    """Doris' PARTITION BY (…): the partitions must follow those of a base table. Other systems' clauses only say how
-    rows are laid out."""
+    """Doris' PARTITION BY (…): the partitions must follow those of a base table. Other databases' clauses only specify
+    the layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +102,17 @@ class Clustering:
 
 @dataclass(frozen=True, slots=True)
 class Refreshing:
-    """Method and trigger as they were said; None where nothing was."""
+    """Method and trigger; None: not given."""
 
     method: Method | None = None
     trigger: Trigger | None = None
     schedule: Schedule | None = None
-    """With the trigger SCHEDULE, and only then."""
+    """Given if and only if the trigger is SCHEDULE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """What CREATE says beyond names, columns, comment, properties and query.
+    """The clauses of CREATE other than columns, comment, properties and query.
 
     GRACE PERIOD, WHEN STALE and ENABLE | DISABLE REWRITE are properties: grace_period, when_stale, use_for_rewrite.
     """
@@ -127,7 +127,7 @@ class Clauses:
     """parquet or orc; None: the default, parquet."""
     location: str | None = None
     keys: tuple[str, ...] = ()
-    """Doris' [DUPLICATE] KEY: kept, without a meaning in Spark."""
+    """Doris' [DUPLICATE] KEY: stored, without effect in Spark."""
     duplicate: bool = False
 
 
@@ -136,7 +136,7 @@ class Clauses:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the column list: its name and, where given, its comment."""
+    """A column of the column list, with its comment if given."""
 
     name: str
     comment: str | None = None
@@ -146,7 +146,7 @@ class Column:
 class CreateMaterializedView:
     name: Parts
     query: str
-    """The definition's text, as it stands after AS, without a trailing semicolon or WITH [NO] DATA."""
+    """The text of the definition after AS, without a final semicolon or WITH [NO] DATA."""
     columns: tuple[Column, ...] = ()
     comment: str | None = None
     properties: Pairs = ()
@@ -160,33 +160,33 @@ class DropMaterializedView:
     name: Parts
     if_exists: bool = False
     restrict: bool = False
-    """RESTRICT: not while another materialized view reads it."""
+    """RESTRICT: refused while another materialized view reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshMaterializedView:
     """REFRESH MATERIALIZED VIEW, Hive's ALTER … REBUILD, and BigQuery's CALL BQ.REFRESH_MATERIALIZED_VIEW.
 
-    Without a method, or with COMPLETE, the view is recomputed, stale or not; AUTO recomputes only what is stale.
+    Without a method, or with COMPLETE, the view is recomputed whether stale or not; AUTO recomputes only stale parts.
     """
 
     name: Parts
     method: Method | None = None
     partitions: tuple[str, ...] = ()
-    """Names as SHOW PARTITIONS gives them, or `column=value`."""
+    """Names as shown by SHOW PARTITIONS, or `column=value`."""
     with_data: bool = True
     """False: PostgreSQL's WITH NO DATA; the view is emptied and must be refreshed before it can be read."""
     wait: bool = True
     """False: ASYNC."""
 
 
-# What ALTER MATERIALIZED VIEW can change.
+# Changes by ALTER MATERIALIZED VIEW.
 
 
 @dataclass(frozen=True, slots=True)
 class Rename:
     name: Parts
-    """One part: in the same database."""
+    """A name of one part is one in the same database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class UnsetProperties:
 
 @dataclass(frozen=True, slots=True)
 class SetRefreshing:
-    """Replaces what is given: a method alone leaves the trigger, a trigger alone the method."""
+    """Replaces what is given: a method alone keeps the trigger, a trigger alone keeps the method."""
 
     refreshing: Refreshing
 
@@ -246,14 +246,14 @@ class AlterMaterializedView:
 class ShowMaterializedViews:
     database: str | None = None
     pattern: str | None = None
-    """As in Spark's SHOW TABLES: `*`, and also `%`, is any text, `|` separates alternatives, case does not count."""
+    """As in Spark's SHOW TABLES: `*` and `%` match any text, `|` separates alternatives, case is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShowCreate:
     name: Parts
     kind: str = "MATERIALIZED VIEW"
-    """MATERIALIZED VIEW, VIEW or TABLE: decides the columns of the answer."""
+    """MATERIALIZED VIEW, VIEW or TABLE; determines the columns of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ class ShowProperties:
 
 @dataclass(frozen=True, slots=True)
 class Analyze:
-    """ANALYZE TABLE name … of a view: `rest` is what follows the name."""
+    """ANALYZE TABLE name … for a view; `rest` is what follows the name."""
 
     name: Parts
     rest: str
@@ -287,14 +287,14 @@ class Analyze:
 
 @dataclass(frozen=True, slots=True)
 class ShowVersions:
-    """SHOW MATERIALIZED VIEW VERSIONS: those that are kept of one view."""
+    """SHOW MATERIALIZED VIEW VERSIONS: the kept versions of one view."""
 
     name: Parts
 
 
 @dataclass(frozen=True, slots=True)
 class PauseJob:
-    """PAUSE | RESUME MATERIALIZED VIEW JOB ON name: whether the view's schedule, or its base tables, refresh it."""
+    """PAUSE | RESUME MATERIALIZED VIEW JOB ON name: stops or resumes refreshes by a schedule or by changes."""
 
     name: Parts
     paused: bool
@@ -310,19 +310,19 @@ class CancelTask:
 
 @dataclass(frozen=True, slots=True)
 class BeginTransaction:
-    """START TRANSACTION, BEGIN: reads of a materialized view see one version of it until the end."""
+    """START TRANSACTION, BEGIN: until its end, all reads of a materialized view see the same version."""
 
     snapshot: bool = False
-    """WITH CONSISTENT SNAPSHOT: the one that is current now, not the one at the view's first use."""
+    """WITH CONSISTENT SNAPSHOT: the version at the start of the transaction, not at the view's first use."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """COMMIT, or ROLLBACK, which differs in nothing: Spark's writes are done when their statement ends."""
+    """COMMIT or ROLLBACK. Both have the same effect, because Spark commits each write with its statement."""
 
     commit: bool
     chain: bool = False
-    """AND CHAIN: another one begins at once."""
+    """AND CHAIN: another transaction begins immediately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,53 +353,53 @@ Command = (
 NamedCommand = (
     DropMaterializedView | AlterMaterializedView | ShowCreate | Describe | ShowPartitions | ShowProperties | Analyze
 )
-"""What `parser.parse_about` makes of statements of Spark's own: commands of ours where the name is one of our views."""
+"""The commands that `parser.parse_about` returns for Spark's own statements about a materialized view."""
 
-# --- statements that go to Spark -----------------------------------------------------------------------
+# --- statements that are forwarded to Spark --------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Forwarded:
     """A statement for Spark, with what the gateway must know about it.
 
-    `exact` is False where the text could not be parsed: then `reads` and `writes` hold every dotted identifier chain
-    of the text (strings looked into for EXECUTE IMMEDIATE), and `reason` says why.
+    `exact` is False if the text could not be parsed. Then `reads` and `writes` contain every dotted name in the text
+    (for EXECUTE IMMEDIATE also those in strings), and `reason` says why.
     """
 
     reads: tuple[Reference, ...] = ()
-    """Relations whose rows the statement reads; names bound by a CTE of the statement left out."""
+    """Relations whose rows the statement reads, without the names of its CTEs."""
     writes: tuple[Parts, ...] = ()
     """Relations whose rows, columns or existence the statement may change. DROP, ALTER, MSCK, LOAD count as writes."""
     creates_view: Parts | None = None
-    """CREATE or ALTER VIEW: the view's name; `reads` then holds what its text reads (and none of it is refreshed)."""
+    """CREATE or ALTER VIEW: the view's name. `reads` then has what its text reads; none of that is refreshed."""
     temporary: bool = False
-    """The view or function that is created lives in the session."""
+    """The created view or function belongs to the session."""
     shared: bool = False
-    """GLOBAL: the temporary view is one of all sessions."""
+    """GLOBAL: the temporary view is visible in all sessions."""
     drops: Parts | None = None
     """DROP TABLE | VIEW | DATABASE: the name (also in `writes`)."""
     alters_database: Parts | None = None
     """ALTER DATABASE: the name."""
     drops_database: bool = False
-    """`drops` names a database, and with it, every table in it."""
+    """`drops` is a database, which is dropped with every table in it."""
     creates_function: bool = False
-    """`creates_view` names a SQL function: found in the `calls`, not the `reads`, of the statements that use it."""
+    """`creates_view` is a SQL function: statements that use it have it in `calls`, not in `reads`."""
     calls: tuple[Parts, ...] = ()
-    """Names that stand before a bracket, built-in functions among them: a SQL function may hold a query."""
+    """Names before a parenthesis, including built-in functions; a SQL function may contain a query."""
     keeps_rows: bool = False
-    """The writes leave rows and present columns as they are: ALTER TABLE … ADD COLUMN."""
+    """The writes keep rows and existing columns: ALTER TABLE … ADD COLUMN."""
     changes_function: Parts | None = None
-    """CREATE or DROP FUNCTION: the name, where the function is not the session's own."""
+    """CREATE or DROP FUNCTION: the name, unless the function belongs to the session."""
     writes_files: bool = False
-    """INSERT OVERWRITE DIRECTORY, LOAD DATA INPATH, a table that is filled at a LOCATION: the files may be those of any
+    """INSERT OVERWRITE DIRECTORY, LOAD DATA INPATH, or a table filled at a LOCATION: the files may belong to any
     table."""
     touches_rows: bool = True
-    """False where no row is read or changed: EXPLAIN, DESCRIBE, SHOW, and schema probes (WHERE 1=0, LIMIT 0)."""
+    """False if no row is read or changed: EXPLAIN, DESCRIBE, SHOW, and schema probes (WHERE 1=0, LIMIT 0)."""
     changes_namespace: bool = False
-    """USE, SET CATALOG, or a text that may contain them: the session's current database must be asked for again."""
+    """USE, SET CATALOG, or a text that may contain them: the session's current database must be queried again."""
     exact: bool = True
     everything: bool = False
-    """Not exact, and of so many names that it counts as reading every relation and writing every table."""
+    """Not exact, with so many names that it counts as reading every relation and writing every table."""
     reason: str = ""
 
 
@@ -408,11 +408,11 @@ Statement = Command | Forwarded
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What one cheap look at a text shows, before anything is parsed."""
+    """The result of a cheap scan of a text, before anything is parsed."""
 
     keyword: str
-    """The first word, folded to lower case; comments and brackets before it skipped."""
+    """The first word in lower case, after comments and parentheses."""
     words: Words = field(default=frozenset())
-    """Every identifier of the text, folded; of back-quoted ones the inside, also split at its dots."""
+    """Every identifier of the text in lower case; backquoted ones also split at their dots."""
     maybe_command: bool = False
-    """The text may be a statement of the gateway's own (a superset test: False is certain)."""
+    """The text may be one of the gateway's own statements; False is certain."""

@@ -1,6 +1,6 @@
-"""Patterns with wildcards, as SHOW has them, matched in time that grows with the name and not with the pattern's stars.
+"""Matches the wildcard patterns of SHOW in time that does not grow exponentially with the number of wildcards.
 
-A regular expression tries each star with every length: eleven in a row take seconds for one name.
+A regular expression backtracks over every wildcard: eleven in a row take seconds for one name.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 ANY = "*%"
-"""Any text: to Spark, and to LIKE in SQL. No view's name has one of them in it."""
+"""The wildcards for any text: Spark's, and that of LIKE in SQL. Names of views contain neither."""
 CHARACTERS_MAX = 1_000
 ALTERNATIVES_MAX = 50
-"""With a wildcard: each is tried with every name."""
+"""The maximum number of alternatives with a wildcard, each of which is tried with every name."""
 
 Matches = Callable[[str], bool]
 
 
 def problem(pattern: str, wildcards: str = ANY) -> str | None:
-    """Why a pattern is not taken; None where it is."""
+    """The requirement that a pattern violates; None if it is valid."""
     if len(pattern) > CHARACTERS_MAX:
         return f"a pattern of at most {CHARACTERS_MAX} characters, found {len(pattern)}"
     if len(_parsed(pattern, wildcards)[1]) > ALTERNATIVES_MAX:
@@ -26,8 +26,8 @@ def problem(pattern: str, wildcards: str = ANY) -> str | None:
 
 
 def matcher(pattern: str | None, wildcards: str = ANY) -> Matches:
-    """Spark's pattern of SHOW TABLES: each of the `wildcards` is any text, `|` separates alternatives, case does not
-    count. None matches everything."""
+    """A function that matches names like the pattern of Spark's SHOW TABLES: `wildcards` match any text, `|` separates
+    alternatives, case is ignored. The pattern None matches everything."""
     if pattern is None:
         return lambda _: True
     names, globs = _parsed(pattern, wildcards)
@@ -40,7 +40,7 @@ def matcher(pattern: str | None, wildcards: str = ANY) -> Matches:
 
 
 def _parsed(pattern: str, wildcards: str) -> tuple[frozenset[str], list[tuple[str, ...]]]:
-    """The alternatives: whole names, and those with wildcards as the texts between these."""
+    """The alternatives: names without wildcards, and the others split at their wildcards."""
     for wildcard in wildcards[1:]:
         pattern = pattern.replace(wildcard, wildcards[0])
     alternatives = dict.fromkeys(part.strip().lower() for part in pattern.split("|"))
@@ -49,8 +49,8 @@ def _parsed(pattern: str, wildcards: str) -> tuple[frozenset[str], list[tuple[st
 
 
 def _fits(name: str, pieces: tuple[str, ...]) -> bool:
-    """Whether a name is the pieces with any texts between them. The leftmost place of each piece is the best one: it
-    leaves the most to those behind it."""
+    """Whether a name consists of the pieces with any text between them. The leftmost match of each piece is the best
+    one, because it leaves the most text to the following pieces."""
     first, *middle, last = pieces
     end = len(name) - len(last)
     if end < len(first) or not name.startswith(first) or not name.endswith(last):

@@ -1,4 +1,4 @@
-"""The words of a text: a set of them, or, where there are very many, what a set would say of almost every word."""
+"""The words of a text as a set, or as a Bloom filter if there are very many."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Protocol
 from zlib import crc32
 
 WORDS_MAX = 20_000
-"""Of more different ones no set is kept: a text of 8 MiB may have millions."""
+"""The maximum number of words in a set; a text of 8 MiB may have millions."""
 CHARACTERS_MAX = 500_000
-"""Of all of them; one alone may have megabytes."""
+"""The maximum length of all words in a set; a single word may have megabytes."""
 _BITS_A_WORD = 32
 _SEEDS = (0, 0x9E3779B9, 0x85EBCA6B)
 
 
 class Words(Protocol):
-    """What can be asked of either."""
+    """The interface of both forms."""
 
     def __contains__(self, word: object, /) -> bool: ...
 
@@ -25,8 +25,8 @@ class Words(Protocol):
 
 
 class ManyWords:
-    """Of a word that the text has it says so, and of one in a thousand that it has not as well: a Bloom filter, in four
-    bytes a word. There is no going through them, and no asking a set about them: ask them about the set."""
+    """A Bloom filter with four bytes per word: it contains every word of the text, and one in a thousand others. It is
+    not iterable, so it must be the left operand of `&` and `isdisjoint`."""
 
     __slots__ = ("_bits", "has_paths")
 
@@ -61,7 +61,7 @@ def bounded(words: Words) -> Words:
 
 
 def may_hold_path(words: Words) -> bool:
-    """Whether one of the words may be a path, as the table's name in delta.`/lake/sales`."""
+    """Whether one of the words may be a path, such as the table's name in delta.`/lake/sales`."""
     return (
         words.has_paths if isinstance(words, ManyWords) else isinstance(words, frozenset) and any(map(_is_path, words))
     )

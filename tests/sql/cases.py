@@ -1,4 +1,4 @@
-"""Reads the .sql case files: a statement that ends with a semicolon, then a line `--> expected`."""
+"""Loads the .sql case files: a statement that ends with a semicolon, then a line `--> expected`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sql.grammar.view_properties import _MEANING, _SESSION_PREFIX
 
 
 def load(name: str) -> list[tuple[str, str]]:
-    """The (statement, expected) pairs of a file in this folder; `name` is its path from here."""
+    """The (statement, expected) pairs of a file; `name` is its path relative to this folder."""
     pairs: list[tuple[str, str]] = []
     lines: list[str] = []
     for line in (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines():
@@ -21,5 +21,5 @@ def load(name: str) -> list[tuple[str, str]]:
 
 
 def is_kept_only(name: str) -> bool:
-    """Is the view's property kept and shown without an effect?"""
+    """Whether the property of a view is stored and shown, but has no effect."""
     return name not in _MEANING and not name.startswith(_SESSION_PREFIX)

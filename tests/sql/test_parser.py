@@ -1,4 +1,4 @@
-"""The grammar of the gateway's own statements: the cases of commands.sql, and a round trip."""
+"""Tests the parser of the gateway's own statements: the cases of commands.sql, and a round trip."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tests.sql.cases import is_kept_only, load
 
 
 def shown(value: object) -> str:
-    """One line: the kind and each field that is not the default; the clauses of CREATE stand among its own."""
-    return " ".join([type(value).__name__, *said(value)])
+    """One line: the type and each field that differs from the default. The clauses of CREATE are flattened."""
+    return " ".join([type(value).__name__, *shown_fields(value)])
 
 
-def said(value: object) -> Iterator[str]:
+def shown_fields(value: object) -> Iterator[str]:
     for item in fields(value):  # type: ignore[arg-type]
         part = getattr(value, item.name)
         if part == item.default or (item.default is MISSING and part in (None, False, ())):
             continue
         if isinstance(part, Clauses | Refreshing | Schedule):
-            yield from said(part)
+            yield from shown_fields(part)
         elif item.name in ("change", "statement"):
             yield f"{item.name}={shown(part)}"
         elif is_dataclass(part):
-            yield f"{item.name}({' '.join(said(part))})"
+            yield f"{item.name}({' '.join(shown_fields(part))})"
         else:
             yield f"{item.name}={shown_value(item.name, part)}"
 
@@ -61,7 +61,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
-def test_case(text: str, expected: str) -> None:
+def test_own_statement_is_parsed_or_refused(text: str, expected: str) -> None:
     assert glance(text).maybe_command
     if not expected.startswith("SyntaxProblem "):
         assert shown(classify(text)) == expected
@@ -82,12 +82,12 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_the_examples_of_the_documentation_are_read(text: str) -> None:
+def test_an_example_of_the_documentation_is_parsed(text: str) -> None:
     assert parse(text) is not None
 
 
 @pytest.mark.parametrize(("text", "expected"), load("about.sql"))
-def test_a_statement_about_a_name(text: str, expected: str) -> None:
+def test_sparks_statement_about_a_name_is_parsed(text: str, expected: str) -> None:
     found = parse_about(text)
     assert ("None" if found is None else shown(found)) == expected
     assert isinstance(classify(text), Forwarded)
@@ -98,7 +98,7 @@ texts = st.text(st.characters(blacklist_categories=["Cs"]), max_size=12)
 
 
 def is_free(name: str) -> bool:
-    """May TBLPROPERTIES hold the name with any value?"""
+    """Whether TBLPROPERTIES takes the name with any value."""
     return is_kept_only(name) and not name.lower().startswith("freshgate.")
 
 
@@ -110,7 +110,7 @@ def is_free(name: str) -> bool:
     st.booleans(),
     st.sampled_from(["", "\n", " -- note\n", "/* a /* b */ */"]),
 )
-def test_what_is_written_is_read(
+def test_a_generated_statement_is_parsed(
     name: tuple[str, ...],
     columns: tuple[Column, ...],
     comment: str | None,
@@ -163,7 +163,7 @@ def outcome(text: str) -> Command | SyntaxProblem | None:
 
 
 @given(beginnings, st.lists(pieces, max_size=14).map(" ".join))
-def test_any_text_is_read_or_refused(beginning: str, rest: str) -> None:
+def test_any_text_is_parsed_or_refused(beginning: str, rest: str) -> None:
     text = f"{beginning} {rest}"
     parse_about(text)
     found = outcome(text)
@@ -175,7 +175,7 @@ def test_any_text_is_read_or_refused(beginning: str, rest: str) -> None:
 
 
 @given(texts)
-def test_a_string_token_reads_back(text: str) -> None:
+def test_a_string_token_has_the_value_it_was_made_of(text: str) -> None:
     literal = string_token(text)
     assert string_value(literal) == text
     assert "${" not in literal
@@ -191,7 +191,7 @@ def test_a_string_token_reads_back(text: str) -> None:
         ('"it\'\'s ""x"""', "it''s \"x\""),
     ],
 )
-def test_escapes(literal: str, value: str) -> None:
+def test_escapes_in_strings_are_resolved(literal: str, value: str) -> None:
     assert string_value(literal) == value
 
 
@@ -240,5 +240,5 @@ def test_escapes(literal: str, value: str) -> None:
         ";",
     ],
 )
-def test_what_spark_may_take_is_not_ours(text: str) -> None:
+def test_a_statement_that_spark_may_accept_is_forwarded(text: str) -> None:
     assert isinstance(classify(text), Forwarded)

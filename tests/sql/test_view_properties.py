@@ -1,4 +1,4 @@
-"""The properties of a view: which are known, what they may say, what they mean."""
+"""Tests the properties of a view: known names, allowed values and their meaning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fault(name: str, value: str, *, free: bool) -> str:
         ("compression", "zstd", "zstd"),
     ],
 )
-def test_what_is_kept(free: bool, name: str, value: str, kept: str) -> None:
+def test_a_valid_value_is_normalized(free: bool, name: str, value: str, kept: str) -> None:
     assert check(((name, value),), free=free) == ((name, kept),)
 
 
@@ -60,13 +60,13 @@ def test_what_is_kept(free: bool, name: str, value: str, kept: str) -> None:
         ("max_staleness", "1 month"),
     ],
 )
-def test_a_wrong_value_is_refused_everywhere(free: bool, name: str, value: str) -> None:
+def test_an_invalid_value_is_refused_by_every_clause(free: bool, name: str, value: str) -> None:
     message = fault(name, value, free=free)
     assert message.startswith(f"valid {name}: ")
     assert message.endswith(f"found '{value}'")
 
 
-def test_names() -> None:
+def test_unknown_and_reserved_names_are_refused() -> None:
     assert fault("freshgate.id", "1", free=True) == fault("freshgate.id", "1", free=False)
     assert "without freshgate." in fault("FreshGate.x", "1", free=True)
     assert fault("grace_perod", "1", free=True).endswith("did you mean grace_period?")
@@ -111,7 +111,7 @@ def test_names() -> None:
         "spark.sql.files",
     ],
 )
-def test_a_refresh_sets_nothing_that_runs_code_or_leads_elsewhere(free: bool, setting: str) -> None:
+def test_a_setting_that_runs_code_or_names_a_location_is_refused(free: bool, setting: str) -> None:
     name = f"session.{setting}"
     assert fault(name, "1", free=free).startswith(f"illegal key:{name}; ")
     assert view_properties.session_settings({name: "1", "session.spark.sql.ansi.enabled": "true"}) == {
@@ -119,7 +119,7 @@ def test_a_refresh_sets_nothing_that_runs_code_or_leads_elsewhere(free: bool, se
     }
 
 
-def test_session_variables_of_starrocks_are_kept_and_set_nothing() -> None:
+def test_session_variables_of_starrocks_are_stored_but_not_set() -> None:
     pairs = (("session.query_timeout", "300"),)
     assert check(pairs, free=False) == pairs
     assert view_properties.session_settings(dict(pairs)) == {}
@@ -145,7 +145,7 @@ def test_session_variables_of_starrocks_are_kept_and_set_nothing() -> None:
         "spark.sql.storeAssignmentPolicy",
     ],
 )
-def test_what_decides_plans_and_results_is_taken(setting: str) -> None:
+def test_a_setting_that_affects_plans_and_results_is_accepted(setting: str) -> None:
     pairs = ((f"session.{setting}", "1"),)
     assert check(pairs, free=False) == check(pairs, free=True) == pairs
     assert view_properties.session_settings(dict(pairs)) == {setting: "1"}
@@ -162,7 +162,7 @@ def test_what_decides_plans_and_results_is_taken(setting: str) -> None:
         ({"max_staleness": "damaged"}, 0),
     ],
 )
-def test_grace(properties: dict[str, str], seconds: float) -> None:
+def test_grace_seconds_come_from_any_of_three_properties(properties: dict[str, str], seconds: float) -> None:
     assert view_properties.grace_seconds(properties) == seconds
 
 
@@ -178,11 +178,13 @@ def test_grace(properties: dict[str, str], seconds: float) -> None:
         ({"when_stale": "damaged"}, Trigger.MANUAL, WhenStale.SERVE),
     ],
 )
-def test_when_stale(properties: dict[str, str], trigger: Trigger | None, expected: WhenStale) -> None:
+def test_when_stale_defaults_by_the_trigger(
+    properties: dict[str, str], trigger: Trigger | None, expected: WhenStale
+) -> None:
     assert view_properties.when_stale(properties, trigger) is expected
 
 
-def test_the_other_readers() -> None:
+def test_boolean_properties_have_defaults() -> None:
     assert view_properties.allows_nondeterministic({"enable_nondeterministic_function": "TRUE"})
     assert not view_properties.allows_nondeterministic({})
     assert view_properties.rewrite_enabled({})
@@ -214,7 +216,7 @@ def test_the_other_readers() -> None:
         ("", None),
     ],
 )
-def test_intervals(text: str, seconds: float | None) -> None:
+def test_an_interval_of_fixed_length_is_converted_to_seconds(text: str, seconds: float | None) -> None:
     assert seconds_of(text) == seconds
 
 
@@ -222,10 +224,10 @@ words = st.sampled_from(["INTERVAL", "'1'", "2", ":", "-", "DAY", "TO", "SECOND"
 
 
 @given(st.text(max_size=20) | st.lists(words).map(" ".join))
-def test_any_text_is_an_interval_or_none(text: str) -> None:
+def test_any_text_is_an_interval_or_gives_none(text: str) -> None:
     found = seconds_of(text)
     assert found is None or found >= 0
 
 
-def test_seconds_are_kept_without_a_fraction_where_there_is_none() -> None:
+def test_whole_seconds_are_written_without_a_fraction() -> None:
     assert (text_of(60.0), text_of(0.5), text_of(0)) == ("60", "0.5", "0")
