@@ -1,4 +1,4 @@
-"""Passwords in texts: none is left, and what is none stays."""
+"""Tests that passwords in texts are redacted, and that everything else is kept."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SECRET = "hunter2"
         "Spark said: [X] Cannot connect bob (password=hunter2)",
     ],
 )
-def test_passwords_go_and_the_rest_stays(text: str) -> None:
+def test_passwords_are_redacted(text: str) -> None:
     shown = redact(text)
     assert SECRET not in shown
     assert "bob" in shown or "bob" not in text
@@ -84,7 +84,7 @@ def test_passwords_go_and_the_rest_stays(text: str) -> None:
         "client 127.0.0.1:4711 closed",
     ],
 )
-def test_what_is_no_password_stays(text: str) -> None:
+def test_a_text_without_passwords_is_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
@@ -92,7 +92,7 @@ def test_what_is_no_password_stays(text: str) -> None:
     "text",
     ["OPTIONS (password 'hunter2'", "url 'jdbc:x://bob:hunter2@db'", "url 'x?password=hunter2'", "SET a.token=hunter2"],
 )
-def test_wherever_a_text_is_cut(text: str) -> None:
+def test_passwords_in_a_truncated_text_are_redacted(text: str) -> None:
     for end in range(len(text) + 1):
         shown = redact(text[:end], cut=True)
         assert "hu" not in shown, text[:end]
@@ -108,11 +108,10 @@ AROUND = st.text(st.sampled_from("abc ,();='\"\\`-/*\n:@%"), max_size=30)
 
 
 @given(KEYS, QUOTED, BETWEEN, SPOKEN, SPOKEN, st.sampled_from("'\""), AROUND, AROUND)
-def test_a_literal_behind_a_key_goes(
-    key: str, quoted: str, between: str, before: str, behind: str, quote: str, prefix: str, suffix: str
+def test_a_literal_after_a_secret_name_is_redacted_in_any_context(
+    key: str, quoted: str, between: str, before: str, after: str, quote: str, prefix: str, suffix: str
 ) -> None:
-    """Whatever stands around it."""
-    text = f"{prefix} {quoted.format(key)}{between}{quote}{before}hunter2{behind}{quote}{suffix}"
+    text = f"{prefix} {quoted.format(key)}{between}{quote}{before}hunter2{after}{quote}{suffix}"
     assert SECRET not in redact(text)
 
 
@@ -140,8 +139,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join), st.booleans())
-def test_only_values_are_replaced(text: str, cut: bool) -> None:
-    """Any text is taken; what is left of it stands in its order."""
+def test_the_rest_of_any_text_is_kept_in_order(text: str, cut: bool) -> None:
     rest = text
     for kept in redact(text, cut=cut).split(REPLACEMENT):
         assert kept in rest
@@ -149,38 +147,38 @@ def test_only_values_are_replaced(text: str, cut: bool) -> None:
 
 
 @given(st.text(st.characters(exclude_characters=":", exclude_categories=["Cs"])))
-def test_a_text_without_names_of_secrets_stays(text: str) -> None:
+def test_a_text_without_secret_names_is_unchanged(text: str) -> None:
     words = ("secret", "passw", "pwd", "passphrase", "token", "credential", "signature", "key", "identified", "aes_")
     if not any(word in text.casefold() for word in words):
         assert redact(text) == text
 
 
-def test_a_cut_literal_does_not_hide_the_next_one() -> None:
-    """As in a log line that shows a statement's beginning, and the error that quotes all of it."""
+def test_a_truncated_literal_does_not_hide_the_next_one() -> None:
+    """For example, a log line with the start of a statement and an error that quotes all of it."""
     shown = redact("not understood: OPTIONS (password 'hunter2\nError: OPTIONS (password 'hunter2')")
     assert SECRET not in shown
 
 
 @pytest.mark.parametrize("piece", ["identified by f(", "identified by /*", "pwd /*", "pwd'/*", "aes_encrypt(("])
-def test_what_seems_to_go_on_to_the_end_is_not_walked_for_each_name(piece: str) -> None:
-    """Of this length that took up to minutes."""
+def test_many_unclosed_values_take_no_quadratic_time(piece: str) -> None:
+    """In quadratic time, a text of this length would take minutes."""
     started = time.process_time()
     redact(piece * (400_000 // len(piece)) + "*/")
     assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("comment", ["/* ", "--"])
-def test_a_comment_without_an_end_hides_no_value(comment: str) -> None:
+def test_an_unclosed_comment_hides_no_value(comment: str) -> None:
     assert SECRET not in redact(f"x identified by {comment}identified by 'hunter2'")
     assert SECRET not in redact(f"x pwd {comment}pwd 'hunter2' and pwd 'cut")
 
 
 @pytest.mark.parametrize("comment", ["/**/", "/*/ x */", "/* '*/ ", "/*a*/ /* b */ -- c\n", "/***/"])
-def test_a_value_stands_behind_comments(comment: str) -> None:
+def test_a_value_after_comments_is_redacted(comment: str) -> None:
     assert SECRET not in redact(f"x identified by {comment}'hunter2' /* and */ pwd {comment}= {comment}'hunter2'")
 
 
-def test_deeply_nested_text_takes_no_long_time() -> None:
+def test_deep_nesting_takes_no_quadratic_time() -> None:
     depth = 5_000
     shown = redact("password=f(" * depth + "hunter2" + ")" * depth)
     assert SECRET not in shown
