@@ -1,0 +1,228 @@
+"""The table of transitions in docs/concepts/freshness.md, row by row, against the catalog and a look at the tables."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from views import SALES, SHOPS, view_of
+
+from gateway.mv.catalog import naming
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.entry import Entry, enter
+from gateway.mv.model import properties as stored
+from gateway.mv.model.snapshot import Observed, Snapshot, Unobserved
+from gateway.mv.model.view import NEVER_BUILT, Contents, Freshness, MaterializedView, Version, base_key
+from gateway.mv.observation.inspection import Inspector, snapshot_of
+from gateway.mv.observation.observer import Look
+from gateway.mv.observation.relations import Sources
+from gateway.mv.ports import Relation, RelationKind
+from sql.names import TableName
+from sql.texts.maintenance import UNPARTITIONED, Shown, shown_rows
+
+PAGE = (Path(__file__).parents[2] / "docs" / "concepts" / "freshness.md").read_text(encoding="utf-8")
+NOBODY = cast(Any, None)
+GRACE_SECONDS = 60
+BELOW = "d__below__1"
+VIEW = "d__v__1"
+
+
+def view(view_id: str, table: TableName, below: MaterializedView | None = None) -> MaterializedView:
+    """Built once, from the tables in their first state."""
+    seen = {base_key(table): Snapshot("id", "1")} | ({below.id: snapshot_of(below)} if below else {})
+    storage = TableName("s", view_id)
+    return replace(
+        view_of(
+            Version.whole(1, 0, 0, {below.id: 1} if below else {}, contents=Contents(None, ((NEVER_BUILT, seen),)))
+        ),
+        id=view_id,
+        name=TableName("d", view_id.split("__")[1]),
+        query=f"SELECT * FROM {table.quoted}",
+        storage=storage,
+        definition=naming.definition_of(storage),
+        tables=frozenset({table}),
+        views=frozenset({below.id} if below else ()),
+        view_names={below.id: below.name} if below else {},
+        layout=UNPARTITIONED,
+        followed=None,
+        properties={"grace_period": "0"},
+    )
+
+
+class World:
+    """d.v reads d.sales and d.below, which reads d.shops. Stands for the metastore, the observer, the relations and the
+    fence as well."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+        self.lost: str | None = None
+        self.seen: dict[TableName, Observed] = {table: Snapshot("id", "1") for table in (SALES, SHOPS)}
+        self.below = view(BELOW, SHOPS)
+        self.view = view(VIEW, SALES, self.below)
+        self.catalog = self._catalog()
+        self.catalog.show(self.catalog.reserve(self.below))
+
+    def _catalog(self) -> Catalog:
+        return Catalog(cast(Any, self), "s", 1, cast(Any, self), lambda: self.now_ms)
+
+    @property
+    def entry(self) -> Entry:
+        return self.catalog.entry(VIEW)
+
+    # --- what the catalog and the inspector ask ------------------------------------------------------
+
+    async def tables(self, _: str) -> frozenset[str]:
+        return frozenset({VIEW, BELOW})
+
+    async def properties(self, table: TableName) -> Mapping[str, str]:
+        each = self.view if table == self.view.storage else self.below
+        return {**stored.write_view(each), **stored.write_published(), **stored.write_version(each.current, 9)}
+
+    async def relation(self, name: TableName) -> Relation:
+        each = self.view if name == self.view.name else self.below
+        return Relation(name, RelationKind.VIEW, shown_rows(each.storage, each.columns, Shown.only(1), each.layout))
+
+    def touch(self, tables: Iterable[TableName]) -> None: ...
+
+    def forget(self, tables: Iterable[TableName]) -> None: ...
+
+    def due(self, tables: Iterable[TableName], not_before: float) -> bool:
+        return False
+
+    async def observe(self, tables: Iterable[TableName], not_before: float) -> dict[TableName, Look]:
+        return {table: Look(self.seen[table], not_before) for table in tables}
+
+    async def sources_of(self, reads: object) -> Sources:
+        if "sales" in repr(reads):
+            return Sources(frozenset({SALES}), frozenset({BELOW}))
+        return Sources(frozenset({SHOPS}))
+
+    # --- what happens --------------------------------------------------------------------------------
+
+    async def create(self) -> None:
+        self.catalog.show(self.catalog.reserve(self.view))
+
+    async def create_deferred(self) -> None:
+        self.view = replace(self.view, current=Version.whole(NEVER_BUILT, 0, 0, {}))
+        await self.create()
+
+    async def start(self) -> None:
+        self.catalog = self._catalog()
+        await self.catalog.load()
+
+    async def begin_write(self, table: TableName = SALES) -> None:
+        self.write = self.catalog.writes.begin(cast(Any, frozenset({"insert"})), [table])
+        self.catalog.begin_write(self.write)
+
+    async def write_to(self, table: TableName = SALES) -> None:
+        await self.begin_write(table)
+        self.catalog.end_write(self.write)
+
+    async def write_within_grace(self) -> None:
+        properties = {"grace_period": str(GRACE_SECONDS)}
+        self.catalog.replace(self.entry, replace(self.entry.view, properties=properties))
+        await self.write_to()
+
+    async def end_grace(self) -> None:
+        self.now_ms += GRACE_SECONDS * 1000
+
+    async def look(self) -> None:
+        inspector = Inspector(self.catalog, cast(Any, self), cast(Any, self), cast(Any, self), 0)
+        await inspector.check([VIEW])
+
+    async def look_at_a_change(self) -> None:
+        self.seen[SALES] = Snapshot("id", "2")
+        await self.look()
+
+    async def look_in_vain(self) -> None:
+        self.seen[SALES] = Unobserved("the metastore is away")
+        await self.look()
+
+    async def write_below(self) -> None:
+        await self.write_to(SHOPS)
+
+    async def lose_sight_below(self) -> None:
+        self.seen[SHOPS] = Unobserved("the metastore is away")
+        await self.look()
+
+    async def refresh(self, entry: Entry | None = None, contains: int | None = None) -> None:
+        entry = entry or self.entry
+        version = replace(entry.view.current, number=2, views={BELOW: 1} if entry.view.id == VIEW else {})
+        entry.view = enter(entry, version, entry.ledger.events if contains is None else contains, 9)
+
+    async def refresh_below(self) -> None:
+        await self.refresh(self.catalog.entry(BELOW))
+
+    async def write_during_refresh(self) -> None:
+        began = self.entry.ledger.events
+        await self.write_to()
+        await self.refresh(contains=began)
+
+    async def doubt(self) -> None:
+        self.catalog.doubt(self.entry)
+
+    async def lose_the_fence(self) -> None:
+        self.lost = "another gateway"
+
+
+Event = Callable[[World], Awaitable[None]]
+
+EVENTS: dict[str, Event] = {
+    "`CREATE` builds the view": World.create,
+    "`CREATE` with `BUILD DEFERRED`": World.create_deferred,
+    "the gateway starts": World.start,
+    "a write to a base table begins": World.begin_write,
+    "a write to a base table ends": World.write_to,
+    "a write to a base table ends, and the view has a grace period": World.write_within_grace,
+    "the grace period ends": World.end_grace,
+    "a look shows a change": World.look_at_a_change,
+    "a look shows no change": World.look,
+    "a look fails": World.look_in_vain,
+    "a view below becomes `STALE`": World.write_below,
+    "a view below becomes `UNKNOWN`": World.lose_sight_below,
+    "a view below is refreshed": World.refresh_below,
+    "a refresh is published": World.refresh,
+    "a refresh is published, and a write has ended since it began": World.write_during_refresh,
+    "the outcome of a statement that changes the public view is unknown": World.doubt,
+    "another gateway takes over": World.lose_the_fence,
+}
+
+WAYS: dict[str, tuple[Event, ...]] = {
+    "no view": (),
+    "`FRESH`": (World.create,),
+    "`FRESH_WITHIN_GRACE`": (World.create, World.write_within_grace),
+    "`STALE`": (World.create, World.write_to),
+    "`STALE` because of a noted write": (World.create, World.write_to),
+    "`STALE` because of a look": (World.create, World.look_at_a_change),
+    "`UNKNOWN`": (World.start,),
+}
+"""What leads to each state, from a catalog without the view."""
+
+ROWS = re.findall(r"^\| (.+) \| (.+) \| `(\w+)` \|$", PAGE.partition("| from | event | to |")[2], re.MULTILINE)
+
+
+@pytest.mark.parametrize(("before", "event", "after"), ROWS)
+def test_a_row_of_the_table(before: str, event: str, after: str) -> None:
+    states = [state for state in WAYS if state != "no view"] if before == "any" else before.split(", ")
+
+    async def check(state: str) -> None:
+        world = World()
+        for step in WAYS[state]:
+            await step(world)
+        if state != "no view":
+            assert state.startswith(f"`{world.catalog.freshness(VIEW).value}`")
+        await EVENTS[event](world)
+        assert world.catalog.freshness(VIEW) is Freshness(after)
+
+    for state in states:
+        asyncio.run(check(state))
+
+
+def test_the_table_has_every_event_and_reaches_every_state() -> None:
+    assert {event for _, event, _ in ROWS} == EVENTS.keys()
+    assert {after for _, _, after in ROWS} == {state.value for state in Freshness}
