@@ -25,10 +25,8 @@ _SECOND_WORDS = {
 """Words of which a statement of ours holds one, by its first word."""
 _NONE = frozenset[str]()
 _DOUBLE_QUOTED_NAME = re.compile(
-    r"""\.\s?"|"\s?\.
-    | (?:,|\b(?:from|join|table|stream|into|view|using|update|function|exists|overwrite))
-      (?:[\s(]|/\*(?:[^*]|\*(?!/)){0,99}+\*/|--[^\n]{0,99}+\n)*+\"""",
-    re.IGNORECASE | re.VERBOSE,
+    r"""\.\s?"|"\s?\.|(?:,|\b(?:from|join|table|stream|into|view|using|update|function|exists|overwrite))[\s(]*+\"""",
+    re.IGNORECASE,
 )
 """Where what stands between double quotes may be a name."""
 _RUNS_STRINGS = frozenset({"immediate", "identifier", "call"})
@@ -61,7 +59,7 @@ def _words(text: str) -> set[str]:
     if "`" in text:
         words |= _quoted(text, "`")
     # "x-y", with spark.sql.ansi.doubleQuotedIdentifiers. Mostly double quotes hold strings, which may be many.
-    if '"' in text and _DOUBLE_QUOTED_NAME.search(text) is not None:
+    if '"' in text and ("/*" in text or "--" in text or _DOUBLE_QUOTED_NAME.search(text) is not None):
         words |= _quoted(text, '"')
     return words
 

@@ -124,7 +124,10 @@ def moves(text: str, words: Container[str]) -> bool:
     if "immediate" not in words:
         return False
     inner = within(text)
-    return not inner.whole or any("${" in each or _puts_together(each, "immediate") for each in (text, *inner.texts))
+    return not inner.whole or any(
+        "${" in each or _puts_together(each, "immediate") or ("begin" in folded(each) and _has_open_quote(each))
+        for each in (text, *inner.texts)
+    )
 
 
 def _has_open_quote(text: str) -> bool:

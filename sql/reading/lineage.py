@@ -362,6 +362,8 @@ _RELATION_FUNCTIONS = frozenset({"TABLE", "STREAM"})
 """f(TABLE(mv)) and STREAM(mv) name relations, where sqlglot sees functions of columns."""
 _WORD = re.compile(r"\w")
 _QUERY_WORDS = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.VALUES, TokenType.TABLE})
+_SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
+_BEHIND_LATERAL = (_FUNCTION_NAMES - _SET_OPERATIONS - _JOINS) | {TokenType.VIEW}
 _NO_RELATION = frozenset(
     [*_QUERY_WORDS, TokenType.LATERAL, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.NUMBER]
 )
@@ -379,8 +381,10 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
         raise Doubt(f"more than {_QUERIES_MAX} FROMs")
     open_joins = [0]
     previous: TokenType | None = None
+    clauses = _Clauses()
     for place, token in enumerate(tokens):
         kind = token.token_type
+        clauses.see(kind)
         if kind in _OPENING:
             open_joins.append(0)
             if len(open_joins) > _DEPTH_MAX:
@@ -403,8 +407,8 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             raise Doubt("something is called values")
         elif kind is TokenType.FROM and _is_name_there(tokens, place):
             raise Doubt("something is called from")
-        elif kind is TokenType.LATERAL and _opens(tokens, place + 1) and not _holds_query(tokens, place + 1):
-            raise Doubt("a function called lateral")
+        elif kind is TokenType.LATERAL and not _is_lateral(tokens, place):
+            raise Doubt("something is called lateral")
         elif kind is TokenType.STRAIGHT_JOIN:
             raise Doubt("no word of Spark's: STRAIGHT_JOIN")
         elif kind in _CONDITIONS and open_joins[-1]:
@@ -416,6 +420,32 @@ def _adapted(tokens: Sequence[Token]) -> Iterator[Token]:
         yield token
 
 
+class _Clauses:
+    """FROM t SELECT a: another FROM in the same brackets is a name to Spark."""
+
+    def __init__(self) -> None:
+        self._first: list[TokenType | None] = [None]
+        """Of each open bracket, and of the text outside of all: SELECT or FROM, as the query there begins, and"""
+        self._selected = [False]
+        """whether its SELECT has come."""
+
+    def see(self, kind: TokenType) -> None:
+        """Raises Doubt."""
+        if kind is TokenType.L_PAREN:
+            self._first.append(None)
+            self._selected.append(False)
+        elif kind is TokenType.R_PAREN and len(self._first) > 1:
+            self._first.pop()
+            self._selected.pop()
+        elif kind in _SET_OPERATIONS:
+            self._first[-1], self._selected[-1] = None, False
+        elif kind is TokenType.FROM and self._first[-1] is TokenType.FROM and self._selected[-1]:
+            raise Doubt("a second FROM")
+        elif kind is TokenType.SELECT or kind is TokenType.FROM:
+            self._first[-1] = self._first[-1] or kind
+            self._selected[-1] |= kind is TokenType.SELECT
+
+
 def _has_row(tokens: Sequence[Token], place: int) -> bool:
     kinds = [token.token_type for token in tokens[place : place + 2]]
     return kinds[:1] != [] and kinds[0] in _OF_ROWS and kinds != [TokenType.L_PAREN, TokenType.R_PAREN]
@@ -423,6 +453,14 @@ def _has_row(tokens: Sequence[Token], place: int) -> bool:
 
 def _opens(tokens: Sequence[Token], place: int) -> bool:
     return place < len(tokens) and tokens[place].token_type is TokenType.L_PAREN
+
+
+def _is_lateral(tokens: Sequence[Token], place: int) -> bool:
+    """Whether the word LATERAL at `place` stands before a query, VIEW, or a function of rows."""
+    if _opens(tokens, place + 1):
+        return _holds_query(tokens, place + 1)
+    after = tokens[place + 1].token_type if place + 1 < len(tokens) else None
+    return after in _BEHIND_LATERAL
 
 
 def _holds_query(tokens: Sequence[Token], place: int) -> bool:
@@ -646,7 +684,8 @@ def _is_empty(tree: exp.Expr) -> bool:
     if not any(_is_false(part) for part in conjuncts):
         return False
     # An aggregate answers one row all the same; what it shows must not come from a subquery beside FROM.
-    shown = [*tree.expressions, tree.args.get("having"), tree.args.get("qualify")]
+    windows = tree.args.get("windows") or []
+    shown = [*tree.expressions, *windows, tree.args.get("having"), tree.args.get("qualify")]
     return not any(part is not None and part.find(exp.Query) is not None for part in shown)
 
 

@@ -62,7 +62,7 @@ _OPENING, _START, _ENDED, _PIPED = _State(), _State(), _State(), _State()
 _CTE_NAME, _CTE_RECURSIVE, _CTE_HEAD, _CTE_AS, _CTE_END = _State(), _State(), _State(), _State(), _State()
 _SELECT, _SHOWN, _CONDITION, _ONE, _BY, _WINDOW, _VALUES, _LIST, _LATERAL = (_State() for _ in range(9))
 _EXPECT, _BESIDE, _RELATION, _NAMED, _UNNAMED, _AS, _ALIASED = (_State() for _ in range(7))
-_TABLE, _ROWS, _ROW, _ROW_WORD, _ROW_PART, _INLINE = (_State() for _ in range(6))
+_TABLE, _ROWS, _ROW, _ROW_WORD, _ROW_PART, _INLINE, _VALUES_QUERY = (_State() for _ in range(7))
 _JOINING, _ON, _USING = (_State() for _ in range(3))
 _FIRST, _INNER, _FROM_INSIDE = _State(), _State(), _State()
 
@@ -98,7 +98,7 @@ _JOINS = {
     **dict.fromkeys(("INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "NATURAL"), _JOINING),
     "JOIN": _EXPECT,
 }
-_QUERIES: dict[str, _State | None] = {"SELECT": _SELECT, "FROM": _EXPECT, "TABLE": _TABLE, "VALUES": _VALUES}
+_QUERIES: dict[str, _State | None] = {"SELECT": _SELECT, "FROM": _EXPECT, "TABLE": _TABLE, "VALUES": _VALUES_QUERY}
 _NO_QUERIES: dict[str, _State | None] = dict.fromkeys(("MAP", "REDUCE"))
 _BEHIND_RELATION: dict[str, _State | None] = {
     **_CLAUSES,
@@ -132,6 +132,7 @@ _define(_CTE_END, {**_QUERIES, **_NO_QUERIES}, comma=_CTE_NAME, inside=_OPENING,
 _define(_SELECT, _NO_CLAUSES, plain=_SHOWN, inside=_FIRST, after=_SHOWN, symbol=_SHOWN)
 _define(_CONDITION, _NO_CLAUSES, plain=_ONE, inside=_FIRST, after=_ONE, symbol=_ONE)
 _define(_VALUES, _NO_CLAUSES, plain=_LIST, inside=_FIRST, after=_LIST, symbol=_LIST)
+_define(_VALUES_QUERY, _NO_CLAUSES, inside=_FIRST, after=_LIST, symbol=_LIST)  # with a word: a relation called values
 _define(
     _SHOWN,
     {**_CLAUSES, "FROM": _EXPECT},
@@ -279,7 +280,7 @@ def skim(text: str, start: int) -> Forwarded | None:
 class _Bracket:
     """What is known of an open bracket; one stands for the text outside of all."""
 
-    __slots__ = ("after", "body_of", "called", "defined", "defining", "from_first", "recursive")
+    __slots__ = ("after", "body_of", "called", "defined", "defining", "from_first", "has_from", "recursive")
 
     def __init__(self, after: _State | None, body_of: str, called: bool = False) -> None:
         self.after = after
@@ -294,6 +295,8 @@ class _Bracket:
         self.recursive = False
         self.from_first = False
         """FROM t SELECT a, and SELECT has yet to come."""
+        self.has_from = False
+        """And SELECT has come: another FROM is a name."""
 
 
 class _Skimmer:
@@ -371,6 +374,7 @@ class _Skimmer:
         elif following is _SELECT:
             if state not in _BEGINNINGS and not bracket.from_first:
                 raise _GivesUp  # an alias: SELECT * FROM a select
+            bracket.has_from = bracket.from_first
             bracket.from_first = False
         elif following is _EXPECT or following is _BESIDE:
             self._expected(state, word.upper(), before, start)
@@ -386,7 +390,7 @@ class _Skimmer:
             self._joins += 1
         elif word == "LATERAL" and before == "JOIN":
             self._joins -= 1
-        elif word == "FROM" and state is _SHOWN and before == "DISTINCT":
+        elif word == "FROM" and state is _SHOWN and (before == "DISTINCT" or self._brackets[-1].has_from):
             raise _GivesUp  # SELECT a IS DISTINCT FROM b, or a column of this name
         elif word == "FROM" and state is _SHOWN and before == "*" and not self._shows_all(start):
             raise _GivesUp  # SELECT a * from(b), or the row (SELECT * from(a), b)
@@ -433,7 +437,7 @@ class _Skimmer:
         bracket = self._brackets[-1]
         if state is _CTE_AS and bracket.recursive:  # otherwise a CTE's own name means a table in its query
             bracket.defined.add(bracket.defining)
-        called = state is not _VALUES and state is not _ROWS and (word[:1] in ("`", "_", '"') or word[:1].isalnum())
+        called = state not in (_VALUES, _VALUES_QUERY, _ROWS) and (word[:1] in ("`", "_", '"') or word[:1].isalnum())
         self._brackets.append(_Bracket(after, bracket.defining if state is _CTE_AS else "", called))
         return inside
 

@@ -339,16 +339,17 @@ def _by_changes(spark: Spark, ours: Ours, said: Forwarded) -> Iterator[str]:
     if said.exact:
         made = {said.creates_view[-1].lower()} if said.creates_view and said.temporary else set()
         dropped = {fold(said.drops)} if said.drops and said.drops_database else set()
-        views, databases, told = {fold(parts) for parts in said.writes}, dropped, True
+        views, databases, told, told_databases = {fold(parts) for parts in said.writes}, dropped, True, True
     else:
         made, changes = {parts[-1] for parts in ours.temporaries}, ours.changes
         views, databases = {fold(parts) for parts in changes.views}, {fold(parts) for parts in changes.databases}
-        told = changes.told
+        told, told_databases = changes.told, changes.told_databases
     if "" not in made:
         for name in sorted(spark.temporaries - made):
             yield f"not made for the session: {name}"
     if told:
         for parts in sorted(spark.changed_views - views):
             yield f"view not changed: {parts}"
+    if told_databases:
         for parts in sorted(spark.dropped_databases - databases):
             yield f"database not dropped: {parts}"

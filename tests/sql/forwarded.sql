@@ -322,7 +322,7 @@ CREATE TABLE t (FROM date, mv SELECT *);
 CREATE TABLE t (FROM date day LEFT JOIN mv ON true SELECT *);
 --> reads: date+ mv | writes: t
 CREATE TABLE t (values DECIMAL(1) UNION TABLE mv);
---> reads: mv | writes: t
+--> reads: … mv … | writes: … t … | guess
 CREATE TABLE t (VALUES (1) |> CROSS JOIN mv);
 --> reads: mv | writes: t
 CREATE TABLE t USING parquet (MAP a USING 'cat' FROM mv);
@@ -484,3 +484,18 @@ DROP TEMPORARY FUNCTION IDENTIFIER('a' || 'b');
 --> reads: … a … | writes: … a … | guess
 DROP TEMPORARY FUNCTION IF EXISTS a;
 --> probe
+-- A second FROM is a name; so is LATERAL before UNION, and VALUES before a word.
+SELECT (1) UNION FROM (a) SELECT DISTINCT * FROM(emp) LIMIT '"';
+--> reads: … emp … | guess
+WITH q AS (SELECT b) FROM ((t)) SELECT DISTINCT * FROM(u);
+--> reads: … u … | guess
+FROM t SELECT a UNION SELECT b FROM u;
+--> reads: t u
+FROM LATERAL UNION (SELECT (*) c);
+--> reads: … LATERAL … | guess
+SELECT a FROM (values VERSION AS OF 1) explode(b);
+--> reads: … values … | guess
+EXECUTE IMMEDIATE 'BEGIN ADD JAR /tmp/it\'s.jar; INSERT INTO t SELECT 1; END';
+--> reads: … t … | writes: … t … | use | guess
+SELECT WHERE FALSE WINDOW w AS (PARTITION BY (FROM t));
+--> reads: t

@@ -52,6 +52,7 @@ def test_a_name_with_a_double_quote_in_it_is_in_words() -> None:
     assert 'not_"there' in glance('FROM "not_""there"').words
     assert 'mv"mv' in glance("""ALTER/* ' */VIEW db."mv""mv"RENAME TO"mv2\"""").words
     assert 'mv"mv' in glance("""-- "\nALTER VIEW db."mv""mv" RENAME TO x""").words
+    assert "/*t" in glance('FROM/* /* x */*/"/*t"').words
     assert "t.u" in glance('CREATE TABLE IF NOT EXISTS "t.u" (a INT)').words
 
 
