@@ -48,7 +48,8 @@ from sql.definition.trees import (
     unseen_word,
 )
 from sql.names import Namespace, TableName
-from sql.reading.lineage import Doubt, query_tree, relations
+from sql.reading.doubts import Doubt
+from sql.reading.lineage import query_tree, relations
 from sql.scan import Lexeme, identifier, lexemes
 
 _DATE = "DATE"

@@ -1,0 +1,248 @@
+"""What sqlglot reads otherwise than Spark, or cannot read safely: such a text is guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokenizer_core import Token, TokenType
+
+SPARK = Dialect.get_or_raise("spark")
+_DEPTH_MAX = 100
+"""Brackets within brackets. The compiled parser overflows the C stack at tens of thousands: the process dies."""
+_QUERIES_MAX = 1_000
+"""FROMs in one text, for the same reason: `FROM FROM FROM …` nests without brackets."""
+_OPEN_JOINS_MAX = 8
+"""Joins in a row without ON or USING. sqlglot tries each as nested: 18 take a second, each more doubles it."""
+
+_TYPES_DEPTH_MAX = 6
+_TYPES_WITHIN_MAX = 200
+"""Types with arguments within such, DECIMAL(DECIMAL(…)): how deep, and how many below the second level. sqlglot tries
+each as a type and then as a function, so that each level doubles the time."""
+
+
+class Doubt(Exception):
+    """The text is not understood well enough to be exact."""
+
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE, TokenType.STRUCT})
+_OPENING_OF = {
+    TokenType.R_PAREN: TokenType.L_PAREN,
+    TokenType.R_BRACKET: TokenType.L_BRACKET,
+    TokenType.GT: TokenType.LT,
+}
+_OPENING_TYPES = frozenset(_OPENING_OF.values())
+_NESTED_TYPES = frozenset(SPARK.parser_class.NESTED_TYPE_TOKENS)
+_TYPES = frozenset({*SPARK.parser_class.TYPE_TOKENS, TokenType.LATERAL})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END})
+_UNCONDITIONAL = frozenset({TokenType.CROSS, TokenType.NATURAL})
+_CONDITIONS = frozenset({TokenType.ON, TokenType.USING})
+_BEFORE_QUERY = frozenset(
+    {
+        TokenType.L_PAREN,
+        TokenType.UNION,
+        TokenType.EXCEPT,
+        TokenType.INTERSECT,
+        TokenType.ALL,
+        TokenType.DISTINCT,
+    }
+)
+_BEFORE_RELATION = frozenset({TokenType.COMMA, TokenType.FROM})
+_BEFORE_ANY_RELATION = _BEFORE_RELATION | {TokenType.JOIN}
+_JOINS = frozenset(
+    [
+        *(TokenType.JOIN, TokenType.INNER, TokenType.CROSS, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL),
+        *(TokenType.SEMI, TokenType.ANTI, TokenType.NATURAL),
+    ]
+)
+"""FROM t, JOIN u: to Spark a relation called join, whose alias is u. (With a bracket behind it a function.)"""
+_BEFORE_NAME = ([TokenType.COMMA], [TokenType.SELECT], [TokenType.NOT], [TokenType.AND], [TokenType.OR])
+_BEHIND_SELECT = ([TokenType.DISTINCT], [TokenType.ALL])
+"""Behind these FROM is a name to Spark: SELECT a, from(b). sqlglot lets a list end with a comma, and be empty."""
+FUNCTION_NAMES = frozenset(SPARK.parser_class.FUNC_TOKENS) | {TokenType.VAR, TokenType.IDENTIFIER}
+_WORD = re.compile(r"\w")
+_QUERY_WORDS = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.VALUES, TokenType.TABLE})
+_SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
+_BEHIND_LATERAL = (FUNCTION_NAMES - _SET_OPERATIONS - _JOINS) | {TokenType.VIEW}
+_NO_RELATION = frozenset(
+    [*_QUERY_WORDS, TokenType.LATERAL, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.NUMBER]
+)
+"""What may stand behind FROM, in IS DISTINCT FROM NULL too, that names no relation."""
+_OF_ROWS = frozenset({TokenType.L_PAREN, TokenType.NUMBER, TokenType.STRING})
+"""What surely begins a row of VALUES."""
+_SELECT_ALL = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
+
+
+def adapted(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The tokens, TABLE t made readable for sqlglot (SELECT * FROM t); what is dangerous to parse raises Doubt."""
+    if [token.text.upper() for token in tokens[:4]] == ["MERGE", "WITH", "SCHEMA", "EVOLUTION"]:
+        tokens = [tokens[0], *tokens[4:]]
+    if sum(token.token_type is TokenType.FROM for token in tokens) > _QUERIES_MAX:
+        raise Doubt(f"more than {_QUERIES_MAX} FROMs")
+    open_joins = [0]
+    previous: TokenType | None = None
+    clauses = _Clauses()
+    for place, token in enumerate(tokens):
+        kind = token.token_type
+        clauses.see(kind)
+        if kind in _OPENING:
+            open_joins.append(0)
+            if len(open_joins) > _DEPTH_MAX:
+                raise Doubt("nested too deeply")
+            if kind is TokenType.L_PAREN and place and tokens[place - 1].text.upper() == "IDENTIFIER":
+                raise Doubt("IDENTIFIER(…) names something at run time")
+        elif kind in _CLOSING and len(open_joins) > 1:
+            open_joins.pop()
+        elif kind in _JOINS and previous in _BEFORE_RELATION and not _opens(tokens, place + 1):
+            raise Doubt("a relation called join")
+        elif kind is TokenType.JOIN and previous not in _UNCONDITIONAL:
+            open_joins[-1] += 1
+            if open_joins[-1] > _OPEN_JOINS_MAX:
+                raise Doubt("many joins without a condition")
+        elif kind is TokenType.SELECT and previous in _BEFORE_ANY_RELATION:
+            raise Doubt("a relation called select")
+        elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _may_be_name(tokens[place + 1]):
+            raise Doubt("STREAM of a relation")
+        elif kind is TokenType.VALUES and not _has_row(tokens, place + 1):
+            raise Doubt("something is called values")
+        elif kind is TokenType.FROM and _is_name_there(tokens, place):
+            raise Doubt("something is called from")
+        elif kind is TokenType.LATERAL and not _is_lateral(tokens, place):
+            raise Doubt("something is called lateral")
+        elif kind is TokenType.STRAIGHT_JOIN:
+            raise Doubt("no word of Spark's: STRAIGHT_JOIN")
+        elif kind in _CONDITIONS and open_joins[-1]:
+            open_joins[-1] -= 1
+        elif kind is TokenType.TABLE and _begins_query(tokens, place):
+            yield from (Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in _SELECT_ALL)
+            continue
+        previous = kind
+        yield token
+
+
+class _Clauses:
+    """FROM t SELECT a: another FROM in the same brackets is a name to Spark."""
+
+    def __init__(self) -> None:
+        self._first: list[TokenType | None] = [None]
+        """Of each open bracket, and of the text outside of all: SELECT or FROM, as the query there begins, and"""
+        self._selected = [False]
+        """whether its SELECT has come."""
+
+    def see(self, kind: TokenType) -> None:
+        """Raises Doubt."""
+        if kind is TokenType.L_PAREN:
+            self._first.append(None)
+            self._selected.append(False)
+        elif kind is TokenType.R_PAREN and len(self._first) > 1:
+            self._first.pop()
+            self._selected.pop()
+        elif kind in _SET_OPERATIONS:
+            self._first[-1], self._selected[-1] = None, False
+        elif kind is TokenType.FROM and self._first[-1] is TokenType.FROM and self._selected[-1]:
+            raise Doubt("a second FROM")
+        elif kind is TokenType.SELECT or kind is TokenType.FROM:
+            self._first[-1] = self._first[-1] or kind
+            self._selected[-1] |= kind is TokenType.SELECT
+
+
+def _has_row(tokens: Sequence[Token], place: int) -> bool:
+    kinds = [token.token_type for token in tokens[place : place + 2]]
+    return kinds[:1] != [] and kinds[0] in _OF_ROWS and kinds != [TokenType.L_PAREN, TokenType.R_PAREN]
+
+
+def _opens(tokens: Sequence[Token], place: int) -> bool:
+    return place < len(tokens) and tokens[place].token_type is TokenType.L_PAREN
+
+
+def _is_lateral(tokens: Sequence[Token], place: int) -> bool:
+    """Whether the word LATERAL at `place` stands before a query, VIEW, or a function of rows."""
+    if _opens(tokens, place + 1):
+        return _holds_query(tokens, place + 1)
+    after = tokens[place + 1].token_type if place + 1 < len(tokens) else None
+    return after in _BEHIND_LATERAL
+
+
+def _holds_query(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a query stands behind the bracket at `place`, and those that follow it."""
+    while _opens(tokens, place):
+        place += 1
+    return place < len(tokens) and tokens[place].token_type in _QUERY_WORDS
+
+
+def _is_name_there(tokens: Sequence[Token], place: int) -> bool:
+    """Whether the word FROM at `place` can be no clause: behind a comma, SELECT DISTINCT, or the bracket of a call; or
+    where a row (SELECT * from(a), b) begins like a query."""
+    before = [token.token_type for token in tokens[max(0, place - 2) : place]]
+    if before == [TokenType.SELECT, TokenType.STAR] and place > 2 and _opens(tokens, place - 3):
+        return _opens(tokens, place + 1) and not _holds_query(tokens, place + 1)
+    if before[-1:] == [TokenType.L_PAREN]:
+        return _opens(tokens, place + 1)
+    return before[-1:] in _BEFORE_NAME or (before[:1] == [TokenType.SELECT] and before[1:] in _BEHIND_SELECT)
+
+
+def check_types(tokens: Iterable[Token]) -> None:
+    """Raises Doubt for types within types that would take long to parse."""
+    opened: list[tuple[TokenType, bool]] = []
+    depth = within = 0
+    after_type = after_nested = False
+    before = ""
+    for token in tokens:
+        kind, of_type, after_type = token.token_type, after_type, token.token_type in _TYPES
+        of_nested, after_nested = after_nested, kind in _NESTED_TYPES
+        if kind is TokenType.L_BRACKET and before == "IF":
+            raise Doubt("no expression of Spark's: IF[")
+        before = token.text.upper()
+        # (After the name of another type, as many columns have one, a < is a comparison.)
+        if kind in _OPENING_TYPES and (of_nested or kind is not TokenType.LT):
+            opened.append((kind, of_type))
+            depth += of_type
+            within += of_type and depth > 2
+            if depth > _TYPES_DEPTH_MAX or within > _TYPES_WITHIN_MAX:
+                raise Doubt("types nested too deeply")
+        elif opener := _OPENING_OF.get(kind):
+            # A < that was no type's has no >, and ends with the bracket around it.
+            while opened and opened[-1][0] is TokenType.LT is not opener:
+                depth -= opened.pop()[1]
+            if opened and opened[-1][0] is opener:
+                after_type = opener is TokenType.LT
+                depth -= opened.pop()[1]
+
+
+def is_name(token: Token) -> bool:
+    """A word, or a name in back quotes."""
+    return token.token_type is TokenType.IDENTIFIER or _WORD.match(token.text) is not None
+
+
+def _may_be_name(token: Token) -> bool:
+    """A string is one where double quotes hold identifiers."""
+    return is_name(token) or token.token_type is TokenType.STRING
+
+
+def _begins_query(tokens: Sequence[Token], place: int) -> bool:
+    """Is the word TABLE at `place` the query TABLE t?"""
+    if place + 1 >= len(tokens):
+        return False
+    after = tokens[place + 1]
+    if after.token_type is TokenType.FROM or not is_name(after):
+        return False
+    before = tokens[place - 1].token_type if place else None
+    if before is TokenType.R_PAREN:  # after the CTEs, perhaps of a query in brackets
+        return any(token.token_type is TokenType.WITH for token in tokens[:place])
+    return before is None or before in _BEFORE_QUERY
+
+
+def check_none_left_out(tree: exp.Expr, tokens: Sequence[Token]) -> None:
+    """Raises Doubt where a name behind FROM or JOIN is in the tree neither a relation's nor a column's."""
+    names = (each.parts for each in tree.find_all(exp.Table, exp.Column) if isinstance(each, exp.Table | exp.Column))
+    known = {part.meta.get("start") for parts in names for part in parts}
+    for place, token in enumerate(tokens[:-1]):
+        after = tokens[place + 1]
+        if token.token_type not in _BEFORE_ANY_RELATION or token.token_type is TokenType.COMMA:
+            continue
+        if after.token_type in _NO_RELATION or not is_name(after) or _opens(tokens, place + 2):
+            continue
+        if after.start not in known:
+            raise Doubt(f"a relation that is left out: {after.text}")
