@@ -29,7 +29,7 @@ from typing import Any, cast
 from raw_session import decoded, encoded
 from TCLIService import ttypes
 from thrift.Thrift import TMessageType
-from views import view_of
+from views import given, view_of
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.catalog.directories import Directories
@@ -404,7 +404,7 @@ class FakeTasks:
             raise error
         self.on_refresh(str(entry.view.name))
         number = entry.view.current.number + 1
-        entry.view = entry.view.published(Version.whole(number, 1, 1, {}), number + 1)
+        given(entry, current=Version.whole(number, 1, 1, {}), versions_reserved=number + 1)
         entry.ledger.publish(contains)
 
     def note_unchanged(self, view_id: str, cause: Cause) -> None: ...

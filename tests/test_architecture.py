@@ -218,6 +218,61 @@ def test_no_import_inside_a_function() -> None:
     assert found == []
 
 
+OWNED = {"gateway.mv.freshness.entry": "Entry"}
+"""States that nothing but their own class's methods write, by the modules that have them."""
+
+
+def state_of(module: str, owner: str) -> set[str]:
+    """The names of an object's attributes and properties, private ones too."""
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    (found,) = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == owner)
+    names = {node.attr for node in ast.walk(found) if isinstance(node, ast.Attribute) and _is_self(node.value)}
+    methods = [node for node in found.body if isinstance(node, ast.FunctionDef)]
+    properties = {method.name for method in methods if method.decorator_list}
+    return (names | properties) - ({method.name for method in methods} - properties)
+
+
+def writes_to_others(source: str) -> Iterator[tuple[int, str]]:
+    """Where an attribute of anything but `self` is assigned or deleted: the line, and its name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and not _is_self(node.value):
+            yield node.lineno, node.attr
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"setattr", "delattr"}:
+            yield node.lineno, ast.unparse(node.args[1]).strip("'")
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def test_a_state_is_written_by_its_owner() -> None:
+    states = {owner: state_of(module, owner) for module, owner in OWNED.items()}
+    found = [
+        f"{name}:{line} writes {attribute} of {owner}"
+        for name, path in MODULES.items()
+        for line, attribute in writes_to_others(path.read_text(encoding="utf-8"))
+        for owner, state in states.items()
+        if attribute in state
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "entry.view = entry.view.published(version, 2)",
+        "a, old.uncertain = 1, False",
+        "self._entries[0]._drift = None",
+        "entry.writing += 1",
+        "del entry._compared",
+        "setattr(entry, 'view', view)",
+    ],
+)
+def test_a_strangers_write_is_found(source: str) -> None:
+    state = state_of("gateway.mv.freshness.entry", "Entry")
+    assert [attribute for _, attribute in writes_to_others(source) if attribute in state]
+
+
 def test_sizes() -> None:
     found = []
     for name, path in MODULES.items():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Followed, MaterializedView, Version, base_key
 from sql.names import Namespace, TableName
 from sql.statement import Clauses
@@ -35,3 +39,10 @@ def view_of(version: Version) -> MaterializedView:
         current=version,
         versions_reserved=0,
     )
+
+
+def given(entry: Entry, **fields: Any) -> None:
+    """The entry's view has these fields, by whatever statement."""
+    before = entry.view
+    entry._view = replace(before, **fields)
+    entry._tell(before)

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ from fakes import World
 from hostile_texts import texts
 from raw_session import RawSession
 from TCLIService import ttypes
+from views import given
 
 from benchmarks.figures import Figure
 from gateway.proxy.heap import settle
@@ -126,7 +126,7 @@ async def _world(state: type[State]) -> World:
     world = World()
     world.table("s.t")
     await world.view("s.mv", "SELECT count(*) n FROM s.t")
-    world.entry("s.mv").view = replace(world.entry("s.mv").view, properties=state.properties)
+    given(world.entry("s.mv"), properties=state.properties)
     if state.stale:
 
         async def refresh(*_: object) -> None:

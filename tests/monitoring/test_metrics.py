@@ -101,7 +101,7 @@ def session_of(user: str) -> Session:
 
 def test_views() -> None:
     catalog = catalog_of(NAMES)
-    catalog.entry("v4").drift = NOT_LOOKED
+    catalog.entry("v4")._drift = NOT_LOOKED
     text = asyncio.run(Metrics(sources_of(catalog, Audit())).text()).decode()
     samples = samples_of(text)
     age, refreshed = "freshgate_view_staleness_seconds", "freshgate_view_last_refresh_timestamp_seconds"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
-from views import view_of
+from views import given, view_of
 
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
@@ -193,7 +193,7 @@ def test_a_view_that_comes_to_read_a_table_hears_of_the_end_of_its_open_writes(e
     catalog.begin_write(write)
     made = catalog.reserve(reading("made", T))
     replaced = catalog.entry("v0")
-    catalog.replace(replaced, reading("v0", T, U))
+    given(replaced, tables=frozenset({T, U}))
     gone = catalog.reserve(reading("gone", T))
     catalog.remove(gone)
     assert [entry.ledger.stale for entry in (made, replaced)] == [False, False]

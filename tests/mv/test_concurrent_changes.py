@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 
 import pytest
 from fakes import named
@@ -117,7 +116,7 @@ async def test_what_a_refresh_finds_during_an_alter_stays(statement: str) -> Non
     altering = asyncio.create_task(made.run(statement))
     await hold.reached.wait()
     entry = made.entry("s.m")
-    made.catalog.replace(entry, replace(entry.view, tables=entry.view.tables | {named("s.u")}))
+    entry.read_more(frozenset({named("s.u")}), frozenset())
     hold.go.set()
     await altering
     assert named("s.u") in entry.view.tables
@@ -133,7 +132,7 @@ async def test_what_a_refresh_finds_while_a_doubt_is_settled_stays() -> None:
     hold = made.warehouse.hold("SHOW TBLPROPERTIES")
     settling = asyncio.create_task(made.catalog.settle(entry))
     await hold.reached.wait()
-    made.catalog.replace(entry, replace(entry.view, tables=entry.view.tables | {named("s.u")}))
+    entry.read_more(frozenset({named("s.u")}), frozenset())
     hold.go.set()
     await settling
     assert made.catalog.dependents([named("s.u")]) == [entry]

@@ -15,7 +15,6 @@ from views import view_of
 from gateway.errors import StatementFailed
 from gateway.mv.catalog.fence import LATELY, Fence, Superseded
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.freshness.ledger import Ledger
 from gateway.mv.model.view import Version
 from gateway.mv.refresh.executor import Executor
 
@@ -130,7 +129,7 @@ def test_no_rows_are_written_once_it_is_lost_though_their_number_is_reserved() -
         first, second = fence(database, clock=lambda: time_now), fence(database)
         executor = Executor(*[nobody] * 7, first, *[nobody] * 4)
         version = Version.whole(1, 0, 0, {})
-        entry = Entry(replace(view_of(version), versions_reserved=9), Ledger())
+        entry = Entry(replace(view_of(version), versions_reserved=9))
         await first.take()
         await executor._reserve(entry, 2, nobody)
         await second.take()

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from views import SALES, SHOPS, view_of
+from views import SALES, SHOPS, given, view_of
 
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.freshness.entry import Entry, enter
+from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
 from gateway.mv.model.snapshot import Observed, Snapshot, Unobserved
 from gateway.mv.model.view import NEVER_BUILT, Contents, Freshness, MaterializedView, Version, base_key
@@ -124,8 +124,7 @@ class World:
         self.catalog.end_write(self.write)
 
     async def write_within_grace(self) -> None:
-        properties = {"grace_period": str(GRACE_SECONDS)}
-        self.catalog.replace(self.entry, replace(self.entry.view, properties=properties))
+        given(self.entry, properties={"grace_period": str(GRACE_SECONDS)})
         await self.write_to()
 
     async def end_grace(self) -> None:
@@ -153,7 +152,8 @@ class World:
     async def refresh(self, entry: Entry | None = None, contains: int | None = None) -> None:
         entry = entry or self.entry
         version = replace(entry.view.current, number=2, views={BELOW: 1} if entry.view.id == VIEW else {})
-        entry.view = enter(entry, version, entry.ledger.events if contains is None else contains, 9)
+        async with entry.lock:
+            entry.publish(version, 9, contains=entry.ledger.events if contains is None else contains)
 
     async def refresh_below(self) -> None:
         await self.refresh(self.catalog.entry(BELOW))

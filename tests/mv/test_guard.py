@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 from fakes import Answer, World, named
+from views import given
 
 from gateway.errors import UpstreamLost
 from gateway.mv.catalog import guard as guarding
@@ -221,7 +222,7 @@ async def test_a_view_whose_refresh_is_published_meanwhile_is_right() -> None:
         stage.forge(shown_rows(view.storage, view.columns, newer.shown, view.layout))
         await turns()
         assert stage.guard.active
-        entry.view = view.published(newer, 3)
+        given(entry, current=newer, versions_reserved=3)
     await stage.until(lambda: not stage.guard.active)
     assert stage.restored == []
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 from views import SALES, SHOPS, view_of
 
 from gateway.mv.catalog.index import Catalog
-from gateway.mv.freshness.entry import Entry, enter
+from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import NEVER_BUILT, Contents, Version, base_key
 from gateway.mv.observation.inspection import Inspector
@@ -73,11 +73,10 @@ class World:
 
     # --- what happens --------------------------------------------------------------------------------
 
-    def publish(self, number: int, looked_at: float) -> None:
+    async def publish(self, number: int, looked_at: float) -> None:
         """A refresh of d.v that looked before d.sales changed."""
-        entry = self.entry
-        entry.view = enter(entry, version(number, SALES), 0, 99)
-        entry.compared = {SALES: looked_at}
+        async with self.entry.lock:
+            self.entry.publish(version(number, SALES), 99, contains=0, compared={SALES: looked_at})
 
     @property
     def entry(self) -> Entry:
@@ -109,7 +108,7 @@ def check_during(act: Callable[[World, asyncio.Task[list[str]]], Awaitable[None]
 
 def test_a_version_that_is_published_during_a_look_may_be_older_than_it() -> None:
     async def act(world: World, checking: asyncio.Task[list[str]]) -> None:
-        world.publish(2, looked_at=5.0)
+        await world.publish(2, looked_at=5.0)
         for event in world.shown.values():
             event.set()
 
@@ -124,7 +123,7 @@ def test_a_version_that_is_published_after_its_view_was_compared_may_be_older_th
         for _ in range(TICKS):
             await asyncio.sleep(0)
         assert world.entry.drift is not None
-        world.publish(2, looked_at=5.0)
+        await world.publish(2, looked_at=5.0)
         world.shown[SHOPS].set()
 
     check_during(act)
@@ -135,7 +134,7 @@ def test_a_version_whose_refresh_has_looked_later_is_not_looked_at_again() -> No
         world = World()
         checking = asyncio.create_task(world.inspector.check(["v"]))
         await world.asked[SALES].wait()
-        world.publish(2, looked_at=5.0)
+        await world.publish(2, looked_at=5.0)
         world.shown[SALES].set()
         await checking
         assert (world.entry.drift, world.entry.compared) == (None, {SALES: 5.0})

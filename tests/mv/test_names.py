@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fakes import World, named
+from views import given
 
 from gateway.errors import NoSuchView
 from gateway.mv.statements.free_names import Names
@@ -60,7 +59,7 @@ async def test_a_view_above_one_that_was_replaced_says_so() -> None:
     upper = await world.view("s.upper", "SELECT n FROM s.mv")
     names = world.catalog.names_of(upper.views)
     entry = world.entry("s.upper")
-    entry.view = replace(upper, view_names=names)
+    given(entry, view_names=names)
     await world.view("s.mv", "SELECT 2 n FROM s.t")
     staleness = world.catalog.staleness(upper.id)
     assert staleness is not None

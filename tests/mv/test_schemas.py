@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fakes import World, named
+from views import given
 
 from gateway.mv.model.view import Schema, State
 
@@ -25,7 +24,7 @@ async def test_a_view_above_one_whose_table_has_changed_has_that_state_too() -> 
         entry = world.entry(dotted)
         seen = {named("s.t"): Schema("", (("a", INT),))} if source == "s.t" else {}
         below = world.catalog.names_of(entry.view.views)
-        world.catalog.replace(entry, replace(entry.view, schemas=seen, view_names=below))
+        given(entry, schemas=seen, view_names=below)
     assert {state for state, _ in (await _states(world)).values()} == {State.NORMAL}
     world.table("s.t", columns=(("a", TEXT),))
     world.schemas.forget([named("s.t")])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
-from views import view_of
+from views import given, view_of
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.catalog import naming, settlement
@@ -17,7 +17,6 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
-from gateway.mv.freshness.ledger import Ledger
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import Leftover, MaterializedView, Version
 from gateway.mv.ports import Metastore, Relation, RelationKind
@@ -106,7 +105,7 @@ class Gateway:
             **stored.write_version(second, 20),
         }
         self.spark.show(view.name, view, 1)
-        entry = Entry(view, Ledger())
+        entry = Entry(view)
         if serve:
             self.catalog.reserve(view)
             self.catalog.show(self.catalog.entry(view.id))
@@ -236,7 +235,7 @@ def test_settings_are_written_as_they_are_after_others_may_have_been_stored(
         entry, settling = gateway.add("v"), gateway.settlement()
         gateway.spark.failures = [] if ends else [LOST, LOST]
         gateway.catalog.on_unstored(entry, error)
-        entry.view = replace(entry.view, owner="eve")
+        given(entry, owner="eve")
         if ends:
             await settling.stop()
         while not gateway.spark.ran:  # noqa: ASYNC110

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from views import SALES, SHOPS, view_of
+from views import SALES, SHOPS, given, view_of
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
@@ -43,15 +43,15 @@ def write(entry: Entry) -> None:
 
 
 def say(entry: Entry) -> None:
-    entry.view = replace(entry.view, properties={"session.spark.sql.ansi.enabled": "false"})
+    given(entry, properties={"session.spark.sql.ansi.enabled": "false"})
 
 
 def resume(entry: Entry) -> None:
-    entry.view = replace(entry.view, job_since=5)
+    given(entry, job_since=5)
 
 
 def publish(entry: Entry) -> None:
-    entry.view = replace(entry.view, current=Version.whole(2, 0, 0, {}))
+    given(entry, current=Version.whole(2, 0, 0, {}))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
-from views import SALES, view_of
+from views import SALES, given, view_of
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import Ledger
@@ -59,7 +59,7 @@ class Ladder:
             view_names={base: TableName("d", base) for base in below},
         )
         entry = self.catalog.reserve(view)
-        entry.ledger = Counted()
+        entry.ledger = Counted()  # type: ignore[misc]
         self.catalog.show(entry)
 
     def most_asked(self) -> int:
@@ -95,7 +95,7 @@ def test_a_view_that_came_to_read_itself_is_stale() -> None:
     lowest = ladder.catalog.entry("v0a")
     current = replace(lowest.view.current, views={ladder.top: 1})
     names = {ladder.top: TableName("d", ladder.top)}
-    lowest.view = replace(lowest.view, views=frozenset({ladder.top}), view_names=names, current=current)
+    given(lowest, views=frozenset({ladder.top}), view_names=names, current=current)
     for view_id in (ladder.top, "v0a", "v3b"):
         assert ladder.catalog.is_stale(view_id)
         assert ladder.catalog.staleness(view_id) is not None

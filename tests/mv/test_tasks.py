@@ -14,7 +14,7 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
-from views import view_of
+from views import given, view_of
 
 from gateway.errors import DefinitionRefused, FreshgateError, NoSuchTask, RefreshFailed, StatementFailed, Stopping
 from gateway.mv.catalog.fence import Fence, Superseded
@@ -151,7 +151,7 @@ class World:
             created_at=self.now,
         )
         entry = self.catalog.reserve(cast(MaterializedView, view))
-        entry.recorded = True
+        entry.record()
         self.catalog.show(entry)
         return entry
 
@@ -538,7 +538,7 @@ def test_a_paused_job_misses_its_runs() -> None:
         await world.jobs.pause(entry, paused=False)
         assert world.jobs.next_run("v") == world.now + HOUR
         changed = replace(entry.view.clauses, refreshing=replace(HOURLY, schedule=Schedule(2, "HOUR")))
-        entry.view = replace(entry.view, clauses=changed)
+        given(entry, clauses=changed)
         world.jobs.served("v")
         assert world.jobs.next_run("v") == world.now + HOUR
 
@@ -549,7 +549,7 @@ def test_a_pause_says_that_reads_go_on() -> None:
     async def story() -> None:
         world = World()
         by_reads, hourly, warm = world.add("v"), world.add("w", HOURLY), world.add("x", HOURLY)
-        warm.view = replace(warm.view, properties={"when_stale": "REFRESH"})
+        given(warm, properties={"when_stale": "REFRESH"})
         said = [still_refreshed_though_paused(entry.view) for entry in (by_reads, hourly, warm)]
         assert [line and line.split("view ")[1].split(",")[0] for line in said] == ["d.v", None, "d.x"]
 
@@ -641,7 +641,7 @@ def test_a_watch_waits_for_a_change_after_an_error_that_lasts() -> None:
         assert await refreshes_of_looks(3, lasting) == 3
         world.free.found = {"v": ("the last",)}
         assert await refreshes_of_looks(1, lasting) == 1
-        world.catalog.entry("v").uncertain = True
+        world.catalog.entry("v").doubt()
         world.free.found = {"v": ("uncertain",)}
         assert await refreshes_of_looks(2, lasting) == 2
 

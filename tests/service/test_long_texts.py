@@ -14,13 +14,13 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
 import hostile_texts
 import pytest
 from fakes import Client, World
+from views import given
 
 from gateway.errors import FreshgateError, LimitReached
 from gateway.service.routing import long_texts
@@ -179,7 +179,7 @@ async def test_nor_one_in_which_a_version_or_a_definition_takes_a_views_place(
         assert await read_here(bob, REWRITTEN, nothing_long_is_read_here) == {}
         assert "freshgate_version = 1" in world.spark.texts[-1]
         await bob.execute("COMMIT")
-        world.entry("s.mv").view = replace(world.entry("s.mv").view, properties={"when_stale": "INLINE"})
+        given(world.entry("s.mv"), properties={"when_stale": "INLINE"})
         for kind in REWRITTEN:
             world.write("s.t")
             assert await read_here(bob, [kind], nothing_long_is_read_here) == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fakes import World
+from views import given
 
 from gateway.mv.model.view import Manifest
 
@@ -20,7 +21,7 @@ async def test_it_is_not_served_as_it_is() -> None:
     bob = await world.client("bob")
     for name in ("s.mv", "s.served", "s.strict"):
         entry = world.entry(name)
-        entry.view = replace(entry.view, current=replace(entry.view.current, manifest=Manifest(0, {"a": 1})))
+        given(entry, current=replace(entry.view.current, manifest=Manifest(0, {"a": 1})))
     await bob.execute(READ)
     assert world.refreshed == ["s.mv"]
     await bob.execute("SELECT n FROM s.served")
@@ -29,6 +30,6 @@ async def test_it_is_not_served_as_it_is() -> None:
     assert refused.sqlstate == "55000"
     assert "s.strict has been built in part only" in str(refused.error)
     entry = world.entry("s.strict")
-    entry.view = replace(entry.view, current=replace(entry.view.current, manifest=Manifest(1)))
+    given(entry, current=replace(entry.view.current, manifest=Manifest(1)))
     await bob.execute("SELECT n FROM s.strict")
     assert world.spark.texts[-1] == "SELECT n FROM s.strict"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from fakes import CANCELED, ERROR, Answer, Executed, SparkOperation, World, named
+from views import given
 
 from gateway.errors import RefreshFailed, StatementFailed
 from gateway.mv.ports import Function
@@ -651,14 +651,14 @@ async def test_what_stands_in_the_place_of_a_view_names_its_catalog() -> None:
     """The session's current catalog may be another one."""
     world = await stage()
     inlined = world.entry("s.mv")
-    world.catalog.replace(inlined, replace(inlined.view, properties={"when_stale": "INLINE"}, settings={}))
+    given(inlined, properties={"when_stale": "INLINE"}, settings={})
     bob = await world.client("bob")
     world.write("s.t")
     read = await bob.execute("SELECT n FROM spark_catalog.s.mv")
     assert f"FROM {inlined.view.definition.quoted}" in read.at_spark.text
     assert inlined.view.definition.quoted.startswith("`spark_catalog`.")
     # A view that was created where files are read otherwise is made fresh instead.
-    world.catalog.replace(inlined, replace(inlined.view, settings={"spark.sql.session.timeZone": "Asia/Tokyo"}))
+    given(inlined, settings={"spark.sql.session.timeZone": "Asia/Tokyo"})
     world.spark.answers.say(r"^SET `spark\.sql\.session\.timeZone`$", Answer([("", "UTC")]))
     assert (await bob.execute("SELECT n FROM s.mv")).at_spark.text == "SELECT n FROM s.mv"
     assert world.refreshed == ["s.mv"]

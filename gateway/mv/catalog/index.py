@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping, Set
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
 
 from gateway.errors import FreshgateError, NoSuchView, RefreshFailed, StatementFailed
 from gateway.mv.catalog import discovery, naming
@@ -20,7 +19,7 @@ from gateway.mv.catalog.naming import DEFINITION_SUFFIX
 from gateway.mv.freshness.drift import NOT_LOOKED, unseen
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.inquiry import Inquiry, bases
-from gateway.mv.freshness.ledger import Ledger, OpenWrites, Write
+from gateway.mv.freshness.ledger import OpenWrites, Write
 from gateway.mv.model import properties as stored
 from gateway.mv.model.damage import NO_STORAGE, NO_VIEW, Damage, damaged
 from gateway.mv.model.history import History
@@ -143,8 +142,7 @@ class Catalog:
         entry = self._entries.get(view_id)
         if entry is None or entry.uncertain:
             return None
-        begun = frozenset(each for each in (entry.writing, entry.perhaps) if each is not None)
-        return Kept(entry.view.current.shown, begun, entry.view.versions_reserved)
+        return Kept(entry.view.current.shown, entry.begun, entry.view.versions_reserved)
 
     def find(self, view_id: str) -> Entry | None:
         return self._entries.get(view_id)
@@ -314,7 +312,7 @@ class Catalog:
 
     def reserve(self, view: MaterializedView) -> Entry:
         """A view that CREATE is building: from now on writes are noted for it. Open ones count as begun."""
-        entry = Entry(view, Ledger(), visible=False, recorded=False)
+        entry = Entry(view, reserved=True, changed=self._reread)
         self._note_open(entry, view.triggers)
         self._entries[view.id] = entry
         self._index()
@@ -323,7 +321,7 @@ class Catalog:
     def show(self, entry: Entry) -> Entry | None:
         """Makes a reserved view visible; returns the entry that it replaces."""
         replaced = self._by_name.get(entry.view.name)
-        entry.visible = True
+        entry.show()
         self._by_name[entry.view.name] = entry
         self.damaged.pop(entry.view.name, None)
         if replaced is not None:
@@ -417,7 +415,7 @@ class Catalog:
             if self._by_name.get(entry.view.name) is entry:
                 del self._by_name[entry.view.name]
         for name, entry in moved.items():
-            entry.view = replace(entry.view, name=name)
+            entry.rename(name)
             self._by_name[name] = entry
         self._touch_above(moved.values(), before | moved.keys())
         self._index()
@@ -443,16 +441,10 @@ class Catalog:
                 await stack.enter_async_context(self.name_lock(name))
             yield
 
-    def replace(self, entry: Entry, view: MaterializedView) -> None:
-        """The entry's view has changed (its name and id have not)."""
-        before = entry.view
-        # Properties say which of what it reads does not count.
-        reindex = (view.tables, view.views, view.properties) != (before.tables, before.views, before.properties)
-        if reindex:
-            self._note_open(entry, view.triggers - entry.view.triggers)
-        entry.view = view
-        if reindex:
-            self._index()
+    def _reread(self, entry: Entry, before: MaterializedView) -> None:
+        """The entry's view reads other things than before, or other changes of them count."""
+        self._note_open(entry, entry.view.triggers - before.triggers)
+        self._index()
 
     def _index(self) -> None:
         self.revision += 1
@@ -532,7 +524,7 @@ class Catalog:
         view = finding.view
         if view is not None:
             history = History.of_stored(finding.properties, view.current.number)
-            entry = Entry(view, Ledger(), history, drift=unseen(view) or NOT_LOOKED)
+            entry = Entry(view, history, drift=unseen(view) or NOT_LOOKED, changed=self._reread)
             # Of one that is found late writes may be under way.
             self._note_open(entry, view.triggers)
             self._entries[view.id] = entry
@@ -553,8 +545,7 @@ class Catalog:
         """
         late = error is not None and (not isinstance(error, FreshgateError) or naming.is_untold(error))
         for entry in entries:
-            entry.uncertain = True
-            entry.late_until = time.monotonic() + naming.LATE_SECONDS if late else entry.late_until
+            entry.doubt(time.monotonic() + naming.LATE_SECONDS if late else None)
         self.on_doubt(entries)
 
     def refuse_doubtful(self, entry: Entry) -> None:
@@ -608,15 +599,7 @@ class Catalog:
         if name != entry.view.name:
             self._trade_names(entry, name)
         view = stored.read_view(found, entry.view.storage, entry.view.definition, version)
-        # A refresh that is under way may have found that it reads more.
-        now = entry.view
-        more = replace(view, name=name, tables=view.tables | now.tables, views=view.views | now.views)
-        self.replace(entry, more)
-        # Which noted writes it contains is not known: a look at the base tables will tell.
-        entry.drift, entry.compared = unseen(entry.view) or NOT_LOOKED, None
-        entry.uncertain = False
-        if entry.perhaps == version:
-            entry.perhaps = None
+        entry.settle(view)
         leftover = Leftover(view.storage, view.definition, whole=False)
         if version != before.current.number:
             if before.built:

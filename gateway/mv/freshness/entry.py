@@ -1,55 +1,295 @@
-"""A view as the gateway serves it: what is stored of it, and what is known beside that."""
+"""A view as the gateway holds it in memory: what the metastore stores of it, and what is known beyond that.
+
+Only the methods of an entry change it. Changes of what is stored need the entry's lock: the metastore replaces all
+properties of a table at once, so one of two concurrent changes would be lost. What is only known (looks, a doubt, what
+a definition was found to read) can change at any time.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
 
-from gateway.mv.freshness.drift import Drift, unseen
+from gateway.mv.freshness.drift import CHANGED, NOT_LOOKED, Drift, unseen
 from gateway.mv.freshness.ledger import Ledger
 from gateway.mv.model.history import History
-from gateway.mv.model.view import MaterializedView, Version
+from gateway.mv.model.view import Contents, MaterializedView, Version
 from sql.names import TableName
+from sql.texts.maintenance import Shown
+
+Compared = Mapping[TableName, float]
+"""When looks at base tables began, by the observer's clock."""
 
 
-@dataclass(slots=True, eq=False)
 class Entry:
-    """One view and what the gateway knows of it beyond the catalog's properties."""
+    """One view."""
 
-    view: MaterializedView
-    ledger: Ledger
-    history: History = field(default_factory=History)
-    """Of its refresh tasks."""
-    visible: bool = True
-    """False while CREATE builds it: writes are noted already, no statement finds it by name."""
-    recorded: bool = True
-    """The catalog's properties exist, so that more can be stored with them."""
-    writing: int | None = None
-    """The version that a refresh is writing now."""
-    perhaps: int | None = None
-    """A version whose switch was sent before the connection broke: Spark may still carry it out."""
-    drift: Drift | None = None
-    """How the base tables differed from the current version when they were looked at last, or why nobody has looked;
-    None where they did not."""
-    compared: Mapping[TableName, float] | None = None
-    """When the looks at base tables began with which the current version was compared last (the observer's clock); None
-    where it was with none."""
-    fresh_at: int | None = None
-    """When they were looked at last and did not differ, in milliseconds since the epoch."""
-    uncertain: bool = False
-    """Nobody heard what became of a statement that changes the public view: only the metastore knows what it shows. Set
-    by `Catalog.doubt`."""
-    late_until: float = 0.0
-    """Until then (monotonic) Spark may still carry such a statement out."""
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held over changes of the stored properties: the metastore replaces a table's properties as a whole, so of two
-    concurrent changes one would be lost."""
+    __slots__ = (
+        "_changed",
+        "_compared",
+        "_drift",
+        "_fresh_at",
+        "_late_until",
+        "_perhaps",
+        "_recorded",
+        "_uncertain",
+        "_view",
+        "_visible",
+        "_writing",
+        "history",
+        "ledger",
+        "lock",
+    )
 
+    def __init__(
+        self,
+        view: MaterializedView,
+        history: History | None = None,
+        *,
+        drift: Drift | None = None,
+        reserved: bool = False,
+        changed: Callable[[Entry, MaterializedView], None] | None = None,
+    ) -> None:
+        """`reserved`: CREATE is building the view and has stored nothing yet. `changed` is called with the previous
+        view when the view has come to read other tables or views, or has other properties, which say which of them
+        count."""
+        self._view = view
+        self._changed = changed
+        self.ledger: Final = Ledger()
+        """Of the noted writes."""
+        self.history: Final = History() if history is None else history
+        """Of the refresh tasks."""
+        self.lock: Final = asyncio.Lock()
+        """Held over changes of the stored properties."""
+        self._visible = not reserved
+        self._recorded = not reserved
+        self._writing: int | None = None
+        self._perhaps: int | None = None
+        self._drift = drift
+        self._compared: Compared | None = None
+        self._fresh_at: int | None = None
+        self._uncertain = False
+        self._late_until = 0.0
 
-def enter(entry: Entry, version: Version, contains: int, reserved: int) -> MaterializedView:
-    """Enters in the ledger that `version` is current; returns the view that has it."""
-    entry.ledger.publish(contains)
-    view = entry.view.published(version, reserved)
-    entry.drift, entry.compared, entry.fresh_at = unseen(view), None, version.started_at
-    return view
+    # --- what is known -----------------------------------------------------------------------------
+
+    @property
+    def view(self) -> MaterializedView:
+        return self._view
+
+    @property
+    def visible(self) -> bool:
+        """False while CREATE builds the view: writes are noted already, but no statement finds it by name."""
+        return self._visible
+
+    @property
+    def recorded(self) -> bool:
+        """The properties are stored, so more can be stored with them."""
+        return self._recorded
+
+    @property
+    def writing(self) -> int | None:
+        """The version that a refresh is writing."""
+        return self._writing
+
+    @property
+    def begun(self) -> frozenset[int]:
+        """The version that is being written, and a version whose switch was sent before the connection broke, which
+        Spark may still carry out."""
+        return frozenset(each for each in (self._writing, self._perhaps) if each is not None)
+
+    @property
+    def drift(self) -> Drift | None:
+        """How the base tables differed from the current version at the last look, or why nobody has looked. None: they
+        did not differ."""
+        return self._drift
+
+    @property
+    def compared(self) -> Compared | None:
+        """The looks that the current version was last compared with; None if it was compared with none."""
+        return self._compared
+
+    @property
+    def fresh_at(self) -> int | None:
+        """When a look last showed no difference, in milliseconds since the epoch."""
+        return self._fresh_at
+
+    @property
+    def uncertain(self) -> bool:
+        """The outcome of a statement that changes the public view is unknown: only the metastore knows what the public
+        view shows."""
+        return self._uncertain
+
+    @property
+    def late_until(self) -> float:
+        """Until then (monotonic) Spark may still carry out that statement."""
+        return self._late_until
+
+    # --- creation ----------------------------------------------------------------------------------
+
+    def show(self) -> None:
+        """Lets statements find the view by its name."""
+        self._visible = True
+
+    def record(self) -> None:
+        """Notes that the properties are stored."""
+        self._recorded = True
+
+    # --- versions ----------------------------------------------------------------------------------
+
+    def reserve(self, numbers: int) -> None:
+        """Under the lock. Version numbers below `numbers` may be used from now on."""
+        self._check_lock()
+        self._view = replace(self._view, versions_reserved=numbers)
+
+    def begin_writing(self, number: int) -> None:
+        """A refresh begins to write this version."""
+        self._writing = number
+
+    def end_writing(self) -> None:
+        """The refresh has ended, successfully or not."""
+        self._writing = None
+
+    def publish(
+        self,
+        version: Version,
+        reserved: int,
+        *,
+        contains: int | None,
+        reads: MaterializedView | None = None,
+        compared: Compared | None = None,
+        altered: bool = False,
+    ) -> None:
+        """Under the lock. `version` has become the current version.
+
+        `contains`: the last event before the refresh began; None if the refresh wrote only some partitions, so that the
+        others still miss what they missed. `reads`: a view with what the definition was found to read. `compared`: the
+        looks at that. `altered`: an ALTER has changed meanwhile what the view is to hold.
+        """
+        self._check_lock()
+        before = self._view
+        view = before if reads is None else before.reading(reads)
+        self._view = view.published(version, reserved)
+        self._tell(before)
+        if contains is None:
+            self._compared = None
+        else:
+            self.ledger.publish(contains)
+            self._drift, self._compared, self._fresh_at = unseen(self._view), compared, version.started_at
+        if altered:
+            self._drift, self._compared = CHANGED, None
+
+    def confirm(self, contents: Contents, contains: int | None, compared: Compared, at: int) -> None:
+        """A refresh that began `at` (milliseconds since the epoch) found nothing to write: the current version has
+        these contents. `contains` is as in `publish`."""
+        # Not stored: it is found out again after a restart.
+        self._view = replace(self._view, current=replace(self._view.current, contents=contents))
+        if contains is None:
+            self._compared = None
+        else:
+            self.ledger.publish(contains)
+            self._drift, self._compared, self._fresh_at = None, compared, at
+
+    def compare(self, found: Drift, contains: int, compared: Compared, at: int) -> bool:
+        """A look has shown how the base tables differ from the current version. If they do not, the version contains
+        all events up to `contains`. Returns whether that ended a staleness: the noted writes had changed nothing."""
+        self._drift, self._compared = None if found.none else found, compared
+        if not found.none:
+            return False
+        was_stale = self.ledger.stale
+        self.ledger.publish(max(contains, self.ledger.contains))
+        self._fresh_at = at
+        return was_stale and not self.ledger.stale
+
+    def shorten(self, shown: Shown) -> None:
+        """Under the lock. The text of the public view has become shorter and shows the same rows."""
+        self._check_lock()
+        self._view = replace(self._view, current=replace(self._view.current, shown=shown))
+
+    # --- settings, and what the definition reads ---------------------------------------------------
+
+    def alter(self, after: MaterializedView, *, rewritten: bool, watches_others: bool) -> None:
+        """Under the lock. Takes over the settings and the job of `after`. `rewritten`: the next refresh must write
+        everything. `watches_others`: changes of other tables count now, so the last look does not."""
+        self._check_lock()
+        before = self._view
+        current = replace(before.current, contents=Contents()) if rewritten else before.current
+        self._view = replace(
+            before,
+            properties=after.properties,
+            comment=after.comment,
+            owner=after.owner,
+            clauses=after.clauses,
+            job_since=after.job_since,
+            current=current,
+        )
+        self._tell(before)
+        if watches_others:
+            self._drift, self._compared = self._drift or CHANGED, None
+
+    def pause(self, paused: bool, since: int) -> None:
+        """Under the lock. Pauses or resumes the job, which counts from `since`."""
+        self._check_lock()
+        self._view = replace(self._view, paused=paused, job_since=since)
+
+    def read_more(self, tables: frozenset[TableName], views: frozenset[str]) -> None:
+        """The definition was found to read these. What it read before counts as well, until a version is published."""
+        before = self._view
+        self._view = replace(before, tables=before.tables | tables, views=before.views | views)
+        self._tell(before)
+
+    # --- the public view ---------------------------------------------------------------------------
+
+    def rename(self, name: TableName) -> None:
+        """The public view has another name."""
+        self._view = replace(self._view, name=name)
+
+    def doubt(self, late_until: float | None = None) -> None:
+        """What the public view shows is unknown until the metastore has been asked. `late_until`: Spark may still
+        change it before then (monotonic)."""
+        self._uncertain = True
+        self._late_until = self._late_until if late_until is None else late_until
+
+    def trust(self) -> None:
+        """The metastore has shown that the public view has not changed."""
+        self._uncertain = False
+
+    def settle(self, found: MaterializedView) -> None:
+        """Under the lock. Takes over what the metastore has stored and shows."""
+        self._check_lock()
+        before = self._view
+        # A refresh under way may have found that the definition reads more.
+        tables, views = found.tables | before.tables, found.views | before.views
+        self._view = replace(found, name=before.name, tables=tables, views=views)
+        self._tell(before)
+        # Which noted writes the version contains is unknown: a look at the base tables will tell.
+        self._drift, self._compared = unseen(self._view) or NOT_LOOKED, None
+        self._uncertain = False
+        self.forget_switch(found.current.number)
+
+    def lose_switch(self) -> int | None:
+        """The outcome of the switch to the version that is being written is unknown, and Spark may still carry it out.
+        Returns the version's number."""
+        self._perhaps = self._writing
+        return self._writing
+
+    def forget_switch(self, number: int | None) -> bool:
+        """Spark has carried out that switch, or no longer will. Returns whether that was open."""
+        if number is None or self._perhaps != number:
+            return False
+        self._perhaps = None
+        return True
+
+    # --- within ------------------------------------------------------------------------------------
+
+    def _check_lock(self) -> None:
+        assert self.lock.locked(), f"{self._view.name} is changed without its lock"
+
+    def _tell(self, before: MaterializedView) -> None:
+        now = self._view
+        # Properties say which of what it reads does not count.
+        changed = (now.tables, now.views, now.properties) != (before.tables, before.views, before.properties)
+        if changed and self._changed is not None:
+            self._changed(self, before)

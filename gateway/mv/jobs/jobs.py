@@ -135,7 +135,7 @@ class Jobs:
                 self._catalog.on_unstored(entry, error)
                 raise
             # A refresh under way may have changed all else meanwhile.
-            entry.view = replace(entry.view, paused=view.paused, job_since=view.job_since)
+            entry.pause(view.paused, view.job_since)
         self.served(entry.view.id)
 
 

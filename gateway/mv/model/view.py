@@ -331,6 +331,17 @@ class MaterializedView:
     def published(self, version: Version, reserved: int) -> MaterializedView:
         return replace(self, current=version, versions_reserved=reserved)
 
+    def reading(self, other: MaterializedView) -> MaterializedView:
+        """This view, reading and following what `other` does."""
+        return replace(
+            self,
+            tables=other.tables,
+            views=other.views,
+            followed=other.followed,
+            schemas=other.schemas,
+            view_names=other.view_names,
+        )
+
     @property
     def built(self) -> bool:
         """Whether it has rows that a refresh wrote, be they none."""

@@ -268,13 +268,7 @@ class Inspector:
             return False
         if moved or blind:
             found = Drift(wholly=found.tables | moved, unobserved={**found.unobserved, **blind})
-        entry.drift, entry.compared = None if found.none else found, inspection.began
-        if not found.none:
-            return False
-        was_stale = entry.ledger.stale
-        entry.ledger.publish(max(contains, entry.ledger.contains))
-        entry.fresh_at = now
-        return was_stale and not entry.ledger.stale
+        return entry.compare(found, contains, inspection.began, now)
 
     async def _verify(self, entry: Entry, looks: bool) -> None:
         """With each look at base tables, one at the view itself: another gateway or a person may have changed it."""

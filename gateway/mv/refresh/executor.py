@@ -14,8 +14,7 @@ from gateway.mv.catalog import naming
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import beside
-from gateway.mv.freshness.drift import CHANGED
-from gateway.mv.freshness.entry import Entry, enter
+from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import (
     NEVER_BUILT,
@@ -141,7 +140,7 @@ class Executor:
                 return
             await self._check_unmoved(entry)
             await self._metastore.run(plan_publish(entry.view, shown).sql)
-            entry.view = replace(entry.view, current=replace(entry.view.current, shown=shown))
+            entry.shorten(shown)
 
     async def empty(self, view_id: str, cause: Cause) -> None:
         """Takes the view's rows away: it counts as never built. Raises what Spark raises."""
@@ -168,7 +167,7 @@ class Executor:
             await session.run(maintenance.set_properties(entry.view.storage, properties))
             await self._fence.check_lately()
             await self._switch(entry, version.shown, session)
-            entry.view = enter(entry, version, contains, reserved)
+            entry.publish(version, reserved, contains=contains)
             self._log.succeed(entry, ending)
             return old
 
@@ -245,7 +244,7 @@ class Executor:
             self._discard(entry)
             raise
         finally:
-            entry.writing = None
+            entry.end_writing()
         run(f"Refreshed materialized view {before.name} in {time.monotonic() - began:.2f} s")
         log.info("Refreshed %s in %.2f s", before.name, time.monotonic() - began)
 
@@ -279,14 +278,9 @@ class Executor:
         if entry.view.deciding != proposal.view.deciding:
             # An ALTER came meanwhile: what it has made of the view stays.
             return
-        current = replace(entry.view.current, contents=proposal.contents(entry.view.current.number))
-        # In memory only: after a restart it is found out once more.
-        entry.view = replace(entry.view, current=current)
-        if proposal.partly:
-            entry.compared = None
-        else:
-            entry.ledger.publish(work.start.contains)
-            entry.drift, entry.compared, entry.fresh_at = None, proposal.inspection.began, work.start.at
+        contents = proposal.contents(entry.view.current.number)
+        contains = None if proposal.partly else work.start.contains
+        entry.confirm(contents, contains, proposal.inspection.began, work.start.at)
         work.run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
 
     async def first_write(
@@ -301,7 +295,7 @@ class Executor:
 
     async def _execute(self, work: _Work, proposal: Proposal, plan: RefreshPlan) -> None:
         entry, run, session, present = work.entry, work.run, work.session, proposal.view
-        entry.writing = self._next_version(entry.view)
+        entry.begin_writing(self._next_version(entry.view))
         self._plan_task(work, proposal, plan)
         run(f"Refreshing materialized view {present.name} ({plan.method}: {plan.reason})")
         log.info("Refreshing %s: version %d, %s, %s", present.name, plan.version, plan.method, plan.reason)
@@ -344,7 +338,7 @@ class Executor:
                 return
             reserved = number + VERSIONS_RESERVED
             await session.run(maintenance.set_properties(entry.view.storage, stored.write_reserved(reserved)))
-            entry.view = replace(entry.view, versions_reserved=reserved)
+            entry.reserve(reserved)
 
     async def _publish(self, work: _Work, proposal: Proposal, version: Version) -> int:
         """Returns the readers' moment from which on Spark may have shown the version."""
@@ -365,14 +359,8 @@ class Executor:
                     sqlstate="40001",
                 )
             # An ALTER may have changed all else meanwhile.
-            view = replace(
-                entry.view,
-                tables=present.tables,
-                views=present.views,
-                followed=present.followed,
-                schemas=schemas_seen(proposal.inspection.looks),
-                view_names=present.view_names,
-            )
+            reads = replace(present, schemas=schemas_seen(proposal.inspection.looks))
+            view = entry.view.reading(reads)
             altered = view.deciding != present.deciding
             if altered:
                 # What was written is not what the view is to hold by now.
@@ -391,15 +379,14 @@ class Executor:
             await self._fence.check_lately()
             since = self._janitor.moment()
             await self._switch(entry, version.shown, session)
-            self._catalog.replace(entry, view)
-            if proposal.partly:
-                # The others are as old as they were, and what they miss is still missed.
-                entry.view, entry.compared = entry.view.published(version, reserved), None
-            else:
-                entry.view = enter(entry, version, work.start.contains, reserved)
-                entry.compared = proposal.inspection.began
-            if altered:
-                entry.drift, entry.compared = CHANGED, None
+            entry.publish(
+                version,
+                reserved,
+                contains=None if proposal.partly else work.start.contains,
+                reads=reads,
+                compared=proposal.inspection.began,
+                altered=altered,
+            )
             self._log.succeed(entry, ending)
             return since
 
@@ -469,12 +456,13 @@ class Executor:
             view = entry.view
             # One that is carried out late is noticed as a version that somebody else has published.
             self._catalog.doubt(entry)
-            entry.perhaps = entry.writing
-            asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, self._give_up, entry, entry.writing)
+            number = entry.lose_switch()
+            asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, self._give_up, entry, number)
             if isinstance(error, FreshgateError) and await naming.unmoved(
                 self._metastore, view, view.current.number, error
             ):
-                entry.uncertain, entry.perhaps = False, None
+                entry.trust()
+                entry.forget_switch(number)
             raise
 
     async def _with_present_bases(self, entry: Entry, view: MaterializedView) -> MaterializedView:
@@ -491,10 +479,7 @@ class Executor:
                     f"view that was replaced. Change that view.",
                     sqlstate="42P19",
                 )
-        # An ALTER may have ended meanwhile.
-        now = entry.view
-        both = replace(now, tables=now.tables | sources.tables, views=now.views | sources.views)
-        self._catalog.replace(entry, both)
+        entry.read_more(sources.tables, sources.views)
         names = self._catalog.names_of(sources.views)
         return replace(view, tables=sources.tables, views=sources.views, view_names=names)
 
@@ -526,8 +511,7 @@ class Executor:
 
     def _give_up(self, entry: Entry, version: int | None) -> None:
         """Spark does not carry out a switch to the version any more."""
-        if version is not None and entry.perhaps == version:
-            entry.perhaps = None
+        if entry.forget_switch(version):
             self._strays(entry.view)
 
     def _strays(self, view: MaterializedView) -> None:

@@ -17,7 +17,6 @@ from gateway.mv.catalog import naming
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import unbroken
-from gateway.mv.freshness.drift import CHANGED
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.jobs.jobs import Jobs
 from gateway.mv.model import properties as stored
@@ -119,7 +118,8 @@ class Alteration:
             if before.owner != after.owner:
                 await self._name_owner(after)
             properties = {**stored.write_settings(after), **stored.write_job(after)}
-            if after.layout.partitioned and after.deciding != before.deciding:
+            rewritten = after.layout.partitioned and after.deciding != before.deciding
+            if rewritten:
                 # What the old limit kept out was never written, and under other settings rows may lie in other
                 # partitions: nothing of the version counts as seen.
                 after = replace(after, current=replace(after.current, contents=Contents()))
@@ -130,15 +130,12 @@ class Alteration:
                 # Perhaps it is stored all the same, and the next start would find it.
                 self._catalog.on_unstored(entry, error)
                 raise
+            watches_others = _watched(before) != _watched(after)
             # A refresh under way may have found meanwhile that the definition reads more, or that nothing has changed.
-            now = entry.view
-            current = after.current if after.current != before.current else now.current
-            after = replace(after, tables=now.tables, views=now.views, current=current)
-            self._catalog.replace(entry, after)
-            if _watched(before) != _watched(after):
+            entry.alter(after, rewritten=rewritten, watches_others=watches_others)
+            if watches_others:
                 # Of a table that did not matter before no write was noted.
-                self._catalog.on_touch(after.triggers - before.triggers)
-                entry.drift, entry.compared = entry.drift or CHANGED, None
+                self._catalog.on_touch(entry.view.triggers - before.triggers)
         if before.clauses.refreshing != after.clauses.refreshing:
             self._jobs.served(after.id)
 

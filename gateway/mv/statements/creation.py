@@ -32,7 +32,7 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.naming import definition_of
 from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.drift import next_contents
-from gateway.mv.freshness.entry import Entry, enter
+from gateway.mv.freshness.entry import Entry
 from gateway.mv.jobs.jobs import Jobs
 from gateway.mv.model import properties as stored
 from gateway.mv.model.damage import damaged
@@ -476,7 +476,7 @@ class Creation:
             )
         )
         if not view.built:
-            entry.recorded = True
+            entry.record()
             report(f"Materialized view {view.name} is to be built by its first refresh")
             return
         # Before the first line, with which beeline begins to draw: its bar would be empty.
@@ -496,17 +496,20 @@ class Creation:
             contents = contents.doubtful(1)
         version = Version.whole(1, started_at, self._now_ms(), views, contents=contents)
         async with entry.lock:
-            entry.view = enter(entry, version, contains, view.versions_reserved)
-            entry.compared = inspection.began
-            names = self._catalog.names_of(view.views)
+            names, seen = self._catalog.names_of(view.views), schemas_seen(inspection.looks)
+            entry.publish(
+                version,
+                view.versions_reserved,
+                contains=contains,
+                reads=replace(entry.view, schemas=seen, view_names=names),
+                compared=inspection.began,
+            )
             report(f"Built materialized view {view.name} in {(self._now_ms() - started_at) / 1000:.2f} s")
-            seen = schemas_seen(inspection.looks)
-            self._catalog.replace(entry, replace(entry.view, schemas=seen, view_names=names))
             ending = self._log.written(entry, number, version.number)
             properties = {**stored.write_view(entry.view), **ending.properties}
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
             self._log.succeed(entry, ending)
-            entry.recorded = True
+            entry.record()
 
     async def _publish(self, entry: Entry, caller: Caller) -> None:
         """The commit point: one metastore call that creates the public view, or turns the one that is replaced."""
@@ -552,7 +555,7 @@ class Creation:
                 self._catalog.doubt(old, error=error)
                 number = old.view.current.number
                 if isinstance(error, FreshgateError) and await naming.unmoved(self._metastore, old.view, number, error):
-                    old.uncertain = False
+                    old.trust()
                 raise
             self._show(entry)
         await self._succeed(old, view, caller.session.run)
