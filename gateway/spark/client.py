@@ -43,6 +43,11 @@ POLL_SECONDS = 0.01
 REASON_SECONDS = 5.0
 """How long a failed statement's reason is waited for: Spark tells of the failure first, and a moment later why."""
 
+SESSION_CATALOG_CLASS = "spark.sql.catalog.spark_catalog"
+_WITHOUT_VIEWS = frozenset({"builtin", "<undefined>", "org.apache.spark.sql.delta.catalog.DeltaCatalog"})
+"""Classes of it that leave views to Spark."""
+_ABOUT_VIEWS = ("CREATE VIEW ", "DROP VIEW ", "SHOW VIEWS ")
+
 ENDED_SESSION = "Invalid SessionHandle"
 """Begins the text of HiveServer2's error about a session that it does not have, or no longer."""
 
@@ -246,6 +251,7 @@ class Session:
     def __init__(self, connection: Connection, handle: Handle) -> None:
         self.connection = connection
         self.handle = handle
+        self._session_catalog: str | None = None
 
     async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Rows:
         """Runs a statement to its end and returns its whole result.
@@ -253,6 +259,32 @@ class Session:
         `on_start` gets the statement's group of Spark jobs once it has started. Raises StatementFailed with Spark's own
         reason, or UpstreamLost. When the caller is cancelled, Spark's work is cancelled before this returns.
         """
+        if sql.startswith(_ABOUT_VIEWS):
+            async with self._builtin_catalog():
+                return await self._run(sql, on_start)
+        return await self._run(sql, on_start)
+
+    @contextlib.asynccontextmanager
+    async def _builtin_catalog(self) -> AsyncIterator[None]:
+        """Spark's own catalog is `spark_catalog` meanwhile, whatever class the session has for it.
+
+        With Iceberg's SQL extensions and its SparkSessionCatalog, as Iceberg's documentation sets Spark up, CREATE VIEW
+        makes a view of Iceberg's, which no ALTER VIEW changes; DROP VIEW IF EXISTS leaves every other one, and SHOW
+        VIEWS leaves it out (RewriteViewCommands).
+        """
+        if self._session_catalog is None:
+            self._session_catalog = str((await self._run(f"SET {SESSION_CATALOG_CLASS}")).rows[0][1])
+        chosen = self._session_catalog
+        if chosen in _WITHOUT_VIEWS:
+            yield
+            return
+        await self._run(f"SET {SESSION_CATALOG_CLASS}=builtin")
+        try:
+            yield
+        finally:
+            await self._run(f"SET {SESSION_CATALOG_CLASS}={chosen}")
+
+    async def _run(self, sql: str, on_start: Callable[[str], None] | None = None) -> Rows:
         started = asyncio.ensure_future(self.execute(sql))
         try:
             handle = await asyncio.shield(started)

@@ -70,6 +70,9 @@ _NO_RELATION = frozenset(
     [*_QUERY_WORDS, TokenType.LATERAL, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.NUMBER]
 )
 """What may stand behind FROM, in IS DISTINCT FROM NULL too, that names no relation."""
+_NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
+_PREFIXES = frozenset({TokenType.CASE, TokenType.NOT, TokenType.EXISTS, TokenType.INTERVAL, *_QUERY_WORDS})
+"""Words of an expression before a name."""
 _OF_ROWS = frozenset({TokenType.L_PAREN, TokenType.NUMBER, TokenType.STRING})
 """What surely begins a row of VALUES."""
 _SELECT_ALL = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
@@ -105,7 +108,7 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             raise Doubt("a relation called select")
         elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _may_be_name(tokens[place + 1]):
             raise Doubt("STREAM of a relation")
-        elif kind is TokenType.VALUES and not _has_row(tokens, place + 1):
+        elif kind is TokenType.VALUES and not (_has_row(tokens, place + 1) and _are_rows(tokens, place + 1)):
             raise Doubt("something is called values")
         elif kind is TokenType.FROM and _is_name_there(tokens, place):
             raise Doubt("something is called from")
@@ -151,6 +154,20 @@ class _Clauses:
 def _has_row(tokens: Sequence[Token], place: int) -> bool:
     kinds = [token.token_type for token in tokens[place : place + 2]]
     return kinds[:1] != [] and kinds[0] in _OF_ROWS and kinds != [TokenType.L_PAREN, TokenType.R_PAREN]
+
+
+def _are_rows(tokens: Sequence[Token], place: int) -> bool:
+    """Whether what follows VALUES in brackets are rows: VALUES (1), (t a) has a relation and its alias as well."""
+    while _opens(tokens, place):
+        first, second = (*tokens[place + 1 : place + 3], None, None)[:2]
+        if first and second and is_name(first) and first.token_type not in _PREFIXES and second.token_type in _NAMES:
+            return False
+        depth = 1
+        while depth and place + 1 < len(tokens):
+            place += 1
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(tokens[place].token_type, 0)
+        place += 2 if place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.COMMA else 1
+    return True
 
 
 def _opens(tokens: Sequence[Token], place: int) -> bool:

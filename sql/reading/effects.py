@@ -118,7 +118,11 @@ def _nothing(cursor: Cursor) -> Forwarded:
 # --- the session -------------------------------------------------------------------------------------
 
 
-def _use(cursor: Cursor) -> Forwarded:
+def _use(cursor: Cursor) -> Forwarded | None:
+    """None where IDENTIFIER(...) may call functions."""
+    cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE")
+    if cursor.sees("IDENTIFIER", "("):
+        return None
     return replace(_nothing(cursor), changes_namespace=True)
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from string import ascii_letters
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -174,15 +175,15 @@ def _is_path(chain: Reference, text: str) -> bool:
     """A path in double quotes, unless a table of such a name may stand there."""
     if len(chain.parts) > 1 or "/" not in chain.parts[0] or text[chain.start] != '"':
         return False
-    return _BEFORE_TABLE.search(text[max(0, chain.start - _BEFORE_CHARACTERS) : chain.start]) is None
+    before = text[max(0, chain.start - _BEFORE_CHARACTERS) : chain.start]
+    seen = before.rstrip()
+    commented = seen.endswith("*/") or "\n" in before[len(seen) :]
+    return not commented and seen[len(seen.rstrip(ascii_letters)) :].lower() not in _BEFORE_TABLE
 
 
 _BEFORE_CHARACTERS = 200
-_BEFORE_TABLE = re.compile(
-    r"\b(?:into|overwrite|from|table|update|view|exists|using)(?:\s|/\*[^*]{0,99}+\*/|--[^\n]{0,99}+\n)*+\Z",
-    re.IGNORECASE,
-)
-"""Words before the name of a table that is written, with blanks and comments between them."""
+_BEFORE_TABLE = frozenset({"into", "overwrite", "from", "table", "update", "view", "exists", "using"})
+"""Words that stand before the name of a table that is written."""
 
 
 def mention(text: str, start: int) -> Reference | None:

@@ -26,8 +26,9 @@ FOREIGN = {
     f"{SESSION_CATALOG}.type": "hive",
     # Iceberg would take a lock in the metastore, whose tables for locks are not there.
     "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
-    # Iceberg's own would make every view in its catalogs one of Iceberg's, which no ALTER VIEW changes.
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    # As Iceberg's documentation sets Spark up: views in its catalogs are Iceberg's then.
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
 QUERY = "SELECT d, count(*) AS n, sum(a) AS s FROM {} GROUP BY d"
 

@@ -499,3 +499,7 @@ EXECUTE IMMEDIATE 'BEGIN ADD JAR /tmp/it\'s.jar; INSERT INTO t SELECT 1; END';
 --> reads: … t … | writes: … t … | use | guess
 SELECT WHERE FALSE WINDOW w AS (PARTITION BY (FROM t));
 --> reads: t
+FROM VALUES (1), (SET a);
+--> reads: … SET … | guess
+DELETE FROM /* /* x */ */ "/*t";
+--> reads: … /*t … | writes: … /*t … | guess
