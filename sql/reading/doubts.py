@@ -70,7 +70,7 @@ _NO_RELATION = frozenset(
     [*_QUERY_WORDS, TokenType.LATERAL, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.NUMBER]
 )
 """What may stand behind FROM, in IS DISTINCT FROM NULL too, that names no relation."""
-_NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
+_BEHIND_RELATION = _JOINS | {TokenType.VAR, TokenType.IDENTIFIER, TokenType.ALIAS}
 _PREFIXES = frozenset({TokenType.CASE, TokenType.NOT, TokenType.EXISTS, TokenType.INTERVAL, *_QUERY_WORDS})
 """Words of an expression before a name."""
 _OF_ROWS = frozenset({TokenType.L_PAREN, TokenType.NUMBER, TokenType.STRING})
@@ -159,8 +159,7 @@ def _has_row(tokens: Sequence[Token], place: int) -> bool:
 def _are_rows(tokens: Sequence[Token], place: int) -> bool:
     """Whether what follows VALUES in brackets are rows: VALUES (1), (t a) has a relation and its alias as well."""
     while _opens(tokens, place):
-        first, second = (*tokens[place + 1 : place + 3], None, None)[:2]
-        if first and second and is_name(first) and first.token_type not in _PREFIXES and second.token_type in _NAMES:
+        if place + 1 < len(tokens) and _is_relation_there(tokens, place + 1):
             return False
         depth = 1
         while depth and place + 1 < len(tokens):
@@ -168,6 +167,16 @@ def _are_rows(tokens: Sequence[Token], place: int) -> bool:
             depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(tokens[place].token_type, 0)
         place += 2 if place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.COMMA else 1
     return True
+
+
+def _is_relation_there(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a name at `place` is followed by an alias or a join."""
+    if not is_name(tokens[place]) or tokens[place].token_type in _PREFIXES:
+        return False
+    place += 1
+    while place + 2 < len(tokens) and tokens[place].token_type is TokenType.DOT:
+        place += 2
+    return place < len(tokens) and tokens[place].token_type in _BEHIND_RELATION
 
 
 def _opens(tokens: Sequence[Token], place: int) -> bool:
