@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -30,6 +32,7 @@ from gateway.wire.message import Handle, OpenCall
 from gateway.wire.sasl import Login
 from sql.names import TableName
 
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
 NAMES = 3 * VIEWS_TOGETHER + 1
 
 
@@ -201,6 +204,12 @@ def test_every_count_is_shown() -> None:
     assert samples["freshgate_statements_total", (("outcome", "refused"), ("taken_for", "refused"))] == 1
     assert samples["freshgate_logins_total", (("outcome", "refused"),)] == 1
     assert samples["process_open_fds", ()] > 0
+
+
+def test_every_metric_is_documented() -> None:
+    text = asyncio.run(Metrics(sources_of(catalog_of(NAMES), Audit())).text()).decode()
+    ours = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if name.startswith("freshgate_")}
+    assert set(re.findall(r"^\| `(freshgate_\w+)` \|", PAGE, re.MULTILINE)) == ours
 
 
 def test_a_statement_ends_once() -> None:

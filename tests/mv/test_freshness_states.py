@@ -163,6 +163,12 @@ class World:
         await self.write_to()
         await self.refresh(contains=began)
 
+    async def alter(self) -> None:
+        entry = self.entry
+        async with entry.lock:
+            after = replace(entry.view, properties={"excluded_trigger_tables": "d.none"})
+            entry.alter(after, rewritten=False, watches_others=True)
+
     async def doubt(self) -> None:
         self.catalog.doubt(self.entry)
 
@@ -188,6 +194,7 @@ EVENTS: dict[str, Event] = {
     "a view below is refreshed": World.refresh_below,
     "a refresh is published": World.refresh,
     "a refresh is published, and a write has ended since it began": World.write_during_refresh,
+    "`ALTER` sets `excluded_trigger_tables`": World.alter,
     "the outcome of a statement that changes the public view is unknown": World.doubt,
     "another gateway takes over": World.lose_the_fence,
 }
