@@ -503,7 +503,7 @@ FROM VALUES (1), (SET a);
 --> reads: … SET … | guess
 DELETE FROM /* /* x */ */ "/*t";
 --> reads: … /*t … | writes: … /*t … | guess
-FROM VALUES (1), (`a b`.c AS a);
---> reads: … a b.c … | guess
+FROM VALUES (1), (`a-b`.c AS a);
+--> reads: … a-b.c … | guess
 FROM t, VALUES (1), (CASE a WHEN 1 THEN 2 END), (t.a), (-a);
 --> reads: t
