@@ -47,6 +47,36 @@ async def aside(size: int, function: Callable[P, T], *arguments: P.args, **named
     return await asyncio.to_thread(function, *arguments, **named)
 
 
+class BackOff:
+    """Pauses between attempts at the same work: the first takes `first` seconds, each later one twice as long as the
+    one before, up to `most`."""
+
+    def __init__(self, problem: str, first: float, most: float) -> None:
+        """`problem`: what an error means, for the log."""
+        self._problem = problem
+        self._first = first
+        self._most = most
+        self.reset()
+
+    def reset(self) -> None:
+        """An attempt has succeeded."""
+        self._seconds, self._said = self._first, ""
+
+    def note(self, error: Exception) -> None:
+        """Logs an error that has ended an attempt: a FreshgateError if the last one said something else, any other
+        error with its traceback."""
+        if not isinstance(error, FreshgateError):
+            log.error("%s", self._problem, exc_info=error)
+        elif self._said != str(error):
+            self._said = str(error)
+            log.warning("%s: %s", self._problem, error)
+
+    async def pause(self) -> None:
+        """Waits before the next attempt."""
+        seconds, self._seconds = self._seconds, min(2 * self._seconds, self._most)
+        await asyncio.sleep(seconds)
+
+
 def keep(name: str, turn: Callable[[], Awaitable[bool | None]]) -> asyncio.Task[None]:
     """Does `turn` again and again in a task of its own, which waits within its turns, until one returns OVER or the
     task is cancelled. A turn that raises is logged with its traceback, and comes again after a pause."""

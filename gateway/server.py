@@ -27,7 +27,10 @@ from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.loading import Loading
+from gateway.mv.catalog.restoration import Restoration
 from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.catalog.watches import Watches
 from gateway.mv.jobs.jobs import Jobs
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.locations import Locations
@@ -171,36 +174,33 @@ class Server:
         metastore = SparkMetastore(self._short)
         here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
         self._fence = Fence(metastore, settings.storage.database, here)
-        self._catalog = Catalog(metastore, settings.storage.database, METASTORE_SESSIONS, self._fence)
+        self._catalog = Catalog(settings.storage.database, self._fence)
+        self._loading = Loading(self._catalog, metastore, METASTORE_SESSIONS)
+        watches = Watches()
+        self._audit_file = _audit_file(settings.log.audit)
+        self._audit = Audit(self._audit_file.write if self._audit_file else None, settings.log.audit_characters)
+        restoration = Restoration(self._catalog, watches, metastore, self._audit.restored)
+        self._settlement = Settlement(self._catalog, metastore, self._fence, restoration.restore_unshown)
+        self._guard = Guard(self._catalog, watches, self._settlement, restoration, metastore, self._fence)
         self._readers = Readers()
         kept_for = settings.versions
         catalog = self._catalog
-        self._janitor = Janitor(
-            metastore,
-            catalog.lock_of,
-            catalog.kept,
-            catalog.verify_id,
-            self._readers,
-            self._fence,
-            kept_for.retention,
-        )
-        catalog.on_leftover = self._janitor.retire
-        self._settlement = Settlement(catalog, metastore, self._fence)
-        self._guard = Guard(catalog, metastore, self._fence)
+        views = catalog.lock_of, catalog.kept, self._settlement.verify_id
+        self._janitor = Janitor(metastore, *views, self._readers, self._fence, kept_for.retention)
         limits = KeptLimits(kept_for.max_count, kept_for.max_bytes, kept_for.wait)
         self._versions = Versions(self._janitor, self._readers, metastore, limits)
         self._relations = Relations(self._catalog, metastore, settings.views.scan_interval)
-        catalog.on_move = self._relations.forget_sources
         self._schemas = Schemas(self._catalog, metastore, settings.views.scan_interval)
         observer = Observer(metastore, self._looks, settings.staleness.look_timeout)
         self._inspector = Inspector(
-            self._catalog, self._relations, observer, self._fence, settings.staleness.probe_interval
+            self._catalog, self._relations, observer, self._settlement, settings.staleness.probe_interval
         )
         self._surroundings = Surroundings(REFRESH_POOL, self._habits, metastore)
         self._proposer = self._proposes(metastore)
         self._log = TaskLog(self._catalog, self._fence, metastore, self._looks)
         self._executor = Executor(
             self._catalog,
+            self._settlement,
             self._relations,
             self._schemas,
             self._refreshes,
@@ -216,11 +216,10 @@ class Server:
         self._janitor.compact = self._executor.compact
         self._executor.confirm = self._guard.confirm
         self._join_jobs(metastore)
-        self._audit_file = _audit_file(settings.log.audit)
+        self._subscribe(observer)
         self._sides = Sides(self._spark, settings.authentication.remember_seconds)
         service = self._service(metastore)
         self._sessions = service.sessions
-        self._guard.on_restore = service.audit.restored
         self._sessions.leads_elsewhere = self._habits.leads_elsewhere
         self._service_of_all = service
         self._listener = self._listen(partial(Dispatch, service))
@@ -229,6 +228,18 @@ class Server:
         self._monitor = self._monitoring(service) if settings.metrics.port else None
         self._survey: asyncio.Task[None] | None = None
         self._watch = self._watch_of_spark()
+
+    def _subscribe(self, observer: Observer) -> None:
+        """Says who is told of what, and in which order."""
+        news = self._catalog.news
+        news.touched.add(observer.touch)
+        news.unread.add(observer.forget)
+        news.moved.add(self._relations.forget_sources)
+        news.stale.add(self._scheduler.changed)
+        news.published.add(self._scheduler.published)
+        news.leftover.add(self._janitor.retire)
+        observer.looked.add(self._inspector.forget_unread)
+        self._readers.released.add(self._janitor.released)
 
     def _watch_of_spark(self) -> probe.Watch | None:
         """None for a Spark that somebody else runs."""
@@ -256,7 +267,7 @@ class Server:
             authenticator=methods.authenticator(settings),
             healing=settings.healing,
             reads_ahead=lambda: settings.upstream.read_ahead and self._habits.collects_whole,
-            audit=Audit(self._audit_file.write if self._audit_file else None, settings.log.audit_characters),
+            audit=self._audit,
         )
 
     def _made_sessions(self) -> Sessions:
@@ -295,6 +306,7 @@ class Server:
         )
         self._jobs = Jobs(
             self._catalog,
+            self._settlement,
             metastore,
             self._fence,
             ZoneInfo(settings.jobs.time_zone),
@@ -309,6 +321,7 @@ class Server:
         rights = Rights(settings.access.administrators)
         creation = Creation(
             self._catalog,
+            self._settlement,
             self._relations,
             self._inspector,
             metastore,
@@ -327,6 +340,7 @@ class Server:
         )
         alteration = Alteration(
             self._catalog,
+            self._settlement,
             self._relations,
             metastore,
             creation,
@@ -475,7 +489,7 @@ class Server:
         await asyncio.sleep(self._settings.storage.check_interval)
         try:
             await self._fence.check()
-            for leftover in await self._catalog.survey():
+            for leftover in await self._loading.survey():
                 self._retire(leftover)
         except Superseded:
             return loops.OVER  # The fence has said so, and it stays so.
@@ -494,7 +508,7 @@ class Server:
                 if await self._fence.take():
                     # What the other gateway had under way when it was killed, or found the mark, ends first.
                     await asyncio.sleep(TAKING_OVER_SECONDS)
-                return await self._catalog.load()
+                return await self._loading.load()
             except UpstreamMisspoken:
                 raise
             except UpstreamLost as error:

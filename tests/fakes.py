@@ -35,6 +35,9 @@ from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.catalog.directories import Directories
 from gateway.mv.catalog.guard import Guard
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.restoration import Restoration, Restored
+from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.catalog.watches import Watches
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.ledger import Ledger
 from gateway.mv.model.view import Cause, MaterializedView, Version
@@ -48,6 +51,7 @@ from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.versions.readers import Readers
 from gateway.service.answers.commands import Commands
+from gateway.service.clients.audit import Audit
 from gateway.service.clients.handover import Handover
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.clients.sides import Sides
@@ -456,10 +460,20 @@ class World:
         self.metastore = FakeMetastore()
         self.spark = FakeSpark()
         self.fence = fence = FakeFence()
-        self.catalog = Catalog(self.metastore, STORAGE, 4, cast(Any, fence))
-        self.guard = Guard(self.catalog, self.metastore, cast(Any, fence))
+        self.catalog = Catalog(STORAGE, cast(Any, fence))
+        self.restored: list[Restored] = []
+        """Views that the guard has restored."""
+        watches, audit = Watches(), service.setdefault("audit", Audit())
+
+        def report(restored: Restored) -> None:
+            self.restored.append(restored)
+            audit.restored(restored)
+
+        restoration = Restoration(self.catalog, watches, self.metastore, report)
+        self.settlement = Settlement(self.catalog, self.metastore, cast(Any, fence), restoration.restore_unshown)
+        self.guard = Guard(self.catalog, watches, self.settlement, restoration, self.metastore, cast(Any, fence))
         self.relations = Relations(self.catalog, self.metastore, 3_600)
-        self.catalog.on_move = self.relations.forget_sources
+        self.catalog.news.moved.add(self.relations.forget_sources)
         self.schemas = Schemas(self.catalog, self.metastore, 3_600)
         self.readers = Readers()
         self.habits = Habits()

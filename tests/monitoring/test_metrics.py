@@ -56,7 +56,7 @@ async def _answers(seconds: float) -> None:
 
 def catalog_of(count: int) -> Catalog:
     """So many views, built an hour ago; of each third a write was missed, the first one was never built."""
-    catalog = Catalog(cast(Any, None), "s", 1, cast(Any, _Rest()))
+    catalog = Catalog("s", cast(Any, _Rest()))
     built = (time.time_ns() // 1_000_000) - 3_600_000
     for number in range(count):
         version = Version.whole(1 if number else NEVER_BUILT, built, built, {})

@@ -105,7 +105,7 @@ def test_open_writes_are_found_by_table_or_by_word() -> None:
 def test_a_cancelled_write_stays_suspect() -> None:
     """Spark may commit what it was told to cancel: it counts as ended now, and again when that cannot be any more."""
     table = TableName("sales", "orders")
-    catalog = Catalog(None, "freshgate_storage", 1, Fence(None, "freshgate_storage", ""))  # type: ignore[arg-type]  # nobody asks Spark
+    catalog = Catalog("freshgate_storage", Fence(None, "freshgate_storage", ""))  # type: ignore[arg-type]  # nobody asks Spark
     view = MaterializedView(
         id="v",
         name=TableName("sales", "m"),
@@ -145,7 +145,7 @@ T, U = TableName("d", "t"), TableName("d", "u")
 
 def stage(views: int) -> Catalog:
     """So many views that read d.u."""
-    catalog = Catalog(None, "s", 1, Fence(None, "s", ""))  # type: ignore[arg-type]  # nobody asks Spark
+    catalog = Catalog("s", Fence(None, "s", ""))  # type: ignore[arg-type]  # nobody asks Spark
     for number in range(views):
         catalog.show(catalog.reserve(reading(f"v{number}", U)))
     return catalog
@@ -187,8 +187,8 @@ def test_a_write_ends_with_the_views_with_which_it_was_noted(monkeypatch: pytest
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_view_that_comes_to_read_a_table_hears_of_the_end_of_its_open_writes(exact: bool) -> None:
     catalog, stale, touched = stage(1), list[str](), set[TableName]()
-    catalog.on_stale = lambda ids, _: stale.extend(ids)
-    catalog.on_touch = touched.update
+    catalog.news.stale.add(lambda ids, _: stale.extend(ids))
+    catalog.news.touched.add(touched.update)
     write = catalog.writes.begin(frozenset({"insert", "t"}), [T] if exact else None)
     catalog.begin_write(write)
     made = catalog.reserve(reading("made", T))

@@ -127,10 +127,9 @@ async def test_what_a_refresh_finds_during_an_alter_stays(statement: str) -> Non
 async def test_what_a_refresh_finds_while_a_doubt_is_settled_stays() -> None:
     made = await built()
     entry = made.entry("s.m")
-    made.catalog.on_doubt = lambda _: None
-    made.catalog.doubt(entry)
+    entry.doubt()
     hold = made.warehouse.hold("SHOW TBLPROPERTIES")
-    settling = asyncio.create_task(made.catalog.settle(entry))
+    settling = asyncio.create_task(made.server._settlement.settle(entry))
     await hold.reached.wait()
     entry.read_more(frozenset({named("s.u")}), frozenset())
     hold.go.set()

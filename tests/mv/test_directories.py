@@ -147,7 +147,7 @@ PATHS = st.lists(
 def test_any_text_may_be_a_path(path: str) -> None:
     """And none is passed over that leads to one of several directories."""
     fence = cast(Any, SimpleNamespace(lost=None, locations=[STORAGE.location]))
-    catalog = Catalog(cast(Any, None), "freshgate_storage", 1, fence)
+    catalog = Catalog("freshgate_storage", fence)
     for number, location in enumerate(("/lake/x", "s3a://bucket/data")):
         view = view_of(Version.whole(1, 0, 0, {}))
         made = replace(view, id=f"v{number}", name=TableName("s", f"v{number}"), clauses=Clauses(location=location))

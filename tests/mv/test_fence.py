@@ -127,7 +127,7 @@ def test_no_rows_are_written_once_it_is_lost_though_their_number_is_reserved() -
     async def story() -> None:
         database, nobody, time_now = Database(), cast(Any, None), 0.0
         first, second = fence(database, clock=lambda: time_now), fence(database)
-        executor = Executor(*[nobody] * 7, first, *[nobody] * 4)
+        executor = Executor(*[nobody] * 8, first, *[nobody] * 4)
         version = Version.whole(1, 0, 0, {})
         entry = Entry(replace(view_of(version), versions_reserved=9))
         await first.take()

@@ -14,6 +14,7 @@ from views import SALES, SHOPS, given, view_of
 
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.loading import Loading
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
 from gateway.mv.model.snapshot import Observed, Snapshot, Unobserved
@@ -68,7 +69,7 @@ class World:
         self.catalog.show(self.catalog.reserve(self.below))
 
     def _catalog(self) -> Catalog:
-        return Catalog(cast(Any, self), "s", 1, cast(Any, self), lambda: self.now_ms)
+        return Catalog("s", cast(Any, self), lambda: self.now_ms)
 
     @property
     def entry(self) -> Entry:
@@ -86,10 +87,6 @@ class World:
     async def relation(self, name: TableName) -> Relation:
         each = self.view if name == self.view.name else self.below
         return Relation(name, RelationKind.VIEW, shown_rows(each.storage, each.columns, Shown.only(1), each.layout))
-
-    def touch(self, tables: Iterable[TableName]) -> None: ...
-
-    def forget(self, tables: Iterable[TableName]) -> None: ...
 
     def due(self, tables: Iterable[TableName], not_before: float) -> bool:
         return False
@@ -113,7 +110,7 @@ class World:
 
     async def start(self) -> None:
         self.catalog = self._catalog()
-        await self.catalog.load()
+        await Loading(self.catalog, cast(Any, self), 1).load()
 
     async def begin_write(self, table: TableName = SALES) -> None:
         self.write = self.catalog.writes.begin(cast(Any, frozenset({"insert"})), [table])
@@ -170,7 +167,7 @@ class World:
             entry.alter(after, rewritten=False, watches_others=True)
 
     async def doubt(self) -> None:
-        self.catalog.doubt(self.entry)
+        self.entry.doubt()
 
     async def lose_the_fence(self) -> None:
         self.lost = "another gateway"

@@ -15,7 +15,9 @@ from views import given
 from gateway.errors import UpstreamLost
 from gateway.mv.catalog import guard as guarding
 from gateway.mv.catalog.fence import Superseded
-from gateway.mv.catalog.guard import Guard, Restored, Suspect
+from gateway.mv.catalog.guard import Guard
+from gateway.mv.catalog.restoration import Restored
+from gateway.mv.catalog.watches import Suspect
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
 from sql.texts.maintenance import shown_rows
@@ -30,8 +32,7 @@ class Stage:
         self.world = World()
         self.guard: Guard = self.world.guard
         self.metastore = self.world.metastore
-        self.restored: list[Restored] = []
-        self.guard.on_restore = self.restored.append
+        self.restored: list[Restored] = self.world.restored
         self.metastore.answers.say(r"^(CREATE|ALTER) VIEW .* AS SELECT", self._show)
         self.metastore.answers.say(r"^DROP VIEW", self._drop)
         self.metastore.answers.say(r"^ALTER TABLE .* RENAME TO", self._rename)
@@ -248,7 +249,7 @@ async def test_a_drop_whose_end_nobody_heard_is_not_taken_back() -> None:
     entry = stage.world.entry("s.mv")
     stage.metastore.stored[view.storage] = {}  # DROP MATERIALIZED VIEW has begun
     stage.metastore.drop(view.name)
-    assert not await stage.guard.restore_unshown(entry)
+    assert not await stage.guard._restoration.restore_unshown(entry)
     assert stage.text() is None
 
 
@@ -257,7 +258,7 @@ async def test_what_nobody_watches_is_not_put_back() -> None:
     view = await stage.view()
     stage.metastore.drop(view.name)
     await stage.guard.confirm([view.id])
-    assert not await stage.guard.restore_unshown(stage.world.entry("s.mv"))
+    assert not await stage.guard._restoration.restore_unshown(stage.world.entry("s.mv"))
     assert stage.text() is None
 
 

@@ -33,7 +33,7 @@ class World:
         self.asked = {table: asyncio.Event() for table in self.states}
         self.shown = {table: asyncio.Event() for table in self.states}
         self._known: dict[TableName, Look] = {}
-        self.catalog = Catalog(cast(Any, self), "s", 1, NOBODY)
+        self.catalog = Catalog("s", NOBODY)
         any_view = replace(view_of(version(1, SALES)), followed=None)
         for view_id, table in (("v", SALES), (OTHER, SHOPS)):
             view = replace(
@@ -48,13 +48,11 @@ class World:
         self.inspector = Inspector(
             self.catalog, cast(Any, self), cast(Any, self), cast(Any, self), 0, clock=lambda: self.now
         )
-        self.lost = "nobody is asked which version is shown"
 
     # --- the observer, the relations, and Spark ------------------------------------------------------
 
-    def touch(self, tables: Iterable[TableName]) -> None: ...
-
-    def forget(self, tables: Iterable[TableName]) -> None: ...
+    async def look(self, entry: Entry) -> None:
+        """Nobody is asked which version is shown."""
 
     def due(self, tables: Iterable[TableName], not_before: float) -> bool:
         return True

@@ -74,7 +74,9 @@ def janitor_of(spark: Spark, shown: Shown, readers: Readers, retention_seconds: 
 
     kept = Kept(shown, frozenset(), CURRENT + 1)
     fence, metastore = cast(Fence, spark), cast(Metastore, spark)
-    return Janitor(metastore, lock, lambda _: kept, verify, readers, fence, retention_seconds)
+    janitor = Janitor(metastore, lock, lambda _: kept, verify, readers, fence, retention_seconds)
+    readers.released.add(janitor.released)
+    return janitor
 
 
 def swept(stored: Stored, shown: Shown) -> Spark:

@@ -536,8 +536,10 @@ class Stage:
 
     def __post_init__(self) -> None:
         nobody: Any = None
-        self.catalog = Catalog(nobody, "s", 1, nobody)
+        self.catalog = Catalog("s", nobody)
         self.inspector = Inspector(self.catalog, nobody, self.observer, nobody, 0)
+        self.catalog.news.unread.add(self.observer.forget)
+        self.observer.looked.add(self.inspector.forget_unread)
         self.catalog.show(self.catalog.reserve(reading("other", OTHER)))
 
     async def look(self, view: MaterializedView, then: Callable[[], object] = lambda: None) -> None:

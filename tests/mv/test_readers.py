@@ -95,7 +95,7 @@ def test_who_reads_a_view_is_asked_of_its_reads_alone(monkeypatch: pytest.Monkey
 
 def test_who_ends_tells_of_what_was_read() -> None:
     readers, told = Readers(), list[frozenset[str]]()
-    readers.on_release = lambda views: told.append(frozenset(views))
+    readers.released.add(lambda views: told.append(frozenset(views)))
     read = readers.begin([VIEW], versions=[("w", 3)])
     for _ in range(2):
         readers.planned(read)

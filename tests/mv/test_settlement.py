@@ -14,6 +14,7 @@ from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.catalog import naming, settlement
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.loading import Loading
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
@@ -78,14 +79,12 @@ class Gateway:
 
     def __init__(self) -> None:
         self.spark = Spark()
-        self.catalog = Catalog(cast(Metastore, self.spark), "s", 1, cast(Fence, self.spark))
+        self.catalog = Catalog("s", cast(Fence, self.spark))
         self.left: list[tuple[str, Version | None]] = []
         self.published: list[str] = []
-        self.catalog.on_leftover = lambda view_id, _, version: self.left.append((view_id, version))
-        self.catalog.on_publish = self.published.append
-
-    def settlement(self) -> Settlement:
-        return Settlement(self.catalog, cast(Metastore, self.spark), cast(Fence, self.spark))
+        self.catalog.news.leftover.add(lambda view_id, _, version: self.left.append((view_id, version)))
+        self.catalog.news.published.add(self.published.append)
+        self.settlement = Settlement(self.catalog, cast(Metastore, self.spark), cast(Fence, self.spark), _nobody)
 
     def add(self, table: str, *, serve: bool = True) -> Entry:
         storage = TableName("s", f"d__{table}__1")
@@ -113,6 +112,11 @@ class Gateway:
         return entry
 
 
+async def _nobody(_: Entry) -> bool:
+    """Restores no view."""
+    return False
+
+
 def run(check: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async def within_deadline() -> None:
         async with asyncio.timeout(DEADLINE_SECONDS):
@@ -129,8 +133,8 @@ def test_a_version_that_was_replaced_unheard_stays_for_those_who_read_it() -> No
         entry = gateway.add("v")
         first = entry.view.current
         gateway.spark.show(entry.view.name, entry.view, 2)
-        gateway.catalog.doubt(entry)
-        view = await gateway.catalog.certain(entry.view.name)
+        gateway.settlement.doubt(entry)
+        view = await gateway.settlement.certain(entry.view.name)
         assert view is not None
         assert view.current.number == 2
         assert (view.id, first) in gateway.left
@@ -145,14 +149,13 @@ def test_a_doubtful_view_is_asked_about_until_the_metastore_answers(monkeypatch:
     async def check() -> None:
         gateway = Gateway()
         entry = gateway.add("v")
-        gateway.settlement()
         gateway.spark.failures = [LOST, LOST, LOST]
-        gateway.catalog.doubt(entry)
-        gateway.catalog.doubt(entry)
+        gateway.settlement.doubt(entry)
+        gateway.settlement.doubt(entry)
         while entry.uncertain:  # noqa: ASYNC110 (what is waited for sets no event)
             await asyncio.sleep(0)
         assert not gateway.spark.failures
-        gateway.catalog.doubt(entry)
+        gateway.settlement.doubt(entry)
         while entry.uncertain:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -163,10 +166,10 @@ def test_another_gateway_settles_what_is_in_doubt_once_it_has_come() -> None:
     async def check() -> None:
         gateway = Gateway()
         entry = gateway.add("v")
-        settling = gateway.settlement()
+        settling = gateway.settlement
         gateway.spark.superseded = True
         for _ in range(2):
-            gateway.catalog.doubt(entry)
+            gateway.settlement.doubt(entry)
             while settling._settling:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         assert entry.uncertain
@@ -183,8 +186,8 @@ def test_what_spark_may_still_carry_out_is_waited_for(monkeypatch: pytest.Monkey
         entry = gateway.add("v")
         new = TableName("d", "w")
         gateway.spark.stored[entry.view.storage] |= stored.write_move(new, 1)
-        gateway.catalog.doubt(entry, error=LOST)
-        settling = asyncio.create_task(gateway.catalog.settle(entry))
+        gateway.settlement.doubt(entry, error=LOST)
+        settling = asyncio.create_task(gateway.settlement.settle(entry))
         while not gateway.spark.asked:  # noqa: ASYNC110
             await asyncio.sleep(0)
         if comes:
@@ -203,14 +206,14 @@ def test_a_doubt_that_comes_while_one_is_settled_is_waited_for_too(monkeypatch: 
     async def check() -> None:
         gateway = Gateway()
         entry = gateway.add("v")
-        gateway.catalog.doubt(entry)
+        gateway.settlement.doubt(entry)
         async with entry.lock:
-            settling = asyncio.create_task(gateway.catalog.settle(entry))
+            settling = asyncio.create_task(gateway.settlement.settle(entry))
             while not entry.lock._waiters:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             new = TableName("d", "w")
             gateway.spark.stored[entry.view.storage] |= stored.write_move(new, 1)
-            gateway.catalog.doubt(entry, error=LOST)
+            gateway.settlement.doubt(entry, error=LOST)
         asked = gateway.spark.asked
         while gateway.spark.asked == asked:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -232,9 +235,9 @@ def test_settings_are_written_as_they_are_after_others_may_have_been_stored(
 
     async def check() -> None:
         gateway = Gateway()
-        entry, settling = gateway.add("v"), gateway.settlement()
+        entry, settling = gateway.add("v"), gateway.settlement
         gateway.spark.failures = [] if ends else [LOST, LOST]
-        gateway.catalog.on_unstored(entry, error)
+        settling.store(entry, error)
         given(entry, owner="eve")
         if ends:
             await settling.stop()
@@ -242,6 +245,51 @@ def test_settings_are_written_as_they_are_after_others_may_have_been_stored(
             await asyncio.sleep(0)
         assert len(gateway.spark.ran) == 1
         assert b"eve".hex() in gateway.spark.ran[0]
+
+    run(check)
+
+
+@pytest.mark.parametrize("created", [True, False])
+def test_a_view_whose_creation_broke_off_is_found_or_not(monkeypatch: pytest.MonkeyPatch, created: bool) -> None:
+    """Late, and after errors."""
+    monkeypatch.setattr(naming, "LATE_SECONDS", 0.01)
+    monkeypatch.setattr(settlement, "PAUSE_SECONDS", 0.001)
+
+    async def check() -> None:
+        gateway, found = Gateway(), asyncio.get_running_loop().create_future()
+        reserved = gateway.catalog.reserve(gateway.add("v", serve=False).view)
+        shown = gateway.spark.shown.pop(reserved.view.name)
+        gateway.spark.failures = [LOST, LOST]
+
+        async def tell(created: bool) -> None:
+            found.set_result(created)
+
+        gateway.settlement.find_created(reserved, tell)
+        while gateway.spark.asked < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        if created:
+            gateway.spark.shown[reserved.view.name] = shown
+        assert await found is created
+
+    run(check)
+
+
+def test_a_creation_of_unknown_outcome_is_left_to_the_next_start() -> None:
+    async def check() -> None:
+        gateway, told = Gateway(), list[bool]()
+        reserved = gateway.catalog.reserve(gateway.add("v", serve=False).view)
+        gateway.spark.failures = [LOST] * 1_000
+
+        async def tell(created: bool) -> None:
+            told.append(created)
+
+        gateway.settlement.find_created(reserved, tell)
+        while not gateway.spark.asked:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        (task,) = gateway.settlement._settling.values()
+        await gateway.settlement.stop()
+        assert task.cancelled()
+        assert told == []
 
     run(check)
 
@@ -277,11 +325,12 @@ def test_a_table_that_cannot_be_looked_at_keeps_no_other_from_being_found() -> N
         gateway.add("a", serve=False)
         found = gateway.add("b", serve=False)
         gateway.spark.failures = [LOST]
-        (leftover,) = await gateway.catalog.survey()
+        loading = Loading(gateway.catalog, cast(Metastore, gateway.spark), 1)
+        (leftover,) = await loading.survey()
         assert leftover.storage == found.view.storage
         assert [view.id for view in gateway.catalog.views()] == [found.view.id]
         assert found.view.name.table in gateway.catalog.view_words
-        await gateway.catalog.survey()
+        await loading.survey()
         assert len(gateway.catalog.views()) == 2
 
     run(check)

@@ -89,7 +89,7 @@ def test_tables_that_look_otherwise_or_cannot_be_looked_at() -> None:
 def stage() -> tuple[Catalog, Inspector, Tables]:
     """d.v reads d.sales and d.below, which reads d.shops."""
     nobody = cast(Any, None)
-    catalog, tables = Catalog(nobody, "s", 1, nobody), Tables()
+    catalog, tables = Catalog("s", nobody), Tables()
     view = view_of(Version.whole(1, 0, 0, {}))
     below = replace(view, id="below", name=BELOW, tables=frozenset({SHOPS}))
     above = replace(view, tables=frozenset({SALES}), views=frozenset({"below"}))

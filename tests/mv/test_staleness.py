@@ -39,8 +39,7 @@ class Ladder:
     """Layers of two views, each of which reads both below it: 2 to the power of LAYERS ways lead down from the top."""
 
     def __init__(self) -> None:
-        nobody = cast(Any, None)
-        self.catalog = Catalog(nobody, "s", 1, cast(Any, Free()), lambda: SINCE)
+        self.catalog = Catalog("s", cast(Any, Free()), lambda: SINCE)
         below: list[str] = []
         for layer in range(LAYERS):
             ids = [f"v{layer}{side}" for side in "ab"]

@@ -26,7 +26,6 @@ from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.history import History
 from gateway.mv.model.view import Cause, MaterializedView, TaskStatus, TriggerMode, Version
 from gateway.mv.observation.inspection import Inspector, Situation
-from gateway.mv.ports import Metastore
 from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.progress import Lines, Report
 from gateway.mv.refresh.runs import Run
@@ -84,7 +83,7 @@ class Stage:
     make_fresh: Any = None
     refreshed: set[str] = field(default_factory=set)
     """Views that were being refreshed when those that were dropped were to be forgotten last."""
-    on_publish: Any = None
+    published: Any = None
     log: Any = None
 
     def let(self, view: str, *outcomes: FreshgateError | None) -> None:
@@ -117,7 +116,7 @@ class Stage:
             raise outcome
         self.log.succeed(entry, self.log.written(entry, run.number, 2))
         entry.ledger.publish(contains)
-        self.on_publish(entry.view.id)
+        self.published(entry.view.id)
 
 
 class World:
@@ -127,14 +126,15 @@ class World:
         self.now = 1_700_000_000_000
         free = cast(Any, Free())
         self.stage, self.free = Stage(), free
-        self.catalog = Catalog(cast(Metastore, free), "s", 1, cast(Fence, free), self.time)
+        self.catalog = Catalog("s", cast(Fence, free), self.time)
         self.log = TaskLog(self.catalog, free, free, free, self.time)
         self.stage.log = self.log
         inspector = cast(Inspector, free)
         self.tasks = Tasks(self.catalog, inspector, cast(Executor, self.stage), self.log, free, limits)
-        self.jobs = Jobs(self.catalog, free, free, ZoneInfo("UTC"), allow_seconds=True, now_ms=self.time)
+        self.jobs = Jobs(self.catalog, free, free, free, ZoneInfo("UTC"), allow_seconds=True, now_ms=self.time)
         self.scheduler = Scheduler(self.catalog, self.jobs, self.tasks, inspector, free, 0, self.time)
-        self.stage.on_publish = self.scheduler.published
+        self.stage.published = self.scheduler.published
+        self.catalog.news.stale.add(self.scheduler.changed)
 
     def time(self) -> int:
         return self.now
@@ -484,7 +484,8 @@ def test_a_schedule_survives_a_restart_and_a_clock_that_is_set() -> None:
         world.stage.let("v")
         await settled()
         # Another gateway with the same catalog knows the task, and so when it ran.
-        after = Jobs(world.catalog, cast(Any, Free()), cast(Any, Free()), ZoneInfo("UTC"), allow_seconds=True)
+        free = cast(Any, Free())
+        after = Jobs(world.catalog, free, free, free, ZoneInfo("UTC"), allow_seconds=True)
         assert after.next_run("v") == world.now + HOUR
         assert len(entry.history.tasks) == 1
         # Back by a day: it goes on by the new time.
@@ -499,7 +500,7 @@ def test_a_schedule_survives_a_restart_and_a_clock_that_is_set() -> None:
         # Started again after an hour and a half, on the clock that was set back: one run was missed.
         world.now += HOUR + HOUR // 2
         again = Jobs(
-            *(world.catalog, cast(Any, Free()), cast(Any, Free()), ZoneInfo("UTC")),
+            *(world.catalog, free, free, free, ZoneInfo("UTC")),
             allow_seconds=True,
             now_ms=world.time,
         )

@@ -18,8 +18,8 @@ NOBODY = cast(Any, None)
 
 class World:
     def __init__(self) -> None:
-        self.catalog = Catalog(NOBODY, "s", 1, NOBODY)
-        self.executor = Executor(self.catalog, *[NOBODY] * 11)
+        self.catalog = Catalog("s", NOBODY)
+        self.executor = Executor(self.catalog, *[NOBODY] * 12)
         self.tasks = Tasks(self.catalog, NOBODY, self.executor, NOBODY, NOBODY, RefreshLimits(0, 0, 0))
 
     def refresh(self, view: MaterializedView) -> int:

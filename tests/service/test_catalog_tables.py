@@ -53,7 +53,7 @@ def test_all_columns_are_documented_in_their_order(relation: str, columns: tuple
 @pytest.mark.parametrize("relation", ["mv_infos", "freshgate.materialized_views"])
 def test_a_view_that_is_dropped_while_spark_is_asked_about_it_is_left_out(relation: str) -> None:
     nobody = cast(Any, None)
-    catalog = Catalog(nobody, "s", 1, cast(Any, SimpleNamespace(lost=False)))
+    catalog = Catalog("s", cast(Any, SimpleNamespace(lost=False)))
     kept = view_of(Version.whole(1, 0, 0, {}))
     gone = replace(kept, id="gone", name=TableName("d", "gone"))
     entries = [catalog.reserve(view) for view in (kept, gone)]

@@ -22,7 +22,6 @@ PERMANENT = Answer([(json.dumps({"table_name": "mv", "catalog_name": "spark_cata
 async def stage(database: str = "s", **configuration: str) -> tuple[World, Client, MaterializedView]:
     """ada's s.mv; mallory is in `database`."""
     world = World()
-    world.guard.on_restore = world.service.audit.restored
     world.table("s.t")
     world.metastore.answers.say(r"^(CREATE|ALTER) VIEW .* AS SELECT", lambda text: show(world, text))
     view = await world.view("s.mv", "SELECT count(*) n FROM s.t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from datetime import tzinfo
 from gateway.errors import DefinitionRefused, FreshgateError
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
@@ -31,6 +33,7 @@ class Jobs:
     def __init__(
         self,
         catalog: Catalog,
+        settlement: Settlement,
         metastore: Metastore,
         fence: Fence,
         zone: tzinfo,
@@ -39,6 +42,7 @@ class Jobs:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
+        self._settlement = settlement
         self._metastore = metastore
         self._fence = fence
         self._zone = zone
@@ -48,8 +52,8 @@ class Jobs:
         """When each schedule was served last, where that was since the start."""
         self._due: dict[str, tuple[Schedule, int, int | None]] = {}
         """What the schedule was, from when on its next moment was asked for, and that moment."""
-        self.on_change: Callable[[], None] = lambda: None
-        """Told that a job may run sooner than was thought."""
+        self.sooner = asyncio.Event()
+        """Set when a job may have to run sooner than was thought; whoever waits for it clears it."""
 
     def check(self, view: TableName, refreshing: Refreshing) -> None:
         """Raises DefinitionRefused for a schedule that cannot be run, or would keep Spark busy with nothing else."""
@@ -108,7 +112,7 @@ class Jobs:
     def served(self, view_id: str) -> None:
         """A task was started for the schedule, or it was changed: moments up to now are past."""
         self._ran[view_id] = self._now_ms()
-        self.on_change()
+        self.sooner.set()
 
     def forget_dropped(self) -> None:
         """Keeps nothing of views that are no more."""
@@ -132,7 +136,7 @@ class Jobs:
                 await self._metastore.run(maintenance.set_properties(view.storage, stored.write_job(view)))
             except FreshgateError as error:
                 # Perhaps it is stored all the same, and the next start would find it.
-                self._catalog.on_unstored(entry, error)
+                self._settlement.store(entry, error)
                 raise
             # A refresh under way may have changed all else meanwhile.
             entry.pause(view.paused, view.job_since)

@@ -47,14 +47,10 @@ class Scheduler:
         self._fence = fence
         self._watch_seconds = watch_seconds
         self._now_ms = now_ms
-        self._woken = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._revision = -1
         self._not_before, self._what = 0.0, ""
         """Since when looks count for the watch, and what their tasks are told to be for."""
-        jobs.on_change = self._woken.set
-        catalog.on_stale = self.changed
-        catalog.on_publish = self.published
 
     def start(self) -> None:
         """Begins with what was missed while no gateway ran."""
@@ -71,9 +67,9 @@ class Scheduler:
     async def _keep_schedules(self) -> None:
         pause = self.run_due()
         # What it has served itself has woken nobody.
-        self._woken.clear()
+        self._jobs.sooner.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), pause)
+            await asyncio.wait_for(self._jobs.sooner.wait(), pause)
 
     def run_due(self) -> float:
         """Starts what is due; returns in how many seconds something may be next. Of several missed moments of one

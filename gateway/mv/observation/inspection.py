@@ -9,8 +9,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
-from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.drift import Drift, drift
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.snapshot import GONE, MISSING, Observed, PartitionValues, Snapshot, Unobserved
@@ -83,22 +83,20 @@ class Inspector:
         catalog: Catalog,
         relations: Relations,
         observer: Observer,
-        fence: Fence,
+        settlement: Settlement,
         probe_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog = catalog
         self._relations = relations
         self._observer = observer
-        self._fence = fence
+        self._settlement = settlement
         self._probe_seconds = probe_seconds
         self._clock = clock
         self._unread: set[TableName] = set()
         """Tables that were looked at, and are remembered, though no view of the catalog reads them."""
         self._creating: dict[str, frozenset[TableName]] = {}
         """What views that CREATE is making read, by their ids: the catalog may not know them yet."""
-        catalog.on_touch, catalog.on_forget = observer.touch, observer.forget
-        observer.on_look = self._forget_unread
 
     def due(self, view_ids: Iterable[str]) -> bool:
         """Whether `check` would have to ask Spark."""
@@ -272,14 +270,8 @@ class Inspector:
 
     async def _verify(self, entry: Entry, looks: bool) -> None:
         """With each look at base tables, one at the view itself: another gateway or a person may have changed it."""
-        if looks and self._fence.lost is None:
-            try:
-                await asyncio.gather(self._fence.check(), self._catalog.verify(entry))
-            except Superseded:
-                # The fence has said so, once: no view looks fresh from now on.
-                return
-            except FreshgateError as error:
-                log.warning("cannot tell which version of %s is shown: %s", entry.view.name, error)
+        if looks:
+            await self._settlement.look(entry)
 
     async def _moved(self, view: MaterializedView) -> tuple[frozenset[str], dict[str, str]]:
         """What the definition reads today and did not then, or the other way round, for names may mean something else;
@@ -293,7 +285,7 @@ class Inspector:
         renamed = {base for base, name in names.items() if view.view_names.get(base, name) != name}
         return frozenset(map(base_key, sources.tables ^ view.tables)) | (sources.views ^ view.views) | renamed, {}
 
-    def _forget_unread(self, table: TableName) -> None:
+    def forget_unread(self, table: TableName) -> None:
         """Of a table that no view reads nothing is kept: a look may end after the last view was dropped, and CREATE may
         fail after it has looked. While that is under way it goes on from what it has seen."""
         self._unread = {each for each in {*self._unread, table} if not self._catalog.is_read(each)}

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.model.snapshot import GONE, Observed, PartitionValues, Snapshot, Unobserved, fingerprint
 from gateway.mv.ports import Function, Metastore, Relation, RelationKind, Sessions, SqlSession
+from gateway.mv.subscribers import Subscribers
 from sql.names import FUNCTION, TableName
 from sql.texts import observation
 
@@ -97,8 +98,8 @@ class Observer:
         self._running: dict[TableName, asyncio.Task[_Known]] = {}
         self._touches = 0
         self._touched: dict[TableName, int] = {}
-        self.on_look: Callable[[TableName], None] = lambda _: None
-        """Told of each table that was looked at."""
+        self.looked: Subscribers[[TableName]] = Subscribers()
+        """A look at this table has ended."""
 
     async def observe(self, tables: Iterable[TableName], not_before: float) -> dict[TableName, Look]:
         """A look at each table that began at `not_before` or later, and not before the table was last touched. What
@@ -135,7 +136,7 @@ class Observer:
             self._tables.last[table] = snapshot
 
     def forget(self, tables: Iterable[TableName]) -> None:
-        """No view reads them any more. One that is being looked at stays: `on_look` is told when that has ended."""
+        """No view reads them any more. One that is being looked at stays: `looked` tells when that has ended."""
         for table in frozenset(tables) - self._running.keys():
             for remembered in (self._known, self._touched, *self._tables.remembering):
                 remembered.pop(table, None)
@@ -207,7 +208,7 @@ class Observer:
             self._known[table] = known
         else:
             self._known.pop(table, None)
-        self.on_look(table)
+        self.looked.tell(table)
         return known
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.ports import Metastore, RelationKind
 from sql.definition.bases import Bases, bases, of_expression
@@ -130,6 +131,10 @@ class Relations:
             tables |= found.tables
             views |= found.views
         return Sources(frozenset(tables), frozenset(views))
+
+    async def shows(self, name: TableName, storage: TableName) -> bool:
+        """Whether the public view of a name shows a storage table."""
+        return await naming.published(self._metastore, name, storage) is not None
 
     async def texts(self, names: Iterable[TableName]) -> list[str]:
         """The texts of those names that are Spark views."""

@@ -13,6 +13,7 @@ from gateway.errors import FreshgateError, RefreshFailed, StatementFailed, Stopp
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import beside
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
@@ -93,6 +94,7 @@ class Executor:
     def __init__(
         self,
         catalog: Catalog,
+        settlement: Settlement,
         relations: Relations,
         schemas: Schemas,
         sessions: Sessions,
@@ -107,6 +109,7 @@ class Executor:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._catalog = catalog
+        self._settlement = settlement
         self._relations = relations
         self._schemas = schemas
         self._sessions = sessions
@@ -138,7 +141,7 @@ class Executor:
             shown = current.manifest.shown(current.shown, present)
             if shown == current.shown or entry.uncertain or self._catalog.find(view_id) is not entry:
                 return
-            await self._check_unmoved(entry)
+            await self._settlement.check_unmoved(entry)
             await self._metastore.run(plan_publish(entry.view, shown).sql)
             entry.shorten(shown)
 
@@ -156,7 +159,7 @@ class Executor:
     async def _empty(self, entry: Entry, number: int, task: Task) -> Version:
         """Returns the version that was current before."""
         async with self._sessions.session() as session, entry.lock:
-            await self._check_unmoved(entry)
+            await self._settlement.check_unmoved(entry)
             now = self._now_ms()
             old = entry.view.current
             version = Version.whole(NEVER_BUILT, now, now, {}, previous=old.number)
@@ -215,7 +218,7 @@ class Executor:
     async def _recompute(self, run: Run, cause: Cause) -> None:
         entry = run.entry
         if entry.uncertain:
-            await self._catalog.settle(entry)
+            await self._settlement.settle(entry)
         before, began = entry.view, time.monotonic()
         try:
             async with self._ready(entry, before, cause, run) as (session, start, present):
@@ -321,7 +324,7 @@ class Executor:
         since = await self._publish(work, proposal, version)
         self._retire(entry.view, old, since)
         self._log.count(entry, run.number, version.number)
-        self._catalog.on_publish(entry.view.id)
+        self._catalog.news.published.tell(entry.view.id)
 
     def _plan_task(self, work: _Work, proposal: Proposal, plan: RefreshPlan) -> None:
         task = work.entry.history.task(work.run.number)
@@ -373,7 +376,7 @@ class Executor:
                 **ending.properties,
             }
             # Each is a call or two of Spark's: readers of a stale view wait for both.
-            async with beside(self._check_unmoved(entry)):
+            async with beside(self._settlement.check_unmoved(entry)):
                 await session.run(maintenance.set_properties(view.storage, written))
             # What was stored may have taken long, and then another gateway may serve by now.
             await self._fence.check_lately()
@@ -389,20 +392,6 @@ class Executor:
             )
             self._log.succeed(entry, ending)
             return since
-
-    async def _check_unmoved(self, entry: Entry) -> None:
-        """Nobody else has published since the version that is current in memory, or serves this metastore now."""
-        view = entry.view
-        _, published = await asyncio.gather(self._fence.check(), self._catalog.published(view.name, view.storage))
-        if published != view.current.number:
-            # Somebody else's doing: the metastore tells what is current before the next refresh begins.
-            self._catalog.doubt(entry)
-            shown = "nothing of it any more" if published is None else f"its version {published}"
-            raise RefreshFailed(
-                f"{view.name} shows {shown}, not version {view.current.number}, from which this refresh began: "
-                f"something else than this gateway has changed it. Only one gateway may serve a metastore.",
-                sqlstate="40001",
-            )
 
     async def _failure(self, view: MaterializedView, error: FreshgateError) -> FreshgateError:
         if isinstance(error, RefreshFailed | Superseded):
@@ -430,7 +419,7 @@ class Executor:
         Raises what the metastore raises.
         """
         entry = self._catalog.find(view.id)
-        if entry is not None and (damage := await self._catalog.find_damage(entry)):
+        if entry is not None and (damage := await self._settlement.find_damage(entry)):
             return BaseTableMissing(damage, sqlstate="58030")
         self._schemas.forget(view.tables)
         changes = await self._schemas.changes(view)
@@ -455,7 +444,7 @@ class Executor:
         except (FreshgateError, asyncio.CancelledError) as error:
             view = entry.view
             # One that is carried out late is noticed as a version that somebody else has published.
-            self._catalog.doubt(entry)
+            self._settlement.doubt(entry)
             number = entry.lose_switch()
             asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, self._give_up, entry, number)
             if isinstance(error, FreshgateError) and await naming.unmoved(

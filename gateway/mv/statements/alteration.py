@@ -16,6 +16,7 @@ from gateway.errors import DefinitionRefused, FreshgateError, NoSuchView, Statem
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import unbroken
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.jobs.jobs import Jobs
@@ -57,6 +58,7 @@ class Alteration:
     def __init__(
         self,
         catalog: Catalog,
+        settlement: Settlement,
         relations: Relations,
         metastore: Metastore,
         creation: Creation,
@@ -68,6 +70,7 @@ class Alteration:
         fence: Fence,
     ) -> None:
         self._catalog = catalog
+        self._settlement = settlement
         self._relations = relations
         self._metastore = metastore
         self._creation = creation
@@ -84,7 +87,7 @@ class Alteration:
         other = _other_name(statement.change, name)
         async with self._catalog.name_locks(name, *([other] if other else [])):
             await self._fence.check()
-            view = await self._catalog.certain(name)
+            view = await self._settlement.certain(name)
             if view is None:
                 error = await self._creation.names.no_such_view(name, "ALTER")
                 if statement.if_exists and error.sqlstate == NoSuchView.sqlstate:
@@ -128,14 +131,14 @@ class Alteration:
                 await self._metastore.run(maintenance.set_properties(after.storage, properties))
             except FreshgateError as error:
                 # Perhaps it is stored all the same, and the next start would find it.
-                self._catalog.on_unstored(entry, error)
+                self._settlement.store(entry, error)
                 raise
             watches_others = _watched(before) != _watched(after)
             # A refresh under way may have found meanwhile that the definition reads more, or that nothing has changed.
             entry.alter(after, rewritten=rewritten, watches_others=watches_others)
             if watches_others:
                 # Of a table that did not matter before no write was noted.
-                self._catalog.on_touch(entry.view.triggers - before.triggers)
+                self._catalog.news.touched.tell(entry.view.triggers - before.triggers)
         if before.clauses.refreshing != after.clauses.refreshing:
             self._jobs.served(after.id)
 
@@ -174,7 +177,7 @@ class Alteration:
         await unbroken(self._move({target: entry}, rename, [entry]))
 
     async def _replace_with(self, entry: Entry, other_name: TableName, swap: bool, caller: Caller) -> None:
-        other_view = await self._catalog.certain(other_name)
+        other_view = await self._settlement.certain(other_name)
         if other_view is None:
             raise await self._creation.names.no_such_view(other_name)
         if other_view.id == entry.view.id:
@@ -246,7 +249,7 @@ class Alteration:
         async with AsyncExitStack() as stack:
             for entry in sorted(entries, key=lambda each: each.view.id):
                 await stack.enter_async_context(entry.lock)
-                self._catalog.refuse_doubtful(entry)
+                self._settlement.refuse_doubtful(entry)
             await self._fence.check_lately()
             try:
                 for name, entry in names.items():
@@ -255,7 +258,7 @@ class Alteration:
             except FreshgateError as error:
                 if naming.is_untold(error):
                     # Spark may store it yet, after anything that is said now.
-                    self._catalog.doubt(*names.values(), error=error)
+                    self._settlement.doubt(*names.values(), error=error)
                 else:
                     await self._forget_move(names)
                 raise
@@ -268,7 +271,7 @@ class Alteration:
                         await self._forget_move(names)
                     else:
                         # Only the metastore knows how far it came.
-                        self._catalog.doubt(*entries, error=error)
+                        self._settlement.doubt(*entries, error=error)
                     raise
                 self._catalog.rename(names)
                 self._relations.forget_sources()
@@ -287,7 +290,7 @@ class Alteration:
                 await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_name(name)))
         except FreshgateError as error:
             log.warning("%s has its new name, which is not stored yet: %s", " and ".join(map(str, names)), error)
-            self._catalog.doubt(*names.values())
+            self._settlement.doubt(*names.values())
         else:
             await self._forget_move(names)
 
@@ -298,7 +301,7 @@ class Alteration:
                 await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.moving_keys()))
         except FreshgateError as error:
             log.warning("an intention to rename %s is not forgotten yet: %s", " and ".join(map(str, names)), error)
-            self._catalog.doubt(*names.values())
+            self._settlement.doubt(*names.values())
 
 
 def _watched(view: MaterializedView) -> tuple[object, str | None]:

@@ -92,7 +92,6 @@ class Janitor:
         self._wake = asyncio.Event()
         self._dropped = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
-        readers.on_release = self._released
 
     def retire(
         self,
@@ -122,7 +121,7 @@ class Janitor:
     def _all(self) -> list[Retired]:
         return [each for retired in self._retired.values() for each in retired]
 
-    def _released(self, view_ids: Set[str]) -> None:
+    def released(self, view_ids: Set[str]) -> None:
         """A read of these views has been planned, or has ended: what it has kept is due, but for what is kept for its
         time in any case."""
         now = self._clock()

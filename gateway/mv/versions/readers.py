@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 
+from gateway.mv.subscribers import Subscribers
+
 PLANNING_SECONDS = 5.0
 """Of a read that has not ended for so long it is taken that Spark has planned it."""
 
@@ -60,8 +62,8 @@ class Readers:
         """By the views that they concern: what is asked is asked of one view."""
         self._held = Counter[str]()
         self._news = asyncio.Event()
-        self.on_release: Callable[[Set[str]], None] = lambda _: None
-        """Told the views of which something may not be read any more."""
+        self.released: Subscribers[[Set[str]]] = Subscribers()
+        """Versions of these views may not be read any more that were read before."""
 
     def now(self) -> int:
         """A moment later than all before."""
@@ -79,13 +81,13 @@ class Readers:
         """Spark has planned it, for it has ended; its rows may still be fetched."""
         if read.planned is None:
             read.planned = self.now()
-            self.on_release(read.concerned)
+            self.released.tell(read.concerned)
             self._tell()
 
     def release(self, read: Read) -> None:
         if self._reads.pop(read.began, None):
             self._forget(read)
-            self.on_release(read.concerned)
+            self.released.tell(read.concerned)
             self._tell()
 
     def _forget(self, read: Read) -> None:

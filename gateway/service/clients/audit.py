@@ -12,7 +12,7 @@ from itertools import count
 from typing import Protocol
 
 from gateway.errors import FreshgateError
-from gateway.mv.catalog.guard import Restored
+from gateway.mv.catalog.restoration import Restored
 from gateway.mv.refresh.progress import Progress, Report
 from gateway.service.clients.context import ORIGIN, Origin
 from gateway.service.clients.session import Session

@@ -17,8 +17,9 @@ from functools import partial
 from gateway.errors import LimitReached, NotAllowed, StatementFailed
 from gateway.loops import aside
 from gateway.mv.catalog.directories import Directories
-from gateway.mv.catalog.guard import LATE_SECONDS, Guard, Suspect, Watch
+from gateway.mv.catalog.guard import LATE_SECONDS, Guard
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.watches import Suspect, Watch
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.context import ORIGIN
 from gateway.service.clients.session import Session

@@ -248,7 +248,7 @@ class Scope:
     async def _refuse_damaged(self, name: TableName) -> None:
         """A view that cannot be kept fresh is not read as if it were. The name may be somebody else's by now."""
         damage = self._catalog.damaged[name]
-        if await self._catalog.published(name, damage.storage) is not None:
+        if await self._relations.shows(name, damage.storage):
             raise damaged(damage)
 
 

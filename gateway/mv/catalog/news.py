@@ -1,0 +1,28 @@
+"""The events of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gateway.mv.model.view import Leftover, Version
+from gateway.mv.subscribers import Subscribers
+from sql.names import TableName
+
+
+class News:
+    """Has the subscribers of each kind of event. `gateway.assembly` adds them."""
+
+    def __init__(self) -> None:
+        self.touched: Subscribers[[Iterable[TableName]]] = Subscribers()
+        """Statements may have changed these tables."""
+        self.unread: Subscribers[[Iterable[TableName]]] = Subscribers()
+        """No view reads these tables any more."""
+        self.stale: Subscribers[[Iterable[str], str]] = Subscribers()
+        """The views with these ids miss a change; and what has changed."""
+        self.moved: Subscribers[[]] = Subscribers()
+        """Names have come to mean other views, or no view."""
+        self.published: Subscribers[[str]] = Subscribers()
+        """The view with this id has a new version."""
+        self.leftover: Subscribers[[str, Leftover, Version | None]] = Subscribers()
+        """Something of the view with this id is to be dropped; and the version that was replaced, which may still be
+        read."""
