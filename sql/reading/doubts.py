@@ -70,7 +70,10 @@ _NO_RELATION = frozenset(
     [*_QUERY_WORDS, TokenType.LATERAL, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.NUMBER]
 )
 """What may stand behind FROM, in IS DISTINCT FROM NULL too, that names no relation."""
-_BEHIND_RELATION = _JOINS | {TokenType.VAR, TokenType.IDENTIFIER, TokenType.ALIAS}
+_OPERATORS = frozenset(
+    ["AND", "OR", "IS", "IN", "NOT", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "COLLATE"]
+)
+"""Words of an expression behind a name."""
 _PREFIXES = frozenset({TokenType.CASE, TokenType.NOT, TokenType.EXISTS, TokenType.INTERVAL, *_QUERY_WORDS})
 """Words of an expression before a name."""
 _OF_ROWS = frozenset({TokenType.L_PAREN, TokenType.NUMBER, TokenType.STRING})
@@ -176,7 +179,9 @@ def _is_relation_there(tokens: Sequence[Token], place: int) -> bool:
     place += 1
     while place + 2 < len(tokens) and tokens[place].token_type is TokenType.DOT:
         place += 2
-    return place < len(tokens) and tokens[place].token_type in _BEHIND_RELATION
+    if place == len(tokens) or tokens[place].token_type in (TokenType.STRING, TokenType.NUMBER):
+        return False
+    return is_name(tokens[place]) and tokens[place].text.upper() not in _OPERATORS
 
 
 def _opens(tokens: Sequence[Token], place: int) -> bool:

@@ -507,3 +507,5 @@ FROM VALUES (1), (`a-b`.c AS a);
 --> reads: … a-b.c … | guess
 FROM t, VALUES (1), (CASE a WHEN 1 THEN 2 END), (t.a), (-a);
 --> reads: t
+FROM VALUES (1), (null string);
+--> reads: … null … | guess
