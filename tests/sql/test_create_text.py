@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.grammar.parser import parse
+from sql.grammar.view_properties import check_name
 from sql.names import Namespace, quote
 from sql.reading.lineage import relations
 from sql.statement import (
@@ -67,9 +68,18 @@ known = st.fixed_dictionaries(
         "session.spark.sql.ansi.enabled": texts,
     },
 )
-free = st.dictionaries(
-    names.filter(lambda name: is_kept_only(name) and not name.lower().startswith("freshgate.")), texts, max_size=3
-)
+
+
+def is_of_the_users_own(name: str) -> bool:
+    """May a property have this name, and does it mean nothing to the gateway?"""
+    try:
+        check_name(name, free=True)
+    except ValueError:
+        return False
+    return is_kept_only(name)
+
+
+free = st.dictionaries(names.filter(is_of_the_users_own), texts, max_size=3)
 
 
 @st.composite
