@@ -317,6 +317,18 @@ def test_sqlalchemy_lists_names(server: Server) -> None:
         assert {row[1] for row in cursor.fetchall()} == names
 
 
+def test_superset_lists_views(server: Server) -> None:
+    """Its engine spec for Hive sends this text through PyHive and reads the first column."""
+    with with_pyhive(server) as cursor:
+        cursor.execute(f"SHOW VIEWS IN `{DATABASE}`")
+        listed = cursor.fetchall()
+        columns = [column[0] for column in cursor.description]
+    direct = server.name == "direct"
+    assert columns == [*(("namespace", "viewName") if direct else ("viewName", "namespace")), "isTemporary"]
+    assert {row[0] for row in listed} == {DATABASE if direct else "orders_view"}
+    assert {row[2] for row in listed} == {False}
+
+
 def test_the_life_of_a_view_with_sqlalchemy(through: Server, life_database: str) -> None:
     engine = sqlalchemy.create_engine(f"hive://{USER}@{through.host}:{through.port}/{life_database}")
     try:
