@@ -41,7 +41,8 @@ def create_statement(
     if pairs:
         listed = ",\n".join(f"  {string_token(key)} = {string_token(value)}" for key, value in pairs)
         lines.append(f"TBLPROPERTIES (\n{listed})")
-    lines.append(f"AS {query}")
+    # The first line of several would be moved to the right of the others.
+    lines += ["AS", query] if "\n" in query else [f"AS {query}"]
     return "\n".join(lines)
 
 

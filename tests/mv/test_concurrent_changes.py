@@ -72,6 +72,42 @@ async def test_every_name_in_a_statement_of_the_gateways_own_has_its_catalog(nam
     assert not [text for text in made.warehouse.texts if re.search(r"\bSHOW DATABASES$", text)]
 
 
+async def test_show_create_lays_out_one_line_and_keeps_several() -> None:
+    made = house()
+    show = "SHOW CREATE MATERIALIZED VIEW m"
+    for query, shown in (
+        ("SELECT a, count(*) AS n FROM t GROUP BY a", "AS\nSELECT a, count(*) AS n\nFROM `s`.t\nGROUP BY a"),
+        ("SELECT a,\n count(*) AS n FROM t GROUP BY a", "AS\nSELECT a,\n count(*) AS n FROM `s`.t GROUP BY a"),
+    ):
+        await made.run(f"CREATE OR REPLACE MATERIALIZED VIEW m AS {query}", namespace=Namespace("s"))
+        ((name, text),) = await made.run(show, namespace=Namespace("s"))
+        assert (name, text) == ("m", f"CREATE MATERIALIZED VIEW `s`.`m`\n{shown}")
+        # What Spark is given, and the catalog holds, is what was written.
+        assert made.entry("s.m").view.query == query
+        assert any(sent.startswith("CREATE VIEW") and sent.endswith(f" AS {query}") for sent in made.warehouse.texts)
+        await made.run("DROP MATERIALIZED VIEW s.m")
+        await made.run(text)
+        assert await made.run(show, namespace=Namespace("s")) == [(name, text)]
+
+
+async def test_explain_refresh_lays_out_its_statements() -> None:
+    made = await built()
+    lines = [line for (line,) in await made.run("EXPLAIN REFRESH MATERIALIZED VIEW s.m COMPLETE")]
+    assert [line for line in lines if "\n" in line] == []
+    storage = made.entry("s.m").view.storage
+    place = lines.index("step 2: write version 2")
+    assert lines[place + 1 :] == [
+        f"    INSERT OVERWRITE {storage.quoted} PARTITION (freshgate_version)",
+        "    SELECT *, CAST(2 AS BIGINT)",
+        f"    FROM {made.entry('s.m').view.definition.quoted}",
+        "step 3: switch readers from version 1 to 2",
+        "    ALTER VIEW `spark_catalog`.`s`.`m` AS",
+        "    SELECT `a`",
+        f"    FROM {storage.quoted}",
+        "    WHERE freshgate_version = 2",
+    ]
+
+
 async def test_a_name_in_another_catalog_is_told_where_views_live() -> None:
     made = await built()
     for text in ("CREATE MATERIALIZED VIEW m AS SELECT a FROM s.t", "DROP MATERIALIZED VIEW m"):

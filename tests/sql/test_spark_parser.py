@@ -14,14 +14,18 @@ from oracle import trial
 from oracle.comparison import Ours, misses
 from oracle.corpus import statements
 from oracle.mutation import Sample, Texts, pieces
-from oracle.plans import APART, DEFINED, Settings, read
+from oracle.plans import APART, DEFINED, Settings, read, shown
 
+from sql.classify import glance
 from sql.reading import effects
 from sql.statement import Forwarded
+from sql.texts.indentation import indented
+from tests.sql.test_spark_corpus import QUERIES
 
 SEED = 20_261_126
 PLAIN = 400
 MUTATED = 1_200
+LAID_OUT = 200
 
 
 def outcome(samples: list[Sample]) -> trial.Outcome:
@@ -151,6 +155,20 @@ def test_what_spark_reads(text: str, settings: Settings, reads: set[tuple[str, .
     assert {note.parts for note in read([text], settings)[0].notes if note.kind == "UnresolvedRelation"} - {
         ("b",)
     } == reads
+
+
+def test_a_query_that_is_laid_out_is_the_same_query() -> None:
+    joined = {" ".join(text.split()) for text in statements() if APART.isdisjoint(text) and len(text) < 800}
+    chosen = Random(SEED).sample(sorted(text for text in joined if glance(text).keyword in QUERIES), LAID_OUT)
+    accepted = [text for text, plan in zip(chosen, read(chosen, Settings()), strict=True) if plan.accepted]
+    changed = {text: laid_out for text in accepted if (laid_out := indented(text)) != text}
+    assert len(changed) > LAID_OUT / 2
+    assert [text for text, laid_out in changed.items() if numberless(laid_out) != numberless(text)] == []
+
+
+def numberless(text: str) -> str:
+    """Its plan, without the numbers that Spark gives expressions."""
+    return re.sub(r"#\d+", "#", shown(text))
 
 
 def test_samples_are_made_again(record_property: Callable[[str, object], None]) -> None:

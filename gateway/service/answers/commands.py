@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -120,7 +121,8 @@ class Commands:
                 return await self._show(command, session, report)
             case ShowCreate(name):
                 view = await self._view(name, session, "SHOW CREATE")
-                return info.show_create(command, view, frozen=await self._schemas.has_new_columns(view))
+                frozen = await self._schemas.has_new_columns(view)
+                return await asyncio.to_thread(info.show_create, command, view, frozen=frozen)
             case Describe():
                 return await self._describe(command, session)
             case ShowPartitions(name):
@@ -274,7 +276,8 @@ class Commands:
                 proposal = await self._after_bases(view, cause, session)
             present = await self._proposer.present(view)
         changes = await self._schemas.changes(view)
-        return info.explain_refresh(self._catalog, proposal, present, map(str, bases), changes)
+        steps = await asyncio.to_thread(info.steps_of, proposal.plan, present)
+        return info.explain_refresh(self._catalog, proposal, steps, map(str, bases), changes)
 
     async def _after_bases(self, view: MaterializedView, cause: Cause, session: SqlSession) -> Proposal:
         """What a refresh would do once the stale views below are refreshed. What that changes is not known before."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, State, Task, base_key
-from gateway.mv.refresh.planner import plan_publish
+from gateway.mv.refresh.planner import RefreshPlan, plan_publish
 from gateway.mv.refresh.proposal import Proposal, Standing
 from gateway.mv.versions.kept import KeptVersion
 from gateway.mv.versions.measures import Measure
@@ -19,7 +19,7 @@ from sql.grammar import view_properties
 from sql.names import TableName, quote
 from sql.reading import lineage
 from sql.statement import Clauses, ShowCreate, Trigger, WhenStale
-from sql.texts import create_text
+from sql.texts import create_text, indentation
 from sql.texts.maintenance import PartitionKey
 
 SHOW_COLUMNS = (
@@ -175,7 +175,8 @@ def time_text(milliseconds: int) -> str:
 def show_create(statement: ShowCreate, view: MaterializedView, *, frozen: bool) -> Result:
     """The statement that makes the view again, wherever it is run; columns as Doris or as Spark has them.
 
-    `frozen`: the base tables have more columns today than `SELECT *` meant, so the view's own are listed.
+    `frozen`: the base tables have more columns today than `SELECT *` meant, so the view's own are listed. Takes as
+    long as `indentation.indented`: not for the event loop.
     """
     text = create_statement(view, frozen=frozen)
     if statement.kind == "MATERIALIZED VIEW":
@@ -186,6 +187,7 @@ def show_create(statement: ShowCreate, view: MaterializedView, *, frozen: bool) 
 def create_statement(view: MaterializedView, *, frozen: bool) -> str:
     found = lineage.relations(view.query)
     query = create_text.qualified(view.query, found.reads if found.exact else (), view.namespace)
+    query = indentation.indented(query)
     if frozen and "*" in query:
         query = f"SELECT {', '.join(map(quote, view.columns))} FROM (\n{query}\n)"
     return create_text.create_statement(
@@ -297,12 +299,12 @@ def show_partitions(catalog: Catalog, view: MaterializedView, standings: Sequenc
 def explain_refresh(
     catalog: Catalog,
     proposal: Proposal,
-    present: Iterable[tuple[int, PartitionKey]],
+    steps: Iterable[str],
     bases: Iterable[str],
     changes: str,
 ) -> Result:
-    """What a refresh would do now. `present` are the partitions that the storage has, `bases` the views below that are
-    refreshed first, `changes` what keeps the definition from meaning what it meant."""
+    """What a refresh would do now. `steps` are `steps_of` its plan, `bases` the views below that are refreshed first,
+    `changes` what keeps the definition from meaning what it meant."""
     view, plan = proposal.view, proposal.plan
     lines = [f"REFRESH MATERIALIZED VIEW {view.name}", f"freshness: {catalog.freshness(view.id).value}"]
     staleness = catalog.staleness(view.id)
@@ -317,11 +319,23 @@ def explain_refresh(
     lines.append(f"method: {plan.method}, because {plan.reason}")
     if proposal.partitions:
         lines.append(f"partitions: {', '.join(proposal.partitions)}")
+    return _lines([*lines, *steps])
+
+
+def steps_of(plan: RefreshPlan | None, present: Iterable[tuple[int, PartitionKey]]) -> list[str]:
+    """The lines that tell which statements a plan runs. `present` are the partitions that the storage has. Takes as
+    long as `indentation.indented`: not for the event loop."""
+    if plan is None:
+        return []
     written = {(plan.version, key) for key in plan.chosen.keys} if not plan.chosen.all_but else {(plan.version, None)}
-    steps = [*plan.write, plan_publish(view, plan.shown([*present, *written]))]
+    steps = [*plan.write, plan_publish(plan.view, plan.shown([*present, *written]))]
+    short = sum(len(step.sql) for step in steps) <= indentation.CHARACTERS_MAX
+    lines = []
     for number, step in enumerate(steps, 1):
-        lines += [f"step {number}: {step.purpose}", f"    {step.sql}"]
-    return _lines(lines)
+        # A line end of the statement's own may stand in a quoted name.
+        laid_out = indentation.indented(step.sql).split("\n") if short and "\n" not in step.sql else [step.sql]
+        lines += [f"step {number}: {step.purpose}", *(f"    {line}" for line in laid_out)]
+    return lines
 
 
 def explain_create(name: TableName, facts: Mapping[str, str], plan: str) -> Result:

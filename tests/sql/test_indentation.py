@@ -1,0 +1,132 @@
+"""SQL that is laid out for people stays the same statement (for Spark's parser, too: test_spark_parser.py)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import sqlparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql.grammar.parser import parse
+from sql.scan import lexemes, marks
+from sql.statement import Clauses, CreateMaterializedView
+from sql.texts.create_text import create_statement
+from sql.texts.indentation import CHARACTERS_MAX, indented
+from tests.sql import cases
+
+HERE = Path(__file__).parent
+
+
+@cache
+def definitions() -> list[str]:
+    """The queries of the views in the case files."""
+    files = sorted(path.relative_to(HERE).as_posix() for path in HERE.rglob("*.sql"))
+    texts = [text for name in files for text, said in cases.load(name) if said.startswith("CreateMaterializedView")]
+    parsed = list(map(parse, texts))
+    return [each.query for each in parsed if isinstance(each, CreateMaterializedView)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT 1", "SELECT 1"),
+        ("SELECT  a FROM t", "SELECT a\nFROM t"),
+        (
+            "WITH c AS (SELECT * FROM t) SELECT c.a, x.b FROM c JOIN t AS x ON c.a = x.a -- both",
+            "WITH c AS\n  (SELECT *\n   FROM t)\nSELECT c.a, x.b\nFROM c\nJOIN t AS x ON c.a = x.a -- both",
+        ),
+        ("FROM t SELECT a WHERE x IN ( 1,2 )", "FROM t\nSELECT a\nWHERE x IN (1,2)"),
+        (
+            "select /*+ BROADCAST(t) */ `A b`, r'\\n', X'1F' from t where a<=>'it''s  ' and b",
+            "select /*+ BROADCAST(t) */ `A b`, r'\\n', X'1F'\nfrom t\nwhere a<=>'it''s  '\n  and b",
+        ),
+    ],
+)
+def test_a_line_of_sql_becomes_several(text: str, expected: str) -> None:
+    assert indented(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a,\n  b FROM t",
+        "SELECT a,\r  b FROM t",
+        "SELECT '\n' FROM t",
+        f"SELECT a FROM t WHERE b = '{'x' * CHARACTERS_MAX}'",
+        # sqlparse gives up at a depth of 100.
+        f"SELECT {'(' * 200}a{')' * 200} FROM t",
+        # It knows neither nested comments nor raw strings.
+        "SELECT 1 AS a /* x /* y */ , z */ FROM t",
+        "SELECT r'\\', ' FROM a, ' FROM t",
+        "",
+    ],
+)
+def test_the_authors_lines_and_what_sqlparse_misreads_stay(text: str) -> None:
+    assert indented(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("SELECT a < = b", "SELECT a <= b"),
+        ("SELECT a - - b", "SELECT a -\n- b, c"),
+        ("SELECT 1 .5", "SELECT 1.5"),
+        ("SELECT X '1F'", "SELECT X'1F'"),
+        ("SELECT 'a' 'b'", "SELECT 'a''b'"),
+        ("SELECT ${x}", "SELECT ${ x}"),
+        ("SELECT a", "SELECT A"),
+        ("SELECT 'a'", "SELECT 'A'"),
+        ("SELECT 'a  b'", "SELECT 'a b'"),
+        ("SELECT a -- b", "SELECT a"),
+        ("SELECT a /* b */", "SELECT a /* c */"),
+        ("SELECT /*+ COALESCE(1) */ a", "SELECT /*+ COALESCE(2) */ a"),
+        ("SELECT /*+ COALESCE(1) */ a", "SELECT a"),
+        ("SELECT a /* b */ , c", "SELECT a, /* b */ c"),
+        ("SELECT a -- b", "-- b SELECT a"),
+    ],
+)
+def test_another_statement_is_never_shown(text: str, changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlparse, "format", lambda *_, **__: changed)
+    assert indented(text) == text
+
+
+@st.composite
+def one_liners(draw: st.DrawFn) -> str:
+    """A definition on one line, with other blanks and further comments between its pieces."""
+    definition = draw(st.sampled_from(definitions()))
+    apart = [(mark.start, mark.end) for mark in marks(definition) if mark.kind == "hint"]
+    places = sorted(apart + [(piece.start, piece.end) for piece in lexemes(definition)])
+    blanks = st.sampled_from([" ", "  ", "\t", " /* c */ ", " /* SELECT /* ' */ */ ", "/**/", " /*+ x */ "])
+    pieces, position = list[str](), 0
+    for start, end in places:
+        pieces.append(draw(blanks) if start > position else "")
+        pieces.append(definition[start:end])
+        position = end
+    return "".join(pieces).strip() + draw(st.sampled_from(["", " -- the end", " /* the end */"]))
+
+
+@given(one_liners())
+def test_a_definition_stays_the_same_however_it_is_spaced(text: str) -> None:
+    laid_out = indented(text)
+    assert [piece.text for piece in lexemes(laid_out)] == [piece.text for piece in lexemes(text)]
+    assert remarks(laid_out) == remarks(text)
+    assert indented(laid_out) == laid_out
+    said = parse(create_statement("`mv`", (), None, Clauses(), (), laid_out))
+    assert isinstance(said, CreateMaterializedView)
+    # What follows the last piece is no part of a definition.
+    assert laid_out.startswith(said.query)
+    assert list(lexemes(laid_out, len(said.query))) == []
+
+
+def remarks(text: str) -> list[str]:
+    return [text[mark.start : mark.end] for mark in marks(text) if mark.kind in ("comment", "hint")]
+
+
+def test_every_definition_with_a_table_is_laid_out() -> None:
+    joined = [" ".join(text.split()) for text in definitions() if "--" not in text]
+    reading = [text for text in joined if " FROM " in text.upper()]
+    assert len(reading) > 30
+    assert [text for text in reading if "\n" not in indented(text)] == []
