@@ -171,7 +171,8 @@ def _cache(cursor: Cursor) -> Forwarded | None:
 def _analyze(cursor: Cursor) -> Forwarded | None:
     """Statistics are read off the rows; the rows stay as they are."""
     if not cursor.accept("TABLE"):
-        return _nothing(cursor) if cursor.accept_any("TABLES") else None
+        named = cursor.accept_any("TABLES") and not (cursor.accept_any("IN", "FROM") and cursor.sees("IDENTIFIER", "("))
+        return _nothing(cursor) if named else None
     found = _reading(cursor.text, cursor.position)
     _nothing(cursor)
     return found
