@@ -89,6 +89,18 @@ def test_what_the_lowest_misses_the_highest_misses(side: str) -> None:
     assert not ladder.catalog.is_stale(ladder.top)
 
 
+@pytest.mark.parametrize("grace", ["0", "60"])
+def test_a_change_from_before_the_clock_was_set_back_is_not_tolerated(grace: str) -> None:
+    ladder = Ladder()
+    lowest = ladder.catalog.entry("v0a")
+    lowest.view = replace(lowest.view, properties={"grace_period": grace})
+    lowest.ledger.touch(SINCE + 1_000, frozenset({SALES}))
+    staleness = ladder.catalog.staleness("v0a")
+    assert staleness is not None
+    assert not ladder.catalog.is_tolerated("v0a", staleness)
+    assert ladder.catalog.is_tolerated("v0a", replace(staleness, since=SINCE)) == (grace == "60")
+
+
 def test_a_view_that_came_to_read_itself_is_stale() -> None:
     ladder = Ladder()
     lowest = ladder.catalog.entry("v0a")

@@ -192,9 +192,10 @@ class Catalog:
         return Freshness.FRESH_WITHIN_GRACE if self.is_tolerated(view_id, staleness) else Freshness.STALE
 
     def is_tolerated(self, view_id: str, staleness: Staleness) -> bool:
-        """Whether the view's grace period is not over; it has none before all of it is built."""
+        """Whether the view's grace period is not over; it has none before all of it is built. A change in the future is
+        one from before the clock was set back: how long ago that was nobody knows."""
         view = self.entry(view_id).view
-        return view.complete and self._now_ms() < staleness.since + view.grace_ms
+        return view.complete and staleness.since <= self._now_ms() < staleness.since + view.grace_ms
 
     def names_of(self, ids: Iterable[str]) -> dict[str, TableName]:
         """The names of those of the views that exist."""
