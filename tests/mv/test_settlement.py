@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from views import given, view_of
 
-from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.errors import FreshgateError, NoSuchView, StatementFailed, UpstreamLost
 from gateway.mv.catalog import naming, settlement
 from gateway.mv.catalog.fence import Fence, Superseded
 from gateway.mv.catalog.index import Catalog
@@ -220,6 +220,29 @@ def test_a_doubt_that_comes_while_one_is_settled_is_waited_for_too(monkeypatch: 
         gateway.spark.shown[new] = gateway.spark.shown.pop(entry.view.name)
         await settling
         assert entry.view.name == new
+
+    run(check)
+
+
+def test_a_replaced_view_keeps_its_name_until_its_successor_has_it() -> None:
+    """Whoever asks about the replaced view first. A read of a name without a view would go on, and show old rows."""
+
+    async def check() -> None:
+        gateway = Gateway()
+        old, new = gateway.add("v"), gateway.add("w")
+        name = old.view.name
+        gateway.spark.stored[new.view.storage] |= stored.write_move(name, 1)
+        gateway.spark.show(name, new.view, 1)
+        async with new.lock:
+            gateway.settlement.doubt(new, old)
+            settling = asyncio.create_task(gateway.settlement.settle(old))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert gateway.catalog.entry_named(name) is old
+        with pytest.raises(NoSuchView):
+            await settling
+        assert gateway.catalog.entry_named(name) is new
+        assert gateway.catalog.find(old.view.id) is None
 
     run(check)
 

@@ -83,12 +83,17 @@ class Settlement:
         """
         while entry.uncertain:
             await asyncio.sleep(await self._seconds_early(entry))
+            successor = None
             async with entry.lock:
                 if not entry.uncertain:
                     return
                 # What has had the lock before may have left another doubt.
                 if not await self._seconds_early(entry):
-                    await self._settle(entry)
+                    successor = await self._settle(entry)
+            if successor is not None:
+                # Without the lock: an ALTER that concerns both takes their locks in an order of its own.
+                with contextlib.suppress(NoSuchView):
+                    await self.settle(successor)
 
     async def certain(self, name: TableName) -> MaterializedView | None:
         """The view that a name means, for who changes it. If that is unknown, the metastore is asked first.
@@ -190,8 +195,9 @@ class Settlement:
             return 0.0
         return left
 
-    async def _settle(self, entry: Entry) -> None:
-        """Under the entry's lock."""
+    async def _settle(self, entry: Entry) -> Entry | None:
+        """Under the entry's lock. Returns the view that has taken this one's name if that is in doubt, too, and is to
+        be settled first: until it has the name, there would be no view under it."""
         self._catalog.entry(entry.view.id)
         before = entry.view
         found = await self._stored(entry)
@@ -201,7 +207,11 @@ class Settlement:
             shown = await naming.settled(self._metastore, found, entry.view.storage)
         self._catalog.entry(entry.view.id)
         if shown is None:
-            raise await self._unshown(entry, found)
+            taken = stored.read_name(found)
+            successor = self._catalog.find(await naming.shown_as(self._metastore, taken) or "")
+            if successor is not None and successor.visible and successor.uncertain and successor.view.name != taken:
+                return successor
+            raise await self._unshown(entry, found, successor)
         if not stored.was_published(found):
             # A DROP was cut off before the view was dropped.
             await naming.mark_published(self._metastore, entry.view.storage)
@@ -218,6 +228,7 @@ class Settlement:
                 news.published.tell(view.id)
         # While nobody knew what is current nothing of it could be dropped.
         news.leftover.tell(view.id, leftover, None)
+        return None
 
     async def _stored(self, entry: Entry) -> Mapping[str, str]:
         """The view's properties. Raises NoSuchView if its storage is gone."""
@@ -238,11 +249,10 @@ class Settlement:
             moved[entry.view.name] = other
         self._catalog.rename(moved)
 
-    async def _unshown(self, entry: Entry, properties: Mapping[str, str]) -> FreshgateError:
+    async def _unshown(self, entry: Entry, properties: Mapping[str, str], successor: Entry | None) -> FreshgateError:
         """Takes out a view that no name shows: it was replaced or dropped, or somebody has damaged it. One whose
         successor is not visible yet stays until that is: under the name there would be no view meanwhile."""
         name = stored.read_name(properties)
-        successor = self._catalog.find(await naming.shown_as(self._metastore, name) or "")
         if successor is not None and not successor.visible:
             return RefreshFailed(
                 f"The materialized view {name} is being replaced, by a statement whose connection broke. Try again in "
