@@ -1,15 +1,14 @@
-"""A gateway between two recorders: what a client says and hears must be what Spark hears and says.
+"""A gateway between two recorders: the messages on both sides must be the same.
 
-A client, a recorder, the gateway, a second recorder, Spark: both recorders must have seen the same messages. What is
-excepted:
-- The status of a finished operation comes from the gateway's memory, with the bytes of Spark's own answer.
-- Rows of schemas, tables, columns and functions are fetched over another connection, and those of the storage database
-  left out: pages without any must be the same.
-- Whoever asks for tables, and not for views, is shown materialized views: Spark is asked for both.
-- SHOW SCHEMAS is answered by the gateway, without its storage database.
-- Of a result that is read page by page Spark is asked for a page before the client asks: it is that page, sequence ids
-  aside. Where the client does not ask for it, Spark is told to go back.
-- Over HTTP a session is opened and closed over a connection of its own; the close is the gateway's.
+The chain is client, recorder, gateway, recorder, Spark. The recorders must have seen the same messages, except:
+- The gateway answers the status of a finished operation from memory, with the bytes of Spark's own answer.
+- The gateway fetches rows of schemas, tables, columns and functions over another connection, and removes those of the
+  storage database. Pages without such rows must be the same.
+- A client that asks for tables, but not for views, also gets materialized views: the gateway asks Spark for both.
+- The gateway answers SHOW SCHEMAS, without its storage database.
+- For a result that is read page by page, the gateway asks Spark for the next page in advance. The client's page must be
+  that page, except for the sequence id. If the client does not ask for it, the gateway makes Spark go back.
+- Over HTTP, a session is opened and closed over a connection of its own, and the gateway sends the close.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ GET_TABLES = "GetTables"
 LISTS_DATABASES = re.compile(rb"SHOW\s+(SCHEMAS|DATABASES)", re.IGNORECASE)
 MESSAGE_BYTES_MAX = 1 << 30
 NEVER = 1_000_000
-"""Seconds between two looks."""
+"""The seconds between two looks at base tables."""
 Pair = tuple[bytes, bytes]
 """A request and its reply."""
 
@@ -61,7 +60,7 @@ class Chain:
         return self.before.port
 
     def to_spark(self) -> list[bytes]:
-        """All messages that the gateway has sent there so far."""
+        """All messages that the gateway has sent to Spark so far."""
         return [each for recording in self.behind.recordings for each in messages(recording.sent)]
 
     @property
@@ -77,9 +76,9 @@ class Chain:
 
 @contextlib.contextmanager
 def chain(engine: Engine, database: str, log: Path, *, http: bool = False) -> Iterator[Chain]:
-    """A gateway of its own between two recorders, and in a database that is there a view `m`."""
+    """Starts a gateway between two recorders, and creates a view `m` in an existing database."""
     behind = Recorder(engine.host, engine.port)
-    # A statement that may read anything waits for a look that is due, and then goes another way than its connection.
+    # If a look were due, a statement that may read anything would wait for it, and then use another connection.
     settings = {"storage.database": f"storage_of_{database}", "staleness.probe_interval": NEVER, "listen.http_port": 0}
     gateway = Gateway(log, upstream=f"{behind.host}:{behind.port}", **settings)
     before = Recorder(gateway.host, gateway.http_port if http else gateway.port)
@@ -98,8 +97,8 @@ def chain(engine: Engine, database: str, log: Path, *, http: bool = False) -> It
 
 
 def assert_same_bytes(chain: Chain) -> Counter[str]:
-    """Holds every session that clients had through the chain against that of Spark. How often each call was seen."""
-    # Over HTTP a driver keeps its connection when it has closed its session.
+    """Compares every session of clients in the chain with Spark's. Returns how often each call was seen."""
+    # Over HTTP, a driver keeps its connection after it has closed its session.
     ended = _answered if chain.http else _ended
     wait_until(lambda: all(map(ended, chain.before.recordings)), what="the connections to end")
     aside = _fetched_aside(chain)
@@ -122,13 +121,13 @@ def assert_same_bytes(chain: Chain) -> Counter[str]:
 
 
 def _at_spark(chain: Chain, opened: bytes) -> Recording:
-    """The connection of the session that this reply opened: it has ids that no other one has."""
+    """The connection of the session that this reply opened; its ids are unique."""
     (found,) = [each for each in chain.behind.recordings if opened in bytes(each.received)]
     return found
 
 
 def _joined(chain: Chain, request: bytes) -> Recording:
-    """The connection over which this request of a client's went to Spark."""
+    """The connection over which the gateway sent this request of a client to Spark."""
     (found,) = [each for each in chain.behind.recordings if request in bytes(each.sent)]
     return found
 
@@ -146,12 +145,12 @@ def _pairs(recording: Recording) -> list[Pair]:
 
 
 def _fetched_aside(chain: Chain) -> dict[bytes, list[bytes]]:
-    """Pages of metadata, by their operation's id: the gateway fetches them over connections of its own."""
+    """Pages of metadata by the id of their operation. The gateway fetches them over its own connections."""
     opened = {messages(outer.received)[0] for outer in chain.before.recordings}
     found: dict[bytes, list[bytes]] = {}
     for inner in chain.behind.recordings:
         if not any(each in bytes(inner.received) for each in opened):
-            # The gateway's own connections go on: the last request may have no answer yet.
+            # The gateway's own connections stay open, so the last request may have no answer yet.
             for request, reply in zip(messages(inner.sent), messages(inner.received), strict=False):
                 if peek(request).name == FETCH:
                     found.setdefault(_guid(request), []).append(reply)
@@ -159,11 +158,11 @@ def _fetched_aside(chain: Chain) -> dict[bytes, list[bytes]]:
 
 
 def _assert_same_session(outer: list[Pair], inner: list[Pair], aside: dict[bytes, list[bytes]], storage: bytes) -> None:
-    """Requests with their replies as the client had them, and as Spark had them."""
+    """Compares the requests and replies of the client with those of Spark."""
     assert peek(outer[0][0]).name == OPEN_SESSION
     remembered: dict[bytes, bytes] = {}
     changed: list[bytes] = []
-    """Replies that opened operations of which the client sees something else than Spark's answers."""
+    """Replies that opened operations whose answers the gateway changes."""
     at_spark = _AtSpark(inner)
     expected = at_spark.next()
     for request, reply in outer:
@@ -199,7 +198,7 @@ def _assert_same_session(outer: list[Pair], inner: list[Pair], aside: dict[bytes
 
 
 class _AtSpark:
-    """What Spark was asked, in order, and the pages among it that were asked for ahead."""
+    """Spark's requests in order, and the pages among them that the gateway fetched in advance."""
 
     def __init__(self, pairs: list[Pair]) -> None:
         self._pairs = iter(pairs)
@@ -210,12 +209,12 @@ class _AtSpark:
         return next(self._pairs, None)
 
     def asked(self, request: bytes) -> None:
-        """A client has asked for just this."""
+        """Records that a client has sent this request."""
         if peek(request).name == FETCH:
             self._fetched.add(request)
 
     def is_ahead(self, pair: Pair) -> bool:
-        """Whether no client has asked for it yet: the request of the page before once more, or the way back."""
+        """Whether the gateway sent the request by itself: a repeated request for a page, or the step back."""
         request, _ = pair
         if peek(request).name != FETCH:
             return False
@@ -223,12 +222,12 @@ class _AtSpark:
             return self._ahead.pop(_guid(request), None) is not None
         if request not in self._fetched:
             return False
-        assert _guid(request) not in self._ahead, "one page at most"
+        assert _guid(request) not in self._ahead, "more than one page was fetched in advance"
         self._ahead[_guid(request)] = pair
         return True
 
     def taken(self, request: bytes) -> bytes | None:
-        """The page that was asked for ahead, where the request is for just that."""
+        """The page that was fetched in advance, if this is the request for it."""
         asked, page = self._ahead.get(_guid(request), (b"", b""))
         if _but_for_seqid(asked) != _but_for_seqid(request):
             return None
@@ -247,7 +246,7 @@ def _guid(request: bytes) -> bytes:
 
 
 def messages(stream: bytearray) -> list[bytes]:
-    """The whole Thrift messages of one direction so far, login and frames or HTTP's heads taken off."""
+    """The complete Thrift messages of one direction so far, without the login, frames and HTTP heads."""
     data = bytes(stream)
     if data[:5] in {b"POST ", b"HTTP/"}:
         return _bodies(data)
@@ -276,7 +275,7 @@ def _bodies(data: bytes) -> list[bytes]:
 
 
 def _unframed(data: bytes) -> bytes:
-    """SASL negotiation is a status of 1, 2 or 5 and a length; after it come frames, whose length is below 2^24."""
+    """A SASL message begins with a status of 1, 2 or 5 and a length. Frames follow, whose length is below 2^24."""
     position = 0
     while data[position : position + 1] in {b"\1", b"\2", b"\5"}:
         position += 5 + int.from_bytes(data[position + 1 : position + 5], "big")

@@ -1,4 +1,4 @@
-"""Certificates of an authority of the tests' own."""
+"""Certificates that an authority of the tests issues."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.x509 import load_pem_x509_certificate
 
 PASSWORD = "secret"
-"""Of the Java key stores."""
+"""The password of the Java key stores."""
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """PEM files, and those that Java reads."""
+    """Certificates as PEM files and as Java key stores."""
 
     directory: Path
     authority: trustme.CA
@@ -27,22 +27,22 @@ class Certificates:
 
     @property
     def server(self) -> Path:
-        """Certificate and key."""
+        """The server's certificate and key."""
         return self.directory / "server.pem"
 
     @property
     def client(self) -> Path:
-        """Certificate and key."""
+        """The client's certificate and key."""
         return self.directory / "client.pem"
 
     @property
     def key_store(self) -> Path:
-        """Of the server."""
+        """The server's key store."""
         return self.directory / "server.p12"
 
     @property
     def client_store(self) -> Path:
-        """Of the client."""
+        """The client's key store."""
         return self.directory / "client.p12"
 
     @property
@@ -50,7 +50,7 @@ class Certificates:
         return self.directory / "trust.p12"
 
     def issue(self, path: Path, *names: str) -> None:
-        """Writes a new certificate and key to one file, at once."""
+        """Writes a new certificate and key to one file, atomically."""
         issued = self.authority.issue_cert(*names)
         fresh = path.with_suffix(".new")
         issued.private_key_and_cert_chain_pem.write_to_path(fresh)
@@ -58,14 +58,14 @@ class Certificates:
 
 
 def make_certificates(directory: Path) -> Certificates:
-    """The server is localhost and 127.0.0.1."""
+    """Creates all files. The server's names are localhost and 127.0.0.1."""
     made = Certificates(directory, trustme.CA())
     made.authority.cert_pem.write_to_path(made.ca)
     made.issue(made.server, "127.0.0.1", "localhost")
     made.issue(made.client, "ada@example.com")
     made.key_store.write_bytes(_store(made.server))
     made.client_store.write_bytes(_store(made.client))
-    # Only Java writes a store of authorities that every Java reads.
+    # Only Java writes a trust store that every Java version reads.
     command = ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(made.ca)]
     command += ["-keystore", str(made.trust_store), "-storepass", PASSWORD]
     subprocess.run(command, check=True, capture_output=True)
@@ -73,7 +73,7 @@ def make_certificates(directory: Path) -> Certificates:
 
 
 def _store(path: Path) -> bytes:
-    """PKCS 12, as Java reads it, of a PEM file."""
+    """A PEM file as PKCS 12, in the form that Java reads."""
     pem = path.read_bytes()
     return pkcs12.serialize_key_and_certificates(
         b"own",

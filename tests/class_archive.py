@@ -1,7 +1,7 @@
-"""A program: writes the archive of classes with which the tests' Sparks start in two thirds of the time.
+"""A program that writes a class archive, with which the tests' Sparks start in two thirds of the time.
 
-Java keeps the classes that a first Spark has loaded, ready for use (application class-data sharing, JEP 350). It takes
-no archive that does not fit its version and class path, and goes on without one.
+Java dumps the classes that a first Spark has loaded (application class-data sharing, JEP 350). It ignores an archive
+that does not match its version and class path, and starts without one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jvm import FOR_TESTS, JAVA_OPTIONS, class_archive
 from processes import Engine, Gateway
 
 END_SECONDS = 300.0
-"""Java writes the archive when it ends."""
+"""The limit for Java's exit, at which it writes the archive."""
 
 STATEMENTS = (
     "CREATE TABLE t (a INT, s STRING, d DATE) USING parquet PARTITIONED BY (d)",

@@ -40,7 +40,7 @@ def impyla(port: int, user: str = "ada", **options: Any) -> Iterator[Any]:
         cursor.close()
     finally:
         connection.close()
-        # It leaves sockets to the garbage collector, over TLS and HTTP.
+        # Over TLS and HTTP, impyla leaves sockets to the garbage collector.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             del connection, cursor
@@ -49,7 +49,7 @@ def impyla(port: int, user: str = "ada", **options: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def unclosed(server: Any, database: str = "default") -> Iterator[Any]:
-    """A PyHive cursor whose end asks nothing of a gateway, or engine, that may be dead."""
+    """A PyHive cursor whose close sends no request, because the gateway or engine may be dead."""
     connection = hive.connect(server.host, server.port, username="tester", database=database)
     try:
         yield connection.cursor()
@@ -58,13 +58,13 @@ def unclosed(server: Any, database: str = "default") -> Iterator[Any]:
 
 
 def rows(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
-    """Runs a statement on a PyHive cursor and fetches all it has."""
+    """Runs a statement on a PyHive cursor and fetches all rows."""
     cursor.execute(sql)
     return cursor.fetchall() if cursor.description else []
 
 
 def beeline(url: str, *statements: str, user: str = "tester", check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Runs the beeline of PySpark. Its standard output has rows as tab-separated lines below a line of names."""
+    """Runs PySpark's beeline, which prints rows as tab-separated lines below a line of column names."""
     command = [str(SPARK_HOME / "bin" / "beeline"), "-u", url, "-n", user, "--outputformat=tsv2"]
     for statement in statements:
         command += ["-e", statement]
@@ -82,12 +82,12 @@ class Jdbc:
         properties = jpype.java.util.Properties()
         properties.setProperty("user", user)
         properties.setProperty("password", password)
-        # Not through DriverManager: it looks for drivers with the caller's class loader, which Python has not.
+        # DriverManager searches drivers with the caller's class loader, which Python does not have.
         self.connection = jpype.JClass(DRIVER)().connect(url, properties)
         self.statement = self.connection.createStatement()
 
     def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Column names and rows of a statement that has a result set; values as Python objects, decimals as texts."""
+        """The column names and rows of a result set. Values are Python objects, decimals are strings."""
         result = self.statement.executeQuery(sql)
         try:
             metadata = result.getMetaData()
@@ -101,7 +101,7 @@ class Jdbc:
             result.close()
 
     def execute(self, sql: str) -> bool:
-        """Runs any statement; whether it has a result set."""
+        """Runs any statement; returns whether it has a result set."""
         return bool(self.statement.execute(sql))
 
     def __enter__(self) -> Jdbc:
@@ -113,9 +113,9 @@ class Jdbc:
 
 
 def start_jvm() -> None:
-    """Starts the process's JVM, once. Java waits at the end for the thread that started it: programs with several
-    threads call this from their first one. Signals stay Python's (-Xrs): at a SIGTERM Java would end the process and
-    leave its Spark and gateways running."""
+    """Starts the process's JVM, once. At exit, Java waits for the thread that started it, so programs with several
+    threads call this in the main thread. -Xrs leaves signals to Python: otherwise Java would end the process on
+    SIGTERM and leave its Spark and gateways running."""
     if not jpype.isJVMStarted():
         jvm = ("-Xmx512m", "-Xrs", *java_options().split())
         jpype.startJVM(*jvm, classpath=[str(SPARK_HOME / "jars" / "*")], convertStrings=True)

@@ -1,6 +1,6 @@
-"""`freshgate` with a clock that the test sets: the first argument is a file with the seconds by which it is ahead.
+"""Runs `freshgate` with a shifted clock: the first argument is a file with the number of seconds.
 
-Only the time of day moves; what waits, waits by the monotonic clock.
+Only the time of day is shifted. Timeouts use the monotonic clock.
 """
 
 from __future__ import annotations

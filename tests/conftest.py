@@ -1,4 +1,4 @@
-"""Fixtures that cost seconds, shared by the whole run: one Spark, and one gateway in front of it; `async def` tests."""
+"""Support for `async def` tests, and the fixtures that the whole run shares: one Spark, one gateway in front of it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from processes import Engine, Gateway
 
 os.environ.setdefault(OF_JAVA, FOR_TESTS)
 
-# How long an example takes says how busy the machine is.
+# The duration of an example mostly depends on the load of the machine.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
 ASYNC_SECONDS = 20
-"""For an `async def` test, which works with no Spark."""
+"""The deadline of an `async def` test; these use no Spark."""
 StartGateway = Callable[..., Gateway]
 _storages = itertools.count(1)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what starts a Spark, so that `scripts/test --quick` leaves it out."""
+    """Marks the tests that start a Spark, so that `scripts/test --quick` skips them."""
     for item in items:
         if isinstance(item, pytest.Function) and "spark_server" in item.fixturenames:
             item.add_marker(pytest.mark.spark)
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """An `async def` test runs within a deadline, on the loop of the fixture `loop_factory` where it has one."""
+    """Runs an `async def` test with a deadline, on a loop of the fixture `loop_factory` if the test has it."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
@@ -54,13 +54,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture(scope="session")
 def spark_server() -> None:
-    """Whatever starts a Spark asks for this: without it no server of Spark's starts."""
+    """Allows the test to start a Spark. Without this fixture, starting one fails."""
     processes.allow_spark()
 
 
 @pytest.fixture(scope="session")
 def engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A real embedded engine. All tests share its metastore: make names of your own, and drop them."""
+    """A real embedded engine. All tests share its metastore, so each uses its own names and drops them."""
     running = Engine(tmp_path_factory.mktemp("engine"))
     yield running
     running.stop()
@@ -68,7 +68,7 @@ def engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="session")
 def gateway(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway before the shared engine, for tests that do not change or stop it."""
+    """A gateway in front of the shared engine, for tests that do not change or stop it."""
     log = tmp_path_factory.mktemp("gateway") / "gateway.log"
     locations = {"storage.locations": tmp_path_factory.getbasetemp()}
     running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **locations)
@@ -83,10 +83,10 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture
 def start_gateway(engine: Engine, tmp_path: Path) -> Iterator[StartGateway]:
-    """Starts further gateways before the shared engine: `start_gateway(**{"limits.connections": 2})`.
+    """Starts further gateways in front of the shared engine: `start_gateway(**{"limits.connections": 2})`.
 
-    Those of one test share a storage database that is not the shared gateway's: of two gateways on one, the one that
-    was started first changes nothing any more.
+    The gateways of one test have a storage database of their own, because of several gateways on one storage database,
+    only the one started last may change views.
     """
     started: list[Gateway] = []
     storage = f"storage_{next(_storages)}"

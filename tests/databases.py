@@ -1,4 +1,4 @@
-"""Databases of tests' own, each with a PyHive cursor through the gateway."""
+"""Databases for single tests, each with a PyHive cursor through the gateway."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from clients import pyhive, rows
 from processes import Gateway
 
 REFLECT = "org.apache.hadoop.hive.ql.udf.generic.GenericUDFReflect"
-"""A function of Hive's that Spark brings."""
+"""A Hive function that Spark ships."""
 NAP = f"CREATE FUNCTION IF NOT EXISTS nap AS '{REFLECT}'"
-"""Makes `nap('java.lang.Thread', 'sleep', bigint(a))`: a definition with it takes a milliseconds for each row. (Spark's
-own `reflect` is refused in definitions.)"""
+"""Creates `nap('java.lang.Thread', 'sleep', bigint(a))`, which makes a definition sleep `a` milliseconds for each row.
+(Spark's own `reflect` is refused in definitions.)"""
 
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class Database:
-    """A database, and a cursor that is in it."""
+    """A database, and a cursor whose current database it is."""
 
     name: str
     gateway: Gateway
@@ -32,7 +32,7 @@ class Database:
             rows(self.cursor, statement)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Rows in an order that does not depend on Spark's."""
+        """The rows, sorted, because Spark's order may vary."""
         return sorted(rows(self.cursor, sql), key=repr)
 
     def version(self, view: str) -> int:

@@ -1,19 +1,19 @@
-"""A small world without Spark: fakes of the ports, joined with the real catalog, router and dispatcher.
+"""Fakes of the ports, connected to the real catalog, router and dispatcher, for tests without Spark.
 
     world = World()
     world.table("s.t")
     await world.view("s.mv", "SELECT count(*) n FROM s.t")
     bob = await world.client("bob")
-    world.spark.holds("INSERT INTO s.t VALUES (1)")    # it runs until the test ends it
+    world.spark.holds("INSERT INTO s.t VALUES (1)")    # this statement runs until the test finishes it
     insert = await bob.execute("INSERT INTO s.t VALUES (1)")
     insert.at_spark.finish()
     await bob.execute("SELECT n FROM s.mv")
     assert world.refreshed == ["s.mv"]
 
-`FakeMetastore` is what Spark's metastore says. `FakeSpark` has sessions and operations, and answers the calls that the
-gateway forwards or makes itself. A statement has ended at Spark when its ExecuteStatement is answered, whether or not
-its client polls; those that `holds` names run until the test says `finish`. Of what statements do, only `USE` is
-carried out; a test that needs more sets `FakeSpark.on_finish`.
+`FakeMetastore` stands for Spark's metastore. `FakeSpark` has sessions and operations, and answers the calls that the
+gateway forwards or makes itself. A statement has ended at Spark when its ExecuteStatement is answered, even if its
+client never polls. Statements passed to `holds` run until the test calls `finish`. Only `USE` has an effect; a test
+that needs other effects sets `FakeSpark.on_finish`.
 """
 
 from __future__ import annotations
@@ -77,44 +77,44 @@ NAMESPACE_QUESTION = "SELECT current_catalog(), current_database()"
 
 
 def named(dotted: str) -> TableName:
-    """`s.t`, or `lake.s.t` of another catalog."""
+    """The name of `s.t`, or of `lake.s.t` in another catalog."""
     return TableName.resolve(tuple(dotted.split(".")), Namespace())
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A `ports.Rows`."""
+    """Implements `ports.Rows`."""
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     columns: tuple[str, ...] = ()
 
 
-Said = Answer | FreshgateError | Callable[[str], Answer]
-"""What Spark answers to a statement of the gateway's own."""
+Outcome = Answer | FreshgateError | Callable[[str], Answer]
+"""Spark's answer to one of the gateway's own statements."""
 
 
 class Answers:
-    """Answers to statements, by the first pattern that is found in the text; others have no rows."""
+    """The answers to statements. The first pattern that matches the text counts; other statements have no rows."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
-        self._said: list[tuple[re.Pattern[str], Said]] = []
+        self._results: list[tuple[re.Pattern[str], Outcome]] = []
 
-    def say(self, pattern: str, said: Said) -> None:
-        """The newest answer to a pattern comes first."""
-        self._said.insert(0, (re.compile(pattern, re.IGNORECASE), said))
+    def say(self, pattern: str, result: Outcome) -> None:
+        """Adds an answer, which takes precedence over earlier ones."""
+        self._results.insert(0, (re.compile(pattern, re.IGNORECASE), result))
 
     def to(self, text: str) -> Answer:
-        for pattern, said in self._said:
+        for pattern, result in self._results:
             if pattern.search(text):
-                if isinstance(said, FreshgateError):
-                    raise said
-                return said if isinstance(said, Answer) else said(text)
+                if isinstance(result, FreshgateError):
+                    raise result
+                return result if isinstance(result, Answer) else result(text)
         return Answer()
 
 
 class FakeMetastore:
-    """Implements `ports.Metastore`. `answering` is cleared to keep whoever asks waiting."""
+    """Implements `ports.Metastore`. While `answering` is cleared, all calls wait."""
 
     def __init__(self) -> None:
         self.relations: dict[TableName, Relation] = {}
@@ -123,7 +123,7 @@ class FakeMetastore:
         self.names = {"default"}
         self.answers = Answers()
         self.asked: list[tuple[str, object]] = []
-        """Which methods were called, and about what."""
+        """The called methods with their subjects."""
         self.answering = asyncio.Event()
         self.answering.set()
 
@@ -184,7 +184,7 @@ class FakeMetastore:
 
 @dataclass(eq=False)
 class SparkSession:
-    """A session at Spark, and what is so in it."""
+    """A session at Spark with its state."""
 
     user: str
     namespace: Namespace
@@ -203,14 +203,14 @@ class SparkOperation:
     state: OperationState = OperationState.RUNNING
     sqlstate: str | None = None
     reason: str | None = "it failed"
-    """Of a failure."""
+    """The message of a failure."""
     polled: int = 0
-    """How often its status was asked for, by whomever."""
+    """How often the client or the gateway asked for its status."""
     closed: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def finish(self, state: OperationState = FINISHED, sqlstate: str | None = None) -> None:
-        """It ends now, and has done what it does where it ends well."""
+        """Ends the statement. If it succeeds, it takes effect."""
         if self.state in TERMINAL_STATES:
             return
         self.state, self.sqlstate = state, sqlstate
@@ -220,36 +220,36 @@ class SparkOperation:
 
 
 class FakeSpark:
-    """Implements `service.clients.side_connections.Upstream`, and hears what clients forward (`hear`).
+    """Implements `service.clients.side_connections.Upstream`, and answers forwarded calls (`hear`).
 
-    `answering` is cleared to keep calls over side connections waiting. As Spark, it holds the question whether a
-    statement has ended until it has.
+    While `answering` is cleared, calls over side connections wait. Like Spark, it holds a status call until the
+    statement has ended.
     """
 
     def __init__(self) -> None:
         self.sessions: dict[bytes, SparkSession] = {}
         self.operations: dict[bytes, SparkOperation] = {}
         self.answers = Answers()
-        """To the gateway's own statements in clients' sessions."""
+        """The answers to the gateway's own statements in clients' sessions."""
         self.asked: list[str] = []
-        """The names of all calls, of clients' and of the gateway's own."""
+        """The names of all calls of clients and of the gateway."""
         self.on_start: Callable[[SparkOperation], None] = lambda _: None
         self.on_finish: Callable[[SparkOperation], None] = lambda _: None
         self.explain: Callable[[SparkSession, str], Answer] | None = None
-        """What EXPLAIN EXTENDED says of a text in a session, where no answer was given beforehand."""
+        """Answers EXPLAIN EXTENDED of a text in a session, in place of `answers`."""
         self.answering = asyncio.Event()
         self.answering.set()
         self.refusal: tuple[str, str] | None = None
-        """Message and SQLSTATE with which every further statement is refused at once."""
+        """The message and SQLSTATE with which every further statement is refused immediately."""
         self.down = False
         self._held: set[str] = set()
 
     def holds(self, *texts: str) -> None:
-        """Statements of these texts run until the test ends them."""
+        """Makes statements with these texts run until the test ends them."""
         self._held.update(texts)
 
     def carry_out(self, operation: SparkOperation) -> None:
-        """What a statement that has ended well does."""
+        """Applies the effect of a statement that has succeeded."""
         if found := re.fullmatch(r"\s*use\s+(?:(\w+)\.)?(\w+)\s*;?", operation.text, re.IGNORECASE):
             catalog = found[1] or operation.session.namespace.catalog
             operation.session.namespace = Namespace(found[2].lower(), catalog.lower())
@@ -257,17 +257,17 @@ class FakeSpark:
 
     @property
     def texts(self) -> list[str]:
-        """The statements that clients have sent, in their order."""
+        """The statements that clients have sent, in order."""
         return [operation.text for operation in self.operations.values()]
 
     def operation(self, text: str) -> SparkOperation:
-        """The last one of that text."""
+        """The last operation with this text."""
         return next(each for each in reversed(self.operations.values()) if each.text == text)
 
     # --- calls
 
     async def answer(self, payload: bytes) -> bytes:
-        """The reply to one call, when it comes."""
+        """The reply to one call; waits as Spark would."""
         handle = message.request_handle(payload)
         operation = self.operations.get(handle.guid) if handle is not None else None
         if operation is not None and message.peek(payload).name == "GetOperationStatus":
@@ -276,7 +276,7 @@ class FakeSpark:
         return self.hear(payload)
 
     def hear(self, payload: bytes) -> bytes:
-        """The reply to one call."""
+        """The reply to one call, without waiting."""
         name = message.peek(payload).name
         self.asked.append(name)
         handle = message.request_handle(payload)
@@ -377,22 +377,22 @@ class FakeSqlSession:
     def spoil(self) -> None: ...
 
 
-# --- the gateway's parts that need a refresh, or a look ------------------------------------------------------
+# --- parts of the gateway that refresh views or look at tables ----------------------------------------------
 
 
 class FakeTasks:
-    """What the router asks of `mv.refresh.tasks`: a refresh is done at once, or fails as `failing` says of the name."""
+    """Replaces `mv.refresh.tasks` for the router: a refresh ends immediately, or fails if `failing` has the view."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.made: list[tuple[str, Cause]] = []
         self.failing: dict[str, FreshgateError] = {}
         self.gone: dict[str, str] = {}
-        """What `known_gone` says, by names."""
+        """The answers of `known_gone`, by the name of the view."""
         self.on_refresh: Callable[[str], None] = lambda _: None
-        """Told the name of a view that is recomputed now."""
+        """Called with the name of a view when it is refreshed."""
         self.working = asyncio.Event()
-        """Cleared: refreshes come to no end."""
+        """While it is cleared, refreshes do not end."""
         self.working.set()
 
     def known_gone(self, view_id: str) -> str | None:
@@ -415,7 +415,7 @@ class FakeTasks:
 
 
 class FakeCommands:
-    """Keeps the gateway's own statements, and does nothing."""
+    """Records the gateway's own statements without running them."""
 
     def __init__(self) -> None:
         self.heard: list[Command] = []
@@ -426,7 +426,7 @@ class FakeCommands:
 
 
 class FakeInspector:
-    """What the router asks of `mv.observation.inspection`: the last looks show all there is."""
+    """Replaces `mv.observation.inspection` for the router: no look is ever due."""
 
     def due(self, views: Iterable[str]) -> bool:
         list(views)
@@ -441,7 +441,7 @@ class FakeInspector:
 
 
 class FakeFence:
-    """No other gateway; `locations` is where the storage database lies."""
+    """A fence that no other gateway takes over; `locations` are the directories of the storage database."""
 
     def __init__(self) -> None:
         self.lost: str | None = None
@@ -450,11 +450,11 @@ class FakeFence:
     async def check(self) -> None: ...
 
 
-# --- all of it --------------------------------------------------------------------------------------------
+# --- the world --------------------------------------------------------------------------------------------
 
 
 class World:
-    """A gateway before a fake Spark."""
+    """A gateway in front of a fake Spark."""
 
     def __init__(self, **service: Any) -> None:
         self.metastore = FakeMetastore()
@@ -506,7 +506,7 @@ class World:
             self.catalog, self.router, self.sides, handover, **{"sessions": self.sessions, **service}
         )
 
-    # --- what there is
+    # --- tables and views
 
     def table(self, dotted: str, **relation: Any) -> Relation:
         return self.metastore.add(Relation(named(dotted), RelationKind.TABLE, **relation))
@@ -520,7 +520,7 @@ class World:
     async def view(
         self, dotted: str, query: str, *, owner: str = "ada", built: bool = True, **properties: str
     ) -> MaterializedView:
-        """A materialized view, fresh where it was built."""
+        """Creates a materialized view, which is fresh if `built`."""
         name = named(dotted)
         namespace = Namespace(name.database)
         sources = await self.relations.sources_of(definition_reads(query, namespace))
@@ -559,25 +559,25 @@ class World:
         return self.entry(dotted).ledger
 
     def write(self, dotted: str) -> None:
-        """A table changes, through the gateway, from now on for good."""
+        """Notes a finished write to a table through the gateway."""
         write = self.catalog.writes.begin(frozenset({"insert"}), [named(dotted)])
         self.catalog.begin_write(write)
         self.catalog.end_write(write)
 
     @property
     def refreshed(self) -> list[str]:
-        """The names of the views that were made fresh, in that order; taken out of the list by that."""
+        """The names of the views refreshed since the last call, in order."""
         names, self.tasks.made = [name for name, _ in self.tasks.made], []
         return names
 
     def plan(self, text: str, *views: str) -> None:
-        """What EXPLAIN says of a text: that it reads the rows of these views, by their ids."""
+        """Makes EXPLAIN of a text show that it reads the rows of these views, given by their ids."""
         self.spark.answers.say(f"^EXPLAIN EXTENDED {re.escape(text)}$", plan_of(*views))
 
-    # --- who is there
+    # --- clients
 
     async def client(self, user: str = "ada", configuration: Mapping[str, str] | None = None) -> Client:
-        """One that is logged in and has a session."""
+        """A client that is logged in and has a session."""
         dispatch = Dispatch(self.service)
         dispatch.came_from("10.0.0.1:5")
         dispatch.login(Login(user, "x", PLAIN))
@@ -587,7 +587,7 @@ class World:
         return client
 
     async def second(self, first: Client) -> Client:
-        """Another connection, which uses the same session."""
+        """Another connection that uses the same session."""
         dispatch = Dispatch(self.service)
         dispatch.login(Login(first.user, "x", PLAIN))
         await dispatch.admit()
@@ -598,11 +598,11 @@ class World:
 
 @dataclass(eq=False)
 class Executed:
-    """A client's statement: what became of it."""
+    """A client's statement and its outcome."""
 
     client: Client
     handle: Handle | None
-    """As the client knows it; None where the statement was refused at once."""
+    """The handle that the client has; None if the statement was refused immediately."""
     sqlstate: str | None
     error: str | None
 
@@ -615,7 +615,7 @@ class Executed:
         return self.client.world.spark.operations[handle.handle.guid]
 
     async def poll(self) -> Any:
-        """The answer to GetOperationStatus."""
+        """The reply to GetOperationStatus."""
         return await self.client.ask("GetOperationStatus", ttypes.TGetOperationStatusReq(self._operation))
 
     async def close(self) -> None:
@@ -626,7 +626,7 @@ class Executed:
 
     @property
     def log(self) -> list[str]:
-        """The lines of the gateway's own in the operation's log; none where it was forwarded at once."""
+        """The gateway's lines in the operation's log; empty if the statement was forwarded immediately."""
         assert self.handle is not None
         report = getattr(self.client.session.operations[self.handle.guid], "report", None)
         return [] if report is None else report.fetch(0)
@@ -648,7 +648,7 @@ class Client:
         self.session = cast(Session, None)
 
     async def open(self, configuration: Mapping[str, str]) -> None:
-        """Another session, which is the client's from here on."""
+        """Opens another session, which the client uses from now on."""
         await self.ask("OpenSession", ttypes.TOpenSessionReq(COLUMNAR, self.user, "x", dict(configuration)))
         self.session = next(reversed(self.world.sessions._sessions.values()))
 
@@ -657,9 +657,9 @@ class Client:
         return self.world.spark.sessions[self.session.upstream_handle.guid]
 
     async def execute(self, text: str, *, run_async: bool = True, settle: bool = True) -> Executed:
-        """Runs a statement until Spark has begun it, or it has failed; nobody asks Spark for its status.
+        """Runs a statement until Spark has started it or it has failed, without asking for its status.
 
-        `settle`: waits for what the gateway does first; without it, the statement may still wait for a refresh.
+        `settle`: waits until the gateway has forwarded it; otherwise it may still wait for a refresh.
         """
         answer = await self.exchange(self._execution(text, run_async=run_async))
         status = message.reply_status(answer)
@@ -674,7 +674,7 @@ class Client:
         return Executed(self, handle, status.sqlstate, status.message)
 
     async def begin(self, text: str) -> Callable[[], None]:
-        """Sends a synchronous statement; what is returned lets Spark carry it out and answer."""
+        """Sends a synchronous statement. The returned function makes Spark run it and reply."""
         decision = await decided(self.dispatch.request(self._execution(text, run_async=False)))
         assert isinstance(decision, Forward)
         assert decision.on_reply is not None
@@ -691,7 +691,7 @@ class Client:
         return decoded(await self.exchange(encoded(name, request)))
 
     async def exchange(self, payload: bytes) -> bytes:
-        """The reply to one request, as `proxy.relay` gets it to the client."""
+        """The reply to one request, processed as `proxy.relay` does."""
         decision = await decided(self.dispatch.request(payload))
         answer = decision.payload
         if isinstance(decision, Forward):
@@ -705,13 +705,13 @@ class Client:
         return answer
 
     async def leave(self) -> None:
-        """The client is gone."""
+        """Closes the client's connection."""
         if (ending := self.dispatch.client_lost()) is not None:
             await ending
 
 
 def plan_of(*views: str) -> Answer:
-    """A plan that reads the rows of these views, by their ids."""
+    """A plan that reads the rows of these views, given by their ids."""
     lines = ["== Analyzed Logical Plan ==", *(f"Relation {STORAGE}.{view}" for view in views)]
     return Answer([("\n".join(lines),)])
 
@@ -721,5 +721,5 @@ COLUMNAR = 5
 
 
 def not_found(dotted: str) -> StatementFailed:
-    """As Spark says it of a table or view."""
+    """Spark's error for a missing table or view."""
     return StatementFailed(f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {dotted} cannot be found.", "42P01")

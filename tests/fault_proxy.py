@@ -1,4 +1,4 @@
-"""A TCP proxy between a gateway and Spark that counts statements and lets chosen ones fail, break off, or wait."""
+"""A TCP proxy between a gateway and Spark that counts statements and injects faults into chosen ones."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ from gateway.wire.frame import frame
 SASL_COMPLETE = 5
 STALL_SECONDS = 120.0
 LATE_SECONDS = 1.0
-"""How late Spark runs a statement whose connection has broken: long enough for the gateway to have looked before."""
+"""How late Spark runs a statement whose connection broke: the gateway has looked at the tables by then."""
 
 
 class Fault(Enum):
     ERROR = "an error"
-    """Spark refuses the statement, and never sees it."""
+    """The proxy answers with an error, and Spark never gets the statement."""
     ERROR_AFTER = "an error after it"
-    """Spark has run it, and answers with an error all the same, as one does that is being stopped."""
+    """Spark runs the statement, but the answer is an error, as from a Spark that is being stopped."""
     CUT = "the connection cut before it"
     CUT_AFTER = "the connection cut after it"
-    """Spark runs it; the gateway never hears of that."""
+    """Spark runs the statement; the gateway gets no answer."""
     CUT_LATE = "the connection cut, and then it"
-    """Spark gets it a second later, and runs it."""
+    """Spark gets the statement a second later and runs it."""
     STALL = "a stop"
-    """It waits until `release`."""
+    """The statement waits until `release`."""
 
 
 @dataclass
 class FaultProxy:
-    """Listens on a port of its own and passes everything on to `host:port`, which may be changed.
+    """Listens on its own port and forwards everything to `host:port`, which may be changed.
 
-    `subject_of` gives the name under which a statement is counted, None for one that is passed without a look.
+    `subject_of` returns the name under which a statement is counted; None: the statement is not counted.
     """
 
     host: str
     port: int
     subject_of: Callable[[str], str | None]
     faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
-    """What happens to a subject's n-th statement, from 1."""
+    """The fault of a subject's n-th statement, from 1."""
     statuses: list[int] = field(default_factory=list)
-    """What Spark itself said where the client was told ERROR_AFTER, or nothing after CUT_LATE."""
+    """Spark's own status codes after ERROR_AFTER and CUT_LATE."""
     counts: Counter[str] = field(default_factory=Counter)
     stalled: set[str] = field(default_factory=set)
-    """Subjects of which a statement waits."""
+    """The subjects with a waiting statement."""
     hit: list[tuple[str, int, Fault, str]] = field(default_factory=list)
-    """Faults that came to pass: the subject, the number, the fault, the statement."""
+    """The faults that occurred: subject, number, fault, statement."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -72,14 +72,14 @@ class FaultProxy:
         return f"127.0.0.1:{self.own_port}"
 
     def plan(self, faults: dict[tuple[str, int], Fault]) -> None:
-        """Forgets what was counted, and lets these statements fail."""
+        """Resets the counts and sets the faults."""
         with self._lock:
             self.faults, self.counts = dict(faults), Counter()
             self.stalled.clear()
             self._released = threading.Event()
 
     def release(self) -> None:
-        """What waits is cut off: nobody waits for it any more."""
+        """Cuts the connections of waiting statements."""
         self._released.set()
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class FaultProxy:
                 threading.Thread(target=link.replies, daemon=True).start()
 
     def meet(self, text: str) -> Fault | None:
-        """Counts a statement; what is to happen to it."""
+        """Counts a statement and returns its fault."""
         subject = self.subject_of(text)
         if subject is None:
             return None
@@ -126,7 +126,7 @@ class FaultProxy:
 
 
 class _Link:
-    """One connection through the proxy; the gateway logs in by SASL."""
+    """One connection through the proxy; the gateway logs in with SASL."""
 
     def __init__(self, proxy: FaultProxy, client: socket.socket, spark: socket.socket) -> None:
         self._proxy, self._client, self._spark = proxy, client, spark
@@ -142,7 +142,7 @@ class _Link:
                 header = _exactly(self._client, 5)
                 body = _exactly(self._client, int.from_bytes(header[1:], "big"))
                 self._spark.sendall(header + body)
-                # The server's answer tells whether more of the handshake comes.
+                # The server's answer tells whether the handshake continues.
                 if header[0] != 1:
                     self._logged_in.wait(30)
             while True:
@@ -152,7 +152,7 @@ class _Link:
         self._close()
 
     def _request(self, payload: bytes) -> bool:
-        """Passes a request on, or does something else with it; False: the connection is to be cut."""
+        """Forwards a request, or applies its fault; False: the connection must be cut."""
         head = message.peek(payload)
         fault = self._proxy.meet(message.statement(payload).statement) if head.name == "ExecuteStatement" else None
         match fault:
@@ -207,7 +207,7 @@ class _Link:
 
 
 def _run_to_its_end(payload: bytes) -> bytes:
-    """The request, for a reply that comes when the statement has ended."""
+    """The request as a synchronous one, whose reply comes when the statement has ended."""
     head = message.peek(payload)
     arguments = TCLIService.ExecuteStatement_args()
     source = TBinaryProtocol(TMemoryBuffer(payload))

@@ -1,7 +1,7 @@
-"""The SQL of Spark's own tests, run on Spark directly and through a gateway before it: the answers must be the same.
+"""Runs the SQL of Spark's own tests on Spark directly and through a gateway: the answers must be the same.
 
-Materialized views of another database, whose names and whose tables' names are words of these files, keep the gateway
-from taking its cheap way.
+Another database has materialized views and base tables named like words of these files. So the gateway must read the
+statements, and cannot forward them unread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.sql.test_spark_corpus import INPUTS, RESULTS, answered, statements, t
 
 ELSEWHERE = "golden_elsewhere"
 COLLIDING = {"t1": "t2", "emp": "dept", "tab1": "testdata", "view_1": "t", "data": "onek", "v": "tbl"}
-"""Views, and the tables that they read: names that the files use for tables and views of their own."""
+"""Views and their base tables: names that the files use for their own tables and views."""
 _ONEK = (
     *("unique1 INT", "unique2 INT", "two INT", "four INT", "ten INT", "twenty INT", "hundred INT", "thousand INT"),
     *("twothousand INT", "fivethous INT", "tenthous INT", "odd INT", "even INT", "stringu1 STRING", "stringu2 STRING"),
@@ -44,7 +44,7 @@ _TABLES = {
     "(map(1, 'a5')) AS v(mapcol)",
 }
 _FILES = {"aggtest": ("agg", ("a INT", "b FLOAT")), "onek": ("onek", _ONEK), "tenk1": ("tenk", _ONEK)}
-"""The tables that Spark's suite makes for its files (SQLQueryTestHelper), by query and from text files."""
+"""The tables that Spark's suite creates for its files (SQLQueryTestHelper), by a query or from text files."""
 _CHANGING = (
     (re.compile(r"#\d+L?"), "#"),
     (re.compile(r"plan_id=\d+"), "plan_id="),
@@ -53,7 +53,7 @@ _CHANGING = (
     (re.compile(r"(?:transient_lastDdlTime|Created Time|Last Access)\D*\d+"), "when"),
     (re.compile(r"@[0-9a-f]{5,8}\b"), "@"),
 )
-"""What is another at each run: numbers of expressions, places, and times."""
+"""What differs at each run: ids of expressions, paths and times."""
 
 
 class Server(Protocol):
@@ -65,7 +65,7 @@ class Server(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """Columns and rows, or the SQLSTATE and the first line of an error."""
+    """Columns and rows, or the SQLSTATE and first line of an error."""
 
     columns: tuple[tuple[str, str], ...] = ()
     rows: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Answer:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What stays the same of an answer whose values change."""
+        """What is constant in an answer whose values change."""
         return self.columns, len(self.rows), self.error
 
     def __str__(self) -> str:
@@ -98,28 +98,28 @@ class Difference:
 
 @dataclass
 class Report:
-    """What came of statements. Reports of files add up."""
+    """The outcome of statements. Reports of several files can be added."""
 
     counts: Counter[str] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
 
     def add(self, file: str, command: str, direct: Answer, through: Answer, again: Callable[[], Answer]) -> None:
-        """Compares two answers. What differs counts where Spark gives the same `again`, or at least the same shape."""
+        """Compares two answers. A difference counts if Spark's answer `again` is the same, or has the same shape."""
         self.counts["statements"] += 1
         self.counts["errors on both sides"] += bool(direct.error and through.error)
         difference, ordered = Difference(file, command, direct, through), _ordered(command)
         if direct.same(through):
             self.counts["same"] += 1
         elif direct.same(through, ordered=ordered):
-            self.counts["may differ: in an order that nobody asked for"] += 1
+            self.counts["may differ: order of rows not specified"] += 1
         elif reason := _explained(difference):
             self.counts[f"explained: {reason}"] += 1
         elif direct.same(repeated := again(), ordered=ordered) or direct.shape == repeated.shape != through.shape:
             self.counts["different"] += 1
             self.differences.append(difference)
         else:
-            self.counts["may differ: Spark never answers twice the same"] += 1
+            self.counts["may differ: Spark's answer varies"] += 1
 
     def include(self, other: Report) -> None:
         self.counts.update(other.counts)
@@ -132,8 +132,8 @@ class Report:
 
 
 def files(patterns: Sequence[str] = ()) -> list[str]:
-    """Below the folder of inputs: those that fit a pattern, in the order of the patterns, and of each the short ones
-    first. What fits a pattern behind a "!" is left out."""
+    """The input files that match a pattern, in the order of the patterns, short files first. Patterns that begin with
+    "!" exclude files."""
     every = sorted(name.removeprefix(INPUTS) for name in texts() if name.startswith(INPUTS) and name.endswith(".sql"))
     every.sort(key=lambda file: len(_commands(file)))
     unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
@@ -143,7 +143,7 @@ def files(patterns: Sequence[str] = ()) -> list[str]:
 
 
 class Golden:
-    """Runs files, one after the other; what a run has left behind goes before the next."""
+    """Runs files one after the other, and drops what each has left behind."""
 
     def __init__(self, spark: Server, gateway: Server, directory: Path) -> None:
         self._spark, self._gateway, self._directory = spark, gateway, directory
@@ -151,7 +151,7 @@ class Golden:
 
     @contextmanager
     def prepared(self, chosen: Sequence[str]) -> Iterator[None]:
-        """Around the runs of these files: their tables, and views elsewhere that have the names of theirs."""
+        """Creates the tables of these files, and views in another database with the same names, for the context."""
         words = set(re.findall(r"\w+", " ".join(command for file in chosen for command in _commands(file)).lower()))
         try:
             with pyhive(self._spark.host, self._spark.port) as spark:
@@ -207,10 +207,10 @@ class Golden:
         return report
 
     def _answers(self, server: Server, file: str, report: Report, how: str, until: int | None = None) -> list[Answer]:
-        """In a session of its own, which begins with what there was before the first file."""
+        """The answers in a new session, with only the objects that existed before the first file."""
         began = time.monotonic()
         try:
-            # Values as they came: PyHive cannot make each a value of Python, such as a time before the year 1.
+            # PyHive cannot convert every value to Python, for example a time before the year 1.
             with patch.dict(hive.TYPES_CONVERTER, clear=True), pyhive(server.host, server.port) as cursor:
                 for key, value in _settings(file).items():
                     _answer(cursor, f"SET {key}={value}")
@@ -227,11 +227,12 @@ class Golden:
 
 
 _LASTING = re.compile(r"\bcreate\b(?!\s+(?:or\s+replace\s+)?temp(?:orary)?\s+(?:view|function)\b)", re.IGNORECASE)
-"""What may outlive its session. Listing what is there takes as long as several statements."""
+"""Statements whose objects may outlive the session. Only after these are objects listed and dropped, which takes as
+long as several statements."""
 
 
 def _drops(cursor: Any) -> set[str]:
-    """What would drop everything that sessions may leave behind."""
+    """The statements that drop everything that sessions may leave behind."""
     views = {row[1] for row in rows(cursor, "SHOW VIEWS IN default")}
     tables = {row[1] for row in rows(cursor, "SHOW TABLES IN default")} - views
     return {
@@ -251,7 +252,7 @@ def _commands(file: str) -> list[str]:
 
 
 def _settings(file: str) -> dict[str, str]:
-    """What Spark's suite sets for a file; of the dimensions that it tries, the first of each."""
+    """The settings of Spark's suite for a file; of each dimension of settings, the first value."""
     text = texts()[INPUTS + file]
     found = {
         "spark.sql.session.timeZone": "America/Los_Angeles",
@@ -279,7 +280,7 @@ def _answer(cursor: Any, sql: str) -> Answer:
 
 
 def _error(response: Any) -> str:
-    """The SQLSTATE and the message's first line; what follows quotes the statement, and Spark's classes."""
+    """The SQLSTATE and the first line of the message; the other lines quote the statement and Spark's classes."""
     status = getattr(response, "status", None)
     if status is None:
         return str(response)
@@ -293,7 +294,7 @@ def _steady(text: str) -> str:
 
 
 def _ordered(command: str) -> bool:
-    """Whether the order of rows means something: not that of a query without one."""
+    """Whether the order of rows is specified; that of a query without ORDER BY is not."""
     query = re.match(r"\W*(?:select|with|from|values|table)\b", command, re.IGNORECASE)
     return query is None or re.search(r"\b(?:order|sort)\s+by\b", command, re.IGNORECASE) is not None
 
@@ -306,17 +307,17 @@ def _explained(difference: Difference) -> str | None:
     return None
 
 
-def _turned(direct: Answer, through: Answer) -> bool:
-    """Whether the first two columns have changed places."""
-    turned = (repr((row[1], row[0], *row[2:])) for row in map(literal_eval, through.rows))
+def _swapped(direct: Answer, through: Answer) -> bool:
+    """Whether the first two columns are swapped."""
+    swapped = (repr((row[1], row[0], *row[2:])) for row in map(literal_eval, through.rows))
     columns = (*through.columns[1::-1], *through.columns[2:])
-    return len(columns) > 1 and columns == direct.columns and sorted(turned) == sorted(direct.rows)
+    return len(columns) > 1 and columns == direct.columns and sorted(swapped) == sorted(direct.rows)
 
 
 _EXPLAINED: tuple[tuple[str, Callable[[Answer, Answer], bool], str], ...] = (
-    (r"SHOW (?:TABLES|VIEWS) IN `\w+`$", _turned, "PyHive gets the name first (healing.show_tables)"),
+    (r"SHOW (?:TABLES|VIEWS) IN `\w+`$", _swapped, "PyHive gets the name first (healing.show_tables)"),
 )
-"""Statements, what may differ, and why."""
+"""Statements, the expected difference, and the reason."""
 
 
 def _as_stored(answer: Answer, stored: str | None) -> bool:

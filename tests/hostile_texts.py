@@ -1,4 +1,4 @@
-"""Long statements of many kinds, by what is long in them: whatever they are, they must hold nobody up."""
+"""Long statements of many kinds, by what is long in them. None of them may delay other clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sql.understood import NAMES_MAX
 QUOTE = "'"
 ROW = "(1,'abcdefghij',2.5),"
 NAMES = NAMES_MAX - 100
-"""As many names as are kept of one statement."""
+"""Nearly the maximum number of names that are kept for one statement."""
 
 
 def numbered(form: str, size: int) -> str:
@@ -15,7 +15,7 @@ def numbered(form: str, size: int) -> str:
 
 
 def texts(size: int) -> dict[str, str]:
-    """Of about so many characters each. `s.mv` is a materialized view of `s.t`."""
+    """Statements of about `size` characters. `s.mv` is a materialized view of `s.t`."""
     return {**writes(size), **queries(size), **scripts(size), **commands(size), **odd(size)}
 
 

@@ -1,4 +1,4 @@
-"""Calls made by hand over HTTP."""
+"""An HTTP client that sends single Thrift calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 
 def message(name: str, request: Any) -> bytes:
-    """A call as the body of a request."""
+    """A call as the body of an HTTP request."""
     buffer = TMemoryBuffer()
     protocol = TBinaryProtocol(buffer)
     getattr(TCLIService.Client(protocol), f"send_{name}")(request)
@@ -25,7 +25,7 @@ def result(name: str, body: bytes) -> Any:
 
 
 class Caller:
-    """One HTTP connection, on which calls are made as a certain user. `source`: the address that it comes from."""
+    """One HTTP connection with the credentials of a user. `source` is the client's address."""
 
     def __init__(
         self, port: int, user: str = "ada", *, password: str = "secret", source: str = "127.0.0.1", **headers: str
@@ -52,7 +52,7 @@ class Caller:
         return answer.sessionHandle
 
     def select(self, session: Any, sql: str) -> list[Any]:
-        """The first column of a query."""
+        """The first column of a query's result."""
         started = self.call("ExecuteStatement", ttypes.TExecuteStatementReq(session, sql, {}, False))
         assert started.status.statusCode == 0, started.status
         fetch = ttypes.TFetchResultsReq(started.operationHandle, ttypes.TFetchOrientation.FETCH_NEXT, 100)

@@ -1,4 +1,4 @@
-"""Java archives that tests use: requirements-jars.lock names them, scripts/setup fetches them."""
+"""Java archives for tests: requirements-jars.lock lists them, scripts/setup downloads them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ DIRECTORY = ROOT / ".cache" / "jars"
 
 
 def jar(artifact: str, version: str | None = None) -> Path:
-    """The archive of this Maven artifact, in the version that the lock pins; in which, where it pins several.
+    """The archive of a Maven artifact in the version that the lock pins. `version` chooses one if it pins several.
 
-    Raises LookupError where the lock does not name it exactly once, FileNotFoundError where it was not fetched yet.
+    Raises LookupError unless the lock lists it exactly once, FileNotFoundError if it was not downloaded yet.
     """
     names = [name for found, pinned, name in _locked() if found == artifact and version in (None, pinned)]
     if len(names) != 1:
         wanted = artifact if version is None else f"{artifact} {version}"
-        raise LookupError(f"{LOCK.name} names the artifact {wanted} {len(names)} times. Give it one line there.")
+        raise LookupError(f"{LOCK.name} lists the artifact {wanted} {len(names)} times; it must have one line.")
     path = DIRECTORY / names[0]
     if not path.is_file():
-        raise FileNotFoundError(f"{path.relative_to(ROOT)} is not there. Run scripts/setup, which fetches it.")
+        raise FileNotFoundError(f"{path.relative_to(ROOT)} is missing. Run scripts/setup to download it.")
     return path
 
 
 def _locked() -> list[tuple[str, str, str]]:
-    """Each artifact of the lock with its version and its file's name, as scripts/setup gives it."""
+    """Each artifact of the lock with its version and the file name that scripts/setup gives it."""
     found = []
     for line in LOCK.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):

@@ -1,4 +1,4 @@
-"""With which options the tests' Java runs."""
+"""The options of the tests' JVMs and Sparks."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 OF_JAVA = "FRESHGATE_TEST_JAVA"
-"""The variable that has options for all Java that tests start; benchmarks run without it."""
+"""The environment variable with the options of every JVM that tests start. Benchmarks run without it."""
 FOR_TESTS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-"""A JVM of the tests works for minutes: its second compiler takes more processor time than it saves, nearly half of
-all. Without that one Java reserves little room for code, and spends as much on making room."""
+"""The tests' JVMs run for minutes. In that time the second JIT compiler costs more CPU time than it saves, nearly half
+of all CPU time. Without it, Java reserves a small code cache, whose cleaning would cost as much."""
 DERBY = "-Dderby.system.durability=test"
-"""Derby leaves writing to disk to the system, whose end no test brings about: a kill loses nothing."""
+"""Derby does not sync its files to disk. Killing it loses nothing, because no test ends the operating system."""
 _SERVERS = f"{DERBY} -Djdk.lang.Process.launchMechanism=VFORK -Xmn384m -XX:MetaspaceSize=256m"
-"""Spark runs a program for each file whose mode it sets; and collects garbage less often where young objects have room
-from the start."""
+"""VFORK, because Spark starts a program for each file whose mode it sets. A large young generation from the start makes
+garbage collections rarer."""
 _SPARK = {
-    # Spark keeps 100 of the classes that it makes of queries, and makes most of them again and again.
+    # By default Spark keeps 100 generated classes and compiles most of them again and again.
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.sql.shuffle.partitions": "2",
-    # What its UI could show.
+    # The history of Spark's UI takes memory.
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
     "spark.sql.ui.retainedExecutions": "50",
-    # A driver that cancels waits for its status call to end, which is held for so long.
+    # A driver that cancels waits for its pending status call, which Spark holds for this time.
     "spark.hadoop.hive.server2.long.polling.timeout": "500ms",
 }
 
@@ -36,7 +36,7 @@ def java_options() -> str:
 
 
 def spark_java_options() -> str:
-    """Those of a Spark, which starts faster with the archive of its classes, where that was written."""
+    """The Java options of a Spark, including the class archive, with which it starts faster, if that exists."""
     options, archive = java_options(), class_archive()
     if not options:
         return ""
@@ -44,13 +44,13 @@ def spark_java_options() -> str:
 
 
 def spark_options() -> dict[str, str]:
-    """Spark's settings beside those of its Java, JAVA_OPTIONS among them: a test asks little, and a lot of times."""
+    """Spark's settings for tests, which run many small queries; JAVA_OPTIONS is one of them."""
     options = spark_java_options()
     return {JAVA_OPTIONS: options, **_SPARK} if options else {}
 
 
 def class_archive() -> Path:
-    """Where tests/class_archive.py writes the archive of this checkout's Spark."""
+    """The path to which tests/class_archive.py writes the archive for this checkout's Spark."""
     key = hashlib.sha256()
     for part in ("requirements.lock", "tests/class_archive.py", "tests/jvm.py"):
         key.update((ROOT / part).read_bytes())

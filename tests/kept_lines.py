@@ -1,4 +1,4 @@
-"""The lines of an audit, kept in memory."""
+"""An audit log in memory."""
 
 from __future__ import annotations
 

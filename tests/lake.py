@@ -1,4 +1,4 @@
-"""Spark with Delta Lake and Iceberg beside its own file formats."""
+"""Spark with Delta Lake and Iceberg."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from processes import Engine
 
 ARCHIVES = ("delta-spark_4.1_2.13", "delta-storage", "iceberg-spark-runtime-4.1_2.13")
 ICEBERG = "lake"
-"""The catalog of Iceberg tables. Delta's stand in Spark's own."""
+"""The catalog of Iceberg tables. Delta tables are in spark_catalog."""
 
 
 def lake_archives() -> list[Path]:
-    """For the class path, not spark.jars: Hive closes the class loader of those with the first session of the server
-    that ends."""
+    """The archives for the class path. spark.jars would not do: Hive closes its class loader when the server's first
+    session ends."""
     return [jar(artifact) for artifact in ARCHIVES]
 
 
 def lake_settings(warehouse: Path) -> dict[str, str]:
-    """Spark settings for both, beside the archives; `warehouse` is the directory of the Iceberg tables."""
+    """The Spark settings for Delta Lake and Iceberg; `warehouse` is the directory of the Iceberg tables."""
     return {
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
@@ -32,5 +32,5 @@ def lake_settings(warehouse: Path) -> dict[str, str]:
 
 
 def lake_engine(data_dir: Path) -> Engine:
-    """An engine with both, its tables below `data_dir`."""
+    """An engine with Delta Lake and Iceberg, its tables below `data_dir`."""
     return Engine(data_dir, archives=lake_archives(), **lake_settings(data_dir / "lake"))

@@ -1,4 +1,4 @@
-"""Replies and requests of HiveServer2 out of an asyncio stream: with frames, without them, and in HTTP."""
+"""Reads HiveServer2 messages from an asyncio stream: with frames, without frames, or in HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ READ_BYTES = 1 << 20
 
 
 class MessageStream:
-    """Reads messages one by one. `framed` may be changed between two."""
+    """Reads messages one by one. `framed` may be changed between two messages."""
 
     def __init__(self, reader: asyncio.StreamReader, framed: bool) -> None:
         self.reader = reader
@@ -43,7 +43,7 @@ class MessageStream:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """`fields` by their names in lower case."""
+    """An HTTP response; `fields` has the names in lower case."""
 
     status: int
     fields: dict[str, str]
@@ -51,14 +51,14 @@ class HttpReply:
 
 
 async def http_reply(reader: asyncio.StreamReader) -> HttpReply:
-    """The next answer; those that only say to go on (100) are passed over.
+    """The next response; interim responses (100) are skipped.
 
-    Raises `IncompleteReadError` when the other side has closed, and WireError for what is no answer.
+    Raises `IncompleteReadError` when the other side has closed, and WireError for an invalid response.
     """
     try:
         return await _reply(reader)
     except (ValueError, asyncio.LimitOverrunError) as error:
-        raise WireError(f"this is no HTTP answer: {error}") from error
+        raise WireError(f"invalid HTTP response: {error}") from error
 
 
 async def _reply(reader: asyncio.StreamReader) -> HttpReply:

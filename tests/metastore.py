@@ -1,4 +1,4 @@
-"""Hive's metastore as a service, as most warehouses have it: several Spark applications share one."""
+"""Hive's metastore as a service that several Spark applications share, as in most warehouses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from processes import START_SECONDS
 
 
 def _serve(home: Path, started: Connection) -> None:
-    """Hive's own metastore, of the archives that PySpark ships; sends its port. Runs in a process of its own.
+    """Runs Hive's metastore from the archives that PySpark ships, in its own process, and sends its port.
 
-    Its own main class would serve all networks.
+    Hive's main class is not used, because it would listen on all interfaces.
     """
     os.chdir(home)
     jpype.startJVM(
@@ -51,7 +51,7 @@ def _serve(home: Path, started: Connection) -> None:
 
 @contextlib.contextmanager
 def running_metastore(home: Path) -> Iterator[tuple[SpawnProcess, int]]:
-    """The process, and the port that it listens on."""
+    """The process and the port that it listens on."""
     context = multiprocessing.get_context("spawn")
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(home, sending), daemon=True)
@@ -67,5 +67,5 @@ def running_metastore(home: Path) -> Iterator[tuple[SpawnProcess, int]]:
 
 
 def at_metastore(port: int) -> dict[str, str]:
-    """Spark's settings for it."""
+    """Spark's settings for this metastore."""
     return {"spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{port}"}

@@ -1,4 +1,4 @@
-"""Users who may log in, and their passwords."""
+"""Users with passwords, and gateways that check them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
 def logins_of(users: Path) -> dict[str, object]:
-    """The settings of a gateway that lets them in; writes the file of users."""
+    """Writes the user file, and returns the settings of a gateway that checks logins against it."""
     user_file.write(users, "".join(f"{user}:{CHEAP.hash(password)}\n" for user, password in PASSWORDS.items()))
     return {"authentication": "file", "authentication.users_file": users, "authentication.refusal_delay": 0.05}
 
 
 @contextmanager
 def checking_gateway(engine: Engine, folder: Path, storage: str, **settings: object) -> Iterator[Gateway]:
-    """A gateway that lets them in, over HTTP too."""
+    """A gateway that checks logins, also over HTTP."""
     settings = {"listen.http_port": 0, "storage.database": storage, **logins_of(folder / "users"), **settings}
     running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
     try:

@@ -1,4 +1,4 @@
-"""Programs that tests start and stop: the embedded engine alone, and whole gateways."""
+"""Processes that tests start and stop: the embedded engine alone, Thrift servers, and whole gateways."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _spark_allowed = threading.Event()
 
 
 def allow_spark() -> None:
-    """Of the fixture `spark_server`: by it the tests that need a Spark are told from the others."""
+    """Called by the fixture `spark_server`, which marks the tests that need a Spark."""
     _spark_allowed.set()
 
 
 def _need_spark() -> None:
     tested = "PYTEST_CURRENT_TEST" in os.environ
-    assert _spark_allowed.is_set() or not tested, "a test that starts a Spark asks for the fixture `spark_server`"
+    assert _spark_allowed.is_set() or not tested, "a test that starts a Spark must use the fixture `spark_server`"
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
-    """Waits for a condition, looking often; fails the test when it does not come. One that asks Spark is looked at less
-    often, so that the question does not take the time of what is waited for."""
+    """Polls a condition; fails the test if it does not become true in time. A slow condition, such as a query to Spark,
+    is polled less often, so that polling does not slow down what is waited for."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while True:
@@ -53,20 +53,20 @@ def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str
 
 
 def free_port() -> int:
-    """A port that was free a moment ago, for what cannot choose one itself."""
+    """A port that was free a moment ago, for programs that cannot choose one themselves."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def environment() -> dict[str, str]:
-    """The tests' environment, with this checkout importable in the children."""
+    """The tests' environment variables, with which child processes can import this checkout."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """All processes below one, living now."""
+    """All live descendants of a process."""
     return psutil.Process(pid).children(recursive=True)
 
 
@@ -82,7 +82,7 @@ class Program:
     stdin: int = subprocess.DEVNULL
     stderr: Path | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
-    """In its environment, beside the tests' own."""
+    """Further environment variables."""
     process: subprocess.Popen[str] = field(init=False)
     _lines: queue.Queue[str] = field(init=False, default_factory=queue.Queue)
 
@@ -107,14 +107,14 @@ class Program:
         self._lines.put("")
 
     def line(self, seconds: float = START_SECONDS) -> str:
-        """The next line; "" when the output has ended. Fails the test when neither comes."""
+        """The next line; "" at the end of the output. Fails the test if neither comes in time."""
         try:
             return self._lines.get(timeout=seconds)
         except queue.Empty:
             raise AssertionError(f"{self.command} printed nothing for {seconds:g} s") from None
 
     def stop(self, sent: int = signal.SIGTERM) -> int:
-        """Sends a signal, waits for the end, and returns the exit code. Does nothing to a process that has ended."""
+        """Sends a signal unless the process has ended, waits for its end, and returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(sent)
         try:
@@ -131,7 +131,7 @@ class Program:
         return code
 
     def end(self) -> None:
-        """Closes standard input, which ends the program by itself."""
+        """Closes standard input, at which the program ends by itself."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(STOP_SECONDS)
@@ -139,17 +139,17 @@ class Program:
 
 
 class Engine:
-    """The embedded engine alone, as the gateway starts it."""
+    """The embedded engine alone, started as the gateway starts it."""
 
     host = "127.0.0.1"
 
     def __init__(
         self, data_dir: Path, *, obeys_modes: bool = False, archives: Sequence[Path] = (), **spark: str
     ) -> None:
-        """`obeys_modes`: files that their modes close to their owner are closed to it, though root starts it.
+        """`obeys_modes`: file modes apply to the engine even if root starts it.
 
-        `archives` are Java's, on the class path behind Spark's own: before them they would rule out the archive of
-        classes.
+        `archives` are Java archives for the class path. They follow Spark's own, because otherwise Java would ignore
+        the class archive.
         """
         _need_spark()
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -187,14 +187,14 @@ class Engine:
         self.program.end()
 
     def kill(self) -> None:
-        """Ends it as a crash would."""
+        """Kills it, which simulates a crash."""
         self.program.stop(signal.SIGKILL)
 
 
 class ThriftServers:
-    """One Spark with a Thrift server for each way in; `ports` are by `sasl`, `nosasl`, `http`, `https`, `tls`, and
-    `forgetful`: with SASL, ending sessions that idle for a second; `http_strict`: asking for passwords at `ldap`, where
-    that is given: a directory's URL, and the pattern of its users' names."""
+    """One Spark with several Thrift servers. The keys of `ports` are `sasl`, `nosasl`, `http`, `https`, `tls`, and
+    `forgetful` (SASL, closes sessions that are idle for a second). `ldap` is the URL of a directory and the pattern of
+    its users' names; with it there is `http_strict`, which checks passwords."""
 
     host = "127.0.0.1"
 
@@ -214,7 +214,7 @@ class ThriftServers:
 
 
 class Gateway:
-    """A `freshgate serve` on a free port. Settings are those of `--set`; `clock` is a file that says the time."""
+    """A `freshgate serve` on a free port. Settings are those of `--set`; `clock` is the file of `clocked_gateway`."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class Gateway:
     ) -> None:
         self.log = log
         self.storage = str(settings.get("storage.database", "freshgate_storage"))
-        """The database of its storage tables."""
+        """The storage database."""
         program = ["-m", "gateway"] if clock is None else [str(ROOT / "tests" / "clocked_gateway.py"), str(clock)]
         command = [sys.executable, *program, "serve", "--port", "0"]
         if upstream is not None:
@@ -244,7 +244,7 @@ class Gateway:
             code = self.program.stop()
             raise AssertionError(f"the gateway did not start ({code}): {log.read_text(encoding='utf-8')}")
         self.address = line.removeprefix(READY).strip()
-        """Behind `jdbc:hive2://`, with what drivers must be told."""
+        """The address after `jdbc:hive2://`, with the parameters that drivers need."""
         self.host, _, port = self.address.partition("/")[0].rpartition(":")
         self.port = int(port)
         self.http_address = self.program.line().removeprefix(READY).strip() if "listen.http_port" in settings else ""
@@ -262,9 +262,9 @@ class Gateway:
         return f"jdbc:hive2://{self.host}:{self.port}/default"
 
     def stop(self) -> int:
-        """Ends it as an operator would. Returns the exit code."""
+        """Stops it with SIGTERM, as an operator would. Returns the exit code."""
         return self.program.stop()
 
     def kill(self) -> None:
-        """Ends it as a crash would."""
+        """Kills it, which simulates a crash."""
         self.program.stop(signal.SIGKILL)

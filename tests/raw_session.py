@@ -1,4 +1,4 @@
-"""A HiveServer2 session of which every call is made by hand, and whose replies are seen as bytes and as objects."""
+"""A HiveServer2 client that sends single Thrift calls and returns the replies as bytes or objects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def decoded(reply: bytes) -> Any:
 def without_trace(reply: bytes) -> Any:
     """The response without the server's stack trace.
 
-    Two traces of one fault differ: after some calls a JVM replaces the frames of its reflection by others.
+    Two traces of the same error may differ: after some calls, a JVM replaces the stack frames of reflection.
     """
     response = decoded(reply)
     assert response.status.infoMessages, response
@@ -59,7 +59,7 @@ class Closed(Exception):
 
 
 class RawConnection:
-    """A connection of a SASL client that is logged in. Close it, or use it as a context."""
+    """The connection of a SASL client that is logged in. Close it, or use it as a context manager."""
 
     def __init__(self, host: str, port: int) -> None:
         self.socket = socket.create_connection((host, port), ANSWER_SECONDS)
@@ -67,11 +67,11 @@ class RawConnection:
         assert self._read(5) == b"\x05\0\0\0\0"
 
     def call(self, name: str, request: Any) -> bytes:
-        """The reply's message. Raises `Closed`."""
+        """The reply as a message. Raises `Closed`."""
         return self.exchange(encoded(name, request))
 
     def exchange(self, message: bytes) -> bytes:
-        """Sends one message in one frame, and returns the frame that answers it. Raises `Closed`."""
+        """Sends one message in one frame, and returns the message in the reply's frame. Raises `Closed`."""
         try:
             self.socket.sendall(len(message).to_bytes(4, "big") + message)
         except ConnectionError:
@@ -79,12 +79,12 @@ class RawConnection:
         return self.receive()
 
     def send(self, name: str, request: Any) -> None:
-        """A call whose reply `receive` is to get."""
+        """Sends a call; `receive` returns the reply."""
         message = encoded(name, request)
         self.socket.sendall(len(message).to_bytes(4, "big") + message)
 
     def receive(self) -> bytes:
-        """The next frame. Raises `Closed`."""
+        """The message in the next frame. Raises `Closed`."""
         try:
             return self._read(int.from_bytes(self._read(4), "big"))
         except ConnectionError:
@@ -104,7 +104,7 @@ class RawConnection:
         return bytes(data)
 
     def close(self) -> None:
-        """Without a word, as a killed client does it."""
+        """Closes the connection without a message, as a killed client does."""
         self.socket.close()
 
     def __enter__(self) -> Self:
@@ -115,24 +115,24 @@ class RawConnection:
 
 
 class RawSession(RawConnection):
-    """A connection with a session, which its end leaves to the server."""
+    """A connection with a session. Its end does not close the session; the server does."""
 
     def __init__(self, server: Any, protocol: int = COLUMNAR, configuration: Mapping[str, str] | None = None) -> None:
         super().__init__(server.host, server.port)
         self.handle = self.open(protocol, configuration)
 
     def open(self, protocol: int = COLUMNAR, configuration: Mapping[str, str] | None = None) -> Any:
-        """Another session on this connection."""
+        """Opens another session on this connection."""
         opened = self.ask("OpenSession", ttypes.TOpenSessionReq(protocol, "tester", None, dict(configuration or {})))
         assert opened.status.statusCode == 0, opened.status
         return opened.sessionHandle
 
     def list(self, name: str, *arguments: Any) -> bytes:
-        """The reply to a metadata call, or to any other that begins with the session."""
+        """The reply to a metadata call, or to any other call whose first argument is the session."""
         return self.call(name, getattr(ttypes, f"T{name}Req")(self.handle, *arguments))
 
     def execute(self, sql: str, *, run_async: bool = False, limit_seconds: int | None = None) -> Any:
-        """The operation of a statement."""
+        """Starts a statement and returns its operation."""
         begun = decoded(self.list("ExecuteStatement", sql, {}, run_async, limit_seconds))
         assert begun.status.statusCode == 0, begun.status.errorMessage
         return begun.operationHandle
@@ -144,7 +144,7 @@ class RawSession(RawConnection):
         return self.call("FetchResults", ttypes.TFetchResultsReq(operation, orientation, rows_max, 0))
 
     def wait(self, operation: Any) -> int:
-        """The operation's state when it has ended."""
+        """Waits for the end of the operation and returns its state."""
         while True:
             state = self.ask("GetOperationStatus", ttypes.TGetOperationStatusReq(operation)).operationState
             if state not in RUNNING_STATES:
@@ -152,12 +152,12 @@ class RawSession(RawConnection):
 
 
 def texts(reply: bytes) -> list[tuple[str, ...]]:
-    """The rows of a columnar FetchResults reply whose columns are all texts; Spark's other columns are left out."""
+    """The rows of a columnar FetchResults reply, with only the string columns."""
     results = decoded(reply).results
     columns = [column.stringVal.values for column in results.columns if column.stringVal is not None]
     return list(zip(*columns, strict=True))
 
 
 def column_names(reply: bytes) -> list[str]:
-    """Of a GetResultSetMetadata reply."""
+    """The column names in a GetResultSetMetadata reply."""
     return [column.columnName for column in decoded(reply).schema.columns]

@@ -1,4 +1,4 @@
-"""A TCP proxy that keeps what passes through it, connection by connection."""
+"""A TCP proxy that records the traffic of each connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHUNK_BYTES = 65536
 
 @dataclass
 class Recording:
-    """Both directions of one connection."""
+    """The recorded bytes of both directions of one connection."""
 
     sent: bytearray = field(default_factory=bytearray)
     received: bytearray = field(default_factory=bytearray)
@@ -20,14 +20,14 @@ class Recording:
     ends: tuple[socket.socket, ...] = ()
 
     def cut(self) -> None:
-        """Breaks the connection, as a network does."""
+        """Breaks the connection, as a network failure does."""
         for end in self.ends:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
 
 class Recorder:
-    """Listens on a port of its own and passes everything on to `host:port`."""
+    """Listens on its own port and forwards everything to `host:port`."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)

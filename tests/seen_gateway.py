@@ -1,4 +1,4 @@
-"""A gateway with its metrics and its audit."""
+"""A gateway with its metrics and audit log."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 @dataclass(frozen=True)
 class Seen:
-    """A gateway, and what it shows."""
+    """A gateway, the port of its metrics, and its audit log."""
 
     gateway: Gateway
     port: int
     audit: Path
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and body."""
+        """The status and body of an HTTP response."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
                 return answer.status, answer.read().decode()
@@ -32,7 +32,7 @@ class Seen:
                 return error.code, error.read().decode()
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum of the samples of that name that have these labels."""
+        """The sum of the samples with this name and these labels."""
         status, text = self.get("/metrics")
         assert status == 200
         return sum(
@@ -46,17 +46,17 @@ class Seen:
         return [json.loads(line) for line in self.audit.read_text(encoding="utf-8").splitlines()]
 
     def line_of(self, part: str) -> dict[str, Any]:
-        """The line of the one statement whose text has this part."""
+        """The audit line of the only statement whose text contains this part."""
         return self._only(lambda line: part in line.get("text", ""), f"the audit line of {part}")
 
     def end_of(self, user: str) -> dict[str, Any]:
-        """The line of the end of the one session of a user."""
+        """The audit line of the end of a user's only session."""
         return self._only(
             lambda line: line["event"] == "session_end" and line["user"] == user, f"the end of the session of {user}"
         )
 
     def _only(self, wanted: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
-        """The one line that is wanted; waits for it."""
+        """Waits for a wanted line, which must be the only one."""
         found: list[dict[str, Any]] = []
 
         def there() -> bool:

@@ -1,4 +1,4 @@
-"""A real OpenLDAP server for tests: Debian's slapd, with a directory of its own, on this machine only."""
+"""A real OpenLDAP server for tests: Debian's slapd with its own directory, on the loopback interface."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pidfile {folder}/slapd.pid
 TLSCACertificateFile {folder}/ca.pem
 TLSCertificateFile {folder}/server.pem
 TLSCertificateKeyFile {folder}/server.pem
-# As careless servers have it: an empty password is a login, as nobody.
+# Some servers are configured so: an empty password is accepted as an anonymous login.
 allow bind_anon_cred bind_anon_dn
 database mdb
 maxsize 16777216
@@ -114,7 +114,7 @@ member: uid=eve,{PEOPLE}
 
 
 class Slapd:
-    """A running directory. `stop` ends it."""
+    """A running slapd. `stop` ends it."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "data").mkdir(parents=True)
@@ -143,7 +143,7 @@ class Slapd:
             stderr=subprocess.STDOUT,
         )
         wait_until(self._answers, what=f"slapd, whose log is {folder / 'slapd.log'}")
-        # Through the server, so that its overlay keeps memberOf.
+        # Entries are added through the server, so that its overlay maintains memberOf.
         subprocess.run(
             ["ldapadd", "-x", "-H", self.url, "-D", ADMINISTRATOR, "-w", ADMINISTRATOR_PASSWORD],
             input=_ENTRIES,
@@ -176,7 +176,7 @@ class Slapd:
 
 
 def _free_ports(count: int) -> list[int]:
-    """slapd cannot choose a port itself: these were free a moment ago."""
+    """Ports that were free a moment ago, because slapd cannot choose one itself."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(each.getsockname()[1]) for each in sockets]
     for each in sockets:

@@ -1,4 +1,4 @@
-"""The layers and sizes that the design promises, held by reading the source."""
+"""Checks the layers and the size limits in the source code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = ("gateway", "sql")
 FUNCTION_LINES_MAX = 70
 MODULE_LINES_MAX = 700
 
-# What each layer may import besides itself. gateway.errors, config and tally are open to all of gateway but wire.
+# What each layer may import besides itself. All of gateway except wire may import gateway.errors, config and tally.
 ALLOWED = {
     "sql": set[str](),
     "gateway.wire": set[str](),
@@ -34,13 +34,13 @@ ALLOWED = {
     "gateway.service": {"sql", "gateway.mv", "gateway.login", "gateway.wire"},
     "gateway.proxy": {"gateway.service", "gateway.wire"},
     "gateway.spark": {"sql", "gateway.mv", "gateway.wire", "gateway"},
-    # Looks in from outside: the others count into values of their own and do not know who reads them.
+    # It reads counters that the other layers keep; these do not know it.
     "gateway.monitoring": {"sql", "gateway.mv", "gateway.service", "gateway.proxy"},
-    # A client of the gateway: what it shows it asks for in SQL, and it knows none of the layers above.
+    # A client of the gateway: it queries the gateway with SQL, and imports none of the other layers.
     "gateway.status": set[str](),
     "gateway": set[str](),
 }
-# The rooms of a layer, and the modules beside them: each may import what stands before it.
+# The rooms of a layer, and its modules outside rooms, in order: each may import those before it.
 ROOMS = {
     "sql": (
         *("words", "names", "wildcards", "redaction", "statement", "scan"),
@@ -53,11 +53,11 @@ ROOMS = {
     "gateway.service": ("decision", "operations", "clients", "answers", "routing", "dispatch"),
 }
 SHARED_NAMES = {"client", "command"}
-"""Of Spark and of the gateway; of `freshgate user` and `freshgate status`."""
+"""`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`."""
 LEAVES = {"gateway.config", "gateway.errors", "gateway.tally", "gateway.loops"}
-# The command line and what it builds join all layers; nothing imports them but each other.
+# The command line and the server connect all layers. Only they import each other.
 COMPOSITION = {"gateway.__main__", "gateway.server"}
-NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager"}
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager"}
 
 
 def _modules() -> dict[str, Path]:
@@ -73,7 +73,7 @@ MODULES = _modules()
 
 
 def layer_of(module: str) -> str:
-    """`gateway.mv` for all in it; `sql` for `sql.names`; the module itself for those beside the layers."""
+    """`gateway.mv` for any module in it, `sql` for `sql.names`; a module outside the layers is its own layer."""
     parts = module.split(".")
     if parts[0] == "sql":
         return "sql"
@@ -81,7 +81,7 @@ def layer_of(module: str) -> str:
 
 
 def imports_of(source: str, module: str, known: set[str]) -> set[str]:
-    """Our modules that a module imports, anywhere in it: in functions and under TYPE_CHECKING too."""
+    """The project's modules that a module imports, also within functions and under TYPE_CHECKING."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -101,7 +101,7 @@ def graph() -> dict[str, set[str]]:
 
 
 def violations(imports: dict[str, set[str]]) -> Iterator[str]:
-    """Imports against the direction of the layers."""
+    """The imports that violate the layers."""
     for module, targets in imports.items():
         if module in COMPOSITION:
             continue
@@ -137,19 +137,19 @@ def test_imports_follow_the_layers() -> None:
         ("gateway.proxy.relay", "from gateway.status.client import Client"),
     ],
 )
-def test_a_wrong_import_is_found(module: str, source: str) -> None:
+def test_an_import_against_the_layers_is_found(module: str, source: str) -> None:
     assert list(violations({module: imports_of(source, module, set(MODULES))}))
 
 
 def room_of(module: str) -> tuple[str, int]:
-    """Its layer, and the place of its room there; -1 in a layer without rooms, and for the package itself."""
+    """The module's layer, and the position of its room there; -1 in a layer without rooms and for the layer itself."""
     layer = layer_of(module)
     rest = module.removeprefix(layer).lstrip(".").split(".")[0]
     return layer, ROOMS[layer].index(rest) if layer in ROOMS and rest else -1
 
 
 def upward(imports: dict[str, set[str]]) -> Iterator[str]:
-    """Imports of rooms that stand above."""
+    """The imports of rooms above the importing one."""
     for module, targets in imports.items():
         layer, place = room_of(module)
         for target in sorted(targets):
@@ -176,12 +176,12 @@ def test_an_upward_import_is_found(module: str, source: str) -> None:
     assert list(upward({module: imports_of(source, module, set(MODULES))}))
 
 
-def test_no_module_name_stands_for_two_things() -> None:
+def test_module_names_are_unique() -> None:
     names = Counter(name.split(".")[-1] for name, path in MODULES.items() if path.name != "__init__.py")
     assert [name for name, count in names.items() if count > 1 and name not in SHARED_NAMES] == []
 
 
-def test_no_import_cycle() -> None:
+def test_there_is_no_import_cycle() -> None:
     edges, done = graph(), set[str]()
 
     def visit(module: str, way: tuple[str, ...]) -> None:
@@ -198,7 +198,7 @@ def test_no_import_cycle() -> None:
 
 def test_every_module_is_used() -> None:
     used = set().union(*graph().values())
-    # These are started by name.
+    # These modules are started by name.
     started = {"gateway.__main__", "gateway.spark.host"}
     assert [name for name in MODULES if name not in used | started and not _is_package(name)] == []
 
@@ -207,7 +207,7 @@ def _is_package(name: str) -> bool:
     return MODULES[name].name == "__init__.py"
 
 
-def test_no_import_inside_a_function() -> None:
+def test_no_function_contains_an_import() -> None:
     found = []
     for name, path in MODULES.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -219,11 +219,11 @@ def test_no_import_inside_a_function() -> None:
 
 
 OWNED = {"gateway.mv.freshness.entry": "Entry"}
-"""States that nothing but their own class's methods write, by the modules that have them."""
+"""Classes whose state only their own methods may write, by module."""
 
 
 def state_of(module: str, owner: str) -> set[str]:
-    """The names of an object's attributes and properties, private ones too."""
+    """Returns the names of an object's attributes and properties, including private ones."""
     tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
     (found,) = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == owner)
     names = {node.attr for node in ast.walk(found) if isinstance(node, ast.Attribute) and _is_self(node.value)}
@@ -233,7 +233,7 @@ def state_of(module: str, owner: str) -> set[str]:
 
 
 def writes_to_others(source: str) -> Iterator[tuple[int, str]]:
-    """Where an attribute of anything but `self` is assigned or deleted: the line, and its name."""
+    """Yields line and name of each attribute that is assigned or deleted on anything but `self`."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and not _is_self(node.value):
             yield node.lineno, node.attr
@@ -268,12 +268,12 @@ def test_a_state_is_written_by_its_owner() -> None:
         "setattr(entry, 'view', view)",
     ],
 )
-def test_a_strangers_write_is_found(source: str) -> None:
+def test_a_write_by_another_object_is_found(source: str) -> None:
     state = state_of("gateway.mv.freshness.entry", "Entry")
     assert [attribute for _, attribute in writes_to_others(source) if attribute in state]
 
 
-def test_sizes() -> None:
+def test_modules_and_functions_are_small() -> None:
     found = []
     for name, path in MODULES.items():
         text = path.read_text(encoding="utf-8")
@@ -287,37 +287,39 @@ def test_sizes() -> None:
     assert found == []
 
 
-def test_names() -> None:
-    # A script run from inside a folder would import our file instead of the standard library's.
-    taken = sys.stdlib_module_names | NAMES_THAT_SAY_NOTHING
+def test_module_names_are_specific() -> None:
+    # A script run in a folder would import our file instead of the standard library's.
+    taken = sys.stdlib_module_names | VAGUE_NAMES
     assert [name for name in MODULES if name.split(".")[-1] in taken - {"__main__"}] == []
 
 
-def test_each_module_stands_in_the_description_of_the_layers() -> None:
+def test_the_description_of_the_layers_names_every_module() -> None:
     text = (ROOT / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
     layers = text.partition("## The layers")[2].split("```")[1]
-    said, way = dict[str, set[str]](), list[str]()
+    described, way = dict[str, set[str]](), list[str]()
     for line in layers.splitlines():
         if head := re.match(r"( *)(\w+)/", line):
             way = [*way[: len(head[1]) // 2], head[2]]
-        said.setdefault(".".join(way), set()).update(re.findall(r"[\w*]+", line))
-    apart = [(name, *name.rpartition(".")[::2]) for name in MODULES if not _is_package(name)]
-    missing = [name for name, inside, last in apart if not any(fnmatch(last, word) for word in said.get(inside, ()))]
+        described.setdefault(".".join(way), set()).update(re.findall(r"[\w*]+", line))
+    parts = [(name, *name.rpartition(".")[::2]) for name in MODULES if not _is_package(name)]
+    missing = [
+        name for name, package, last in parts if not any(fnmatch(last, word) for word in described.get(package, ()))
+    ]
     assert missing == []
 
 
-def test_test_modules_have_names_of_their_own() -> None:
-    """pytest imports them by their last name; two that share one fail only where both are collected."""
+def test_names_of_test_modules_are_unique() -> None:
+    """pytest imports test modules by their last name. Two with the same name fail only if both are collected."""
     names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
     assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
-def test_depth() -> None:
+def test_packages_are_not_deeply_nested() -> None:
     assert [name for name in MODULES if name.count(".") > 3] == []
 
 
-def test_nothing_left_to_do() -> None:
-    # Written apart, so that this file does not hold the words itself.
+def test_no_source_contains_a_reminder() -> None:
+    # The words are split, so that this file does not contain them.
     words = ("TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error", "XX" + "X")
     sources = [path for folder in (*PACKAGES, "tests", "scripts") for path in (ROOT / folder).rglob("*")]
     found = []

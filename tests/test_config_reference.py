@@ -1,4 +1,4 @@
-"""The default configuration file is exactly what the code prints, and means what the code's defaults mean."""
+"""Tests that the default configuration file is what the code prints, and that invalid settings are refused."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gateway.config import Address, ConfigError, Settings
 ROOT = Path(__file__).parent.parent
 
 
-def test_file_is_what_the_code_prints() -> None:
-    # `freshgate config > conf/freshgate.toml` renews the file.
+def test_the_file_is_what_the_code_prints() -> None:
+    # `freshgate config > conf/freshgate.toml` updates the file.
     assert (ROOT / "conf" / "freshgate.toml").read_text(encoding="utf-8") == settings_file.reference()
 
 
-def test_file_as_it_is_changes_nothing() -> None:
+def test_the_file_changes_no_default() -> None:
     assert settings_file.load(ROOT / "conf" / "freshgate.toml") == Settings()
 
 
-def test_file_with_every_default_spelled_out_changes_nothing(tmp_path: Path) -> None:
+def test_the_file_with_every_line_uncommented_changes_no_default(tmp_path: Path) -> None:
     spelled, count = re.subn(r"^# (?=[a-z_]+ = )", "", settings_file.reference(), flags=re.MULTILINE)
-    assert count == len(settings_file.SETTINGS) - 1  # all but the free table of Spark's settings
+    assert count == len(settings_file.SETTINGS) - 1  # all but the table of Spark's settings, which has free names
     path = tmp_path / "all.toml"
     path.write_text(spelled, encoding="utf-8")
     assert settings_file.load(path) == Settings()
@@ -36,7 +36,7 @@ def test_every_setting_has_a_reason() -> None:
         assert setting.why.endswith("."), setting.name
 
 
-def test_command_line_wins_over_file(tmp_path: Path) -> None:
+def test_the_command_line_takes_precedence_over_the_file(tmp_path: Path) -> None:
     path = tmp_path / "some.toml"
     path.write_text('data_dir = "here"\n[listen]\nport = 7\ntransports = ["sasl"]\n', encoding="utf-8")
     settings = settings_file.load(path, ["listen.port=0", "listen.port=8", "limits.login_seconds=2"])
@@ -44,7 +44,7 @@ def test_command_line_wins_over_file(tmp_path: Path) -> None:
     assert settings.limits.login_seconds == 2.0
 
 
-def test_list_on_the_command_line() -> None:
+def test_a_list_on_the_command_line_has_commas() -> None:
     assert settings_file.load(None, ["listen.transports=nosasl"]).listen.transports == ("nosasl",)
     assert settings_file.load(None, ["listen.transports=nosasl, sasl"]).listen.transports == ("nosasl", "sasl")
 
@@ -58,11 +58,11 @@ def test_list_on_the_command_line() -> None:
         ("root,[x]", ("root", "[x]")),
     ],
 )
-def test_list_on_the_command_line_may_be_as_in_the_file(text: str, names: tuple[str, ...]) -> None:
+def test_a_list_on_the_command_line_may_be_written_as_in_the_file(text: str, names: tuple[str, ...]) -> None:
     assert settings_file.load(None, [f"access.administrators={text}"]).access.administrators == names
 
 
-def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
+def test_spark_settings_come_from_the_file_and_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "spark.toml"
     path.write_text(
         '[engine.spark]\n"sql.shuffle.partitions" = 64\nsql.ansi.enabled = false\nexecutor.memory = "1g"\n',
@@ -111,13 +111,13 @@ def test_spark_settings_pass_from_file_and_command_line(tmp_path: Path) -> None:
         ("ldap.guid_key=a)(b", "must be the name of an LDAP attribute"),
     ],
 )
-def test_wrong_settings_are_refused_with_their_name(override: str, said: str) -> None:
+def test_an_invalid_setting_is_refused_by_name(override: str, said: str) -> None:
     with pytest.raises(ConfigError, match=r"--set") as refusal:
         settings_file.load(None, [override])
     assert said in str(refusal.value)
 
 
-def test_short_options_win_and_are_named_as_they_were_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_options_take_precedence_and_are_named_in_messages(capsys: pytest.CaptureFixture[str]) -> None:
     options = {"--port": ("listen.port", "8"), "--upstream": ("upstream.address", "spark:1")}
     settings = settings_file.load(None, ["listen.port=7"], options)
     assert (settings.listen.port, settings.upstream.address) == (8, "spark:1")
@@ -175,7 +175,7 @@ def test_the_upstream_may_be_a_jdbc_url(url: str, address: Address, transport: s
         ("h:x", "must be HOST:PORT"),
     ],
 )
-def test_a_part_of_a_jdbc_url_that_says_nothing_here_is_named(rest: str, said: str) -> None:
+def test_an_unusable_part_of_a_jdbc_url_is_named(rest: str, said: str) -> None:
     with pytest.raises(ConfigError, match=r"--upstream jdbc:hive2://") as refusal:
         settings_file.load(None, (), {"--upstream": ("upstream.address", f"jdbc:hive2://{rest}")})
     assert said in str(refusal.value)
@@ -200,7 +200,7 @@ def test_a_part_of_a_jdbc_url_that_says_nothing_here_is_named(rest: str, said: s
         ('[listen]\nauthentication = "file"', "Did you mean 'authentication.method'?"),
     ],
 )
-def test_wrong_files_are_refused_with_their_path(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_file_is_refused_with_its_path(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as refusal:
@@ -209,12 +209,12 @@ def test_wrong_files_are_refused_with_their_path(tmp_path: Path, text: str, said
     assert str(path) in str(refusal.value)
 
 
-def test_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: No such file"):
         settings_file.load(tmp_path / "none.toml")
 
 
-def test_addresses() -> None:
+def test_an_address_is_parsed_and_printed() -> None:
     assert Address.parse("spark.example:10000") == Address("spark.example", 10000)
     assert Address.parse("[::1]:10000") == Address("::1", 10000)
     assert str(Address("::1", 10000)) == "[::1]:10000"
@@ -252,7 +252,7 @@ def test_authentication_has_two_spellings(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_settings_that_do_not_go_together(overrides: list[str], said: str) -> None:
+def test_contradictory_settings_are_refused(overrides: list[str], said: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         settings_file.load(None, overrides)
     assert said in str(refusal.value)
@@ -269,5 +269,5 @@ def test_settings_that_do_not_go_together(overrides: list[str], said: str) -> No
         ["listen.port=28041", "metrics.port=28041", "metrics.host=127.0.0.2"],
     ],
 )
-def test_settings_that_go_together(overrides: list[str]) -> None:
+def test_compatible_settings_are_accepted(overrides: list[str]) -> None:
     settings_file.load(None, overrides)

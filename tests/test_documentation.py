@@ -1,4 +1,4 @@
-"""The pages of docs/: every link leads somewhere, the index names every page, and every picture is well formed."""
+"""Tests the pages of docs/: links are valid, the index names every page, and pictures are well-formed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """As the usual hosts of repositories make them of headings."""
+    """The anchors that repository hosts usually generate for headings."""
     text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_is_valid(page: Path) -> None:
     broken = []
     for link in links(page):
         path, _, anchor = link.partition("#")
@@ -59,11 +59,11 @@ def test_every_page_that_the_code_mentions_exists() -> None:
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
-def test_every_picture_is_well_formed_and_shown(picture: Path) -> None:
+def test_every_picture_is_well_formed_and_used(picture: Path) -> None:
     root = ElementTree.parse(picture).getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert root.find("{http://www.w3.org/2000/svg}title") is not None
-    # Nothing is fetched from elsewhere.
+    # Pictures load nothing from elsewhere.
     assert re.findall(r"(?:href|src|url)\W{1,3}https?:", picture.read_text(encoding="utf-8")) == []
     shown = {(page.parent / link).resolve() for page in PAGES for link in links(page)}
     assert picture.resolve() in shown

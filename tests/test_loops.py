@@ -1,4 +1,4 @@
-"""Background work goes on when one turn of it fails."""
+"""Tests that background work continues when one turn of it fails, and that long work is split."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gateway.mv.refresh.tasks import Tasks
 from sql.texts import create_text
 
 
-async def test_a_turn_that_fails_is_told_and_the_next_one_comes(
+async def test_a_failed_turn_is_logged_and_the_next_one_follows(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loops, "BACK_OFF_SECONDS", (0.0,))
@@ -39,7 +39,7 @@ async def test_a_turn_that_fails_is_told_and_the_next_one_comes(
     assert "the work: a turn failed (3 in a row)" in failed[-1].getMessage()
 
 
-async def test_it_ends_when_it_is_cancelled() -> None:
+async def test_background_work_ends_when_it_is_cancelled() -> None:
     task = loops.keep("the work", lambda: asyncio.sleep(0))
     await asyncio.sleep(0)
     task.cancel()
@@ -48,7 +48,7 @@ async def test_it_ends_when_it_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize(("error", "level"), [(UpstreamLost("away"), logging.INFO), (KeyError("k"), logging.ERROR)])
-async def test_an_error_that_nobody_waits_for_is_logged_at_once(
+async def test_the_error_of_a_task_that_nobody_awaits_is_logged(
     error: Exception, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -63,7 +63,7 @@ async def test_an_error_that_nobody_waits_for_is_logged_at_once(
     assert [(record.levelno, "the errand" in record.getMessage()) for record in caplog.records] == [(level, True)]
 
 
-async def test_a_schedule_that_breaks_keeps_no_other_view_from_its_own(
+async def test_a_broken_schedule_does_not_affect_other_views(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     entries = [
@@ -89,7 +89,7 @@ async def test_a_schedule_that_breaks_keeps_no_other_view_from_its_own(
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
-async def test_work_that_takes_long_lets_others_have_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_work_lets_other_tasks_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "TURN_SECONDS", -1.0)
     done: list[str] = []
 
@@ -108,7 +108,7 @@ async def test_work_that_takes_long_lets_others_have_their_turns(monkeypatch: py
 
 
 @pytest.mark.parametrize("size", [loops.AT_ONCE, loops.AT_ONCE + 1])
-async def test_much_is_gone_through_in_a_thread(size: int) -> None:
+async def test_work_over_many_objects_runs_in_a_thread(size: int) -> None:
     async def here() -> int:
         return threading.get_ident()
 

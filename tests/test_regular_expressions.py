@@ -1,6 +1,6 @@
-"""No regular expression takes more than time in proportion to what it reads: texts come from clients, and from Spark.
+"""Tests that every regular expression takes linear time, because texts come from clients and from Spark.
 
-Each pattern of a module is fed with long repetitions of what it is made of. It has failed where four times the text
+Each pattern of a module is applied to long repetitions of its own parts. It fails if a text of four times the length
 takes many times as long.
 """
 
@@ -28,15 +28,15 @@ import gateway
 import sql
 
 CHARACTERS = 2_000
-"""Of a text, or more where it repeats something long."""
+"""The length of a text; longer if it repeats something long."""
 REPETITIONS = 120
 UNITS_MAX = 10
-"""Different things that are repeated for one pattern."""
+"""The maximum number of different repeated texts per pattern."""
 SECONDS_A_CHARACTER = 1e-6
-"""A text that takes longer is looked at closely: linear searches take a tenth of it, up to a half on a busy machine."""
+"""A text that takes longer is measured closely. Linear searches take a tenth of it, up to a half on a busy machine."""
 TIMES = 4
 RATIO_MAX = 9.0
-"""Of the time of TIMES the text: 4 where it is linear, 16 where it is quadratic."""
+"""The ratio between the times of a text and of one that is TIMES as long: 4 if linear, 16 if quadratic."""
 DEADLINE_SECONDS = 0.3
 SEARCHING = frozenset({"search", "finditer", "findall", "sub", "subn", "split"})
 CALLS = SEARCHING | {"match", "fullmatch"}
@@ -60,7 +60,7 @@ def _modules() -> Iterator[ModuleType]:
 
 @cache
 def _patterns() -> dict[str, tuple[re.Pattern[str], frozenset[str]]]:
-    """Each pattern by its name, with the methods that are called of it; by default it is searched for."""
+    """Each pattern by name, with the methods that are called on it; by default `search`."""
     modules = list(_modules())
     called: dict[str, set[str]] = defaultdict(set)
     for module in modules:
@@ -77,7 +77,7 @@ def _patterns() -> dict[str, tuple[re.Pattern[str], frozenset[str]]]:
 
 
 def _works(pattern: re.Pattern[str], methods: Iterable[str]) -> list[tuple[Work, bool]]:
-    """What is done with a text, and whether the pattern may match anywhere in it."""
+    """The operations on a text, each with whether the pattern may match anywhere in the text."""
     found: list[tuple[Work, bool]] = [(getattr(pattern, each), False) for each in methods if each not in SEARCHING]
     if not SEARCHING.isdisjoint(methods):
         found.append((lambda text: deque(pattern.finditer(text), 0), True))
@@ -99,7 +99,7 @@ _PLAIN = "x \n-1"
 
 
 def _samples(node: tuple[Any, Any]) -> list[str]:
-    """Some texts that one node of a parsed pattern matches, at least one."""
+    """Texts that one node of a parsed pattern matches; at least one."""
     kind, value = node
     if kind is codes.LITERAL:
         return [chr(value)]
@@ -156,7 +156,7 @@ def _shortest(node: tuple[Any, Any]) -> str:
 
 
 def _units(pattern: re.Pattern[str]) -> list[str]:
-    """What repetitions repeat, what stands before them, and single signs of both."""
+    """The texts to repeat: the repeated parts of the pattern, what precedes them, and single characters of both."""
     found: dict[str, None] = {}
 
     def walk(nodes: Iterable[tuple[Any, Any]]) -> None:
@@ -177,7 +177,7 @@ def _units(pattern: re.Pattern[str]) -> list[str]:
 
 
 def _texts(units: Sequence[str], *, anywhere: bool) -> Iterator[Callable[[int], str]]:
-    """Hostile texts, each by how often something is repeated in it."""
+    """Hostile texts as functions of the number of repetitions."""
     for one in units:
         for other in units:
             yield lambda times, one=one, other=other: (one + other) * times  # type: ignore[misc]
@@ -190,7 +190,7 @@ def _texts(units: Sequence[str], *, anywhere: bool) -> Iterator[Callable[[int], 
 
 @contextmanager
 def _deadline() -> Iterator[None]:
-    """Raises TooSlow when the processor has worked for too long; the engine of expressions looks for signals."""
+    """Raises TooSlow after too much CPU time. The regular expression engine checks for signals."""
 
     def over(*_: object) -> None:
         raise TooSlow
@@ -225,7 +225,7 @@ def _is_superlinear(work: Work, text: Callable[[int], str]) -> bool:
 
 
 def slow_texts(pattern: re.Pattern[str], methods: Iterable[str]) -> list[str]:
-    """The first hostile text for each use of a pattern that takes more than linear time, if there is one."""
+    """For each use of a pattern, the first hostile text that takes more than linear time, if there is one."""
     found = []
     for work, anywhere in _works(pattern, methods):
         texts = _texts(_units(pattern), anywhere=anywhere)
@@ -235,7 +235,7 @@ def slow_texts(pattern: re.Pattern[str], methods: Iterable[str]) -> list[str]:
     return found
 
 
-def test_time_is_in_proportion_to_the_text() -> None:
+def test_every_pattern_takes_linear_time() -> None:
     slow = {name: texts for name, (pattern, used) in _patterns().items() if (texts := slow_texts(pattern, used))}
     assert slow == {}
 
@@ -252,8 +252,8 @@ def test_time_is_in_proportion_to_the_text() -> None:
         (r"(?:\w|__)*;", "fullmatch"),
     ],
 )
-def test_the_net_holds(expression: str, method: str) -> None:
-    """Expressions that have been slow, and those that are in every textbook."""
+def test_a_slow_expression_is_found(expression: str, method: str) -> None:
+    """These are former expressions of the gateway, and well-known examples."""
     assert slow_texts(re.compile(expression, re.DOTALL), [method])
 
 
@@ -261,5 +261,5 @@ def test_the_net_holds(expression: str, method: str) -> None:
     ("expression", "method"),
     [(r"(?m)^[ :+|-]*Sample ", "search"), (r"'(?:[^'\\]|\\.?)*+(?:'|\Z)", "findall"), (r"(?:\w++)*+;", "match")],
 )
-def test_and_lets_pass_what_is_linear(expression: str, method: str) -> None:
+def test_a_linear_expression_is_not_reported(expression: str, method: str) -> None:
     assert not slow_texts(re.compile(expression, re.DOTALL), [method])

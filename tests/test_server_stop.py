@@ -1,5 +1,4 @@
-"""The end of a gateway whose Spark does not help with it: a step alone, which tests/end_to_end/test_faults has among
-others."""
+"""Tests that the gateway stops when Spark hangs. (tests/end_to_end/test_faults covers it with a real Spark.)"""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from gateway.mv.versions.janitor import Janitor
 from gateway.spark.engine import ExternalEngine
 
 
-def test_a_spark_that_hangs_at_the_stop_is_named(
+def test_a_spark_that_hangs_at_the_stop_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def hang(_: Janitor) -> None:
@@ -27,4 +26,6 @@ def test_a_spark_that_hangs_at_the_stop_is_named(
     monkeypatch.setattr(Janitor, "sweep", hang)
     with caplog.at_level(logging.INFO):
         asyncio.run(scenario())
-    assert any(said.startswith("Spark took longer than 0.01 seconds to end what is there") for said in caplog.messages)
+    assert any(
+        message.startswith("Spark took longer than 0.01 seconds to end what is there") for message in caplog.messages
+    )

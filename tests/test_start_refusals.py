@@ -1,4 +1,4 @@
-"""What `freshgate serve` says of a start that cannot be, before it starts Spark."""
+"""Tests that `freshgate serve` refuses impossible settings with a clear message, before it starts Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from processes import environment
 
 
 def serve(folder: Path, *options: str, upstream: str = "127.0.0.1:1") -> subprocess.CompletedProcess[str]:
-    """A gateway that must end by itself."""
+    """Runs a gateway that must end by itself."""
     command = [sys.executable, "-m", "gateway", "serve", *(["--upstream", upstream] if upstream else []), *options]
     return subprocess.run(
         command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
@@ -24,7 +24,7 @@ def serve(folder: Path, *options: str, upstream: str = "127.0.0.1:1") -> subproc
 
 @contextlib.contextmanager
 def answering(answer: bytes) -> Iterator[str]:
-    """A server that says this to whatever it is told; its address."""
+    """A server that sends this answer to every client; yields its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -61,8 +61,8 @@ def test_a_port_in_use_is_named(tmp_path: Path, options: list[str], name: str, w
 
 
 @pytest.mark.parametrize(("hard", "warned"), [(4096, False), (1000, True)])
-def test_room_for_the_clients_is_made_as_far_as_the_system_lets_it(tmp_path: Path, hard: int, warned: bool) -> None:
-    """A shell gives a process few descriptors at first."""
+def test_the_limit_of_open_files_is_raised_for_the_clients(tmp_path: Path, hard: int, warned: bool) -> None:
+    """A shell's soft limit is low. If the hard limit is too low as well, the gateway warns."""
     settings = ["limits.connections=1000", "log.level=WARNING"]
     options = " ".join(f"--set {each}" for each in settings)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -82,15 +82,15 @@ def test_room_for_the_clients_is_made_as_far_as_the_system_lets_it(tmp_path: Pat
     assert (f"{text}limits.http_sessions (0) may need 3200." in ended.stderr) == warned
 
 
-def test_an_address_that_is_not_here_is_named(tmp_path: Path) -> None:
+def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
     ended = serve(tmp_path, "--host", "192.0.2.1", "--port", "28041")
     assert ended.returncode == 1
-    said = "Cannot listen at 192.0.2.1:28041: Cannot assign requested address. Check listen.host and listen.port."
-    assert said in ended.stderr
+    message = "Cannot listen at 192.0.2.1:28041: Cannot assign requested address. Check listen.host and listen.port."
+    assert message in ended.stderr
 
 
 def test_the_embedded_engine_does_not_listen_for_other_machines(tmp_path: Path) -> None:
-    """Whoever is let in has the account that runs it. Nothing is started before that is said."""
+    """Its users can run code under the gateway's account. The refusal comes before anything is started."""
     ended = serve(tmp_path, "--host", "0.0.0.0", "--port", "0", "--set", "authentication=file", upstream="")
     assert ended.returncode == 1
     assert ended.stdout == ""
@@ -99,7 +99,7 @@ def test_the_embedded_engine_does_not_listen_for_other_machines(tmp_path: Path) 
     assert not (tmp_path / "freshgate-data").exists()
 
 
-def test_passwords_in_plain_text_are_a_warning(tmp_path: Path) -> None:
+def test_unencrypted_passwords_cause_a_warning(tmp_path: Path) -> None:
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]
         ended = serve(tmp_path, "--host", "0.0.0.0", "--port", str(port))
@@ -109,7 +109,7 @@ def test_passwords_in_plain_text_are_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("transport", "answer", "said"),
+    ("transport", "answer", "message"),
     [
         (
             "sasl",
@@ -124,16 +124,16 @@ def test_passwords_in_plain_text_are_a_warning(tmp_path: Path) -> None:
         ("sasl", b"\x15\x03\x03\x00\x02\x02\x0a", "TLS, and the gateway does not. Set upstream.tls to true"),
     ],
 )
-def test_a_server_that_speaks_another_protocol_is_not_waited_for(
-    tmp_path: Path, transport: str, answer: bytes, said: str
+def test_an_upstream_with_another_protocol_is_refused(
+    tmp_path: Path, transport: str, answer: bytes, message: str
 ) -> None:
     with answering(answer) as address:
         ended = serve(tmp_path, "--port", "0", "--set", f"upstream.transport={transport}", upstream=address)
     assert ended.returncode == 1
-    assert f"freshgate: The server at {address} speaks {said}" in ended.stderr
+    assert f"freshgate: The server at {address} speaks {message}" in ended.stderr
 
 
-def test_a_jdbc_url_names_the_upstream(tmp_path: Path) -> None:
+def test_the_upstream_may_be_a_jdbc_url(tmp_path: Path) -> None:
     with answering(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n") as address:
         url = f"jdbc:hive2://{address}/;transportMode=http;httpPath=here"
         ended = serve(tmp_path, "--port", "0", "--set", "engine.start_timeout=1", upstream=url)

@@ -1,4 +1,4 @@
-"""What `freshgate status` makes of the catalog's rows: values, texts of given widths, and JSON."""
+"""Tests how `freshgate status` shows the catalog's rows: values, texts of given widths, and JSON."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WIDTHS = (1, 5, 20, 40, 79, 80, 81, 120, 200, 400)
 
 
 def ago(seconds: float) -> int:
-    """Milliseconds since the epoch, as the query of the views has its times."""
+    """Milliseconds since the epoch, the format of times in the query of the views."""
     return int((NOW - timedelta(seconds=seconds)).timestamp() * 1000)
 
 
 def view(name: str, **columns: Any) -> dict[str, Any]:
-    """A row of freshgate.materialized_views, of a fresh view that reads refresh."""
+    """A row of freshgate.materialized_views for a fresh view that reads refresh."""
     return {
         "database_name": "nyc",
         "name": name,
@@ -52,7 +52,7 @@ def view(name: str, **columns: Any) -> dict[str, Any]:
 
 
 def task(name: str, **columns: str) -> dict[str, Any]:
-    """A row of tasks(), of a running refresh, without the columns that an older gateway has not."""
+    """A row of tasks() for a running refresh, without the columns that an older gateway lacks."""
     return {
         "taskid": "17",
         "mvname": name,
@@ -130,7 +130,7 @@ def shown(status: Status, width: int, **style: Any) -> str:
 # --- texts ---------------------------------------------------------------------------------------------
 
 
-def test_eighty_characters_have_notes_below_their_lines() -> None:
+def test_a_narrow_terminal_has_notes_below_the_lines() -> None:
     assert (
         shown(BUSY, 80)
         == """\
@@ -161,7 +161,7 @@ nyc.hourly  10m  2026-03-01 12:10:00
     )
 
 
-def test_two_hundred_characters_have_notes_in_a_column() -> None:
+def test_a_wide_terminal_has_notes_in_a_column() -> None:
     assert [line.rstrip() for line in shown(BUSY, 200, unicode=True).splitlines()[3:12]] == [
         "VIEW              FRESHNESS  FOR    VER  AGE    TRIGGER   NEXT    LAST     NOTES",
         "nyc.daily_delays  STALE      5m 3s    3  1h 2m  READ      -       SUCCESS  "
@@ -179,7 +179,7 @@ def test_two_hundred_characters_have_notes_in_a_column() -> None:
     ]
 
 
-def test_nothing_to_show() -> None:
+def test_an_empty_catalog_is_shown_as_such() -> None:
     expected = f"{URL} at 2026-03-01 12:00:00 UTC\nNo materialized views. Tasks: 0 running, 0 waiting.\n"
     assert shown(status_of([], [], []), 80) == expected
 
@@ -216,14 +216,14 @@ def test_columns_stay_aligned_under_wide_characters() -> None:
     assert [text.characters(line.partition("FRESH")[0]) for line in lines] == [9, 9]
 
 
-def test_names_that_do_not_fit_keep_both_ends() -> None:
+def test_long_names_are_shortened_in_the_middle() -> None:
     rows = [view(f"delays_of_all_airlines_in_the_year_{year}") for year in (2012, 2013)]
     names = [line.split()[0] for line in shown(status_of(rows, [], []), 80).splitlines()[-2:]]
     assert [(name[:8], name[-5:]) for name in names] == [("nyc.dela", "_2012"), ("nyc.dela", "_2013")]
     assert all("..." in name for name in names)
 
 
-def test_what_a_name_or_an_error_holds_cannot_steer_the_terminal() -> None:
+def test_control_characters_in_names_and_errors_are_removed() -> None:
     evil = view("a\x1b[2Jb\r\nc", last_task_status="FAILED", last_task_error="x\x1b]0;title\x07\u202ey")
     output = shown(status_of([evil], [], []), 200, colour=False)
     assert output.isprintable() is False  # line ends
@@ -231,7 +231,7 @@ def test_what_a_name_or_an_error_holds_cannot_steer_the_terminal() -> None:
     assert "nyc.a [2Jb c" in output
 
 
-def test_colour_takes_no_place_and_leaves_names_alone() -> None:
+def test_colour_has_no_width_and_does_not_apply_to_names() -> None:
     status = status_of([STALE, DAMAGED, view("FAILED", database_name="FRESH")], [], [])
     for width in (80, 200):
         coloured = shown(status, width, colour=True)
@@ -242,7 +242,7 @@ def test_colour_takes_no_place_and_leaves_names_alone() -> None:
 
 
 @pytest.mark.parametrize("height", [17, 24, 50])
-def test_a_terminal_shows_first_what_is_not_in_order(height: int) -> None:
+def test_a_small_terminal_shows_problems_first(height: int) -> None:
     rows = [view(f"v{number:05}") for number in range(10_000)]
     rows[9_000] = view("v09000", freshness="STALE", stale_because="nyc.t has changed", stale_since=ago(1))
     tasks = [task(f"v{number:05}", taskid=str(number)) for number in range(500)]
@@ -253,7 +253,7 @@ def test_a_terminal_shows_first_what_is_not_in_order(height: int) -> None:
     assert sum(line.startswith("and ") for line in lines) == 3
 
 
-def test_how_many_are_left_out_is_said() -> None:
+def test_the_number_of_omitted_views_is_shown() -> None:
     rows = [view(f"v{number}") for number in range(50)] + [{**FAILED, "name": f"w{number}"} for number in range(50)]
     lines = text.render(status_of(rows, [], []), NOW, Style(80, 20), URL)
     assert len(lines) == 20
@@ -261,7 +261,7 @@ def test_how_many_are_left_out_is_said() -> None:
     assert len(text.render(status_of(rows, [], []), NOW, Style(80), URL)) == 4 + 50 + 50 * 4
 
 
-def test_next_runs_are_the_soonest() -> None:
+def test_the_soonest_runs_are_shown() -> None:
     rows = [{**HOURLY, "name": f"v{number:02}", "next_refresh_time": ago(60 * number - 1200)} for number in range(30)]
     lines = shown(status_of([*rows, FAILED], [], []), 80).splitlines()
     place = lines.index("NEXT     IN   AT (UTC)")
@@ -286,7 +286,7 @@ def test_next_runs_are_the_soonest() -> None:
         (86_400 * 400, "400d"),
     ],
 )
-def test_durations(seconds: float, said: str) -> None:
+def test_durations_have_at_most_two_units(seconds: float, said: str) -> None:
     assert text.duration(seconds) == said
 
 
@@ -302,7 +302,7 @@ def test_durations(seconds: float, said: str) -> None:
         (250.0, "[##########] 100%"),
     ],
 )
-def test_a_bar_is_full_only_at_the_end(percent: float | None, said: str) -> None:
+def test_a_progress_bar_is_full_only_at_the_end(percent: float | None, said: str) -> None:
     assert text.bar(percent, Style(80)) == said
 
 
@@ -384,7 +384,7 @@ def test_json_has_times_in_iso_and_numbers_as_numbers() -> None:
     ]
 
 
-def test_jobs_tell_what_is_paused_where_the_views_do_not() -> None:
+def test_paused_jobs_are_read_from_jobs_if_the_views_lack_the_column() -> None:
     jobs = [
         {"mvdatabasename": "nyc", "mvname": "a", "status": "PAUSED"},
         {"mvdatabasename": "other", "mvname": "b", "status": "PAUSED"},
@@ -395,13 +395,13 @@ def test_jobs_tell_what_is_paused_where_the_views_do_not() -> None:
     assert [each.paused for each in status.views] == [True, False, False, None]
 
 
-def test_a_changed_schema_is_named_before_a_changed_table() -> None:
+def test_a_changed_schema_takes_precedence_over_a_changed_table() -> None:
     row = view("m", state="SCHEMA_CHANGE", schema_change="nyc.t was dropped", stale_because="nyc.t has changed")
     assert status_of([row], [], []).views[0].reason == "nyc.t was dropped"
 
 
 @pytest.mark.parametrize("context", ["\\N", "", "{", "[]", '"x"', '{"partitions":[]}'])
-def test_a_task_whose_context_says_nothing(context: str) -> None:
+def test_a_task_with_an_unreadable_context_is_shown(context: str) -> None:
     (found,) = status_of([], [], [task("m", taskcontext=context, progress="soon", createtime="?", starttime="?")]).tasks
     assert (found.trigger, found.percent, found.since) == (None, None, None)
     assert "ada" in shown(Status((), (found,)), 80)
@@ -418,7 +418,7 @@ def test_rows_written_are_shown() -> None:
 
 
 class Gateway:
-    """Stands for PyHive's connection to a gateway, and its cursor. Its views have these columns beside the old ones."""
+    """Replaces PyHive's connection to a gateway, and its cursor. The views also have the given columns."""
 
     def __init__(self, views: list[dict[str, Any]], *columns: str) -> None:
         self.statements: list[tuple[str, Any]] = []
@@ -451,7 +451,7 @@ class Gateway:
         """Nothing is open."""
 
 
-def test_a_gateway_that_knows_all_columns_is_asked_twice() -> None:
+def test_a_gateway_with_all_columns_gets_two_queries() -> None:
     gateway = Gateway([HOURLY, FAILED], "job_status", "next_refresh_time")
     status = Client(LOCAL, gateway, None).look("NYC")
     assert [each.title for each in status.next] == ["nyc.hourly"]
@@ -466,7 +466,7 @@ def test_a_gateway_that_knows_all_columns_is_asked_twice() -> None:
 
 
 @pytest.mark.parametrize("known", [(), ("job_status",), ("next_refresh_time",)])
-def test_columns_that_a_gateway_has_not_are_asked_for_once(known: tuple[str, ...]) -> None:
+def test_columns_that_a_gateway_lacks_are_queried_once(known: tuple[str, ...]) -> None:
     gateway = Gateway([view("m")], *known)
     client = Client(LOCAL, gateway, None)
     client.look(None)
@@ -478,7 +478,7 @@ def test_columns_that_a_gateway_has_not_are_asked_for_once(known: tuple[str, ...
     assert all(column in later[0] for column in known)
 
 
-def test_a_column_that_every_gateway_has_is_not_done_without() -> None:
+def test_a_missing_column_of_every_gateway_is_an_error() -> None:
     gateway = Gateway([])
     gateway._columns.remove("freshness")
     with pytest.raises(LookFailed, match="`freshness` cannot be resolved") as failure:
@@ -513,7 +513,7 @@ def test_a_column_that_every_gateway_has_is_not_done_without() -> None:
         ("jdbc:hive2://spark.example:10001/d;transportMode=binary", Target(Address("spark.example", 10001), "d")),
     ],
 )
-def test_urls(url: str, target: Target) -> None:
+def test_a_url_is_parsed(url: str, target: Target) -> None:
     assert Target.parse(url) == target
 
 
@@ -530,7 +530,7 @@ def test_urls(url: str, target: Target) -> None:
         ("jdbc:hive2://h/;principal=hive/_HOST@X", "has no Kerberos"),
     ],
 )
-def test_urls_that_are_none(url: str, said: str) -> None:
+def test_an_invalid_url_is_refused(url: str, said: str) -> None:
     with pytest.raises(BadUrl, match=re.escape(said)) as refusal:
         Target.parse(url)
     assert refusal.value.sqlstate == "22023"
@@ -551,13 +551,13 @@ def test_no_message_has_the_password() -> None:
         (["--set", "listen.prot=1"], "Did you mean 'listen.port'?"),
     ],
 )
-def test_wrong_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_are_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert freshgate.main(["status", *arguments]) == 2
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon"])
-def test_wrong_pauses(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_pause_is_refused(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         freshgate.main(["status", "--watch", seconds])
     assert end.value.code == 2

@@ -1,4 +1,4 @@
-"""The connection of `freshgate status`: what it leaves open, and what it says of servers that it cannot use."""
+"""Tests the connection of `freshgate status`: it closes its sessions, and explains why it cannot use a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MISSING = "[SCHEMA_NOT_FOUND] The schema `nowhere` cannot be found. Verify the s
 
 
 class Sessions:
-    """A HiveServer2 that has no rows and not the database `nowhere`, and knows its open sessions and what they ran."""
+    """A HiveServer2 without rows and without the database `nowhere`; records open sessions and their statements."""
 
     def __init__(self) -> None:
         self.open: set[bytes] = set()
@@ -60,13 +60,13 @@ class Sessions:
 
 
 class Served(ThreadingHTTPServer):
-    """Those sessions over HTTP; over TLS with a certificate."""
+    """Serves `Sessions` over HTTP, with TLS if there is a certificate."""
 
     def __init__(self, certificate: Path | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Request)
         self.sessions = Sessions()
         self.refusal: tuple[int, bytes] | None = None
-        """Status and page of the answer to everything."""
+        """The status and page with which every request is answered."""
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
@@ -74,7 +74,7 @@ class Served(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that trusts nobody breaks off."""
+        """Prints nothing: a client that does not trust the certificate closes the connection."""
 
     def target(self, **parts: Any) -> Target:
         return Target(Address("127.0.0.1", self.server_port), http_path="cliservice", **parts)
@@ -100,7 +100,7 @@ class _Request(BaseHTTPRequestHandler):
         self.wfile.write(answer.getvalue())
 
     def log_message(self, *_: Any) -> None:
-        """Not to standard error."""
+        """Prints nothing to standard error."""
 
 
 @pytest.fixture
@@ -125,21 +125,21 @@ def test_a_client_over_http_leaves_no_session(served: Served) -> None:
     assert served.sessions.open == set()
 
 
-def test_a_session_over_http_that_cannot_begin_is_closed(served: Served) -> None:
+def test_a_session_over_http_with_an_unknown_database_is_closed(served: Served) -> None:
     with pytest.raises(LookFailed, match="SCHEMA_NOT_FOUND"):
         Client.connect(served.target(database="nowhere"))
     assert served.sessions.statements == ["USE `nowhere`"]
     assert served.sessions.open == set()
 
 
-def test_closing_raises_nothing_where_the_server_is_gone() -> None:
+def test_closing_raises_nothing_if_the_server_is_gone() -> None:
     with closing(Served()) as served:
         client = Client.connect(served.target())
     client.close()
     client.close()
 
 
-# --- what it says --------------------------------------------------------------------------------------
+# --- messages ------------------------------------------------------------------------------------------
 
 
 def refusal_of(target: Target) -> str:
@@ -148,13 +148,13 @@ def refusal_of(target: Target) -> str:
     return str(refusal.value)
 
 
-def test_a_certificate_of_nobody_known_over_http(certificates: Certificates) -> None:
+def test_an_untrusted_certificate_over_http_is_refused(certificates: Certificates) -> None:
     with closing(Served(certificates.server)) as served:
-        said = refusal_of(served.target(tls=True))
+        message = refusal_of(served.target(tls=True))
         assert re.fullmatch(
             rf"Cannot reach a gateway at {re.escape(str(served.target(tls=True)))}: TLS failed "
             r"\(.*CERTIFICATE_VERIFY_FAILED.*\)\. Name a file with the authorities of .* with --ca, one with .*",
-            said,
+            message,
         )
         with closing(Client.connect(served.target(tls=True, ca=str(certificates.ca)))):
             assert len(served.sessions.open) == 1
@@ -162,7 +162,7 @@ def test_a_certificate_of_nobody_known_over_http(certificates: Certificates) -> 
 
 
 @pytest.mark.parametrize(
-    ("status", "page", "said"),
+    ("status", "page", "message"),
     [
         (
             401,
@@ -174,20 +174,20 @@ def test_a_certificate_of_nobody_known_over_http(certificates: Certificates) -> 
         (404, b"", "{} answers with status 404 (Not Found). Give the gateway's URL with --url, with its httpPath."),
     ],
 )
-def test_answers_over_http_that_are_none(served: Served, status: int, page: bytes, said: str) -> None:
+def test_an_error_status_over_http_is_explained(served: Served, status: int, page: bytes, message: str) -> None:
     served.refusal = status, page
-    assert refusal_of(served.target()).startswith(said.format(served.target()))
+    assert refusal_of(served.target()).startswith(message.format(served.target()))
     served.refusal = None
     client = Client.connect(served.target())
     served.refusal = status, page
     with pytest.raises(LookFailed) as refusal:
         client.look(None)
-    assert str(refusal.value).startswith(said.format(served.target()))
+    assert str(refusal.value).startswith(message.format(served.target()))
     client.close()
 
 
 @pytest.mark.parametrize("over_http", [False, True])
-def test_files_that_cannot_be_read_are_named(tmp_path: Path, over_http: bool) -> None:
+def test_an_unreadable_certificate_file_is_named(tmp_path: Path, over_http: bool) -> None:
     target = Target(Address("127.0.0.1", 1), tls=True, http_path="cliservice" if over_http else None)
     missing, wrong = tmp_path / "missing.pem", tmp_path / "wrong.pem"
     wrong.write_text("no certificate", encoding="ascii")
@@ -202,13 +202,13 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, over_http: bool) ->
         )
 
 
-def test_a_database_that_does_not_exist_is_told(served: Served) -> None:
+def test_a_missing_database_is_reported(served: Served) -> None:
     with closing(Client.connect(served.target())) as client:
         with pytest.raises(LookFailed) as refusal:
             client.look("nowhere")
         assert str(refusal.value) == (f"{served.target()} has no database 'nowhere'. Choose another with --database.")
         assert refusal.value.sqlstate == "42704"
-        # One without views is none that does not exist; that is asked in a look's third statement.
+        # A database without views is not a missing one. The third statement of a look distinguishes them.
         asked = len(served.sessions.statements)
         assert client.look("empty").views == ()
         assert len(served.sessions.statements) - asked == 3

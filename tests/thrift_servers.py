@@ -1,8 +1,8 @@
-"""A program: one Spark with a Thrift server for each way in which servers are reached.
+"""A program that runs one Spark with several Thrift servers, one for each transport and authentication.
 
-Its arguments are a data directory, a key store (PKCS 12, password "secret"), and Spark's settings as JSON; for a server
-that checks passwords also the URL of a directory and the pattern of its users' names. Prints one JSON line, the ports
-by their names, and ends with its standard input.
+Its arguments are a data directory, a key store (PKCS 12, password "secret"), and Spark's settings as JSON. For a server
+that checks passwords, they also include the URL of an LDAP directory and the pattern of its users' names. It prints the
+ports by name as one line of JSON, and ends when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def main(data_dir: Path, key_store: Path, settings: dict[str, str], *ldap: str) 
     os.chdir(data_dir)
     port, context = host.start_server(options, lock, [])
     jvm = context._jvm
-    # Spark reads these from no other place than Java's properties or a hive-site.xml.
+    # Spark reads these only from Java's system properties or hive-site.xml.
     for name, value in zip(("url", "userDNPattern"), ldap, strict=False):
         jvm.java.lang.System.setProperty(f"hive.server2.authentication.ldap.{name}", value)
     session = jvm.org.apache.spark.sql.SparkSession.active()
     server_class = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
-    # Spark makes each server's settings of those that it was started with: the further ones get theirs by hand.
+    # Spark derives each server's settings from those that it was started with, so the other servers' are set here.
     first = server_class.startWithSparkSession(session, False).getHiveConf()
     ports = {"sasl": port}
     tls = {**TLS, "hive.server2.keystore.path": str(key_store)}

@@ -1,4 +1,4 @@
-"""How much is tried: `scripts/test` runs the suite, `scripts/test --all` all there is."""
+"""Marks thorough variants of tests: `scripts/test` runs the suite, `scripts/test --all` also the thorough variants."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 ALL = "FRESHGATE_TESTS"
-"""The variable that scripts/test sets to `all`."""
+"""The environment variable that scripts/test sets to `all`."""
 EVERYTHING = os.environ.get(ALL) == "all"
 
 
 def sampled(values: Sequence[Any], kept: set[str], names: Sequence[str] | None = None) -> list[Any]:
-    """Parameters, or tuples of several, of which only those called `kept` are part of the suite; the others are
-    thorough."""
+    """Parameters, or tuples of parameters. Those named in `kept` belong to the suite, the others are thorough."""
     named = names or [str(value) for value in values]
     assert kept <= set(named)
     return [

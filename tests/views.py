@@ -1,4 +1,4 @@
-"""Materialized views as values, for tests without Spark."""
+"""Materialized views as values for tests without Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SALES, SHOPS = TableName("d", "sales"), TableName("d", "shops")
 
 
 def view_of(version: Version) -> MaterializedView:
-    """d.v, whose partitions follow those of d.sales by `day`; it reads d.shops as well."""
+    """The view d.v, which reads d.sales and d.shops. Its partitions follow those of d.sales by `day`."""
     return MaterializedView(
         id="v",
         name=TableName("d", "v"),

@@ -1,12 +1,12 @@
-"""A gateway's own parts over a metastore in memory: what creates, refreshes, alters and drops views, without Spark.
+"""A gateway over a metastore in memory, to create, refresh, alter and drop views without Spark.
 
     warehouse = Warehouse()
     warehouse.table("s.t")
     house = House(warehouse)
     await house.run("CREATE MATERIALIZED VIEW s.m AS SELECT a FROM s.t")
 
-`Warehouse` lends sessions that carry out the statements of the gateway's own, as far as they change the metastore, and
-keeps their texts. Rows there are none: each table counts one. `hold` stops a statement until the test lets it go.
+The sessions of a `Warehouse` run those of the gateway's statements that change the metastore, and record their texts.
+There are no rows: the count of each table is one. `hold` blocks a statement until the test releases it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Thing:
 
 @dataclass
 class Hold:
-    """A statement that waits: `reached` is set when it has come, `go` lets it be carried out."""
+    """A blocked statement: `reached` is set when it arrives, and it continues when `go` is set."""
 
     pattern: str
     reached: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,9 +63,9 @@ class Warehouse:
         self.databases: dict[str, dict[str, str]] = {"default": {}}
         self.texts: list[str] = []
         self.files: dict[str, int] = {}
-        """A number for each table's directory, that grows with each write."""
+        """For each table's directory, a number that grows with each write."""
         self.failing: dict[str, FreshgateError] = {}
-        """What statements fail with, by patterns of their texts; once each."""
+        """By pattern of the text, the error with which a statement fails once."""
         self._holds: list[Hold] = []
 
     def table(self, dotted: str) -> TableName:
@@ -75,7 +75,7 @@ class Warehouse:
         return name
 
     def write(self, dotted: str) -> None:
-        """Past the gateway."""
+        """Writes to a table without the gateway."""
         self.files[dotted] = self.files.get(dotted, 0) + 1
 
     def hold(self, pattern: str) -> Hold:
@@ -165,14 +165,17 @@ def _drop(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> None:
 
 def _describe(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
     name, thing = warehouse.thing(found)
-    said: dict[str, object] = {"columns": [{"name": "a", "type": {"name": "bigint"}}], "created_time": str(id(thing))}
+    described: dict[str, object] = {
+        "columns": [{"name": "a", "type": {"name": "bigint"}}],
+        "created_time": str(id(thing)),
+    }
     if thing.kind == "VIEW":
         place = f"{thing.namespace.catalog}.{thing.namespace.database}"
-        said |= {"type": "VIEW", "view_text": thing.text, "view_catalog_and_namespace": place}
-        said["view_creation_spark_configuration"] = thing.settings
+        described |= {"type": "VIEW", "view_text": thing.text, "view_catalog_and_namespace": place}
+        described["view_creation_spark_configuration"] = thing.settings
     else:
-        said |= {"type": "MANAGED", "provider": "parquet", "location": f"file:/w/{name}"}
-    return [(json.dumps(said),)]
+        described |= {"type": "MANAGED", "provider": "parquet", "location": f"file:/w/{name}"}
+    return [(json.dumps(described),)]
 
 
 def _tables(warehouse: Warehouse, found: re.Match[str], _: Namespace) -> Rows:
@@ -240,7 +243,7 @@ class Report(list[str]):
 
 @dataclass
 class Person:
-    """What commands ask of a client's session."""
+    """The part of a client's session that commands use."""
 
     warehouse: Warehouse
     user: str
@@ -254,7 +257,7 @@ class Person:
 
 
 class House:
-    """The parts of a gateway, joined as the server joins them, over a warehouse."""
+    """The parts of a gateway over a warehouse, connected as the server connects them."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse
@@ -275,9 +278,9 @@ class House:
         self.commands = self.server._router(SparkMetastore(cast(Any, warehouse)))._commands
 
     async def run(self, text: str, user: str = "ada", namespace: Namespace | None = None) -> list[tuple[Any, ...]]:
-        """The answer to a statement of the gateway's own."""
+        """Runs one of the gateway's own statements and returns its rows."""
         person = Person(self.warehouse, user, namespace or Namespace())
-        # Of Spark's own statements those that are commands where they name a view.
+        # Some of Spark's own statements are commands if they name a materialized view.
         command = parse_about(text) or classify(text)
         result = await self.commands.run(cast(Any, command), cast(Session, person), Report())
         return list(result.rows)

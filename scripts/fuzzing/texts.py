@@ -15,7 +15,7 @@ import jpype
 from clients import SPARK_HOME
 from oracle.corpus import statements
 from oracle.mutation import Texts
-from oracle.trial import Found, Outcome, run, shorten, told
+from oracle.trial import Found, Outcome, description, run, shorten
 
 PROCESSES = 2
 SHOWN_MAX = 40
@@ -106,7 +106,7 @@ def _show(found: Found, sending: Connection, seed: int, shown: Counter[str]) -> 
     shown[found.kind] += 1
     if shown[found.kind] <= OF_A_KIND_MAX and shown.total() <= SHOWN_MAX:
         shorten(found)
-        sending.send(("found", told(found, seed)))
+        sending.send(("found", description(found, seed)))
 
 
 def _numbers(first: int, step: int, texts: int | None) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""What Spark's parser sees in a text beside what the gateway sees: nothing that Spark sees may be missed."""
+"""Compares what Spark's parser finds in a text with what the gateway finds: the gateway may miss nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _WRITING = frozenset(
         *("TruncateTable", "UnsetTableProperties", "UnsetViewProperties"),
     ]
 )
-"""Commands that may change the table or view that they name."""
+"""Commands that may change the named table or view."""
 _NOT_WRITING = frozenset(
     [
         *("AnalyzeColumn", "AnalyzeTable", "AnalyzeTables", "CacheTable", "Call", "CommentOnNamespace"),
@@ -66,9 +66,9 @@ _NOT_WRITING = frozenset(
 )
 _NAMESPACES = frozenset({"SetCatalogAndNamespace", "SetCatalogCommand", "SetNamespaceCommand"})
 _LOOKING = ("Explain", "Describe", "Show", "Uncache", "Refresh", "Comment", "refused")
-"""What only looks at what it names; "refused": a query where Spark takes none."""
+"""Commands that only inspect what they name; "refused": a query where Spark accepts none."""
 _UNRUN = (*_LOOKING, "nothing")
-"""What finds no rows whatever the tables hold, too."""
+"""These, and queries whose result is always empty."""
 _NO_TABLE = frozenset(
     [
         *("CreateNamespace", "SetNamespaceProperties", "SetNamespaceLocation", "UnsetNamespaceProperties"),
@@ -83,13 +83,13 @@ _NO_TABLE = frozenset(
         *_NAMESPACES,
     ]
 )
-"""Commands whose own name is no table's."""
+"""Commands that name something other than a table."""
 _VIEWS = frozenset({"AlterViewAs", "AlterViewSchemaBinding", "DropView", "SetViewProperties", "UnsetViewProperties"})
 
 
 @dataclass(frozen=True)
 class Spark:
-    """A plan, sorted."""
+    """What Spark finds in a text."""
 
     plan: Plan
 
@@ -102,17 +102,18 @@ class Spark:
 
     @cached_property
     def named(self) -> frozenset[Parts]:
-        """Every name, read, written, or neither."""
+        """All names, whether read, written or neither."""
         return frozenset(fold(note.parts) for note in self.plan.notes if note.parts)
 
     @cached_property
     def reads(self) -> frozenset[Parts]:
-        """Whose rows it reads."""
+        """The relations whose rows it reads."""
         return self._read_by(_UNRUN) | {fold(note.parts) for note in self._of(*_NAMES) if note.owner == "AnalyzeTable"}
 
     @cached_property
     def queried(self) -> frozenset[Parts]:
-        """The same, with those of which a constant leaves no row: their names must be known, too."""
+        """The relations that it reads, including those in queries that a constant condition makes empty: the gateway
+        must know these names, too."""
         return self.reads | self._read_by(_LOOKING)
 
     def _read_by(self, others: tuple[str, ...]) -> frozenset[Parts]:
@@ -132,12 +133,12 @@ class Spark:
 
     @cached_property
     def renamed(self) -> frozenset[str]:
-        """Last parts of new names: a bare one stays in the database of the old one."""
+        """The last parts of new names; an unqualified new name stays in the database of the old one."""
         return frozenset(note.parts[-1].lower() for note in self._of("newName") if note.owner == "RenameTable")
 
     @cached_property
     def temporaries(self) -> frozenset[str]:
-        """Last parts of the temporary views and functions that are made."""
+        """The last parts of the names of created temporary views and functions."""
         owners = {"CreateViewCommand", "CreateTempViewUsing", "CacheTableAsSelect", "CreateSQLFunctionCommand"}
         return frozenset(
             note.parts[-1].lower()
@@ -155,7 +156,7 @@ class Spark:
 
     @cached_property
     def calls(self) -> frozenset[Parts]:
-        """Functions that are none of Spark's own."""
+        """The called functions that are not built in."""
         return frozenset(
             fold(note.parts)
             for note in self._of("function")
@@ -166,7 +167,7 @@ class Spark:
 
     @cached_property
     def composed(self) -> bool:
-        """A name, or a text, is put together when the statement runs."""
+        """Whether a name or a statement is built when the statement runs."""
         return any(not note.owner.startswith(_UNRUN) and note.owner not in _NO_TABLE for note in self._of("composed"))
 
     @cached_property
@@ -176,7 +177,7 @@ class Spark:
         return chosen or not self.commands.isdisjoint(_NAMESPACES)
 
     def unknown(self) -> frozenset[str]:
-        """Commands that this module does not know."""
+        """The commands that this module does not know."""
         return self.commands - _WRITING - _NOT_WRITING
 
 
@@ -190,7 +191,7 @@ def fold(parts: Iterable[str]) -> Parts:
 
 @dataclass(frozen=True)
 class Ours:
-    """What the gateway sees in a text."""
+    """What the gateway finds in a text."""
 
     text: str
 
@@ -207,8 +208,8 @@ class Ours:
 
     @cached_property
     def may_write(self) -> bool:
-        said = self.statement
-        return isinstance(said, Forwarded) and route._may_write_after_all(said, self.look, self.text)
+        statement = self.statement
+        return isinstance(statement, Forwarded) and route._may_write_after_all(statement, self.look, self.text)
 
     @cached_property
     def composes(self) -> bool:
@@ -216,8 +217,8 @@ class Ours:
 
     @cached_property
     def whole(self) -> str:
-        """The text, with variables' values in their places where the gateway puts them there before it looks for
-        statements within the statement."""
+        """The text with the values of variables, if the gateway substitutes them before it searches for statements
+        within the statement."""
         if not self.may_write:
             return self.text
         text = _with_values(self.text) if "${" in self.text else self.text
@@ -230,12 +231,13 @@ class Ours:
 
     @cached_property
     def changes(self) -> hidden.Changes:
-        """Nobody looks at these where a statement counts as one that only reads."""
+        """The changes by statements within the statement. The gateway does not search them in a statement that only
+        reads."""
         return hidden.changes(self.whole) if self.may_write else hidden.Changes()
 
 
 class _Variables:
-    """A session that knows variables as Spark's parser does here."""
+    """A session with the same variables as the oracle's Spark parser."""
 
     async def sql(self) -> _Variables:
         return self
@@ -255,44 +257,44 @@ _RUNNER = asyncio.Runner()
 
 
 def _with_values(text: str) -> str:
-    """As the gateway asks for them."""
+    """The text with the values that the gateway would substitute."""
     return _RUNNER.run(substituted(cast(Session, _Variables()), text))
 
 
 class Comparison:
-    """What Spark sees in a text that it accepts, beside what the gateway sees."""
+    """Compares Spark's plan of a text that it accepts with what the gateway finds."""
 
     def __init__(self, plan: Plan, text: str) -> None:
         self._root, self._spark, self._ours = plan.root, Spark(plan), Ours(text)
 
     def misses(self) -> list[str]:
-        """What the gateway does not see; "kind: what"."""
-        spark, ours = self._spark, self._ours
-        said = ours.statement
-        if not isinstance(said, Forwarded):
+        """What the gateway misses, as "kind: what"."""
+        spark, ours, statement = self._spark, self._ours, self._ours.statement
+        if not isinstance(statement, Forwarded):
             ours_too = self._root in {"Call", "CreateMaterializedViewAsSelect", "ExplainCommand"}
             if ours_too and not ours.look.words.isdisjoint({"materialized", "refresh_materialized_view"}):
                 return []
-            return [f"taken for ours: {type(said).__name__}"]
+            return [f"taken for ours: {type(statement).__name__}"]
         found = [f"unknown to the oracle: {name}" for name in spark.unknown()]
-        return [*found, *_by_words(spark, ours), *_by_names(spark, ours, said), *_by_changes(spark, ours, said)]
+        found += [*_by_words(spark, ours), *_by_names(spark, ours, statement)]
+        return [*found, *_by_changes(spark, ours, statement)]
 
     def spurious(self) -> bool | None:
-        """Whether a statement that is understood exactly has a name that Spark does not see; None for another one."""
-        said = self._ours.statement
-        if not isinstance(said, Forwarded) or not said.exact:
+        """Whether an exact statement has a name that Spark does not find; None for a statement that is not exact."""
+        statement = self._ours.statement
+        if not isinstance(statement, Forwarded) or not statement.exact:
             return None
-        names = {fold(reference.parts) for reference in said.reads} | {fold(parts) for parts in said.writes}
+        names = {fold(reference.parts) for reference in statement.reads} | {fold(parts) for parts in statement.writes}
         return not names <= self._spark.named
 
 
 def misses(text: str, plan: Plan) -> list[str]:
-    """What Spark sees in a text that it accepts, and the gateway does not."""
+    """What Spark finds in a text that it accepts, and the gateway does not."""
     return Comparison(plan, text).misses()
 
 
 def _by_words(spark: Spark, ours: Ours) -> Iterator[str]:
-    """What the cheap look must show, for nothing else is asked where it shows nothing."""
+    """The names that the cheap scan misses. If it finds nothing, the statement is not read further."""
     if ours.composes:
         return
     words = ours.look.words
@@ -305,40 +307,41 @@ def _by_words(spark: Spark, ours: Ours) -> Iterator[str]:
         yield "may not change the namespace"
 
 
-def _by_names(spark: Spark, ours: Ours, said: Forwarded) -> Iterator[str]:
-    everything = not said.exact and ours.composes
+def _by_names(spark: Spark, ours: Ours, statement: Forwarded) -> Iterator[str]:
+    everything = not statement.exact and ours.composes
     if spark.composed and not everything:
         yield "composed"
-    reads = {fold(reference.parts) for reference in said.reads}
-    writes = {fold(parts) for parts in said.writes}
+    reads = {fold(reference.parts) for reference in statement.reads}
+    writes = {fold(parts) for parts in statement.writes}
     if not everything:
         for parts in sorted(spark.queried - reads):
             yield f"not read: {parts}"
-        if spark.reads and not said.touches_rows and said.creates_view is None:
+        if spark.reads and not statement.touches_rows and statement.creates_view is None:
             yield f"rows not touched: {sorted(spark.reads)}"
     if not (everything and writes):
         for parts in sorted(spark.writes - writes):
             yield f"not written: {parts}"
         for name in sorted(spark.renamed - {parts[-1] for parts in writes}):
             yield f"not written: {name}"
-        if spark.writes and said.keeps_rows and spark.commands != {"AddColumns"}:
+        if spark.writes and statement.keeps_rows and spark.commands != {"AddColumns"}:
             yield f"does not keep rows: {sorted(spark.writes)}"
-    calls = {parts[-1].lower() for parts in said.calls} | {parts[-1] for parts in reads if not said.exact}
+    calls = {parts[-1].lower() for parts in statement.calls} | {parts[-1] for parts in reads if not statement.exact}
     if not everything:
         for parts in sorted(spark.calls):
             if parts[-1] not in calls:
                 yield f"not called: {parts}"
-    if "InsertIntoDir" in spark.commands and not (said.writes_files or everything):
+    if "InsertIntoDir" in spark.commands and not (statement.writes_files or everything):
         yield "no files written"
 
 
-def _by_changes(spark: Spark, ours: Ours, said: Forwarded) -> Iterator[str]:
-    if spark.changes_namespace and not (said.changes_namespace or (ours.composes and not said.exact)):
+def _by_changes(spark: Spark, ours: Ours, statement: Forwarded) -> Iterator[str]:
+    if spark.changes_namespace and not (statement.changes_namespace or (ours.composes and not statement.exact)):
         yield "namespace not changed"
-    if said.exact:
-        made = {said.creates_view[-1].lower()} if said.creates_view and said.temporary else set()
-        dropped = {fold(said.drops)} if said.drops and said.drops_database else set()
-        views, databases, told, told_databases = {fold(parts) for parts in said.writes}, dropped, True, True
+    if statement.exact:
+        made = {statement.creates_view[-1].lower()} if statement.creates_view and statement.temporary else set()
+        dropped = {fold(statement.drops)} if statement.drops and statement.drops_database else set()
+        views, databases = {fold(parts) for parts in statement.writes}, dropped
+        told = told_databases = True
     else:
         made, changes = {parts[-1] for parts in ours.temporaries}, ours.changes
         views, databases = {fold(parts) for parts in changes.views}, {fold(parts) for parts in changes.databases}

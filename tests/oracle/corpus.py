@@ -1,4 +1,4 @@
-"""The statements that mutations begin with: those of Spark's own tests, and those of ours."""
+"""The statements that mutations start from: those of Spark's own tests and those of tests/sql."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements made of a grammar like Spark's: names, queries, changes, and texts that run other statements."""
+"""Generates statements from a grammar like Spark's: queries, changes, and statements that run other statements."""
 
 from __future__ import annotations
 
@@ -256,24 +256,24 @@ _SHALLOW = {
         "select": ("SELECT {column}",),
     },
 }
-"""What stands for a rule where texts are nested deeply enough."""
+"""The alternatives of a rule at the maximum depth."""
 
 
 class Grammar:
-    """Makes texts, all by one source of random numbers."""
+    """Generates texts from one source of random numbers."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
 
     def make(self, rule: str, depth: int = _DEPTH) -> str:
-        """A text of a rule; it is nested at most so deep."""
+        """A text for a rule, nested to at most this depth."""
         if rule == "text":
             return self.literal(self.make("statement", depth - 1))
         ways = _SHALLOW.get(rule) if depth <= 0 else None
         return self.fill(self.random.choice(ways or _RULES[rule]), depth)
 
     def fill(self, template: str, depth: int = 2) -> str:
-        """The template with texts in the place of its `{rule}`s; a `{rule?}` mostly stays empty."""
+        """The template with every `{rule}` replaced by a text; a `{rule?}` is mostly left empty."""
 
         def part(found: re.Match[str]) -> str:
             return "" if found[2] and self.random.random() < 0.6 else self.make(found[1], depth - 1)
@@ -283,7 +283,7 @@ class Grammar:
     # --- texts within texts ------------------------------------------------------------------------
 
     def literal(self, text: str) -> str:
-        """A string that stands for `text`, as a program may write it."""
+        """A string literal with the value `text`, in one of the forms that a program may write."""
         quote = self.random.choice(("'", "'", '"'))
         how = self.random.random()
         if how < 0.1 and quote not in text:
@@ -313,5 +313,5 @@ def _numbered(code: int) -> list[str]:
 
 
 def _plain(character: str) -> list[str]:
-    """A backslash before a character that stays what it is."""
+    """An escape that has no effect: a backslash before an ordinary character."""
     return ["\\" + character] if character.isascii() and character not in "0bnrtZuU123%_" else []

@@ -1,4 +1,4 @@
-"""Texts for the oracle: statements of a corpus, changed, put within one another, and made anew."""
+"""Generates texts for the oracle: statements of a corpus, mutated or nested, and statements of a grammar."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _CORPUS_SHARE = 0.45
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A text with the settings that it is read with; `number` makes it anew from the seed."""
+    """A text with its settings; `number` and the seed reproduce it."""
 
     number: int
     text: str
@@ -101,7 +101,7 @@ class Sample:
 
 
 class Texts:
-    """Makes the sample of any number, always the same one for a seed."""
+    """Generates the sample of any number; the same seed always gives the same samples."""
 
     def __init__(self, corpus: Sequence[str], seed: int) -> None:
         self._seed = seed
@@ -129,10 +129,10 @@ class Texts:
             return Grammar(random).make("statement")
         return random.choice(random.choice(self._kinds) if random.random() < 0.4 else self._all)
 
-    # --- ways to change a text ---------------------------------------------------------------------
+    # --- mutations ---------------------------------------------------------------------------------
 
     def blanks(self, random: Random, text: str) -> str:
-        """Other blanks, and blanks where none were."""
+        """Replaces and inserts blanks."""
         parts = pieces(text)
         for _ in range(random.randint(1, 4)):
             place = random.randrange(len(parts)) if parts else 0
@@ -154,7 +154,7 @@ class Texts:
         return "".join(map(other, text))
 
     def quoting(self, random: Random, text: str) -> str:
-        """A word between quotes, or without them."""
+        """Quotes or unquotes a word."""
         parts = pieces(text)
         if places := _places(parts, lambda piece: piece[0].isalpha() or piece[0] in "`_"):
             place = random.choice(places)
@@ -172,14 +172,14 @@ class Texts:
         return "".join(parts)
 
     def names(self, random: Random, text: str) -> str:
-        """A word, perhaps a keyword, becomes a name."""
+        """Replaces a word, possibly a keyword, by a name."""
         parts = pieces(text)
         if places := _places(parts, lambda piece: piece[0].isalpha()):
             parts[random.choice(places)] = random.choice(NAMES)
         return "".join(parts)
 
     def behind_from(self, random: Random, text: str) -> str:
-        """Where a relation may stand, another one does, or one more."""
+        """Inserts another relation after FROM or JOIN."""
         grammar = Grammar(random)
 
         def relation(found: re.Match[str]) -> str:
@@ -190,7 +190,7 @@ class Texts:
         return _once(random, spot, relation, text)
 
     def brackets(self, random: Random, text: str) -> str:
-        """What stands in a pair of brackets is replaced, or gets a query beside it."""
+        """Replaces the contents of a pair of parentheses, or adds a query to them."""
         parts = pieces(text)
         spans = _spans(parts)
         if not spans:
@@ -212,7 +212,7 @@ class Texts:
         return "".join(parts[start + 1 : end])
 
     def splice(self, random: Random, text: str) -> str:
-        """The beginning of one statement, and the end of another, cut before the same word where there is one."""
+        """Joins the beginning of one statement to the end of another, before a word that both have."""
         mine, others = pieces(text), pieces(random.choice(self._all))
         ends = {piece.upper(): place for place, piece in enumerate(others) if piece[0].isalpha()}
         shared = _places(mine, lambda piece: piece.upper() in ends)
@@ -222,7 +222,7 @@ class Texts:
         return "".join(mine[:place] + others[ends[mine[place].upper()] :])
 
     def damage(self, random: Random, text: str) -> str:
-        """A piece is left out, doubled, exchanged, or put in."""
+        """Deletes, duplicates, swaps or inserts a part."""
         parts = pieces(text)
         if not parts:
             return text
@@ -247,7 +247,7 @@ class Texts:
         )
 
     def variables(self, random: Random, text: str) -> str:
-        """Something that is known later stands for a word, or for a part of one."""
+        """Replaces a word, or a part of it, by something whose value is known only later."""
         parts = pieces(text)
         if places := _places(parts, lambda piece: piece[0].isalpha()):
             place = random.choice(places)
@@ -263,7 +263,7 @@ class Texts:
         return "".join(parts)
 
     def within(self, random: Random, text: str) -> str:
-        """The whole text becomes a part of another."""
+        """Embeds the whole text in another one."""
         grammar, text = Grammar(random), text.strip().rstrip(";")
         queries = re.match(r"(?i)[\s(]*(select|with|from|values|table)\b", text) is not None and random.random() < 0.6
         around = grammar.fill(random.choice(_AROUND_QUERIES if queries else _AROUND_STATEMENTS), 3)
@@ -271,7 +271,7 @@ class Texts:
 
 
 def pieces(text: str) -> list[str]:
-    """Words, strings, quoted names, blanks, comments and symbols; together they are the text."""
+    """Splits a text into words, strings, quoted names, blanks, comments and symbols, without losing anything."""
     return _PIECE.findall(text)
 
 
@@ -280,7 +280,7 @@ def _places(parts: Sequence[str], wanted: Callable[[str], bool]) -> list[int]:
 
 
 def _spans(parts: Sequence[str]) -> list[tuple[int, int]]:
-    """The places of matching brackets."""
+    """The positions of matching parentheses."""
     spans, opened = [], list[int]()
     for place, piece in enumerate(parts):
         if piece == "(":
@@ -332,7 +332,7 @@ _AROUND_QUERIES = (
     "SELECT * FROM f(TABLE(@))",
     "SELECT * FROM u, LATERAL (@)",
 )
-"""`@` stands for the text, `?` for a string that stands for it."""
+"""`@` is replaced by the text, `?` by a string literal of the text."""
 _Way = Callable[[Texts, Random, str], str]
 _WAYS: tuple[tuple[_Way, int], ...] = (
     (Texts.blanks, 5),

@@ -1,6 +1,6 @@
-"""Spark's own parser: what a text reads, writes and changes, by the plan that Spark makes of it.
+"""Spark's own parser: what a text reads, writes and changes according to Spark's plan.
 
-It runs in the JVM that the tests have anyway, without a Spark session. A text takes it about a millisecond.
+It runs in the JVM that the tests have anyway, without a Spark session, and takes about a millisecond per text.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from clients import start_jvm
 _SOURCE = Path(__file__).with_name("PlanReader.java")
 _FIELD, _LINE, _TEXT = "\1", "\2", "\3"
 APART = frozenset({_FIELD, _LINE, _TEXT, "\4"})
-"""Characters that must not be in a text."""
+"""Characters that separate fields, and so may not occur in a text."""
 
 DEFINED = "v."
-"""How the names of variables begin that have a value, which is the rest of the name."""
+"""The prefix of variables that have a value; the value is the rest of the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Those that change what a text means."""
+    """Spark's settings that change the meaning of a text."""
 
     escaped: bool = False
-    """spark.sql.parser.escapedStringLiterals: a backslash in a string is one."""
+    """spark.sql.parser.escapedStringLiterals: a backslash in a string is literal."""
     quoted: bool = False
     """spark.sql.ansi.doubleQuotedIdentifiers."""
     cased: bool = False
@@ -36,12 +36,12 @@ class Settings:
 
     @property
     def bits(self) -> str:
-        """As `PlanReader` takes them."""
+        """The settings in the form of `PlanReader`."""
         return str(self.escaped + 2 * self.quoted + 4 * self.cased)
 
 
 class Note(NamedTuple):
-    """One name of a plan, with the kind of node that holds it and the command that it belongs to ("" for a query)."""
+    """A name in a plan, with the kind of its node, and the command that it belongs to ("" for a query)."""
 
     kind: str
     owner: str
@@ -51,7 +51,7 @@ class Note(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Plan:
     root: str
-    """The class of the plan; of the error where Spark refuses the text."""
+    """The class of the plan, or of the error if Spark refuses the text."""
     accepted: bool
     notes: tuple[Note, ...] = ()
 
@@ -65,13 +65,13 @@ def _reader() -> Any:
 
 
 def read(texts: Sequence[str], settings: Settings | Sequence[Settings]) -> list[Plan]:
-    """What Spark makes of the texts, each with its settings, or all with the same; one call of the JVM for all."""
+    """Spark's plans of the texts, each with its own settings or all with the same ones, in a single call of the JVM."""
     bits = settings.bits * len(texts) if isinstance(settings, Settings) else "".join(each.bits for each in settings)
-    return [_plan(said) for said in str(_reader().read(_TEXT.join(texts), bits)).split(_TEXT)]
+    return [_plan(encoded) for encoded in str(_reader().read(_TEXT.join(texts), bits)).split(_TEXT)]
 
 
 def value_of(variable: str) -> str | None:
-    """What Spark puts in the place of ${variable}; None where it is not defined, and so nothing."""
+    """The value that Spark substitutes for ${variable}; None if the variable is undefined, so that nothing remains."""
     return variable[len(DEFINED) :] if variable.startswith(DEFINED) else None
 
 
@@ -82,7 +82,7 @@ def shown(text: str) -> str:
 
 @cache
 def built_in() -> frozenset[str]:
-    """Spark's own functions."""
+    """The names of Spark's built-in functions."""
     start_jvm()
     analysis = "org.apache.spark.sql.catalyst.analysis"
     names: set[str] = set()
@@ -93,8 +93,8 @@ def built_in() -> frozenset[str]:
     return frozenset(names)
 
 
-def _plan(said: str) -> Plan:
-    root, *lines = said.split(_LINE)
+def _plan(encoded: str) -> Plan:
+    root, *lines = encoded.split(_LINE)
     if root.startswith("-"):
         return Plan(root[1:], accepted=False)
     return Plan(root, True, tuple(map(_note, lines)))

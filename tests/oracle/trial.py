@@ -1,4 +1,4 @@
-"""Samples before Spark's parser and the gateway's readers; a text that shows a miss is shortened."""
+"""Runs samples through Spark's parser and the gateway's, and shortens texts that show a miss."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from oracle.plans import Plan, read
 from sql.statement import Forwarded
 
 _BATCH = 400
-"""Samples that share a call of the JVM."""
+"""The number of samples per call of the JVM."""
 _TRIES_MAX = 600
-"""Texts that are looked at to shorten one."""
+"""The maximum number of texts that are tried to shorten one."""
 
 
 @dataclass
 class Found:
-    """One text in which the gateway misses something."""
+    """A text in which the gateway misses something."""
 
     sample: Sample
     what: list[str]
@@ -46,8 +46,8 @@ def kind_of(miss: str) -> str:
     return miss.split(":", maxsplit=1)[0]
 
 
-def tried(samples: Iterable[Sample]) -> Iterator[Outcome]:
-    """The outcome of some hundred samples at a time."""
+def outcomes(samples: Iterable[Sample]) -> Iterator[Outcome]:
+    """The outcomes of the samples, batch by batch."""
     remaining = iter(samples)
     while batch := list(islice(remaining, _BATCH)):
         outcome = Outcome()
@@ -74,7 +74,7 @@ def _note(outcome: Outcome, sample: Sample, plan: Plan) -> None:
 
 
 def shorten(found: Found) -> None:
-    """Leaves out pieces of the text as long as the same kind of miss is left."""
+    """Removes parts of the text as long as the same kind of miss remains."""
     settings, kind, tries = found.sample.settings, found.kind, 0
 
     def shows(text: str) -> bool:
@@ -97,28 +97,28 @@ def shorten(found: Found) -> None:
     found.shortest = "".join(left)
 
 
-def told(found: Found, seed: int) -> str:
-    """What a person must see of a miss."""
+def description(found: Found, seed: int) -> str:
+    """Describes a miss for a person."""
     text, settings = found.shortest or found.sample.text, found.sample.settings
     plan = read([text], settings)[0]
-    spark, said = Spark(plan), Ours(text).statement
+    spark, statement = Spark(plan), Ours(text).statement
     lines = [f"{'; '.join(misses(text, plan) or found.what)}", f"  text   {text!r}"]
     lines.append(f"  with   {settings}")
     lines.append(f"  Spark  {plan.root}: reads {sorted(spark.reads)} writes {sorted(spark.writes)}")
-    if isinstance(said, Forwarded):
-        reads = sorted({fold(reference.parts) for reference in said.reads})
-        exact = "exact" if said.exact else f"not exact ({said.reason})"
-        lines.append(f"  ours   {exact}: reads {reads[:12]} writes {sorted(map(fold, said.writes))[:12]}")
+    if isinstance(statement, Forwarded):
+        reads = sorted({fold(reference.parts) for reference in statement.reads})
+        exact = "exact" if statement.exact else f"not exact ({statement.reason})"
+        lines.append(f"  ours   {exact}: reads {reads[:12]} writes {sorted(map(fold, statement.writes))[:12]}")
     else:
-        lines.append(f"  ours   {said!r}")
+        lines.append(f"  ours   {statement!r}")
     lines.append(f"  again  scripts/fuzz --sql 1 --seed {seed} --first {found.sample.number}")
     return "\n".join(lines)
 
 
 def run(texts: Texts, numbers: Iterable[int], on_batch: Callable[[Outcome], bool]) -> Outcome:
-    """The samples of these numbers, until `on_batch` says that it is enough."""
+    """Runs the samples with these numbers until `on_batch` returns False."""
     whole = Outcome()
-    for outcome in tried(texts.sample(number) for number in numbers):
+    for outcome in outcomes(texts.sample(number) for number in numbers):
         whole.add(outcome)
         if not on_batch(outcome):
             break

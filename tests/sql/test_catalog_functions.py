@@ -1,4 +1,4 @@
-"""Calls of mv_infos(), jobs() and tasks() are found where a relation stands, and nowhere else."""
+"""Tests that calls of mv_infos(), jobs() and tasks() are found in place of a relation, and nowhere else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def found(text: str) -> list[tuple[str, tuple[tuple[str, str], ...], bool]]:
         ("CREATE VIEW v AS SELECT * FROM jobs('type' = 'mv')", [("jobs", MV, False)]),
     ],
 )
-def test_calls(text: str, expected: object) -> None:
+def test_a_call_in_place_of_a_relation_is_found(text: str, expected: object) -> None:
     assert found(text) == expected
 
 
@@ -70,11 +70,11 @@ def test_calls(text: str, expected: object) -> None:
         "))) SELECT 1, jobs()",
     ],
 )
-def test_no_calls(text: str) -> None:
+def test_a_call_elsewhere_is_ignored(text: str) -> None:
     assert find(text) == ()
 
 
-def test_offsets_are_those_of_the_call() -> None:
+def test_the_position_of_a_call_is_found() -> None:
     text = "SELECT * FROM é, jobs ('type' = 'mv') j"
     (call,) = find(text)
     assert call == FunctionCall("jobs", MV, text.index("jobs"), text.index(")") + 1, aliased=True)
@@ -86,7 +86,7 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces, max_size=30).map(" ".join))
-def test_any_text_is_looked_through(text: str) -> None:
+def test_any_text_can_be_searched_for_calls(text: str) -> None:
     for call in find(text):
         assert text[call.start : call.end].lower().startswith(call.function)
         assert text[call.end - 1] == ")"

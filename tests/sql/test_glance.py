@@ -1,4 +1,4 @@
-"""The cheap look: the first word, and a set of words that misses none."""
+"""Tests the cheap scan: the first word, and a set of words that misses none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sql.names import quote
         ("\u0131nsert into t", "insert"),
     ],
 )
-def test_keyword(text: str, keyword: str) -> None:
+def test_the_first_word_is_found(text: str, keyword: str) -> None:
     assert glance(text).keyword == keyword
 
 
@@ -38,17 +38,17 @@ def test_keyword(text: str, keyword: str) -> None:
     st.text(st.characters(blacklist_categories=["Cs"]), min_size=1),
     st.sampled_from(["", "x", "`", "it's `", "-- `\n", "/* ' */", "'`' '`'"]),
 )
-def test_every_quoted_name_is_in_words(name: str, before: str) -> None:
+def test_every_backquoted_name_is_a_word(name: str, before: str) -> None:
     words = glance(f"SELECT {before} {quote(name)} FROM t").words
     assert name.lower() in words
 
 
 @pytest.mark.parametrize("text", ['SELECT * FROM ice."My-Db"."o n"', 'TABLE "My-Db" . "o n"', '"My-Db"."o n'])
-def test_names_in_double_quotes_are_in_words(text: str) -> None:
+def test_double_quoted_names_are_words(text: str) -> None:
     assert {"my-db", "o n"} <= glance(text).words
 
 
-def test_a_name_with_a_double_quote_in_it_is_in_words() -> None:
+def test_a_name_that_contains_a_double_quote_is_a_word() -> None:
     assert 'not_"there' in glance('FROM "not_""there"').words
     assert 'mv"mv' in glance("""ALTER/* ' */VIEW db."mv""mv"RENAME TO"mv2\"""").words
     assert 'mv"mv' in glance("""-- "\nALTER VIEW db."mv""mv" RENAME TO x""").words
@@ -75,7 +75,7 @@ def test_dotted_names_are_split() -> None:
         ("SELECT * FROM `\u03b1\u03a3`.`x`, \u017ft", {"\u03b1\u03c2", "x", "\u017ft"}),
     ],
 )
-def test_words_of_texts_within_are_among_the_words(text: str, words: set[str]) -> None:
+def test_words_of_texts_in_literals_are_found(text: str, words: set[str]) -> None:
     assert words <= glance(text).words
 
 
@@ -89,12 +89,12 @@ def test_words_of_texts_within_are_among_the_words(text: str, words: set[str]) -
         ("CREATE TABLE t (a INT)", False),
     ],
 )
-def test_maybe_command(text: str, maybe: bool) -> None:
+def test_a_possible_own_statement_is_recognized(text: str, maybe: bool) -> None:
     assert glance(text).maybe_command is maybe
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_words_of_plain_text_are_what_the_expression_finds(text: str) -> None:
+def test_the_words_of_a_text_without_quotes_are_those_of_a_regular_expression(text: str) -> None:
     assert set(re.findall(r"\w+", text.lower())) <= glance(text).words
     unquoted = text.replace("`", "").replace('"', "")
     assert glance(unquoted).words == set(re.findall(r"\w+", unquoted.lower()))

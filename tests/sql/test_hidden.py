@@ -1,4 +1,4 @@
-"""What statements inside other texts change of views."""
+"""Tests which views the statements within other texts change."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def views(*names: str) -> Changes:
         ("SELECT drop, view FROM v", Changes()),
     ],
 )
-def test_changes(text: str, expected: Changes) -> None:
+def test_changed_views_are_found(text: str, expected: Changes) -> None:
     assert changes(text) == expected
 
 
 @given(st.text(st.sampled_from("DROP VIEWalterTMC'\"`.;() \n")) | st.text())
-def test_any_text_can_be_looked_at(text: str) -> None:
+def test_any_text_can_be_searched_for_changes(text: str) -> None:
     changes(text)
     temporaries(text)
 
@@ -85,8 +85,8 @@ def test_any_text_can_be_looked_at(text: str) -> None:
         ("SELECT ${a} FROM cache WHERE kind = 'temp' OR kind = \"cache table\"", set()),
     ],
 )
-def test_temporaries(text: str, expected: set[Parts]) -> None:
-    """More is no harm: a name that no temporary view has leads nowhere."""
+def test_temporary_views_are_found(text: str, expected: set[Parts]) -> None:
+    """Too many names are harmless, because a name without a temporary view has no effect."""
     assert temporaries(text) == expected
 
 
@@ -127,7 +127,7 @@ def test_temporaries(text: str, expected: set[Parts]) -> None:
         ("EXECUTE IMMEDIATE \"EXECUTE IMMEDIATE 'SELECT a FROM ' || 't'\"", True),
     ],
 )
-def test_composes(text: str, expected: bool) -> None:
+def test_a_text_that_builds_names_at_run_time_is_recognized(text: str, expected: bool) -> None:
     assert composes(text, glance(text).words) is expected
 
 
@@ -140,7 +140,7 @@ def test_composes(text: str, expected: bool) -> None:
         ("${x}", True),
     ],
 )
-def test_moves(text: str, expected: bool) -> None:
+def test_a_text_that_may_change_the_database_is_recognized(text: str, expected: bool) -> None:
     assert moves(text, glance(text).words) is expected
 
 
@@ -154,6 +154,6 @@ def test_moves(text: str, expected: bool) -> None:
         ("EXECUTE IMMEDIATE 'SELECT 1' || ${x}", ()),
     ],
 )
-def test_with_variables(text: str, expected: tuple[str, ...]) -> None:
+def test_texts_with_variables_are_found(text: str, expected: tuple[str, ...]) -> None:
     assert set(with_variables(text)) >= set(expected)
     assert expected or not with_variables(text)

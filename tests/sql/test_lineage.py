@@ -1,4 +1,4 @@
-"""What statements for Spark read and write: the cases of forwarded.sql, and properties."""
+"""Tests what Spark's statements read and write: the cases of forwarded.sql, and properties."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def forwarded(text: str) -> Forwarded:
 
 
 def read_back(text: str, reference: Reference) -> tuple[str, ...] | None:
-    """The name that stands at the place a reference tells."""
+    """The name in the text at the position of a reference."""
     return dotted_name(list(lexemes(text[reference.start : reference.end])))[0]
 
 
 def facts(found: Forwarded) -> dict[str, str]:
-    """The same words as in the case file."""
+    """The facts in the notation of the case file."""
     reads = " ".join(".".join(read.parts) + "+" * read.aliased for read in found.reads)
     writes = " ".join(".".join(parts) for parts in found.writes)
-    said = {
+    named = {
         "reads": reads,
         "writes": writes,
         "view": ".".join(found.creates_view or ()),
@@ -48,18 +48,18 @@ def facts(found: Forwarded) -> dict[str, str]:
         "guess": not found.exact,
         "files": found.writes_files,
     }
-    return {key: text for key, text in said.items() if text} | {flag: "" for flag, is_set in flags.items() if is_set}
+    return {key: text for key, text in named.items() if text} | {flag: "" for flag, is_set in flags.items() if is_set}
 
 
 def agrees(expected: str, actual: str) -> bool:
-    """`… x …` stands for any list that holds x."""
+    """Whether the lists agree; `… x …` stands for any list that contains x."""
     if not expected.startswith("…"):
         return expected == actual
     return expected.strip("… ") in actual.split()
 
 
 @pytest.mark.parametrize(("text", "expected"), load("forwarded.sql"))
-def test_case(text: str, expected: str) -> None:
+def test_sparks_statement_is_understood(text: str, expected: str) -> None:
     found = forwarded(text)
     wanted = dict(part.strip().partition(":")[::2] for part in expected.split("|") if part.strip())
     actual = facts(found)
@@ -68,7 +68,7 @@ def test_case(text: str, expected: str) -> None:
         assert agrees(value.strip(), actual[key]), (key, actual[key])
     assert bool(found.reason) is not found.exact
     for reference in found.reads:
-        if reference.end:  # what stands in a string has no place
+        if reference.end:  # a name in a string has no position
             assert read_back(text, reference) == reference.parts
 
 
@@ -76,7 +76,7 @@ identifiers = st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size
 
 
 @given(st.lists(identifiers, min_size=1, max_size=3), st.text("é😀 \n", max_size=4), st.booleans())
-def test_any_back_quoted_name_is_found_where_it_stands(parts: list[str], space: str, aliased: bool) -> None:
+def test_any_backquoted_name_is_found_at_its_position(parts: list[str], space: str, aliased: bool) -> None:
     name = ".".join(map(quote, parts))
     text = f"SELECT '{space}' FROM {name}{' AS x' if aliased else ''} WHERE 1 = 1"
     if "${" in text:
@@ -95,7 +95,7 @@ words = st.sampled_from([*WORDS.split(), "\n"])
 
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(words, max_size=25).map(" ".join)))
-def test_no_text_is_too_odd(text: str) -> None:
+def test_any_text_is_classified_or_refused(text: str) -> None:
     with suppress(SyntaxProblem):
         found = classify(text)
         for reference in found.reads if isinstance(found, Forwarded) else ():
@@ -122,7 +122,7 @@ def test_no_text_is_too_odd(text: str) -> None:
     ],
     ids=lambda text: text[:30],
 )
-def test_a_guess_misses_no_name(text: str) -> None:
+def test_a_statement_that_is_not_exact_misses_no_name(text: str) -> None:
     found = forwarded(text)
     assert not found.exact
     assert ("db", "mv") in {tuple(reference.parts) for reference in found.reads}
@@ -133,7 +133,7 @@ def test_a_guess_misses_no_name(text: str) -> None:
     ["SELECT " + "NOT " * 40_000 + "a FROM db.mv", "SELECT '" + "x" * PARSED_CHARACTERS_MAX + "' FROM db.mv"],
     ids=lambda text: text[:30],
 )
-def test_what_can_be_skimmed_is_exact_however_long_it_is(text: str) -> None:
+def test_a_query_that_can_be_skimmed_is_exact_at_any_length(text: str) -> None:
     found = forwarded(text)
     assert found.exact
     assert [reference.parts for reference in found.reads] == [("db", "mv")]
@@ -155,7 +155,7 @@ def test_a_long_insert_of_values_is_exact() -> None:
     assert forwarded(text) == Forwarded(writes=(("db", "t"),))
 
 
-def test_calls_name_the_functions() -> None:
+def test_called_functions_are_found() -> None:
     assert ("db", "f") in forwarded("SELECT db.f(1), g(2) FROM a").calls
     assert ("g",) in forwarded("SELECT * FROM g(2)").calls
 
@@ -174,18 +174,18 @@ def test_calls_name_the_functions() -> None:
     ],
 )
 def test_every_form_of_a_call_is_found(text: str) -> None:
-    """The function may be one of the session's, whose query reads a view."""
+    """The function may be a temporary one, whose query reads a view."""
     assert "f" in {call[-1] for call in forwarded(text).calls}
 
 
 @pytest.mark.parametrize("name", ['spark_catalog."d"', "IDENTIFIER('d')", "IDENTIFIER('spark_catalog').d"])
-def test_the_database_that_is_altered_is_told(name: str) -> None:
+def test_the_altered_database_is_found(name: str) -> None:
     found = forwarded(f"ALTER DATABASE {name} SET LOCATION '/x'")
     assert found.exact
     assert (found.alters_database or ())[-1:] == ("d",)
 
 
-def test_a_lone_path_in_double_quotes_is_no_name() -> None:
+def test_an_unqualified_path_in_double_quotes_is_no_name() -> None:
     assert ("a/b",) not in forwarded('CALL load("a/b", "x y")').writes
     assert ("delta", "a/b") in forwarded('CALL load(delta."a/b")').writes
 
@@ -197,7 +197,7 @@ def test_a_definition_reads_its_base_tables() -> None:
 
 
 @pytest.mark.parametrize("text", ["SELECT ((( FROM mv", "INSERT INTO mv SELECT 1", ""])
-def test_a_definition_that_is_no_query_is_not_exact(text: str) -> None:
+def test_a_definition_that_is_not_a_query_is_not_exact(text: str) -> None:
     found = relations(text)
     assert not found.exact
     assert found.reason
@@ -206,8 +206,8 @@ def test_a_definition_that_is_no_query_is_not_exact(text: str) -> None:
 @pytest.mark.parametrize(
     "nested", ["DECIMAL(", "DECIMAL[", "MAP<INT, ", "MAP<INT, INT>[", "IF[", "ARRAY<DECIMAL(", "LATERAL("]
 )
-def test_types_within_types_are_not_parsed(nested: str) -> None:
-    """Each level doubles the parser's time: forty would take it weeks. Its words count all the same."""
+def test_deeply_nested_types_are_not_parsed(nested: str) -> None:
+    """Each level doubles sqlglot's time, so forty would take weeks. All names of the text count instead."""
     found = forwarded(f"DELETE FROM db.t WHERE a = {nested * 40} 1")
     assert not found.exact
     assert ("db", "t") in found.writes
@@ -221,7 +221,7 @@ def test_comparisons_of_columns_named_like_types_are_parsed() -> None:
     assert (found.exact, found.writes) == (True, (("r",),))
 
 
-def test_types_that_people_write_are_parsed() -> None:
+def test_usual_nested_types_are_parsed() -> None:
     types = "STRUCT<a: ARRAY<MAP<STRING, DECIMAL(10, 2)>>, b: ARRAY<STRUCT<c: INT, d: ARRAY<VARCHAR(3)>>>>"
     casts = ", ".join(f"CAST(a{number} AS DECIMAL(38, {number % 10})) > 1 AND b < 2" for number in range(500))
     found = forwarded(f"DELETE FROM t WHERE CAST(a AS {types}) IS NULL AND date(timestamp(string(b))) IN ({casts})")
@@ -231,18 +231,18 @@ def test_types_that_people_write_are_parsed() -> None:
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        # Spark reads a relation behind LATERAL, where sqlglot sees a function's name.
+        # After LATERAL, Spark reads a relation, but sqlglot a function's name.
         ("SELECT * FROM LATERAL mv", "mv"),
         ("CREATE TABLE s SELECT * FROM a, LATERAL mv", "mv"),
         ("SELECT a UNION ((WITH x (SELECT u) TABLE t1 MINUS TABLE q))", "t1"),
-        # An alias behind a pipe is no CTE, though sqlglot makes it one.
+        # An alias in a pipe is not a CTE, but sqlglot treats it as one.
         ("WITH c AS (VALUES ((1)), (INTERVAL)) SELECT x FROM q |> WHERE (b) IN (SELECT b FROM s.v) |> AS `q`", "q"),
     ],
 )
-def test_relations_that_sqlglot_does_not_see_as_such(text: str, read: str) -> None:
+def test_relations_that_sqlglot_misses_are_found(text: str, read: str) -> None:
     assert (read,) in {each.parts for each in forwarded(text).reads}
 
 
 @pytest.mark.parametrize("rows", ["(IDENTIFIER('a.b.f')())", "(IDENTIFIER(x))"])
-def test_rows_that_name_something_at_run_time_are_not_exact(rows: str) -> None:
+def test_rows_with_names_built_at_run_time_are_not_exact(rows: str) -> None:
     assert not forwarded(f"INSERT INTO t VALUES {rows}").exact

@@ -1,4 +1,4 @@
-"""Which paths a statement writes to."""
+"""Tests which paths a statement may write to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLAUSES = [
 
 
 @pytest.mark.parametrize(("text", "paths"), CLAUSES)
-def test_clauses_with_a_path(text: str, paths: set[str]) -> None:
+def test_paths_in_clauses_are_found(text: str, paths: set[str]) -> None:
     found = written(text, exact=True)
     assert {path for path in found.clauses if "\\" not in path} == paths
     assert found.told
@@ -45,7 +45,7 @@ def test_clauses_with_a_path(text: str, paths: set[str]) -> None:
         "EXECUTE IMMEDIATE \"EXECUTE IMMEDIATE 'CREATE TABLE t (a INT) LOCATION ''/a'''\"",
     ],
 )
-def test_texts_within_texts(text: str) -> None:
+def test_paths_in_nested_texts_are_found(text: str) -> None:
     assert "/a" in written(text, exact=False).clauses
 
 
@@ -60,7 +60,7 @@ def test_texts_within_texts(text: str) -> None:
         "CREATE TABLE t (a INT) USING parquet OPTIONS (path = concat('/', 'a'))",
     ],
 )
-def test_a_path_that_is_put_together_is_not_told(text: str) -> None:
+def test_a_path_built_at_run_time_is_unknown(text: str) -> None:
     assert not written(text, exact=False).told
 
 
@@ -73,21 +73,21 @@ def test_a_path_that_is_put_together_is_not_told(text: str) -> None:
         (f"OPTIONS (a = {chr(39)}x{chr(39)}{(' ' + chr(39) + 'x' + chr(39)) * 50})", False),
     ],
 )
-def test_of_a_long_option_only_the_beginning_is_looked_at(text: str, told: bool) -> None:
+def test_only_the_beginning_of_a_long_option_is_read(text: str, told: bool) -> None:
     assert written(f"CREATE TABLE t {text}", exact=True).told is told
 
 
-def test_options_within_options_take_no_quadratic_time() -> None:
-    """Of this length that took minutes."""
+def test_nested_options_take_no_quadratic_time() -> None:
+    """In quadratic time, a text of this length would take minutes."""
     assert written("options(" * 50_000, exact=True).told
     assert written("options(a = 'b', " * 20_000, exact=True).loose == {"b"}
 
 
-def test_what_is_not_understood_may_write_to_any_of_its_strings() -> None:
+def test_an_unknown_statement_may_write_to_any_string_in_it() -> None:
     assert {"/a", "/b"} <= written("VACUUM '/a' RETAIN delta.`/b`", exact=False).loose
 
 
 @given(st.text(st.sampled_from("LOCATIONpath optins=(),'\"`\\/$?{} \n|:")) | st.text(), st.booleans())
-def test_any_text_can_be_looked_at(text: str, exact: bool) -> None:
+def test_any_text_can_be_searched_for_paths(text: str, exact: bool) -> None:
     written(text, exact=exact)
     written(f"EXECUTE IMMEDIATE '{text}'", exact=exact)

@@ -1,4 +1,4 @@
-"""Spark's lexical rules: what is a comment, a hint, a string or a name; and what stands in strings that may run."""
+"""Tests Spark's lexical rules for comments, hints, strings and names, and the texts in strings that may be run."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from sql.scan import folded, lexemes, marks, string_value
         ("a\u3000b\u00a0c\x0bd", ["a", "b", "c", "d"]),
     ],
 )
-def test_pieces(text: str, pieces: list[str]) -> None:
-    """As Spark 4.1.4's own lexer cuts them."""
+def test_a_text_is_split_into_lexemes(text: str, pieces: list[str]) -> None:
+    """The expected lexemes are those of Spark 4.1.4's lexer."""
     assert [piece.text for piece in lexemes(text)] == pieces
 
 
-def test_open_hints_take_no_quadratic_time() -> None:
+def test_unclosed_hints_take_no_quadratic_time() -> None:
     assert len(list(lexemes("/*+ " * 50_000))) == 150_000
     assert list(marks("/*+ " * 50_000)) == []
 
 
-def test_open_quotes_take_no_quadratic_time() -> None:
-    """Of this length that took minutes."""
+def test_unclosed_quotes_take_no_quadratic_time() -> None:
+    """In quadratic time, a text of this length would take minutes."""
     text = "'\\" * 50_000
     assert list(marks(text + "--")) == [("comment", len(text), len(text) + 2)]
 
@@ -57,7 +57,7 @@ def test_open_quotes_take_no_quadratic_time() -> None:
         ("'it''s'", "it's"),
     ],
 )
-def test_string_value(literal: str, value: str) -> None:
+def test_escapes_in_a_literal_are_resolved(literal: str, value: str) -> None:
     assert string_value(literal) == value
 
 
@@ -69,7 +69,7 @@ SIGNS = st.text(st.sampled_from("ab.;/*+-'\"`\\ \n\rR"), max_size=40)
 
 
 @given(SIGNS)
-def test_marks_are_what_lexemes_pass_over_and_find_quoted(text: str) -> None:
+def test_marks_are_the_comments_and_quoted_lexemes(text: str) -> None:
     found = list(marks(text))
     pieces = list(lexemes(text))
     quoted = [(piece.start, piece.end) for piece in pieces if piece.kind in ("string", "quoted")]
@@ -95,8 +95,8 @@ def test_marks_are_what_lexemes_pass_over_and_find_quoted(text: str) -> None:
         (r"EXECUTE IMMEDIATE 'SELECT \'\x\' FROM t'", {"SELECT 'x' FROM t", "x"}),
     ],
 )
-def test_within(text: str, texts: set[str]) -> None:
-    """Where settings decide what a literal stands for, all of it counts."""
+def test_texts_in_literals_are_found(text: str, texts: set[str]) -> None:
+    """If the value of a literal depends on settings, all possible values are found."""
     assert texts <= set(within(text).texts)
     assert within(text).whole
 
@@ -108,7 +108,7 @@ def nested(depth: int) -> str:
     return text
 
 
-def test_within_has_an_end() -> None:
+def test_the_search_within_literals_is_bounded() -> None:
     assert "DROP VIEW v" in within(nested(DEPTH_MAX - 1)).texts
     assert not within(nested(DEPTH_MAX)).whole
     assert not within("EXECUTE IMMEDIATE 'SET spark.sql.parser.escapedStringLiterals = true'").whole
@@ -116,5 +116,5 @@ def test_within_has_an_end() -> None:
 
 
 @given(st.text(st.sampled_from("abR'\"\\ nu0061`/*")) | st.text())
-def test_any_text_can_be_looked_into(text: str) -> None:
+def test_any_text_can_be_searched(text: str) -> None:
     within(text)

@@ -1,4 +1,4 @@
-"""Skimming: what it understands, and the texts in which a keyword is a name, where it must give up."""
+"""Tests which queries the skimmer understands, and that it gives up if a keyword may be a name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reads(text: str) -> list[tuple[str, ...]] | None:
         ),
     ],
 )
-def test_understood(text: str, expected: list[str]) -> None:
+def test_relations_of_a_plain_query_are_found(text: str, expected: list[str]) -> None:
     assert reads(text) == [(name,) for name in expected]
 
 
@@ -77,8 +77,8 @@ def test_understood(text: str, expected: list[str]) -> None:
         "VALUES (1), ()",
     ],
 )
-def test_in_doubt_it_gives_up(text: str) -> None:
-    """Most of these were found by changing words of Spark's tests at random and asking Spark's parser."""
+def test_an_ambiguous_query_is_given_up(text: str) -> None:
+    """Most of these were found by random mutation of Spark's tests and comparison with Spark's parser."""
     assert reads(text) is None
 
 
@@ -89,7 +89,7 @@ WORDS = (
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from([*WORDS.split(), "\n"]), max_size=25).map(" ".join))
-def test_no_text_is_too_odd(text: str) -> None:
+def test_any_text_is_skimmed_or_given_up(text: str) -> None:
     found = skim(text, 0)
     for reference in () if found is None else found.reads:
         assert 0 <= reference.start < reference.end <= len(text)

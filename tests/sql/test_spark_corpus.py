@@ -1,7 +1,7 @@
-"""Spark's own SQL test inputs, and the TPC-DS, TPC-H and SSB queries beside them: none of them is taken for ours.
+"""Tests the SQL of Spark's own tests, and TPC-DS, TPC-H and SSB queries: none is taken for a statement of the gateway.
 
-The texts stay in the archive of Spark's tests. Three things must agree on what a statement reads: the quick look
-(`sql.reading.skim`), sqlglot's tree, and the plans that Spark's analyzer made of the same statements, which lie there.
+The texts are in the archive of Spark's tests. Three sources must agree on what a statement reads: the skimmer
+(`sql.reading.skim`), sqlglot's tree, and the plans of Spark's analyzer, which are in that archive, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BENCHMARKS = {
     "tpch/": 22,
     "ssb/": 13,
 }
-"""Folders, and how many queries each holds; TPC-DS' 99 are 103, as four of them come in two parts."""
+"""Folders with their numbers of queries. TPC-DS has 103 instead of 99, because four have two parts."""
 TPCDS = frozenset(
     {
         "call_center",
@@ -66,18 +66,17 @@ QUERIES = frozenset({"select", "with", "from", "values", "table"})
 
 @cache
 def texts() -> dict[str, str]:
-    """Every .sql file, and what Spark answered to those of its tests, by their paths in the archive."""
+    """Every .sql file, and every golden file with Spark's answers, by path in the archive."""
     with zipfile.ZipFile(jar("spark-sql_2.13")) as archive:
         wanted = [name for name in archive.namelist() if name.endswith((".sql", ".sql.out"))]
         return {name: archive.read(name).decode() for name in wanted}
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a file as Spark's test suite cuts it.
+    """The statements of a file, split as in Spark's test suite.
 
-    Lines of comment go first, and once more those that followed a semicolon on its line. A semicolon ends a statement
-    wherever it stands, unless a backslash is before it; what stands between the lines that name delimiters is one
-    statement with all its semicolons.
+    Comment lines are removed first, and again after the split, which may create new ones. Any semicolon without a
+    backslash before it ends a statement. The text between two delimiter lines is one statement with all its semicolons.
     """
     found: list[str] = []
     lines: list[str] = []
@@ -102,7 +101,7 @@ def statements(text: str) -> list[str]:
 
 
 def answered(path: str) -> list[tuple[str, str]]:
-    """The (statement, what Spark answered) pairs of a golden file."""
+    """The (statement, Spark's answer) pairs of a golden file."""
     sections = re.split(r"^-- !query\n", texts()[path], flags=re.MULTILINE)[1:]
     pairs = (re.split(r"^-- !query [a-z]+\n", section, maxsplit=1, flags=re.MULTILINE) for section in sections)
     return [(statement.strip(), answer) for statement, answer in pairs]
@@ -126,11 +125,11 @@ def forwarded(text: str) -> Forwarded:
 
 
 def names(found: Forwarded) -> set[str]:
-    """The last parts of the names that are read or written, folded."""
+    """The last parts of the names that are read or written, in lower case."""
     return {parts[-1].lower() for parts in (*(read.parts for read in found.reads), *found.writes)}
 
 
-def test_statements_are_cut_as_spark_cuts_them() -> None:
+def test_files_are_split_as_in_sparks_suite() -> None:
     compared = 0
     for path in files(INPUTS):
         golden = path.replace(INPUTS, RESULTS) + ".out"
@@ -147,7 +146,7 @@ def _of(path: str, imported: str) -> list[str]:
     return statements(texts()[INPUTS + imported if imported else path])
 
 
-def test_nothing_of_sparks_is_taken_for_ours(record_property: Callable[[str, object], None]) -> None:
+def test_sparks_statements_are_forwarded(record_property: Callable[[str, object], None]) -> None:
     counts: Counter[str] = Counter()
     for _, statement in corpus():
         found = forwarded(statement)
@@ -161,7 +160,7 @@ def test_nothing_of_sparks_is_taken_for_ours(record_property: Callable[[str, obj
 
 
 def test_statements_that_may_be_about_a_view_never_fail() -> None:
-    """A command of ours comes out where the name, should it be a view's, would make it one: DROP VIEW, DESCRIBE."""
+    """Some are commands of the gateway if the name is a materialized view's: DROP VIEW, DESCRIBE."""
     asked = Counter(type(parse_about(statement)).__name__ for _, statement in corpus())
     assert asked["NoneType"] > 15_000 - 1_000
     assert asked["DropMaterializedView"] > 100
@@ -193,7 +192,7 @@ def test_benchmark_queries_read_their_tables(folder: str, tables: frozenset[str]
 
 
 def test_skimming_and_sqlglot_agree() -> None:
-    """Of every query that both understand they say the same, names, places, aliases and all."""
+    """For every query that both understand, they find the same names, positions and aliases."""
     counts: Counter[str] = Counter()
     for path, statement in corpus():
         if glance(statement).keyword not in QUERIES:
@@ -212,8 +211,8 @@ def test_skimming_and_sqlglot_agree() -> None:
     assert counts["both"] > 0.97 * counts["skimmed"]
 
 
-def test_spark_reads_no_relation_that_is_missed() -> None:
-    """Every relation at the leaves of the analyzer's plan is among the names that are read or written."""
+def test_no_relation_in_sparks_plans_is_missed() -> None:
+    """Every relation at the leaves of the analyzer's plan must be among the names that are read or written."""
     compared = 0
     for path in sorted(name for name in texts() if name.startswith(PLANS)):
         functions: set[str] = set()
@@ -221,7 +220,7 @@ def test_spark_reads_no_relation_that_is_missed() -> None:
             found = forwarded(statement)
             if found.creates_function and found.creates_view:
                 functions.add(found.creates_view[-1].lower())
-            # What a SQL function reads stands in the plans of the statements that call it.
+            # The plan of a statement that calls a SQL function shows what the function reads.
             calls = {parts[-1].lower() for parts in found.calls}
             if found.exact and found.touches_rows and functions.isdisjoint(calls):
                 relations = planned(plan)
@@ -234,7 +233,7 @@ _LEAF = re.compile(r"^([ :+|-]*)(View|Relation|HiveTableRelation) [(\[]?([^,\[\]
 
 
 def planned(plan: str) -> set[str]:
-    """Tables and views of a printed plan, their last parts folded; what lies below a view is the view's own."""
+    """The last parts of the tables and views in a printed plan, in lower case, without what is below views."""
     found: set[str] = set()
     below: int | None = None
     for line in plan.splitlines():

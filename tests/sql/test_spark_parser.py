@@ -1,6 +1,6 @@
-"""Spark's own parser beside the gateway's readers: nothing that Spark sees in a statement may be missed.
+"""Compares Spark's own parser with the gateway's: the gateway may miss nothing that Spark finds in a statement.
 
-`scripts/fuzz --sql` does the same with as many mutated texts as one likes.
+`scripts/fuzz --sql` does the same with any number of mutated texts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LAID_OUT = 200
 
 def outcome(samples: list[Sample]) -> trial.Outcome:
     whole = trial.Outcome()
-    for each in trial.tried(samples):
+    for each in trial.outcomes(samples):
         whole.add(each)
     return whole
 
@@ -40,45 +40,46 @@ def sampled(count: int) -> list[Sample]:
     return [texts.sample(number) for number in range(count)]
 
 
-def test_nothing_of_the_corpus_is_missed() -> None:
+def test_nothing_in_the_corpus_is_missed() -> None:
     corpus = [text for text in statements() if APART.isdisjoint(text) and len(text) < 2_000]
     chosen = Random(SEED).sample(corpus, PLAIN)
     found = outcome([Sample(number, text, Settings()) for number, text in enumerate(chosen)])
-    assert [trial.told(each, SEED) for each in found.found] == []
+    assert [trial.description(each, SEED) for each in found.found] == []
     assert found.counts["accepted by Spark"] > 0.9 * PLAIN
     assert found.counts["understood exactly, with a name that Spark does not see"] < 0.01 * PLAIN
 
 
-def test_nothing_of_mutated_statements_is_missed() -> None:
-    """`scripts/fuzz --sql` goes on from here."""
+def test_nothing_in_mutated_statements_is_missed() -> None:
+    """`scripts/fuzz --sql` continues with further samples."""
     found = outcome(sampled(MUTATED))
-    assert [trial.told(each, SEED) for each in found.found] == []
+    assert [trial.description(each, SEED) for each in found.found] == []
     assert found.counts["accepted by Spark"] > 0.4 * MUTATED
     assert found.counts["understood exactly, with a name that Spark does not see"] < 0.01 * MUTATED
 
 
-def test_a_reader_that_forgets_joins_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A planted fault: the samples hold enough of everything, and a miss is shortened to its core."""
-    honest = effects.forwarded
+def test_a_parser_that_ignores_joins_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An injected fault shows that the samples are diverse enough, and that a miss is shortened to its core."""
+    correct = effects.forwarded
 
-    def forgetful(text: str, keyword: str) -> Forwarded:
-        said = honest(text, keyword)
+    def faulty(text: str, keyword: str) -> Forwarded:
+        statement = correct(text, keyword)
         joined = {found.end() for found in re.finditer(r"(?i)\bjoin\s+", text)}
-        if not said.exact:
-            return said
-        return Forwarded(tuple(each for each in said.reads if each.start not in joined), said.writes, calls=said.calls)
+        if not statement.exact:
+            return statement
+        kept = tuple(each for each in statement.reads if each.start not in joined)
+        return Forwarded(kept, statement.writes, calls=statement.calls)
 
-    with monkeypatch.context() as planted:
-        planted.setattr(effects, "forwarded", forgetful)
+    with monkeypatch.context() as injected:
+        injected.setattr(effects, "forwarded", faulty)
         found = [each for each in outcome(sampled(300)).found if each.kind == "not read"]
         first = min(
             (each for each in found if "join" in each.sample.text.lower()), key=lambda each: len(each.sample.text)
         )
         trial.shorten(first)
-        said = trial.told(first, SEED)
+        description = trial.description(first, SEED)
     assert re.search(r"(?i)\bjoin\b", first.shortest)
     assert len(pieces(first.shortest)) < 30
-    assert f"  text   {first.shortest!r}\n" in said
+    assert f"  text   {first.shortest!r}\n" in description
 
 
 @pytest.mark.parametrize(
@@ -98,14 +99,14 @@ def test_a_reader_that_forgets_joins_is_found(monkeypatch: pytest.MonkeyPatch) -
         ("SELECT count((SELECT max(b) FROM u)) FROM t WHERE false", {"touches_rows": False}, "rows not touched"),
     ],
 )
-def test_each_kind_of_miss_is_told(
+def test_each_kind_of_miss_is_reported(
     text: str, blind: dict[str, object], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = read([text], Settings())[0]
     assert misses(text, plan) == []
-    said = Ours(text).statement
-    assert isinstance(said, Forwarded)
-    changed = Forwarded(**{name: blind.get(name, getattr(said, name)) for name in Forwarded.__dataclass_fields__})
+    statement = Ours(text).statement
+    assert isinstance(statement, Forwarded)
+    changed = Forwarded(**{name: blind.get(name, getattr(statement, name)) for name in Forwarded.__dataclass_fields__})
     monkeypatch.setattr("oracle.comparison.classify", lambda *_: changed)
     assert kind in {trial.kind_of(miss) for miss in misses(text, plan)}
 
@@ -122,17 +123,18 @@ def test_each_kind_of_miss_is_told(
         "CREATE TEMP${x} VIEW ${日本}a AS SELECT 1",
     ],
 )
-def test_what_spark_does_not_run_or_the_gateway_asks_for_is_no_miss(text: str) -> None:
+def test_a_name_without_effect_is_no_miss(text: str) -> None:
+    """Spark does not run this part of the statement, or the gateway asks Spark for the value of the variable."""
     plan = read([text], Settings())[0]
     assert plan.accepted
     assert misses(text, plan) == []
 
 
-def test_a_gateway_that_asks_for_no_variables_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def forgetful(_: object, text: str) -> str:
+def test_a_gateway_that_ignores_variables_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def faulty(_: object, text: str) -> str:
         return text
 
-    monkeypatch.setattr("oracle.comparison.substituted", forgetful)
+    monkeypatch.setattr("oracle.comparison.substituted", faulty)
     text = f"DROP ${{{DEFINED}VIEW}} s.mv"
     assert {trial.kind_of(miss) for miss in misses(text, read([text], Settings())[0])} == {"view not changed"}
 
@@ -150,8 +152,7 @@ def test_a_gateway_that_asks_for_no_variables_is_found(monkeypatch: pytest.Monke
         (f"SELECT * FROM ${{x}}${{{DEFINED}t}}", Settings(), {("t",)}),
     ],
 )
-def test_what_spark_reads(text: str, settings: Settings, reads: set[tuple[str, ...]]) -> None:
-    """The oracle itself, where it matters."""
+def test_the_oracle_finds_what_spark_reads(text: str, settings: Settings, reads: set[tuple[str, ...]]) -> None:
     assert {note.parts for note in read([text], settings)[0].notes if note.kind == "UnresolvedRelation"} - {
         ("b",)
     } == reads
@@ -167,10 +168,10 @@ def test_a_query_that_is_laid_out_is_the_same_query() -> None:
 
 
 def numberless(text: str) -> str:
-    """Its plan, without the numbers that Spark gives expressions."""
+    """Returns the plan without the numbers that Spark gives to expressions."""
     return re.sub(r"#\d+", "#", shown(text))
 
 
-def test_samples_are_made_again(record_property: Callable[[str, object], None]) -> None:
+def test_samples_are_reproducible_and_diverse(record_property: Callable[[str, object], None]) -> None:
     assert sampled(50) == sampled(50)
     assert len({sample.text for sample in sampled(200)}) > 190

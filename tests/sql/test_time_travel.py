@@ -1,4 +1,4 @@
-"""Where VERSION AS OF and TIMESTAMP AS OF stand, and that blanking them leaves an ordinary query."""
+"""Tests that VERSION AS OF and TIMESTAMP AS OF are found, and that blanking them leaves an ordinary query."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
-def test_found(text: str, expected: list[tuple[str, str | None, str]]) -> None:
+def test_time_travel_clauses_are_found(text: str, expected: list[tuple[str, str | None, str]]) -> None:
     travels = find(text)
     assert [(".".join(each.parts), each.version, each.moment) for each in travels] == expected
     for each in travels:
@@ -51,8 +51,8 @@ def test_found(text: str, expected: list[tuple[str, str | None, str]]) -> None:
 
 
 @pytest.mark.parametrize("name", ['"a"."m"', 'a."m"', '"a" . m'])
-def test_names_in_double_quotes_are_whole(name: str) -> None:
-    """spark.sql.ansi.doubleQuotedIdentifiers"""
+def test_double_quoted_names_are_complete(name: str) -> None:
+    """Names are double-quoted with spark.sql.ansi.doubleQuotedIdentifiers."""
     assert [travel.parts for travel in find(f"SELECT * FROM {name} VERSION AS OF 3")] == [("a", "m")]
 
 
@@ -69,7 +69,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES)))
-def test_never_fails(pieces: list[str]) -> None:
+def test_any_text_can_be_searched_for_time_travel(pieces: list[str]) -> None:
     text = " ".join(pieces)
     travels = find(text)
     assert all(0 < each.name_end <= each.start < each.end <= len(text) for each in travels)
