@@ -1,4 +1,4 @@
-"""Requests and replies as other people's code writes them: through PyHive's generated types."""
+"""Requests and replies written by independent code: PyHive's generated types."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def _message(name: str, kind: int, body: Any, seqid: int) -> bytes:
 
 
 def read_reply(payload: bytes) -> Any:
-    """The response as a client's generated code reads it."""
+    """The response, read by a client's generated code."""
     protocol = TBinaryProtocol(TMemoryBuffer(payload))
     name, kind, _ = protocol.readMessageBegin()
     assert kind == TMessageType.REPLY
     result = getattr(TCLIService, f"{name}_result")()
     result.read(protocol)
-    assert protocol.trans.cstringio_buf.read() == b"", "bytes behind the message"
+    assert protocol.trans.cstringio_buf.read() == b"", "bytes after the message"
     result.success.validate()
     return result.success
 
 
 def read_call(payload: bytes) -> Any:
-    """The request as a server's generated code reads it."""
+    """The request, read by a server's generated code."""
     protocol = TBinaryProtocol(TMemoryBuffer(payload))
     name, kind, _ = protocol.readMessageBegin()
     assert kind == TMessageType.CALL
@@ -88,7 +88,7 @@ def fetch(seqid: int = 7) -> bytes:
 
 
 def samples() -> list[bytes]:
-    """One request of each shape."""
+    """One request of each form."""
     return [
         open_session(),
         execute("select 1"),
@@ -104,6 +104,6 @@ def samples() -> list[bytes]:
 
 
 def pieces_of(data: bytes, cuts: list[int]) -> list[bytes]:
-    """The data cut at the given places, taken modulo its length."""
+    """The data split at the given positions, modulo its length."""
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     return [data[start:end] for start, end in pairwise(edges)]

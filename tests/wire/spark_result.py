@@ -1,4 +1,4 @@
-"""A result at Spark, as its operations hold it: an iterator that fetching moves."""
+"""A fake of a result at Spark: an iterator that fetches move."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def results(answer: bytes) -> list[tuple[Any, ...]]:
 
 
 class SparkResult:
-    """A result of rows of given lengths, and where its iterator stands."""
+    """A result with rows of given lengths, and the position of its iterator."""
 
     def __init__(self, lengths: list[int], protocol: int = COLUMNAR) -> None:
         self.rows = [("x" * length, number) for number, length in enumerate(lengths)]

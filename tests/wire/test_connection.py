@@ -1,4 +1,4 @@
-"""Both ends of the gateway: bytes in, events out, in whatever pieces they come."""
+"""Tests the gateway's connections to clients and to Spark: bytes in any pieces become events."""
 
 from __future__ import annotations
 
@@ -36,21 +36,19 @@ def received(connection: ClientConnection, pieces: list[bytes]) -> list[Event]:
 
 
 @given(REQUESTS, CUTS)
-def test_sasl_requests_in_any_pieces(requests: list[bytes], cuts: list[int]) -> None:
+def test_sasl_requests_are_read_in_any_pieces(requests: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(frame(request) for request in requests)
     assert received(logged_in(), pieces_of(stream, cuts)) == requests
 
 
 @given(REQUESTS, CUTS, CUTS)
-def test_borders_of_messages_are_not_borders_of_frames(
-    requests: list[bytes], frames: list[int], cuts: list[int]
-) -> None:
+def test_messages_may_span_frames(requests: list[bytes], frames: list[int], cuts: list[int]) -> None:
     stream = b"".join(frame(piece) for piece in pieces_of(b"".join(requests), frames))
     assert received(logged_in(), pieces_of(stream, cuts)) == requests
 
 
 @given(REQUESTS.filter(bool), CUTS)
-def test_nosasl_requests_in_any_pieces(requests: list[bytes], cuts: list[int]) -> None:
+def test_nosasl_requests_are_read_in_any_pieces(requests: list[bytes], cuts: list[int]) -> None:
     connection = ClientConnection(BOTH, LIMITS)
     events = received(connection, pieces_of(b"".join(requests), cuts))
     assert events == [Login("", "", NOSASL), *requests]
@@ -59,14 +57,14 @@ def test_nosasl_requests_in_any_pieces(requests: list[bytes], cuts: list[int]) -
 
 
 @given(st.integers(0, (1 << 31) - 1), CUTS)
-def test_the_same_request_again_and_again(seqid: int, cuts: list[int]) -> None:
+def test_repeated_requests_are_read(seqid: int, cuts: list[int]) -> None:
     connection = logged_in()
     requests = [with_seqid(calls.status(), (seqid + step) & 0x7FFFFFFF) for step in range(5)] + [calls.fetch()]
     assert [event for each in requests for event in connection.receive(frame(each))] == requests
     assert received(connection, pieces_of(b"".join(map(frame, requests)), cuts)) == requests
 
 
-def test_login_byte_by_byte_and_requests_sent_ahead() -> None:
+def test_a_login_is_read_byte_by_byte_before_early_requests() -> None:
     connection = ClientConnection(BOTH, LIMITS)
     early = frame(calls.open_session())
     events = received(connection, [bytes((byte,)) for byte in HANDSHAKE + early])
@@ -76,7 +74,7 @@ def test_login_byte_by_byte_and_requests_sent_ahead() -> None:
     assert connection.receive(b"") == []
 
 
-def test_what_is_sent_ahead_of_the_login_is_bounded() -> None:
+def test_early_bytes_before_the_login_are_bounded() -> None:
     connection = ClientConnection(BOTH, LIMITS)
     connection.receive(HANDSHAKE)
     connection.receive(bytes(2_000))
@@ -85,8 +83,8 @@ def test_what_is_sent_ahead_of_the_login_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [PLAIN, NOSASL])
-def test_a_request_inside_a_longer_one_is_not_taken_for_one(mechanism: str) -> None:
-    """A statement may hold the bytes of the request before it, cut so that they come alone."""
+def test_a_repeated_request_within_a_statement_is_not_recognized(mechanism: str) -> None:
+    """A statement may contain the bytes of the request before it, in a chunk of their own."""
     inner = calls.status()
     outer = messages_head_of_statement(calls.execute("select 1"))[:-4] + len(inner).to_bytes(4, "big")
     connection = logged_in() if mechanism == PLAIN else ClientConnection(BOTH, LIMITS)
@@ -95,7 +93,7 @@ def test_a_request_inside_a_longer_one_is_not_taken_for_one(mechanism: str) -> N
     assert received(connection, [wrap(outer), wrap(inner), wrap(b"\0\0")]) == [outer + inner + b"\0\0"]
 
 
-def test_frames_without_content_are_no_requests() -> None:
+def test_empty_frames_are_ignored() -> None:
     connection = logged_in()
     assert connection.receive(frame(b"")) == []
     assert connection.receive(frame(calls.status()) + frame(b"")) == [calls.status()]
@@ -103,14 +101,14 @@ def test_frames_without_content_are_no_requests() -> None:
 
 
 @pytest.mark.parametrize("transport", [PLAIN, NOSASL])
-def test_a_transport_that_is_not_served_is_told_so(transport: str) -> None:
+def test_a_client_of_a_disabled_transport_gets_the_reason(transport: str) -> None:
     connection = ClientConnection(BOTH - {transport}, LIMITS)
     with pytest.raises(WireError, match="connect with") as caught:
         connection.receive(HANDSHAKE if transport == PLAIN else calls.open_session())
     assert caught.value.answer
 
 
-def test_a_client_without_login_reads_why_it_is_refused() -> None:
+def test_a_client_without_sasl_gets_the_reason_of_a_refusal() -> None:
     connection = ClientConnection(frozenset({PLAIN}), LIMITS)
     with pytest.raises(WireError) as caught:
         connection.receive(calls.open_session(seqid=9))
@@ -127,13 +125,13 @@ def test_a_client_without_login_reads_why_it_is_refused() -> None:
         (b"\x00\x00\x00\x10", "no HiveServer2 client"),
     ],
 )
-def test_strangers_are_named(data: bytes, name: str) -> None:
+def test_another_protocol_is_named(data: bytes, name: str) -> None:
     with pytest.raises(WireError, match=name) as caught:
         ClientConnection(BOTH, LIMITS).receive(data)
     assert caught.value.answer.startswith(b"HTTP/1.1 400") == (name == "HTTP")
 
 
-def test_a_request_beyond_the_limit_is_refused_by_its_header_and_answered() -> None:
+def test_a_too_long_request_is_refused_at_its_header_and_answered() -> None:
     connection = logged_in()
     with pytest.raises(WireError, match="limit"):
         connection.receive((100_001).to_bytes(4, "big"))
@@ -147,7 +145,7 @@ def test_a_request_beyond_the_limit_is_refused_by_its_header_and_answered() -> N
 
 
 def messages_head_of_statement(request: bytes) -> bytes:
-    """ExecuteStatement up to the statement's (monstrous) length."""
+    """ExecuteStatement up to the length of the statement."""
     return request[: 76 + 16]
 
 
@@ -157,7 +155,7 @@ def test_replies_from_a_client_are_refused() -> None:
 
 
 @given(st.binary(max_size=200), CUTS)
-def test_garbage_gives_an_error_or_nothing(data: bytes, cuts: list[int]) -> None:
+def test_garbage_is_refused_or_incomplete(data: bytes, cuts: list[int]) -> None:
     for connection, prefix in (
         (ClientConnection(BOTH, LIMITS), b""),
         (logged_in(), b""),
@@ -169,7 +167,7 @@ def test_garbage_gives_an_error_or_nothing(data: bytes, cuts: list[int]) -> None
             continue
 
 
-def test_refusals() -> None:
+def test_a_login_is_refused_according_to_the_handshake() -> None:
     connection = ClientConnection(BOTH, LIMITS)
     assert connection.refuse_login("late") == b""
     connection.receive(HANDSHAKE[:7])
@@ -203,7 +201,7 @@ def unframed(data: bytes) -> bytes:
 @pytest.mark.parametrize("mechanism", [PLAIN, NOSASL])
 @pytest.mark.parametrize("to_frames", [True, False])
 @given(cuts=CUTS)
-def test_a_streamed_reply_in_any_pieces(mechanism: str, to_frames: bool, cuts: list[int]) -> None:
+def test_a_reply_is_streamed_in_any_pieces(mechanism: str, to_frames: bool, cuts: list[int]) -> None:
     connection = upstream(mechanism)
     for reply in (PAGE, replies.closed("CloseOperation", 1)):
         connection.send(calls.fetch())
@@ -213,12 +211,12 @@ def test_a_streamed_reply_in_any_pieces(mechanism: str, to_frames: bool, cuts: l
         sent = b"".join(chunk for chunk, _ in results)
         assert (unframed(sent) if to_frames else sent) == reply
         if mechanism == PLAIN and to_frames:
-            assert sent == frame(reply), "frames between two SASL connections pass as they are"
+            assert sent == frame(reply), "frames between two SASL connections are forwarded unchanged"
 
 
 @pytest.mark.parametrize("mechanism", [PLAIN, NOSASL])
 @given(cuts=CUTS)
-def test_a_collected_reply_in_any_pieces(mechanism: str, cuts: list[int]) -> None:
+def test_a_reply_is_collected_in_any_pieces(mechanism: str, cuts: list[int]) -> None:
     connection = upstream(mechanism)
     for reply in (PAGE, replies.closed("CloseOperation", 1)):
         connection.send(calls.fetch())
@@ -226,7 +224,7 @@ def test_a_collected_reply_in_any_pieces(mechanism: str, cuts: list[int]) -> Non
         assert [connection.collect(chunk) for chunk in chunks] == [None] * (len(chunks) - 1) + [reply]
 
 
-def test_a_collected_reply_may_be_spread_over_frames() -> None:
+def test_a_collected_reply_may_span_frames() -> None:
     connection = upstream(PLAIN)
     connection.send(calls.fetch())
     assert connection.collect(frame(PAGE[:50])) is None
@@ -243,14 +241,14 @@ def test_a_collected_reply_is_bounded(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", [PLAIN, NOSASL])
-def test_bytes_behind_a_collected_reply_are_refused(mechanism: str) -> None:
+def test_bytes_after_a_collected_reply_are_refused(mechanism: str) -> None:
     connection = upstream(mechanism)
     connection.send(calls.fetch())
     with pytest.raises(WireError, match="behind its reply"):
         connection.collect(on_the_wire(PAGE + b"x", mechanism == PLAIN))
 
 
-def test_upstream_login_can_fail() -> None:
+def test_a_refused_login_at_the_upstream_is_an_error() -> None:
     connection = UpstreamConnection(ADA, LIMITS)
     with pytest.raises(LoginRefused, match="no"):
         connection.receive_login(refusal("no"))
@@ -260,9 +258,9 @@ def test_upstream_login_can_fail() -> None:
         UpstreamConnection(ADA, LIMITS).receive_login(negotiation(COMPLETE) + b"x")
 
 
-def test_a_long_request_is_not_kept_to_recognize_the_next_one_by() -> None:
+def test_a_long_request_is_not_kept_for_recognition() -> None:
     connection = ClientConnection(frozenset({PLAIN, NOSASL}), WireLimits())
-    for text, told in (("select 1", True), ("select '" + "x" * 600 + "'", False)):
+    for text, kept in (("select 1", True), ("select '" + "x" * 600 + "'", False)):
         request = calls.execute(text)
         assert request in connection.receive(request)
-        assert (connection.on_wire(request, b"reply") is not None) == told
+        assert (connection.on_wire(request, b"reply") is not None) == kept

@@ -1,4 +1,4 @@
-"""Frames out of chunks, however they are cut."""
+"""Tests that frames are found in chunks of any size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def joined(pieces: list[tuple[bytes, bool]]) -> list[bytes]:
 
 
 @given(PAYLOADS, CUTS)
-def test_frames_come_out_as_they_went_in(payloads: list[bytes], cuts: list[int]) -> None:
+def test_frames_in_any_chunks_have_their_payloads(payloads: list[bytes], cuts: list[int]) -> None:
     reader = FrameReader(40)
     stream = b"".join(frame(payload) for payload in payloads)
     pieces = [piece for chunk in pieces_of(stream, cuts) for piece in reader.feed(chunk)]
@@ -40,13 +40,13 @@ def test_skipping_counts_the_same_frames(payloads: list[bytes], cuts: list[int])
 
 
 @pytest.mark.parametrize("header", [b"\0\0\0\x29", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\x7f\xff\xff\xff"])
-def test_a_length_outside_the_limit_is_refused_by_its_header(header: bytes) -> None:
+def test_a_length_above_the_limit_is_refused_at_the_header(header: bytes) -> None:
     with pytest.raises(WireError, match="limit of 40"):
         FrameReader(40).feed(header)
     with pytest.raises(WireError, match="limit of 40"):
         FrameReader(40).skip(header)
 
 
-def test_a_whole_frame_in_one_chunk_is_bound_by_the_limit_too() -> None:
+def test_the_limit_applies_to_a_frame_in_one_chunk() -> None:
     with pytest.raises(WireError, match="limit of 40"):
         FrameReader(40).skip(frame(b"x" * 41))

@@ -1,7 +1,7 @@
-"""Everything that reads a peer's bytes, with bytes that are wrong on purpose.
+"""Tests all code that reads a peer's bytes with deliberately invalid bytes.
 
-Whatever comes, there is an event, a wait for more, or a WireError, the same however the bytes are cut, and what is held
-of them stays within the limits.
+The outcome is always an event, a wait for more bytes, or a WireError. It does not depend on how the bytes are split,
+and the memory for them stays within the limits.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ RANDOMS = SEEDS.map(Random)
 TIMES = st.integers(1, 4)
 
 Outcome = tuple[list[Any], str]
-"""Events, and the error's text where it ended with one."""
+"""The events, and the text of the final error, if there is one."""
 
 
 def outcome(receive: Callable[[bytes], list[Any]], chunks: Iterable[bytes]) -> Outcome:
@@ -75,7 +75,7 @@ def outcome(receive: Callable[[bytes], list[Any]], chunks: Iterable[bytes]) -> O
 
 
 def a_client(data: list[bytes]) -> Outcome:
-    """A client whose login is accepted as soon as it is there."""
+    """The outcome for a client whose login is accepted immediately."""
     connection = ClientConnection(BOTH, LIMITS)
 
     def receive(chunk: bytes) -> list[Any]:
@@ -101,12 +101,12 @@ def wrong_session(random: Random, framed: bool) -> bytes:
 
 
 @given(RANDOMS, st.booleans())
-def test_a_wrong_session_is_read_alike_however_it_is_cut(random: Random, framed: bool) -> None:
+def test_an_invalid_session_has_the_same_outcome_in_any_pieces(random: Random, framed: bool) -> None:
     data = wrong_session(random, framed)
     whole_events, whole_error = a_client([data])
     for chunks in (pieces(data, random), [bytes((byte,)) for byte in data]):
         events, error = a_client(chunks)
-        # In one piece an error hides what came before it in the same piece; it is never found later than in many.
+        # An error hides the events before it in the same piece. It is never found later than in several pieces.
         assert events[: len(whole_events)] == whole_events
         assert bool(error) == bool(whole_error)
     for event in whole_events:
@@ -116,7 +116,7 @@ def test_a_wrong_session_is_read_alike_however_it_is_cut(random: Random, framed:
 
 
 @given(RANDOMS, st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=3))
-def test_messages_that_are_merged_or_spread_over_frames(random: Random, requests: list[bytes]) -> None:
+def test_messages_may_share_or_span_frames(random: Random, requests: list[bytes]) -> None:
     stream = b"".join(requests)
     frames = b"".join(frame(piece) for piece in pieces(stream, random))
     events, error = a_client(pieces(HANDSHAKE + frames, random))
@@ -133,8 +133,8 @@ def test_messages_that_are_merged_or_spread_over_frames(random: Random, requests
         b"\x0c\x00\x01" * 30,
     ],
 )
-def test_a_request_without_an_end_is_held_within_the_limit(framed: bool, endless: bytes) -> None:
-    """Fields are numbered anew, so that none stands twice; the limit is what stops it."""
+def test_the_memory_for_an_endless_request_is_limited(framed: bool, endless: bytes) -> None:
+    """Each field has a new number, so that only the limit ends the request, and not a duplicate field."""
     head = b"\x80\x01\0\x01\0\0\0\x10ExecuteStatement\0\0\0\x05"
     connection = ClientConnection(BOTH, LIMITS)
     if framed:
@@ -161,7 +161,7 @@ def test_a_request_without_an_end_is_held_within_the_limit(framed: bool, endless
 
 
 @given(st.binary(max_size=30), st.integers(-(1 << 31), (1 << 31) - 1))
-def test_a_frame_of_a_hostile_length_takes_no_memory(data: bytes, length: int) -> None:
+def test_a_frame_with_a_hostile_length_takes_no_memory(data: bytes, length: int) -> None:
     connection = ClientConnection(BOTH, LIMITS)
     connection.receive(HANDSHAKE)
     connection.accept_login()
@@ -174,7 +174,7 @@ def test_a_frame_of_a_hostile_length_takes_no_memory(data: bytes, length: int) -
 
 
 @given(RANDOMS, SEEDS)
-def test_a_repeated_answer_is_given_to_the_same_bytes_only(random: Random, seqid: int) -> None:
+def test_only_the_same_bytes_get_a_repeated_answer(random: Random, seqid: int) -> None:
     request, reply = calls.status(7), replies.operation_status(7, 2)
     repeat = Repeat(request, reply, (frame(request), frame(reply)))
     other = mutated(frame(request), random, REQUESTS)
@@ -189,7 +189,7 @@ def test_a_repeated_answer_is_given_to_the_same_bytes_only(random: Random, seqid
 
 
 @given(RANDOMS, TIMES)
-def test_a_wrong_handshake_is_read_alike_however_it_is_cut(random: Random, times: int) -> None:
+def test_an_invalid_handshake_has_the_same_outcome_in_any_pieces(random: Random, times: int) -> None:
     data = mutated(HANDSHAKE * 2, random, REQUESTS, times)
 
     def read(chunks: list[bytes]) -> Outcome:
@@ -214,7 +214,7 @@ def test_a_wrong_handshake_is_read_alike_however_it_is_cut(random: Random, times
 
 
 @given(RANDOMS, st.sampled_from([negotiation(COMPLETE), negotiation(3, b"no"), negotiation(2, b"more")]))
-def test_a_wrong_answer_to_a_login(random: Random, answer: bytes) -> None:
+def test_an_invalid_answer_to_a_login_is_read_or_refused(random: Random, answer: bytes) -> None:
     connection = UpstreamConnection(Login("ada", "x", PLAIN), LIMITS)
     connection.login()
     for piece in pieces(mutated(answer, random, REQUESTS), random):
@@ -229,7 +229,7 @@ def test_a_wrong_answer_to_a_login(random: Random, answer: bytes) -> None:
 
 
 @given(RANDOMS, TIMES)
-def test_wrong_frames_are_read_alike_however_they_are_cut(random: Random, times: int) -> None:
+def test_invalid_frames_have_the_same_outcome_in_any_pieces(random: Random, times: int) -> None:
     data = mutated(b"".join(map(frame, random.sample(REQUESTS, 3))), random, REQUESTS, times)
 
     def read(chunks: list[bytes]) -> tuple[bytes, int, str]:
@@ -260,7 +260,7 @@ def test_wrong_frames_are_read_alike_however_they_are_cut(random: Random, times:
 
 
 @given(RANDOMS, st.sampled_from([PLAIN, NOSASL]), TIMES)
-def test_a_wrong_reply_is_passed_collected_or_refused(random: Random, mechanism: str, times: int) -> None:
+def test_an_invalid_reply_is_streamed_collected_or_refused(random: Random, mechanism: str, times: int) -> None:
     reply = random.choice(REPLIES)
     data = mutated(frame(reply) if mechanism == PLAIN else reply, random, REPLIES, times)
     collecting = UpstreamConnection(Login("ada", "x", mechanism), LIMITS)
@@ -289,15 +289,17 @@ def test_a_wrong_reply_is_passed_collected_or_refused(random: Random, mechanism:
 
 
 @given(RANDOMS, TIMES, st.booleans())
-def test_a_wrong_reply_over_http_is_passed_collected_or_refused(random: Random, times: int, in_chunks: bool) -> None:
-    """What is given out does not hang on how the bytes are cut; nothing behind the reply is taken for a part of it."""
+def test_an_invalid_reply_over_http_is_streamed_collected_or_refused(
+    random: Random, times: int, in_chunks: bool
+) -> None:
+    """The outcome does not depend on how the bytes are split, and no bytes after the reply count as a part of it."""
     data = mutated(_response(random.choice(REPLIES), random, in_chunks), random, [b"HTTP/1.1 200 OK\r\n\r\n"], times)
     whole = _read_over_http([bytes((byte,)) for byte in data])
     found = _read_over_http(list(pieces(data, random)))
     if whole is None:
         assert found is None
-    elif found is not None and found != whole:  # Bytes behind the end are seen only where they come with it.
-        # In one piece a whole reply is known for one, though its body has no end.
+    elif found is not None and found != whole:  # Bytes after the end are noticed only if they arrive with it.
+        # In one piece, a complete message is recognized even if the end of the body is missing.
         assert (found, whole[1]) == ((whole[0], True), False)
         assert _is_whole(found[0])
 
@@ -310,8 +312,11 @@ def _response(body: bytes, random: Random, in_chunks: bool) -> bytes:
 
 
 def _read_over_http(chunks: list[bytes]) -> tuple[bytes, bool] | None:
-    """What was passed on, and whether the reply has ended; None where it was refused. Collected it is the same, or
-    refused for what stands in the body behind it; what an HTTP status other than 200 brings is refused at its end."""
+    """The streamed bytes, and whether the reply has ended; None if it was refused.
+
+    If the reply is collected instead, the outcome must be the same, or a refusal because of bytes after it in the body.
+    A response with an HTTP status other than 200 is refused at its end.
+    """
     passed = _given_out(chunks, lambda connection, chunk: connection.relay(chunk, False))
     collected = _given_out(chunks, _collect)
     if passed is None:
@@ -334,7 +339,7 @@ def _given_out(
     given, ended = b"", False
     try:
         for chunk in chunks:
-            if ended:  # The reply was whole before its body had ended.
+            if ended:  # The message was complete before the body had ended.
                 assert connection.late(chunk, False) == b""
             else:
                 piece, ended = read(connection, chunk)
@@ -358,8 +363,8 @@ REPLY_READERS: list[Callable[[bytes], Any]] = [
 
 
 @given(RANDOMS, TIMES)
-def test_wrong_replies_are_read_or_refused(random: Random, times: int) -> None:
-    """As they come from a collected reply: whole by the scanner, or not at all."""
+def test_invalid_replies_are_read_or_refused(random: Random, times: int) -> None:
+    """Only replies that the scanner accepts are read."""
     reply = mutated(random.choice(REPLIES), random, REPLIES, times)
     if not _is_whole(reply):
         return
@@ -371,7 +376,7 @@ def test_wrong_replies_are_read_or_refused(random: Random, times: int) -> None:
 
 
 @given(RANDOMS, TIMES)
-def test_wrong_rows_are_read_or_refused(random: Random, times: int) -> None:
+def test_invalid_rows_are_read_or_refused(random: Random, times: int) -> None:
     reply = mutated(random.choice(REPLIES[:3]), random, REPLIES, times)
     if not _is_whole(reply):
         return
@@ -436,8 +441,8 @@ SPLICES: list[Callable[[bytes], bytes]] = [
 
 
 @given(RANDOMS, TIMES)
-def test_wrong_requests_are_read_or_refused(random: Random, times: int) -> None:
-    """What is spliced is a whole message again, so that Spark reads no other one than the gateway has seen."""
+def test_invalid_requests_are_read_or_refused(random: Random, times: int) -> None:
+    """A spliced request is one valid message, so that Spark reads the same message as the gateway."""
     request = mutated(random.choice(REQUESTS), random, REQUESTS, times)
     if not _is_whole(request):
         return
@@ -455,7 +460,7 @@ def test_wrong_requests_are_read_or_refused(random: Random, times: int) -> None:
 
 
 @given(RANDOMS)
-def test_places_stay_inside_the_message(random: Random) -> None:
+def test_located_fields_are_within_the_message(random: Random) -> None:
     request = mutated(random.choice([*REQUESTS, *REPLIES]), random, REQUESTS, 2)
     if not _is_whole(request):
         return
@@ -469,7 +474,7 @@ def test_places_stay_inside_the_message(random: Random) -> None:
 
 
 @given(RANDOMS, st.integers(1, 5000))
-def test_values_are_bounded_however_they_are_cut(random: Random, values_max: int) -> None:
+def test_the_number_of_values_is_bounded_in_any_pieces(random: Random, values_max: int) -> None:
     statement = random.choice(REQUESTS)
     scanner = MessageScanner(1 << 20, values_max)
     whole = MessageScanner(1 << 20, values_max)
@@ -497,8 +502,8 @@ LISTS = [
 ]
 
 
-def test_items_of_fields_that_hiveserver2_does_not_have_may_be_anything() -> None:
-    """Databricks' drivers have such, and Spark skips them as the message says."""
+def test_lists_in_fields_unknown_to_hiveserver2_may_have_any_type() -> None:
+    """Databricks' drivers send such fields, and Spark skips them by the types in the message."""
     asked = calls.open_session()
     infos = b"\x0f\x05\x01\x08\0\0\0\x02" + bytes(8)
     request_ = asked[:-2] + infos + asked[-2:]
@@ -507,11 +512,14 @@ def test_items_of_fields_that_hiveserver2_does_not_have_may_be_anything() -> Non
 
 @pytest.mark.parametrize(("request_", "begin", "others"), LISTS, ids=["settings", "overlay", "types of tables"])
 @pytest.mark.parametrize("framed", [True, False])
-def test_items_that_are_no_texts_are_refused(request_: bytes, begin: bytes, others: list[bytes], framed: bool) -> None:
-    """Generated readers take them for texts, whatever the message says, and so would see other fields behind them."""
+def test_lists_of_other_types_than_strings_are_refused(
+    request_: bytes, begin: bytes, others: list[bytes], framed: bool
+) -> None:
+    """Generated code reads the items as strings whatever type the message has, and so would find other fields after
+    them."""
     assert request_.count(begin) == 1
     for header in [begin, *others]:
         payload = request_.replace(begin, header)
-        events, said = a_client([HANDSHAKE + frame(payload) if framed else payload])
+        events, error = a_client([HANDSHAKE + frame(payload) if framed else payload])
         assert (payload in events) == (header == begin)
-        assert ("lists and maps of texts only" in said) == (header != begin)
+        assert ("lists and maps of texts only" in error) == (header != begin)

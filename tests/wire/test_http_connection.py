@@ -1,4 +1,4 @@
-"""Both ends of the HTTP transport: bytes in, events out, in whatever pieces they come."""
+"""Tests the HTTP connections to clients and to Spark: bytes in any pieces become events."""
 
 from __future__ import annotations
 
@@ -64,20 +64,20 @@ def logged_in() -> HttpClientConnection:
     return connection
 
 
-def test_what_proxies_say_is_that_of_the_request_given_out() -> None:
-    """Also where others were sent ahead, and where each proxy writes a header of its own."""
+def test_forwarded_headers_are_those_of_the_current_request() -> None:
+    """Further requests may have been received already, and each proxy may add its own header."""
     headers = [["X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 10.0.0.1"], ["x-forwarded-for: 192.0.2.2"], []]
     connection = opened()
     connection.receive(b"".join(post(calls.status(), basic("ada", "x:y"), *each) for each in headers))
     connection.accept_login()
-    for said in ("192.0.2.1, 10.0.0.1", "192.0.2.2", ""):
+    for expected in ("192.0.2.1, 10.0.0.1", "192.0.2.2", ""):
         connection.receive(b"")
-        assert connection.forwarded_for == said
+        assert connection.forwarded_for == expected
         connection.send(execute_ok(7, calls.HANDLE))
 
 
 @pytest.mark.parametrize("part", ["url", "header"])
-def test_heads_sent_ahead_count_as_bodies_do(part: str) -> None:
+def test_heads_sent_early_count_towards_the_limit(part: str) -> None:
     connection = opened()
     connection.receive(post(calls.status(), basic("ada", "x:y")))
     long = "x" * (HEAD_BYTES_MAX // 2)
@@ -87,7 +87,7 @@ def test_heads_sent_ahead_count_as_bodies_do(part: str) -> None:
 
 
 def served(connection: HttpClientConnection, pieces: list[bytes]) -> list[Event]:
-    """All events, each request answered when it comes."""
+    """All events, with each request answered immediately."""
     found: list[Event] = []
     for piece in pieces:
         events = connection.receive(piece)
@@ -101,7 +101,7 @@ def served(connection: HttpClientConnection, pieces: list[bytes]) -> list[Event]
 
 
 @given(REQUESTS, CUTS)
-def test_requests_in_any_pieces(requests: list[bytes], cuts: list[int]) -> None:
+def test_requests_are_read_in_any_pieces(requests: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(post(request, basic("ada", "x:y")) for request in requests)
     assert served(logged_in(), pieces_of(stream, cuts)) == requests
 
@@ -117,8 +117,8 @@ def test_a_request_waits_for_the_reply_to_the_one_before() -> None:
     assert not connection.pending
 
 
-def test_each_request_says_who_sends_it() -> None:
-    """A proxy in between sends the requests of several users over one connection."""
+def test_each_request_has_its_own_credentials() -> None:
+    """A proxy may send the requests of several users over one connection."""
     connection = logged_in()
     request = calls.status()
     assert connection.receive(post(request, basic("eve", "x"))) == [Login("eve", "x", HTTP)]
@@ -137,7 +137,7 @@ def test_each_request_says_who_sends_it() -> None:
 REPLY = replies.operation_status(1, 2)
 
 
-def test_an_answer_to_the_same_bytes_is_the_reply_that_they_would_get() -> None:
+def test_a_repeated_request_gets_the_same_reply() -> None:
     connection, request = logged_in(), post(calls.status(1), basic("ada", "x:y"))
     assert connection.receive(request) == [calls.status(1)]
     reply = connection.send(REPLY)
@@ -161,14 +161,14 @@ def test_an_answer_to_the_same_bytes_is_the_reply_that_they_would_get() -> None:
     ],
     ids=["in pieces", "with more", "with more behind it", "with the next one behind it", "the last one", "long"],
 )
-def test_a_request_that_did_not_come_by_itself_is_not_told_by_its_bytes(pieces: list[bytes]) -> None:
+def test_only_a_request_in_one_separate_piece_is_kept_for_recognition(pieces: list[bytes]) -> None:
     connection = logged_in()
     assert [event for piece in pieces for event in connection.receive(piece)] == [calls.status()]
     connection.send(REPLY)
     assert connection.on_wire(calls.status(), REPLY) is None
 
 
-def test_an_answer_that_gives_out_a_cookie_is_not_given_again_with_it() -> None:
+def test_a_repeated_reply_has_no_cookie() -> None:
     connection = opened()
     connection.receive(post(calls.status(1), basic("ada", "x:y")))
     connection.accept_login()
@@ -184,7 +184,7 @@ def cookie_of(reply: bytes) -> str:
     return line.removeprefix("Set-Cookie: ").partition(";")[0]
 
 
-def test_a_cookie_stands_for_the_login_until_it_is_too_old() -> None:
+def test_a_cookie_replaces_the_login_until_it_expires() -> None:
     now = [0.0]
     cookies = Cookies(60, lambda: now[0])
     first = opened(cookies=cookies, secure=True)
@@ -206,12 +206,12 @@ def test_a_cookie_stands_for_the_login_until_it_is_too_old() -> None:
     assert b"WWW-Authenticate: Basic" in said.payload
 
 
-def test_a_made_up_cookie_is_none() -> None:
+def test_a_forged_cookie_is_refused() -> None:
     (said,) = opened().receive(post(calls.status(), "Cookie: hive.server2.auth=cu=ada&rn=1&s=x"))
     assert isinstance(said, Said)
 
 
-def test_long_passwords_are_not_kept_without_end() -> None:
+def test_the_memory_for_passwords_of_cookies_is_bounded() -> None:
     cookies = Cookies(60)
     long = Login("eve", "x" * (CHARACTERS_MAX // 4), HTTP)
     values = [cookies.issue(ADA), *(cookies.issue(long) for _ in range(5)), cookies.issue(ADA)]
@@ -219,7 +219,7 @@ def test_long_passwords_are_not_kept_without_end() -> None:
     assert kept == [None, None, None, long, long, long, ADA]
 
 
-def test_user_and_password_go_before_a_cookie() -> None:
+def test_user_and_password_take_precedence_over_a_cookie() -> None:
     cookies = Cookies(60)
     value = cookies.issue(ADA)
     both = post(calls.status(), f"Cookie: hive.server2.auth={value}", basic("eve", "x"))
@@ -237,7 +237,7 @@ def test_user_and_password_go_before_a_cookie() -> None:
         (post(calls.status(), "Authorization: Basic " + base64.b64encode(b"nocolon").decode()), b"401"),
     ],
 )
-def test_what_is_answered_at_once(request_bytes: bytes, status: bytes) -> None:
+def test_an_invalid_request_is_answered_and_the_connection_stays_open(request_bytes: bytes, status: bytes) -> None:
     connection = opened()
     (said,) = connection.receive(request_bytes)
     assert isinstance(said, Said)
@@ -266,7 +266,7 @@ def test_what_is_answered_at_once(request_bytes: bytes, status: bytes) -> None:
         (post(calls.status(), *(f"X{number}: y" for number in range(20_000))), b"431"),
     ],
 )
-def test_what_ends_the_connection(sent: bytes, status: bytes) -> None:
+def test_a_malformed_request_closes_the_connection(sent: bytes, status: bytes) -> None:
     with pytest.raises(WireError) as problem:
         opened().receive(sent)
     assert problem.value.answer.startswith(b"HTTP/1.1 " + status)
@@ -279,14 +279,14 @@ CHUNKED = "POST /cliservice HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 @pytest.mark.parametrize(
     "begun", ["POST / HTTP/1.1\r\nX: ", "POST /", CHUNKED + "0\r\nX: ", CHUNKED + "1;x=", "POST / HTTP/1.1\r\n"]
 )
-def test_what_never_ends_is_not_kept(begun: str) -> None:
+def test_an_endless_head_is_refused(begun: str) -> None:
     connection = opened()
     connection.receive(begun.encode())
     with pytest.raises(WireError):
         collections.deque((connection.receive(b"y" * 4000) for _ in range(100)), maxlen=0)
 
 
-def test_long_bodies_are_taken_from_those_only_who_have_logged_in() -> None:
+def test_long_bodies_are_accepted_only_after_a_login() -> None:
     limits, cookies = WireLimits(request_bytes_max=4_000_000, new_bytes_max=100_000), Cookies(60)
     long, login = calls.execute("x" * 200_000), basic("ada", "x:y")
     with pytest.raises(WireError) as problem:
@@ -298,7 +298,7 @@ def test_long_bodies_are_taken_from_those_only_who_have_logged_in() -> None:
     connection.receive(b"")
     connection.send(b"reply")
     assert connection.receive(post(long, login)) == [long]
-    # Behind a proxy the next request may come over any connection, and has its password checked there.
+    # Behind a proxy, the next request may arrive on any connection, where its password is checked.
     assert opened(limits, cookies).receive(post(long, login)) == [ADA]
     with pytest.raises(WireError):
         opened(limits, cookies).receive(post(long, basic("ada", "another")))
@@ -306,8 +306,8 @@ def test_long_bodies_are_taken_from_those_only_who_have_logged_in() -> None:
     assert opened(limits, cookies).receive(post(long, cookie)) == [Login("ada", "x:y", COOKIE_LOGIN)]
 
 
-def test_a_long_request_comes_with_the_password_once_its_cookie_is_too_old() -> None:
-    """The first login is as old as the cookie then."""
+def test_a_long_request_with_a_password_is_accepted_after_the_cookie_has_expired() -> None:
+    """The first login is as old as the cookie."""
     now = 0.0
     limits, cookies = WireLimits(request_bytes_max=4_000_000, new_bytes_max=100_000), Cookies(7200, lambda: now)
     connection = opened(limits, cookies)
@@ -320,8 +320,8 @@ def test_a_long_request_comes_with_the_password_once_its_cookie_is_too_old() -> 
 
 
 @given(CUTS)
-def test_a_long_request_whose_cookie_is_too_old_is_asked_to_log_in(cuts: list[int]) -> None:
-    """And its connection goes on, for the same request with a password."""
+def test_a_long_request_with_an_expired_cookie_gets_a_401(cuts: list[int]) -> None:
+    """The connection stays open for the same request with a password."""
     limits = WireLimits(request_bytes_max=40_000, new_bytes_max=1_000)
     connection = opened(limits)
     stream = post(calls.execute("x" * 20_000), "Cookie: hive.server2.auth=old")
@@ -333,7 +333,7 @@ def test_a_long_request_whose_cookie_is_too_old_is_asked_to_log_in(cuts: list[in
     assert connection.receive(post(calls.status(), basic("ada", "x:y"))) == [ADA]
 
 
-def test_a_cookie_that_is_too_old_is_of_no_use_on_its_own_connection_either() -> None:
+def test_an_expired_cookie_is_refused_on_its_own_connection() -> None:
     now = 0.0
     cookies = Cookies(60, lambda: now)
     cookie = f"Cookie: hive.server2.auth={cookies.issue(ADA)}"
@@ -350,7 +350,7 @@ def test_a_cookie_that_is_too_old_is_of_no_use_on_its_own_connection_either() ->
     assert said.payload.startswith(b"HTTP/1.1 401")
 
 
-def test_the_answer_to_head_has_no_reply_behind_it() -> None:
+def test_a_head_request_closes_the_connection() -> None:
     connection = opened()
     (said,) = connection.receive(post(b"", method="HEAD"))
     assert isinstance(said, Said)
@@ -358,7 +358,7 @@ def test_the_answer_to_head_has_no_reply_behind_it() -> None:
     assert connection.closing
 
 
-def test_a_client_that_waits_is_told_to_go_on() -> None:
+def test_a_client_that_expects_100_continue_gets_it() -> None:
     connection = opened()
     whole = post(calls.status(), basic("ada", "x:y"), "Expect: 100-continue")
     head, body = whole[: -len(calls.status())], whole[-len(calls.status()) :]
@@ -366,7 +366,7 @@ def test_a_client_that_waits_is_told_to_go_on() -> None:
     assert connection.receive(body) == [ADA]
 
 
-def test_a_client_that_waits_is_told_once() -> None:
+def test_100_continue_is_sent_once() -> None:
     connection = opened()
     head = f"POST /cliservice HTTP/1.1\r\n{basic('ada', 'x:y')}\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked"
     assert connection.receive(f"{head}\r\n\r\n".encode()) == [CONTINUE]
@@ -374,30 +374,30 @@ def test_a_client_that_waits_is_told_once() -> None:
     assert served(connection, [bytes((byte,)) for byte in body]) == [ADA]
 
 
-def test_a_client_of_http_1_0_cannot_wait() -> None:
+def test_a_client_of_http_1_0_gets_no_100_continue() -> None:
     whole = post(calls.status(), basic("ada", "x:y"), "Expect: 100-continue", version="1.0")
     connection = opened()
     assert connection.receive(whole[: -len(calls.status())]) == []
     assert connection.receive(whole[-len(calls.status()) :]) == [ADA]
 
 
-def test_a_wish_for_another_protocol_is_refused() -> None:
+def test_an_upgrade_to_another_protocol_is_refused() -> None:
     upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
     with pytest.raises(WireError, match="Upgrade"):
         opened().receive(post(calls.status(), basic("ada", "x:y"), *upgrade))
 
 
-def test_the_whole_url_may_stand_in_a_request() -> None:
+def test_a_request_may_have_an_absolute_url() -> None:
     assert opened().receive(post(calls.status(), basic("ada", "x:y"), path="http://h:1/cliservice")) == [ADA]
 
 
-def test_a_fault_is_no_wrong_password() -> None:
+def test_a_fault_during_login_gets_a_503() -> None:
     connection = opened()
     connection.receive(post(calls.status(), basic("ada", "x:y")))
     assert connection.refuse_login("Spark is away", fault=True).startswith(b"HTTP/1.1 503")
 
 
-def test_a_trailer_cannot_change_who_sends_a_request() -> None:
+def test_credentials_in_a_trailer_are_ignored() -> None:
     body = calls.status()
     head = f"POST /cliservice HTTP/1.1\r\nHost: here\r\n{basic('ada', 'x:y')}\r\nTransfer-Encoding: chunked\r\n\r\n"
     trailer = f"0\r\n{basic('root', 'x')}\r\n\r\n"
@@ -405,7 +405,7 @@ def test_a_trailer_cannot_change_who_sends_a_request() -> None:
     assert opened().receive(sent) == [ADA]
 
 
-def test_a_streamed_reply_goes_in_chunks_and_a_whole_one_with_its_length() -> None:
+def test_a_streamed_reply_is_chunked_and_a_complete_one_has_a_length() -> None:
     connection = logged_in()
     connection.receive(post(calls.status(), basic("ada", "x:y")))
     first = connection.part(b"ab", ended=False)
@@ -430,7 +430,7 @@ def test_http_1_0_gets_no_chunks() -> None:
     assert connection.closing
 
 
-def test_chunks_of_http_1_0_end_the_connection() -> None:
+def test_a_chunked_request_of_http_1_0_closes_the_connection() -> None:
     connection = opened()
     body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(calls.status()), calls.status())
     lines = ["POST /cliservice HTTP/1.0", basic("ada", "x:y"), "Connection: keep-alive", "Transfer-Encoding: chunked"]
@@ -444,7 +444,7 @@ def test_chunks_of_http_1_0_end_the_connection() -> None:
 
 
 @given(st.integers(0, 1 << 32).map(Random), CUTS)
-def test_a_request_that_may_be_two_is_answered_once_at_most(random: Random, cuts: list[int]) -> None:
+def test_an_ambiguous_request_is_answered_at_most_once(random: Random, cuts: list[int]) -> None:
     hidden = post(calls.open_session(), basic("eve", "x"))
     stream = http_mutation.ambiguous(hidden, calls.status(), [basic("ada", "x").encode()], random)
     connection = opened()
@@ -457,7 +457,7 @@ def test_a_request_that_may_be_two_is_answered_once_at_most(random: Random, cuts
     assert sum(not isinstance(event, Login) for event in events) <= 1
 
 
-def test_a_connection_ends_when_the_client_says_so() -> None:
+def test_a_client_may_close_the_connection_with_a_header() -> None:
     connection = logged_in()
     connection.receive(post(calls.status(), basic("ada", "x:y"), "Connection: close"))
     assert b"\r\nConnection: close\r\n" in connection.send(b"reply")
@@ -466,7 +466,7 @@ def test_a_connection_ends_when_the_client_says_so() -> None:
 
 
 @given(st.binary(max_size=300), CUTS)
-def test_anything_is_an_answer_or_an_error(data: bytes, cuts: list[int]) -> None:
+def test_garbage_is_answered_or_refused(data: bytes, cuts: list[int]) -> None:
     connection = opened()
     pieces = pieces_of(data, cuts)
     with contextlib.suppress(WireError):
@@ -475,7 +475,7 @@ def test_anything_is_an_answer_or_an_error(data: bytes, cuts: list[int]) -> None
 
 
 @given(REQUESTS, st.integers(0, 2_000), st.integers(0, 255), CUTS)
-def test_changed_requests_are_an_answer_or_an_error(requests: list[bytes], at: int, byte: int, cuts: list[int]) -> None:
+def test_damaged_requests_are_answered_or_refused(requests: list[bytes], at: int, byte: int, cuts: list[int]) -> None:
     stream = bytearray(b"".join(post(request, basic("ada", "x:y")) for request in requests))
     stream[at % len(stream)] = byte
     connection = logged_in()
@@ -486,7 +486,7 @@ def test_changed_requests_are_an_answer_or_an_error(requests: list[bytes], at: i
 
 
 def wrong_request(random: Random) -> bytes:
-    """One of scripts/fuzz's, of ada or eve."""
+    """An invalid request of ada or eve, generated as in scripts/fuzz."""
     body, names = random.choice(calls.samples()), [basic(random.choice(("ada", "eve")), "x").encode()]
     if random.random() < 0.2:
         body = mutated(body, random, calls.samples())
@@ -501,18 +501,18 @@ def wrong_request(random: Random) -> bytes:
 
 
 @given(st.integers(0, 1 << 32).map(Random))
-def test_wrong_requests_are_read_alike_however_they_are_cut(random: Random) -> None:
+def test_invalid_requests_have_the_same_outcome_in_any_pieces(random: Random) -> None:
     stream = b"".join(wrong_request(random) for _ in range(random.randrange(1, 4)))
-    assume(len(stream) < 5_000)  # Far from the limits: what is beyond them is found sooner in small pieces.
+    assume(len(stream) < 5_000)  # Stay below the limits, because small pieces exceed them earlier.
     outcomes = [outcome([stream]), outcome(pieces(stream, random)), outcome([bytes((byte,)) for byte in stream])]
     for events, ended in outcomes[1:]:
-        # In one piece an error hides what came before it in the same piece.
+        # An error hides the events before it in the same piece.
         assert events[: len(outcomes[0][0])] == outcomes[0][0]
         assert ended == outcomes[0][1]
 
 
 def outcome(pieces: list[bytes]) -> tuple[list[Event], bool]:
-    """All events but those that say to go on, and whether the connection ended."""
+    """All events except 100 Continue, and whether the connection was closed."""
     connection = opened()
     events: list[Event] = []
     try:
@@ -524,7 +524,7 @@ def outcome(pieces: list[bytes]) -> tuple[list[Event], bool]:
 
 
 def served_or_stopped(connection: HttpClientConnection, pieces: list[bytes]) -> list[Event]:
-    """All events until the connection ends, each request answered when it comes."""
+    """All events until the connection is closed, with each request answered immediately."""
     found: list[Event] = []
     for piece in pieces:
         events = connection.receive(piece)
@@ -540,7 +540,7 @@ def served_or_stopped(connection: HttpClientConnection, pieces: list[bytes]) -> 
     return found
 
 
-# --- towards Spark -----------------------------------------------------------------------------------------
+# --- connections to Spark ----------------------------------------------------------------------------------
 
 
 def upstream(login: Login = ADA, *, early: bool = True) -> HttpUpstreamConnection:
@@ -551,7 +551,7 @@ def response(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
     return "\r\n".join([f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
-def test_the_login_is_a_call_that_does_nothing() -> None:
+def test_the_login_is_a_call_without_effect() -> None:
     connection = upstream()
     sent = connection.login()
     assert basic("ada", "x:y").encode() in sent
@@ -565,7 +565,7 @@ def test_the_login_is_a_call_that_does_nothing() -> None:
 
 
 @given(st.binary(max_size=4_000), CUTS)
-def test_a_reply_in_any_pieces(body: bytes, cuts: list[int]) -> None:
+def test_a_reply_is_read_in_any_pieces(body: bytes, cuts: list[int]) -> None:
     stream = response(body)
     connection = upstream()
     connection.send(calls.status())
@@ -580,15 +580,15 @@ def test_a_reply_in_any_pieces(body: bytes, cuts: list[int]) -> None:
 
 
 def chunked(body: bytes) -> tuple[bytes, bytes]:
-    """An answer as Spark's web server sends it: the end of its body comes by itself."""
+    """A response in the form of Spark's web server, which sends the end of the body separately."""
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     return head + b"%x\r\n%b\r\n" % (len(body), body), b"0\r\n\r\n"
 
 
 @pytest.mark.parametrize("how", ["relay", "collect"])
 @pytest.mark.parametrize("later", [0, 1, 4, 5])
-def test_a_whole_reply_does_not_wait_for_the_end_of_its_body(how: str, later: int) -> None:
-    """`later`: how much of that end comes behind the next request only."""
+def test_a_complete_message_does_not_wait_for_the_end_of_the_body(how: str, later: int) -> None:
+    """`later`: how many bytes of that end arrive only after the next request."""
     connection = upstream()
     for _ in range(3):
         reply = execute_ok(7, calls.HANDLE)
@@ -606,7 +606,7 @@ def test_a_whole_reply_does_not_wait_for_the_end_of_its_body(how: str, later: in
         assert connection.usable
 
 
-def test_what_is_no_whole_message_waits_for_the_end_of_its_body() -> None:
+def test_an_incomplete_message_waits_for_the_end_of_the_body() -> None:
     for body in (b"no message", execute_ok(7, calls.OTHER)[:-1], execute_ok(7, calls.OTHER) * 2):
         connection = upstream()
         connection.send(calls.execute("select 1"))
@@ -615,7 +615,7 @@ def test_what_is_no_whole_message_waits_for_the_end_of_its_body() -> None:
         assert connection.collect(end) == body
 
 
-def test_who_may_miss_the_end_of_the_connection_waits_for_the_end_of_the_body() -> None:
+def test_without_early_reading_a_message_waits_for_the_end_of_the_body() -> None:
     first, end = chunked(execute_ok(7, calls.HANDLE))
     for read in (lambda one, data: one.collect(data), lambda one, data: one.relay(data, False)[1] or None):
         connection = upstream(early=False)
@@ -625,7 +625,7 @@ def test_who_may_miss_the_end_of_the_connection_waits_for_the_end_of_the_body() 
 
 
 def test_a_long_reply_is_copied_once() -> None:
-    """While it is read, others wait: to put it together anew for each piece took seconds for 32 MB."""
+    """Other clients wait meanwhile. Copying the reply for each piece would take seconds for 32 MB."""
     connection = HttpUpstreamConnection(ADA, WireLimits(), "spark:10001", "/cliservice", early=True)
     connection.send(calls.fetch())
     piece = b"x" * 65_536
@@ -638,11 +638,11 @@ def test_a_long_reply_is_copied_once() -> None:
         assert connection.collect(piece) is None
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert min(peaks) < 1_000_000  # Some grow the buffer.
+    assert min(peaks) < 1_000_000  # Some pieces make the buffer grow.
     assert len(connection.collect(piece) or b"") == len(piece) * 200
 
 
-def test_only_the_end_of_the_body_comes_behind_a_whole_reply() -> None:
+def test_only_the_end_of_the_body_may_follow_a_complete_message() -> None:
     reply = execute_ok(7, calls.OTHER)
     first, end = chunked(reply)
     for more in (b"1\r\nx\r\n" + end, end + b"x", b"x", end + response(b"x")):
@@ -661,8 +661,8 @@ def test_only_the_end_of_the_body_comes_behind_a_whole_reply() -> None:
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_empty_lines_behind_an_answer_mean_nothing(apart: bool) -> None:
-    """Whether they come with it or not."""
+def test_empty_lines_after_a_response_are_ignored(apart: bool) -> None:
+    """They may arrive with the response or separately."""
     connection, reply = upstream(), execute_ok(7, calls.OTHER)
     connection.send(calls.execute("select 1"))
     first, *behind = [response(reply), b"\r\n", b"\n"] if apart else [response(reply) + b"\r\n\n"]
@@ -673,7 +673,7 @@ def test_empty_lines_behind_an_answer_mean_nothing(apart: bool) -> None:
     assert connection.collect(b"\r\n" + response(reply)) == reply
 
 
-def test_a_server_that_closes_is_waited_for() -> None:
+def test_a_message_from_a_closing_server_waits_for_the_end_of_the_body() -> None:
     connection = upstream()
     connection.send(calls.execute("select 1"))
     reply = execute_ok(7, calls.OTHER)
@@ -683,7 +683,7 @@ def test_a_server_that_closes_is_waited_for() -> None:
     assert not connection.usable
 
 
-def test_wrong_replies_are_errors() -> None:
+def test_an_invalid_response_is_refused() -> None:
     two = response(b"x") + response(b"y")
     late = response(b"oops", "500 Server Error") + response(b"x")
     for sent in (late[:-20], response(b"x") + b"more", b"\0\0\0\1x", response(bytes(6_000)), two, two[:-5], late):
@@ -693,7 +693,7 @@ def test_wrong_replies_are_errors() -> None:
             connection.collect(sent)
 
 
-def test_a_server_that_closes_behind_its_reply_is_not_used_again() -> None:
+def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
     connection = upstream()
     connection.send(calls.status())
     assert connection.relay(response(b"x", "200 OK", "Connection: close"), False) == (b"x", True)

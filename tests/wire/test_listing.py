@@ -1,4 +1,4 @@
-"""What is done to pages of metadata calls, held against the same done to plain rows."""
+"""Tests the changes to pages of metadata calls against the same changes to plain rows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ PROTOCOLS = st.sampled_from([COLUMNAR, ROW_WISE])
 
 
 class Spark:
-    """Gives out rows as Spark's Thrift server does: an empty page is the end, and `hasMoreRows` is always false."""
+    """Returns rows like Spark's Thrift server: an empty page is the end, and `hasMoreRows` is always false."""
 
     def __init__(self, rows: Sequence[Row], columns: Sequence[Column], protocol: int) -> None:
         self._rows, self._columns, self._protocol = rows, columns, protocol
@@ -94,7 +94,7 @@ class Spark:
 
 
 def _leave_nulls_out(rows: Any, page: Sequence[Row]) -> None:
-    """Row by row a null is a value struct without a value."""
+    """In a row-wise page, a null is a value struct without a value."""
     for row, values in zip(rows.rows, page, strict=True):
         for typed, value in zip(row.colVals, values, strict=True):
             if value is None:
@@ -107,7 +107,7 @@ def fetch(listing: Listing, spark: Spark, rows_max: int, orientation: int = NEXT
 
 
 def read(page: bytes) -> list[Row]:
-    """The rows as a client reads them."""
+    """The rows, read as a client does."""
     response = calls.read_reply(page)
     assert response.hasMoreRows is False
     if response.results.columns is not None:
@@ -119,7 +119,7 @@ def read(page: bytes) -> list[Row]:
 
 
 def fetch_all(listing: Listing, spark: Spark, rows_max: int, orientation: int = NEXT) -> list[Row]:
-    """What a client gets that fetches until a page is empty, and after that once more."""
+    """The rows of a client that fetches until a page is empty, and then once more."""
     found: list[Row] = []
     while page := read(fetch(listing, spark, rows_max, orientation)):
         found += page
@@ -133,7 +133,7 @@ def tables(types: Sequence[str], hidden: str | None = STORAGE) -> Tables:
 
 
 def expected_tables(rows: Sequence[Row], types: Sequence[str]) -> list[Row]:
-    """What a client that asks for `types` sees of all that there is."""
+    """The rows that a client sees that asks for `types`."""
     asked = {each.replace(" VIEW", "_VIEW") for each in types}
     found = []
     for row in rows:
@@ -159,15 +159,15 @@ def test_tables_are_those_asked_for(rows: list[Row], types: list[str], protocol:
 
 
 @given(ROWS, st.integers(0, 1), PROTOCOLS, st.integers(1, 9))
-def test_a_database_is_left_out(rows: list[Row], column: int, protocol: int, rows_max: int) -> None:
-    """Wherever its name stands in the row."""
+def test_the_rows_of_a_database_are_removed(rows: list[Row], column: int, protocol: int, rows_max: int) -> None:
+    """The name of the database may be in any column."""
     listing = WithoutDatabase(STORAGE, column)
     spark = Spark([row[1 - column :] for row in rows], COLUMNS[1 - column :], protocol)
     assert fetch_all(listing, spark, rows_max) == [row[1 - column :] for row in rows if row[1] != STORAGE]
 
 
 @given(ROWS, PROTOCOLS)
-def test_a_page_without_changes_keeps_its_bytes(rows: list[Row], protocol: int) -> None:
+def test_a_page_without_changes_is_forwarded_unchanged(rows: list[Row], protocol: int) -> None:
     rows = [row for row in rows if row[1] != STORAGE]
     for listing in (WithoutDatabase(STORAGE, 1), tables(["TABLE", "VIEW"])):
         spark = Spark(rows, COLUMNS, protocol)
@@ -175,7 +175,7 @@ def test_a_page_without_changes_keeps_its_bytes(rows: list[Row], protocol: int) 
 
 
 @given(ROWS, PROTOCOLS, st.integers(0, 5))
-def test_a_changed_page_keeps_all_but_its_rows(rows: list[Row], protocol: int, before: int) -> None:
+def test_a_changed_page_differs_only_in_its_rows(rows: list[Row], protocol: int, before: int) -> None:
     rows = [("", "a", "t", "TABLE", "", 1, True, 1.0)] * before + [("", STORAGE, *row[2:]) for row in rows] + rows
     listing, spark = WithoutDatabase(STORAGE, 1), Spark(rows, COLUMNS, protocol)
     if before:
@@ -189,7 +189,7 @@ def test_a_changed_page_keeps_all_but_its_rows(rows: list[Row], protocol: int, b
 
 
 @given(st.lists(st.sampled_from(["TABLE", "VIEW"]), unique=True), PROTOCOLS, st.integers(1, 4))
-def test_table_types_begin_with_ours(types: list[str], protocol: int, rows_max: int) -> None:
+def test_table_types_begin_with_materialized_view(types: list[str], protocol: int, rows_max: int) -> None:
     for orientation in (NEXT, FIRST):
         listing, spark = TableTypes(), Spark([(each,) for each in types], [Column("TABLE_TYPE")], protocol)
         assert read(fetch(listing, spark, 0)) == []
@@ -211,14 +211,14 @@ def test_table_types_begin_with_ours(types: list[str], protocol: int, rows_max: 
         (("LOCAL TEMPORARY",), None),
     ],
 )
-def test_what_spark_is_asked_for(types: tuple[str, ...], ask: tuple[str, ...] | None) -> None:
+def test_the_types_requested_from_spark(types: tuple[str, ...], ask: tuple[str, ...] | None) -> None:
     request = calls.call("GetTables", ttypes.TGetTablesReq(calls.session(), "", "%", "t", list(types)))
     assert ListedAs.of(types).ask == ask
     spliced = tables(types).request(request)
     assert spliced == calls.call("GetTables", ttypes.TGetTablesReq(calls.session(), "", "%", "t", list(ask or types)))
 
 
-def test_a_database_that_shall_be_seen() -> None:
+def test_the_storage_database_may_be_shown() -> None:
     materialized: Row = ("", "nyc", "delays", "VIEW", None, 1, True, 1.0)
     temporary: Row = (None, None, "t", "VIEW", None, 1, None, 1.0)
     rows: list[Row] = [("", STORAGE, "t", "TABLE", None, 1, True, 1.0), temporary, materialized]
@@ -233,7 +233,7 @@ def test_a_database_that_shall_be_seen() -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """As much of the catalog as listings read; `views_now` may differ from those when the call was made."""
+    """The part of the catalog that listings read; `views_now` may change after the call."""
 
     views_now: set[TableName]
     storage_database: str = STORAGE
@@ -264,12 +264,12 @@ def begun(name: str, known: Known, show_storage: bool = False) -> Listing | None
         ("GetCrossReference", False, False),
     ],
 )
-def test_which_calls_are_changed(name: str, is_changed: bool, is_changed_with_storage: bool) -> None:
+def test_only_some_metadata_calls_are_changed(name: str, is_changed: bool, is_changed_with_storage: bool) -> None:
     assert (begun(name, Known(set())) is not None) == is_changed
     assert (begun(name, Known(set()), show_storage=True) is not None) == is_changed_with_storage
 
 
-def test_a_view_made_or_dropped_meanwhile_is_known() -> None:
+def test_a_view_created_or_dropped_during_the_call_is_recognized() -> None:
     known = Known({TableName("sales", "old")})
     listing = begun("GetTables", known)
     assert listing is not None
@@ -291,8 +291,8 @@ def test_hidden_pages_are_skipped(orientation: int) -> None:
     assert read(fetch(listing, spark, 2)) == []
 
 
-def test_backwards_no_page_is_skipped() -> None:
-    """Before its first page a server may have the first page again."""
+def test_no_page_is_skipped_backwards() -> None:
+    """Before the first page, a server may return the first page again."""
     spark = Spark([("", STORAGE, "t", "TABLE", None, 1, True, 1.0)] * 4, COLUMNS, COLUMNAR)
     assert read(fetch(tables([]), spark, 2, PRIOR)) == []
     assert len(spark.asked) == 1
@@ -306,7 +306,7 @@ def test_a_page_is_bounded(asked: int, passed_on: int) -> None:
 
 
 @pytest.mark.parametrize("listing", [tables([]), WithoutDatabase(STORAGE, 1), TableTypes()])
-def test_an_error_of_spark_passes(listing: Listing) -> None:
+def test_an_error_of_spark_is_forwarded(listing: Listing) -> None:
     errors = [replies.error("FetchResults", 7, f"no {STORAGE} VIEW", "HY000"), replies.exception("FetchResults", 7, "")]
     for error in errors:
 
@@ -316,8 +316,8 @@ def test_an_error_of_spark_passes(listing: Listing) -> None:
         assert asyncio.run(listing.fetch(forward, calls.fetch())) == error
 
 
-def test_what_stands_around_the_rows_survives() -> None:
-    """Fields nobody knows before and behind them, as a later Spark may send."""
+def test_unknown_fields_around_the_rows_are_kept() -> None:
+    """A later Spark may send such fields."""
     unknown = b"\x0b\x7f\x01\x00\x00\x00\x02hi"
     page = replies.fetch(7, row_set([Column("TABLE_SCHEM")], [("a",), (STORAGE,), ("b",)], COLUMNAR, 5))
     place = messages.results(page)
@@ -333,7 +333,7 @@ def test_what_stands_around_the_rows_survives() -> None:
     assert read(changed) == [("a",), ("b",)]
 
 
-def test_a_row_is_put_before_nulls() -> None:
+def test_a_row_is_inserted_before_nulls() -> None:
     rows = row_set([Column("TABLE_TYPE")], [(None,), ("TABLE",), (None,)], COLUMNAR)
     rowset.put_first(rows, "VIEW")
     assert rowset.rows_of(rows) == [("VIEW",), (None,), ("TABLE",), (None,)]
@@ -355,7 +355,7 @@ def test_a_bitmap_shorter_than_its_column_is_read() -> None:
         ttypes.TRowSet(0, [], []),
     ],
 )
-def test_rows_of_another_form_are_refused(rows: Any) -> None:
+def test_a_column_that_is_not_a_string_is_refused(rows: Any) -> None:
     with pytest.raises(WireError, match="column 0"):
         rowset.texts_of(rows, 0)
 

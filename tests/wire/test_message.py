@@ -1,4 +1,4 @@
-"""Looking into messages and splicing them, held against PyHive's generated code."""
+"""Tests the reading and splicing of messages against PyHive's generated code."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ UNKNOWN = b"\x0d\x7f\x01\x0b\x0c\0\0\0\x01\0\0\0\x01k\x02\x00\x01\x01\x00" + b"\
 
 
 def unusual(text: bytes = b"select 1") -> bytes:
-    """ExecuteStatement with its fields backwards and fields nobody knows in every struct."""
+    """ExecuteStatement with its fields in reverse order, and unknown fields in every struct."""
     session = b"\x0c\x00\x01" + UNKNOWN + b"\x0c\x00\x01" + UNKNOWN + IDENTIFIER + b"\0"
     body = b"\x02\x00\x04\x01" + b"\x0b\x00\x02" + len(text).to_bytes(4, "big") + text + UNKNOWN + session + b"\0"
     return b"\x80\x01\0\x01\0\0\0\x10ExecuteStatement\0\0\0\x05" + UNKNOWN + b"\x0c\x00\x01" + body + b"\0"
 
 
 @given(st.sampled_from(calls.samples()), SEQIDS)
-def test_peek_and_sequence_ids(request_: bytes, seqid: int) -> None:
+def test_a_sequence_id_is_replaced(request_: bytes, seqid: int) -> None:
     before = messages.peek(request_)
     changed = messages.with_seqid(request_, seqid)
     head = messages.peek(changed)
@@ -38,12 +38,12 @@ def test_peek_and_sequence_ids(request_: bytes, seqid: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x01", b"GET / HTTP/1.1", b"\x80\x01\0\x01\x7f\xff\xff\xff", b"\0" * 40])
-def test_peek_refuses_what_is_no_message(data: bytes) -> None:
+def test_peek_refuses_an_invalid_message(data: bytes) -> None:
     with pytest.raises(WireError):
         messages.peek(data)
 
 
-def test_a_handle_is_read_and_its_secret_kept_out_of_logs() -> None:
+def test_a_handle_is_read_and_its_secret_is_not_printed() -> None:
     assert messages.request_handle(calls.execute("select 1")) == HANDLE
     assert messages.request_handle(calls.status()) == HANDLE
     assert messages.request_handle(calls.open_session()) is None
@@ -52,7 +52,7 @@ def test_a_handle_is_read_and_its_secret_kept_out_of_logs() -> None:
 
 
 @given(st.sampled_from(calls.samples()[1:]), HANDLES)
-def test_a_handle_is_replaced_and_nothing_else(request_: bytes, handle: Handle) -> None:
+def test_only_the_handle_is_replaced(request_: bytes, handle: Handle) -> None:
     changed = messages.with_handle(request_, handle)
     assert messages.request_handle(changed) == handle
     assert messages.with_handle(changed, HANDLE) == request_
@@ -62,7 +62,7 @@ def test_a_handle_is_replaced_and_nothing_else(request_: bytes, handle: Handle) 
     assert (identifier.guid, identifier.secret) == (handle.guid, handle.secret)
 
 
-def test_a_handle_of_another_length_or_place_is_replaced() -> None:
+def test_a_handle_of_another_length_or_position_is_replaced() -> None:
     short = Handle(b"g", b"longer than sixteen bytes")
     for request in (calls.status(), unusual()):
         changed = messages.with_handle(request, short)
@@ -94,12 +94,12 @@ def test_a_time_limit_is_spliced(text: str, timeout: int, other: int) -> None:
     assert messages.with_query_timeout(without, other) == without
 
 
-def test_a_time_limit_below_0_is_none() -> None:
+def test_a_negative_time_limit_means_none() -> None:
     assert messages.statement(calls.execute("select 1", queryTimeout=-1)).query_timeout_seconds == 0
 
 
 @given(TEXTS)
-def test_unknown_fields_and_odd_order_survive_a_splice(text: str) -> None:
+def test_a_splice_keeps_unknown_fields_and_their_order(text: str) -> None:
     request = unusual()
     assert messages.statement(request) == ExecuteCall("select 1", True)
     changed = messages.with_statement(request, text)
@@ -107,7 +107,7 @@ def test_unknown_fields_and_odd_order_survive_a_splice(text: str) -> None:
     assert messages.statement(changed).statement == text
 
 
-def test_bytes_that_are_no_text_are_read_as_spark_reads_them() -> None:
+def test_invalid_utf8_is_decoded_as_in_spark() -> None:
     assert messages.statement(unusual(b"select \xff")).statement == "select \ufffd"
 
 
@@ -155,7 +155,7 @@ def test_replies_are_read() -> None:
     assert messages.operation_state(calls.reply("GetOperationStatus", ttypes.TGetOperationStatusResp(failed))) is None
 
 
-def test_a_thrift_exception_is_a_reply_too() -> None:
+def test_a_thrift_exception_is_read_as_an_error() -> None:
     fault = replies.exception("GetQueryId", 3, "Invalid method name")
     assert messages.reply_status(fault) == ReplyStatus(3, None, "Invalid method name")
     assert messages.opened(fault) is None
@@ -164,7 +164,7 @@ def test_a_thrift_exception_is_a_reply_too() -> None:
 
 
 @pytest.mark.parametrize(("asked", "expected"), [(True, True), (False, False), (None, False)])
-def test_whether_progress_is_asked_for(asked: bool | None, expected: bool) -> None:
+def test_the_flag_for_progress_is_read(asked: bool | None, expected: bool) -> None:
     request = calls.call("GetOperationStatus", ttypes.TGetOperationStatusReq(calls.operation(), asked))
     assert messages.wants_progress(request) is expected
 
@@ -176,7 +176,7 @@ def test_whether_progress_is_asked_for(asked: bool | None, expected: bool) -> No
     TEXTS,
     TEXTS,
 )
-def test_a_session_is_opened_in_another_name(
+def test_user_and_configuration_of_open_session_are_replaced(
     name: str | None, configuration: dict[str, str] | None, values: dict[str, str], user: str, password: str
 ) -> None:
     request = calls.call("OpenSession", ttypes.TOpenSessionReq(5, name, None, configuration), 9)
@@ -188,8 +188,8 @@ def test_a_session_is_opened_in_another_name(
     assert messages.peek(changed) == messages.peek(request)
 
 
-def test_what_nobody_knows_stays_in_the_request() -> None:
-    # The configuration is no map of texts, and the name stands behind an unknown field.
+def test_unknown_fields_of_open_session_are_kept() -> None:
+    # The configuration is not a map of strings, and the name follows an unknown field.
     body = b"\x0d\x00\x04\x0b\x08\0\0\0\x01\0\0\0\x01k\0\0\0\x05" + UNKNOWN + b"\x0b\x00\x02\0\0\0\x01x"
     request = b"\x80\x01\0\x01\0\0\0\x0bOpenSession\0\0\0\x05\x0c\x00\x01" + body + b"\0\0"
     changed = messages.with_names(messages.with_configuration(request, {"a": "b"}), "ada", "secret")
@@ -198,6 +198,6 @@ def test_what_nobody_knows_stays_in_the_request() -> None:
     assert calls.read_call(changed).configuration == {"a": "b"}
 
 
-def test_undecodable_bytes_of_a_configuration_stay() -> None:
+def test_invalid_utf8_in_a_configuration_is_kept() -> None:
     request = calls.open_session().replace("значение".encode(), b"\xff" * 16)
     assert b"\xff" * 16 in messages.with_configuration(request, {"a": "b"})

@@ -1,4 +1,4 @@
-"""Pages that are too long for a client, before a Spark whose iterator moves as its own does."""
+"""Tests how pages that are too long for a client are split, with a fake of Spark's result iterator."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ CUTS = st.lists(st.integers(0, 10_000), max_size=4)
 
 
 def exchange(spark: SparkResult, payload: bytes, fit: Fit, cuts: list[int], limit: int = LIMIT) -> bytes:
-    """The reply's message as the client gets it."""
+    """The reply that the client gets, without the frame."""
     page = Page(payload, limit, fit)
     request: bytes | None = page.request
     got = b""
     while request is not None:
         following = None
         for piece in calls.pieces_of(frame(spark.answer(request)), cuts):
-            assert following is None, "asked before the reply had ended"
+            assert following is None, "requested before the reply had ended"
             passed, following = page.receive(piece)
             got += passed
         request = following
@@ -36,7 +36,9 @@ def exchange(spark: SparkResult, payload: bytes, fit: Fit, cuts: list[int], limi
 
 
 @given(LENGTHS, st.integers(1, 60), CUTS, st.sampled_from([COLUMNAR, ROW_WISE]))
-def test_every_row_comes_once_and_in_order(lengths: list[int], rows_max: int, cuts: list[int], protocol: int) -> None:
+def test_every_row_is_delivered_once_and_in_order(
+    lengths: list[int], rows_max: int, cuts: list[int], protocol: int
+) -> None:
     spark, fit = SparkResult(lengths, protocol), Fit()
     for first in (FETCH_NEXT, FETCH_FIRST):
         orientation = first
@@ -56,7 +58,7 @@ def test_every_row_comes_once_and_in_order(lengths: list[int], rows_max: int, cu
 
 
 @given(LENGTHS, st.integers(1, 60), CUTS)
-def test_pages_that_fit_are_asked_for_and_given_as_they_are(lengths: list[int], rows_max: int, cuts: list[int]) -> None:
+def test_pages_that_fit_are_forwarded_unchanged(lengths: list[int], rows_max: int, cuts: list[int]) -> None:
     spark, plain = SparkResult(lengths), SparkResult(lengths)
     fit = Fit()
     for orientation in (FETCH_NEXT, FETCH_NEXT, FETCH_PRIOR, FETCH_NEXT, FETCH_FIRST):
@@ -66,7 +68,7 @@ def test_pages_that_fit_are_asked_for_and_given_as_they_are(lengths: list[int], 
     assert Page(payload, 1 << 30, fit).request is payload
 
 
-def test_what_fitted_is_remembered_and_grows_again() -> None:
+def test_the_fitting_number_of_rows_is_remembered_and_grows_again() -> None:
     spark, fit = SparkResult([150] * 200 + [0] * 400), Fit()
     exchange(spark, fetch(FETCH_NEXT, 100), fit, [])
     assert spark.asked == [(FETCH_NEXT, 100), (FETCH_PRIOR, 0), (FETCH_NEXT, fit.rows)]
@@ -83,7 +85,7 @@ def test_what_fitted_is_remembered_and_grows_again() -> None:
     assert fit.rows > 2 * fitted
 
 
-def test_rows_backwards_begin_where_they_should() -> None:
+def test_a_fetch_backwards_begins_at_the_right_row() -> None:
     spark, fit = SparkResult([150] * 60), Fit()
     while spark.position < 50:
         exchange(spark, fetch(FETCH_NEXT, 10), fit, [])
@@ -93,19 +95,19 @@ def test_rows_backwards_begin_where_they_should() -> None:
     assert 0 < len(back) < 30
 
 
-def test_a_row_that_is_too_long_passes_alone() -> None:
+def test_a_too_long_row_is_delivered_alone() -> None:
     spark, fit = SparkResult([10, 5000, 10]), Fit()
     found = [results(exchange(spark, fetch(FETCH_NEXT, 100), fit, [])) for _ in range(4)]
     assert [[number for _, number in page] for page in found] == [[0], [1], [2], []]
 
 
-def test_an_error_of_spark_passes() -> None:
+def test_an_error_of_spark_is_forwarded() -> None:
     error = reply.error("FetchResults", 7, "it failed", "HY000")
     page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
     assert page.receive(frame(error)) == (frame(error), None)
 
 
-def test_an_error_at_going_back_passes() -> None:
+def test_an_error_of_the_step_back_is_forwarded() -> None:
     page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
     passed, again = page.receive(frame(SparkResult([500] * 10).answer(page.request)))
     assert passed == b""
@@ -118,27 +120,27 @@ def test_an_error_at_going_back_passes() -> None:
 @pytest.mark.parametrize(
     "answer", [frame(b"x" * 20), b"\x7f\xff\xff\xff", frame(reply.closed("CloseOperation", 7)) * 2]
 )
-def test_another_answer_to_going_back_is_refused(answer: bytes) -> None:
+def test_an_unexpected_answer_to_the_step_back_is_refused(answer: bytes) -> None:
     page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
     page.receive(frame(SparkResult([500] * 10).answer(page.request)))
     with pytest.raises(WireError):
         page.receive(answer)
 
 
-def test_bytes_behind_a_page_are_refused() -> None:
+def test_bytes_after_a_page_are_refused() -> None:
     page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
     with pytest.raises(WireError, match="behind"):
         page.receive(frame(SparkResult([500] * 10).answer(page.request)) + b"x")
 
 
 @given(st.lists(st.integers(0, 50), max_size=30), st.sampled_from([COLUMNAR, ROW_WISE]), st.integers(0, 400))
-def test_the_beginning_tells_the_number_of_rows(lengths: list[int], protocol: int, cut: int) -> None:
+def test_the_number_of_rows_is_read_from_the_beginning(lengths: list[int], protocol: int, cut: int) -> None:
     answer = SparkResult(lengths, protocol).answer(fetch(FETCH_NEXT, 100))
     assert rows_in(answer[:120]) == (len(lengths) if lengths or protocol == COLUMNAR else None)
     assert rows_in(answer[:cut]) in (None, len(lengths))
 
 
 @given(st.binary(max_size=60))
-def test_a_beginning_that_is_none_tells_nothing(garbage: bytes) -> None:
+def test_an_invalid_beginning_has_no_number_of_rows(garbage: bytes) -> None:
     assert rows_in(garbage) is None or garbage.startswith(b"\x80\x01")
     rows_in(calls.reply("FetchResults", ttypes.TFetchResultsResp(ttypes.TStatus(0)))[:-1] + garbage)

@@ -1,4 +1,4 @@
-"""Pages that are asked for ahead, before a Spark whose iterator moves as its own does: the clients never notice."""
+"""Tests pages fetched in advance, with a fake of Spark's result iterator: clients notice no difference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LENGTHS = st.lists(st.integers(0, 700), max_size=60)
 
 @dataclass
 class Connection:
-    """One connection to Spark: what it was asked, and what of its answers was not read yet."""
+    """One connection to Spark, with the bytes of its answers that were not read yet."""
 
     spark: SparkResult
     unread: bytes = b""
@@ -39,14 +39,14 @@ class Connection:
 
 @dataclass
 class Gateway:
-    """Reads over several connections as the relay and the dispatcher do."""
+    """Reads a result over several connections as the relay and the dispatcher do."""
 
     reading: Reading
     connections: list[Connection]
     taken: int = 0
 
     def fetch(self, which: int, request: bytes, size: int) -> bytes:
-        """The client's answer, of bytes that come in pieces of `size`."""
+        """The client's answer, from bytes that arrive in pieces of `size`."""
         connection = self.connections[which]
         call = self.reading.call(request)
         if (elsewhere := self.reading.asked_elsewhere(connection)) is not None:
@@ -72,7 +72,7 @@ class Gateway:
             if len(answer) >= 4 and len(answer) == 4 + int.from_bytes(answer[:4], "big"):
                 break
             data = connection.read(size)
-            assert data, "Spark was not asked"
+            assert data, "Spark got no request"
             pieces = self._received(connection, data)
         assert not self.reading.lost
         ahead = page.ended(may_read_ahead=connection.ahead is None)
@@ -98,7 +98,7 @@ class Gateway:
         return pieces
 
     def let_come(self, which: int, size: int) -> None:
-        """Something of the page that was asked for ahead comes."""
+        """Receives `size` bytes of the page that was requested in advance."""
         connection = self.connections[which]
         if connection.ahead is not None and not connection.ahead.complete:
             assert self._received(connection, connection.read(size)) == []
@@ -120,30 +120,30 @@ STEPS = st.lists(
 
 
 @given(LENGTHS, STEPS, st.sampled_from([1, 7, 300, 100_000]), st.booleans())
-def test_each_client_has_what_spark_would_have_answered(
+def test_each_client_gets_the_answer_of_spark(
     lengths: list[int], steps: list[tuple[int, int, int, int]], size: int, gives_up: bool
 ) -> None:
     plain, gateway = SparkResult(lengths), gateway_of(SparkResult(lengths), 2)
-    for number, (orientation, rows_max, which, comes) in enumerate(steps):
+    for number, (orientation, rows_max, which, received) in enumerate(steps):
         request = fetch(orientation, rows_max, number)
         assert gateway.fetch(which, request, size) == plain.answer(request)
-        gateway.let_come(which, comes)
+        gateway.let_come(which, received)
         if gives_up and number % 7 == 6 and (ahead := gateway.connections[which].ahead) is not None:
-            ahead.drop()  # Nobody came for it for a while.
+            ahead.drop()  # No client requested it for a while.
 
 
 @given(st.integers(10, 60), st.integers(1, 5))
-def test_a_client_that_reads_on_finds_its_pages_made(rows: int, rows_max: int) -> None:
+def test_a_client_that_reads_on_gets_pages_fetched_in_advance(rows: int, rows_max: int) -> None:
     spark, gateway, found = SparkResult([5] * rows), None, []
     gateway = gateway_of(spark)
     while page := results(gateway.fetch(0, fetch(FETCH_NEXT, rows_max, len(found)), 100)):
         found += page
     assert found == spark.rows
     assert set(spark.asked) == {(FETCH_NEXT, rows_max)}
-    assert gateway.taken == len(spark.asked) - 2  # The third one is the first that is expected.
+    assert gateway.taken == len(spark.asked) - 2  # The third page is the first one fetched in advance.
 
 
-def test_nobody_guesses_about_a_first_page_or_behind_the_last() -> None:
+def test_no_page_is_fetched_in_advance_at_the_beginning_or_the_end() -> None:
     gateway = gateway_of(SparkResult([5] * 3))
     for _ in range(4):
         gateway.fetch(0, fetch(FETCH_NEXT, 2), 100)
@@ -151,7 +151,7 @@ def test_nobody_guesses_about_a_first_page_or_behind_the_last() -> None:
     assert gateway.reading.ahead is None
 
 
-def test_nobody_guesses_twice_about_a_client_that_strays() -> None:
+def test_no_page_is_fetched_in_advance_after_a_wrong_guess() -> None:
     gateway = gateway_of(SparkResult([5] * 50))
     for rows_max in (3, 3, 4, *[3] * 5):
         gateway.fetch(0, fetch(FETCH_NEXT, rows_max), 100)
@@ -160,14 +160,14 @@ def test_nobody_guesses_twice_about_a_client_that_strays() -> None:
     assert asked == [three, three, three, (FETCH_PRIOR, 3), (FETCH_NEXT, 4), *[three] * 5]
 
 
-def test_nobody_guesses_about_a_result_that_two_connections_read() -> None:
+def test_no_page_is_fetched_in_advance_for_two_reading_connections() -> None:
     gateway = gateway_of(SparkResult([5] * 50), 2)
     for which in (0, 1, *[0] * 5, *[1] * 5):
         gateway.fetch(which, fetch(FETCH_NEXT, 3), 100)
     assert gateway.connections[0].spark.asked == [(FETCH_NEXT, 3)] * 12
 
 
-def test_rows_that_are_not_in_columns_pass() -> None:
+def test_row_wise_pages_are_forwarded() -> None:
     plain, gateway = SparkResult([5] * 9, ROW_WISE), gateway_of(SparkResult([5] * 9, ROW_WISE))
     for number in range(6):
         request = fetch(FETCH_NEXT, 2, number)
@@ -181,8 +181,8 @@ def wide(fields: dict[str, Any]) -> bytes:
     return calls.call("FetchResults", request)
 
 
-def test_a_request_that_cannot_be_turned_round_is_not_guessed_at() -> None:
-    """One without an orientation means FETCH_NEXT."""
+def test_a_request_without_an_orientation_is_not_repeated_in_advance() -> None:
+    """It means FETCH_NEXT, but has no field to turn into FETCH_PRIOR."""
     gateway = gateway_of(SparkResult([5] * 50))
     for _ in range(4):
         gateway.fetch(0, wide({"orientation": None}), 100)
@@ -198,8 +198,8 @@ def test_a_long_request_is_not_kept() -> None:
     assert gateway.reading._tail == b""
 
 
-def test_a_long_page_is_not_asked_for_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What else the client wants would have to wait for it."""
+def test_a_long_page_is_not_fetched_in_advance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other requests of the client would have to wait for it."""
     monkeypatch.setattr(reading, "PAGE_BYTES_MAX", 1000)
     gateway = gateway_of(SparkResult([10] * 6 + [2000] * 2 + [10] * 9))
     asked = gateway.connections[0].spark.asked
@@ -229,7 +229,7 @@ def begun() -> tuple[Gateway, Ahead]:
     ],
 )
 @pytest.mark.parametrize("dropped", [False, True])
-def test_what_is_no_page_is_refused(answer: bytes, dropped: bool) -> None:
+def test_an_answer_without_a_page_is_refused(answer: bytes, dropped: bool) -> None:
     _, ahead = begun()
     if dropped:
         ahead.drop()
@@ -238,7 +238,7 @@ def test_what_is_no_page_is_refused(answer: bytes, dropped: bool) -> None:
 
 
 @pytest.mark.parametrize("sequence", [7, 9])
-def test_an_error_passes_as_its_request_asked_for_it(sequence: int) -> None:
+def test_an_error_has_the_sequence_id_of_the_clients_request(sequence: int) -> None:
     gateway, ahead = begun()
     failed = reply.error("FetchResults", 7, "it failed", "HY000")
     assert ahead.receive(frame(failed)[:15]) == []
@@ -247,26 +247,28 @@ def test_an_error_passes_as_its_request_asked_for_it(sequence: int) -> None:
     assert page.claims is ahead
     ahead.claim(page.payload)
     assert ahead.receive(b"") == []
-    told = frame(reply.error("FetchResults", sequence, "it failed", "HY000"))
-    assert b"".join(ahead.receive(frame(failed)[15:])) == told
+    expected = frame(reply.error("FetchResults", sequence, "it failed", "HY000"))
+    assert b"".join(ahead.receive(frame(failed)[15:])) == expected
     assert ahead.over
-    assert page.receive(told) == (told, None)
+    assert page.receive(expected) == (expected, None)
     assert page.ended(may_read_ahead=True) is None
 
 
-def test_after_a_lost_connection_nobody_knows_where_spark_stands() -> None:
+def test_a_lost_connection_ends_the_reading() -> None:
+    """Spark's position in the result is unknown then."""
     gateway, ahead = begun()
-    told = []
-    ahead.on_over.append(lambda: told.append("over"))
+    called = []
+    ahead.on_over.append(lambda: called.append("over"))
     ahead.lose()
     ahead.lose()
-    assert told == ["over"]
+    assert called == ["over"]
     assert gateway.reading.lost
     assert gateway.reading.ahead is None
 
 
 @pytest.mark.parametrize("comes_first", [False, True])
-def test_behind_an_error_that_is_dropped_nobody_knows_where_spark_stands(comes_first: bool) -> None:
+def test_a_dropped_error_ends_the_reading(comes_first: bool) -> None:
+    """Spark's position in the result is unknown then."""
     gateway, ahead = begun()
     gateway.connections[0].unread = b""
     failed = frame(reply.error("FetchResults", 7, "it failed", "HY000"))
@@ -276,7 +278,7 @@ def test_behind_an_error_that_is_dropped_nobody_knows_where_spark_stands(comes_f
     if not comes_first:
         ahead.receive(failed)
     assert gateway.reading.lost
-    assert not ahead.over, "its way back is under way"
+    assert not ahead.over, "the step back was not answered yet"
     assert ahead.receive(gateway.connections[0].read(10_000)) == []
     assert ahead.over
 
@@ -289,7 +291,7 @@ def test_behind_an_error_that_is_dropped_nobody_knows_where_spark_stands(comes_f
         frame(SparkResult([5] * 50).answer(fetch(FETCH_NEXT, 2))),
     ],
 )
-def test_where_spark_does_not_go_back_the_reading_ends(answer: bytes) -> None:
+def test_a_failed_step_back_ends_the_reading(answer: bytes) -> None:
     gateway, ahead = begun()
     ahead.receive(gateway.connections[0].read(10_000))
     ahead.drop()
@@ -300,8 +302,8 @@ def test_where_spark_does_not_go_back_the_reading_ends(answer: bytes) -> None:
     assert ahead.over
 
 
-def test_a_way_back_waits_for_its_turn() -> None:
-    """While the client waits for something else nothing may be asked: what comes then is that one's."""
+def test_a_step_back_waits_for_its_turn() -> None:
+    """While the client waits for another reply, no request may be sent, because the next bytes belong to that reply."""
     gateway, ahead = begun()
     ahead.on_drop = lambda: None
     ahead.receive(gateway.connections[0].read(10_000))
@@ -317,24 +319,24 @@ def test_a_way_back_waits_for_its_turn() -> None:
 
 
 @pytest.mark.parametrize("dropped", [False, True])
-def test_a_closed_operation_wants_no_page_and_no_way_back(dropped: bool) -> None:
+def test_a_closed_operation_drops_the_page_without_a_step_back(dropped: bool) -> None:
     gateway, ahead = begun()
-    told = []
-    ahead.on_drop = lambda: told.append("dropped")
-    ahead.on_over.append(lambda: told.append("over"))
+    called = []
+    ahead.on_drop = lambda: called.append("dropped")
+    ahead.on_over.append(lambda: called.append("over"))
     if dropped:
         ahead.drop()
     gateway.reading.close()
-    assert set(told) == {"dropped"}
+    assert set(called) == {"dropped"}
     assert ahead.go_back() is None
-    assert gateway.reading.lost, "whoever reads on all the same must hear of it"
-    del told[:]
+    assert gateway.reading.lost, "a further fetch must fail"
+    del called[:]
     assert ahead.receive(gateway.connections[0].read(10_000) + b"behind") == [b"behind"]
-    assert told == ["over"]
+    assert called == ["over"]
     assert gateway.reading.ahead is None
 
 
-def test_a_closed_operation_ends_a_way_back_that_was_due() -> None:
+def test_a_closed_operation_cancels_a_pending_step_back() -> None:
     gateway, ahead = begun()
     ahead.receive(gateway.connections[0].read(10_000))
     ahead.on_drop = lambda: None

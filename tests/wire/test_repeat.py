@@ -1,4 +1,4 @@
-"""A repeated request is answered as a slow look at it would, and nothing else is."""
+"""Tests that a repeated request gets the same answer as if it were parsed, and that no other request does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_same_request_gets_the_same_reply(framed: bool, first: int, later: i
 
 
 @given(st.booleans(), st.integers(0, len(REQUEST) + 3), st.integers(1, 255))
-def test_any_other_byte_is_another_request(framed: bool, place: int, flipped: int) -> None:
+def test_a_request_with_another_byte_is_not_recognized(framed: bool, place: int, flipped: int) -> None:
     data = bytearray(frame(REQUEST) if framed else REQUEST)
     place %= len(data)
     data[place] ^= flipped
@@ -37,7 +37,7 @@ def test_any_other_byte_is_another_request(framed: bool, place: int, flipped: in
 
 
 @given(st.booleans(), st.integers(0, 3), st.binary(max_size=3))
-def test_parts_and_pairs_are_left_to_the_reader(framed: bool, cut: int, more: bytes) -> None:
+def test_incomplete_and_multiple_requests_are_not_recognized(framed: bool, cut: int, more: bytes) -> None:
     whole = frame(REQUEST) if framed else REQUEST
     data = whole[: len(whole) - cut] + more
     if data != whole:

@@ -1,4 +1,4 @@
-"""Replies of our own, read by PyHive's generated code as a client reads them."""
+"""Tests the gateway's own replies with PyHive's generated code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROW = st.tuples(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_an_error_of_every_method(name: str) -> None:
+def test_every_method_has_an_error_reply(name: str) -> None:
     response = calls.read_reply(replies.error(name, 5, "no such view", "42P01", 7))
     status = response.status
     assert (status.statusCode, status.sqlState, status.errorCode) == (3, "42P01", 7)
@@ -35,7 +35,7 @@ def test_an_error_of_every_method(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SetClientInfo", "UploadData", "DownloadData"])
-def test_an_error_of_a_method_newer_than_the_types(name: str) -> None:
+def test_a_method_newer_than_the_types_has_an_error_reply(name: str) -> None:
     error = replies.error(name, 5, "no", "0A000")
     assert messages.peek(error).name == name
     assert messages.reply_status(error) == (3, "0A000", "no")
@@ -47,7 +47,7 @@ def test_a_method_without_a_status_gets_an_exception(name: str) -> None:
     assert messages.peek(error)[:3] == (name, 3, 5)
 
 
-def test_replies_that_say_yes() -> None:
+def test_replies_of_success_are_valid() -> None:
     response = calls.read_reply(replies.execute_ok(5, calls.OTHER))
     handle = response.operationHandle
     assert (handle.operationId.guid, handle.operationId.secret) == (calls.OTHER.guid, calls.OTHER.secret)
@@ -57,14 +57,14 @@ def test_replies_that_say_yes() -> None:
         assert messages.peek(replies.closed(name, -1)).seqid == -1
 
 
-def test_operation_status() -> None:
+def test_an_operation_status_has_state_and_error() -> None:
     response = calls.read_reply(replies.operation_status(5, 5, "58000", "gone"))
     assert (response.operationState, response.sqlState, response.errorMessage) == (5, "58000", "gone")
     assert response.errorCode == 0
     assert messages.operation_state(replies.operation_status(5, 1)) == 1
 
 
-def test_result_metadata() -> None:
+def test_result_metadata_has_names_and_types() -> None:
     schema = calls.read_reply(replies.result_metadata(5, COLUMNS)).schema
     assert [column.columnName for column in schema.columns] == [column.name for column in COLUMNS]
     assert [column.position for column in schema.columns] == [1, 2, 3, 4, 5, 6]
@@ -74,7 +74,7 @@ def test_result_metadata() -> None:
 
 
 @given(st.lists(ROW, max_size=20))
-def test_columnar_rows_come_back(rows: list[tuple[Value, ...]]) -> None:
+def test_columnar_rows_are_read_back(rows: list[tuple[Value, ...]]) -> None:
     payload = replies.fetch(5, row_set(COLUMNS, rows, 9, 40))
     results = calls.read_reply(payload).results
     assert rows_of(results) == rows
@@ -82,7 +82,7 @@ def test_columnar_rows_come_back(rows: list[tuple[Value, ...]]) -> None:
 
 
 @given(st.lists(ROW, max_size=5), st.integers(0, 4))
-def test_rows_for_old_protocols(rows: list[tuple[Value, ...]], protocol: int) -> None:
+def test_rows_of_old_protocols_are_read_back(rows: list[tuple[Value, ...]], protocol: int) -> None:
     results = calls.read_reply(replies.fetch(5, row_set(COLUMNS, rows, protocol))).results
     fields = ["boolVal", "i32Val", "i64Val", "doubleVal", "stringVal", "stringVal"]
     read = [
@@ -93,22 +93,22 @@ def test_rows_for_old_protocols(rows: list[tuple[Value, ...]], protocol: int) ->
     assert results.columns is None
 
 
-def test_null_bits_count_from_the_lowest() -> None:
+def test_null_bits_begin_with_the_lowest() -> None:
     assert null_bits([None, 1, None, 1, 1, 1, 1, 1, None]) == b"\x05\x01"
     assert null_bits([]) == b""
 
 
-def test_short_bitmaps_say_not_null() -> None:
+def test_a_missing_null_bit_means_not_null() -> None:
     column = ttypes.TColumn(stringVal=ttypes.TStringColumn(["a", "b"], b""))
     assert rows_of(ttypes.TRowSet(0, [], [column])) == [("a",), ("b",)]
 
 
-def test_a_time_is_what_java_reads() -> None:
+def test_a_timestamp_has_the_format_of_java() -> None:
     rows = row_set([Column("at", Type.TIMESTAMP)], [(datetime(2026, 1, 31, 12, 5, 0, 250),)], 9)
     assert rows_of(rows) == [("2026-01-31 12:05:00.000250",)]
 
 
-def test_progress_in_a_status() -> None:
+def test_a_status_may_have_progress() -> None:
     update = replies.ProgressUpdate(("A", "B"), [("1", "é"), ("2", "")], 0.25, "below", 1_700_000_000_000)
     progress = calls.read_reply(replies.operation_status(5, 1, progress=update)).progressUpdateResponse
     assert (progress.headerNames, progress.rows) == (["A", "B"], [["1", "é"], ["2", ""]])

@@ -1,4 +1,4 @@
-"""The handshake, both roles, and what does not belong to it."""
+"""Tests both roles of the SASL handshake, and invalid input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def handshake(status: int = COMPLETE, names: bytes = "\0ada\0pässwort".encode()
 
 @pytest.mark.parametrize("status", [OK, COMPLETE])
 @given(cuts=st.lists(st.integers(0, 100), max_size=40), trailing=st.binary(max_size=8))
-def test_server_reads_a_login_in_any_pieces(status: int, cuts: list[int], trailing: bytes) -> None:
+def test_a_server_reads_a_login_in_any_pieces(status: int, cuts: list[int], trailing: bytes) -> None:
     server = PlainServer(LIMIT)
     data = handshake(status)
     logins = [server.receive(piece) for piece in pieces_of(data, cuts)[:-1]]
@@ -41,7 +41,7 @@ def test_server_reads_a_login_in_any_pieces(status: int, cuts: list[int], traili
     assert server.rest == trailing
 
 
-def test_server_takes_an_authorization_identity_that_says_the_same() -> None:
+def test_a_server_accepts_an_equal_authorization_identity() -> None:
     assert PlainServer(LIMIT).receive(handshake(OK, b"ada\0ada\0x")) == Login("ada", "x", "PLAIN")
 
 
@@ -61,14 +61,14 @@ def test_server_takes_an_authorization_identity_that_says_the_same() -> None:
         (negotiation(START, b"PLAIN") + b"\x07", "status 7"),
     ],
 )
-def test_server_refuses_with_a_reason_for_the_client(data: bytes, reason: str) -> None:
+def test_a_server_refuses_with_a_reason_for_the_client(data: bytes, reason: str) -> None:
     with pytest.raises(WireError, match=reason) as caught:
         PlainServer(LIMIT).receive(data)
     assert caught.value.answer == refusal(str(caught.value))
 
 
 @given(st.binary(max_size=200))
-def test_server_stands_garbage(data: bytes) -> None:
+def test_a_server_refuses_garbage(data: bytes) -> None:
     answer = refusal("")
     try:
         PlainServer(LIMIT).receive(data)
@@ -86,24 +86,24 @@ def test_client_and_server_understand_each_other() -> None:
 
 
 @pytest.mark.parametrize("status", [BAD, ERROR])
-def test_client_learns_why_it_was_refused(status: int) -> None:
+def test_a_client_gets_the_reason_of_a_refusal(status: int) -> None:
     with pytest.raises(LoginRefused, match="no such user"):
         PlainClient(ADA, LIMIT).receive(negotiation(status, b"no such user"))
 
 
 @pytest.mark.parametrize("answer", [negotiation(OK, b"challenge"), b"HTTP/1.1 400", b"\x02\x00\x01\x00\x00"])
-def test_client_refuses_what_is_no_answer(answer: bytes) -> None:
+def test_a_client_refuses_an_invalid_answer(answer: bytes) -> None:
     with pytest.raises(WireError):
         PlainClient(ADA, LIMIT).receive(answer)
 
 
 @pytest.mark.parametrize("login", [Login("a\0b", "x", "PLAIN"), Login("a", "x\0root\0y", "PLAIN")])
-def test_client_lets_nobody_move_the_borders_between_the_parts(login: Login) -> None:
+def test_a_client_refuses_null_characters_in_a_login(login: Login) -> None:
     with pytest.raises(LoginRefused):
         PlainClient(login, LIMIT)
 
 
-def test_a_password_does_not_show() -> None:
+def test_a_password_is_not_part_of_the_repr() -> None:
     assert "pässwort" not in repr(ADA)
 
 
@@ -116,7 +116,7 @@ def test_a_password_does_not_show() -> None:
     ],
 )
 @given(cuts=st.lists(st.integers(0, 100), max_size=40))
-def test_a_server_of_another_protocol_is_recognised(answer: bytes, spoken: str, cuts: list[int]) -> None:
+def test_a_server_of_another_protocol_is_recognized(answer: bytes, spoken: str, cuts: list[int]) -> None:
     client = PlainClient(ADA, LIMIT)
 
     def receive() -> None:
@@ -128,7 +128,7 @@ def test_a_server_of_another_protocol_is_recognised(answer: bytes, spoken: str, 
     assert other.value.spoken == spoken
 
 
-def test_what_is_no_protocol_that_is_known() -> None:
+def test_a_server_of_an_unknown_protocol_is_refused() -> None:
     for answer in (b"\x48\x00\x00\x00\x00", b"SSH-2.0-x", b"\xff"):
         with pytest.raises(WireError, match="none of the SASL handshake"):
             PlainClient(ADA, LIMIT).receive(answer)

@@ -1,4 +1,4 @@
-"""The end of a message, found whole, byte by byte, in random pieces, and with bytes behind it."""
+"""Tests that the end of a message is found in one piece, byte by byte, in random pieces, and with trailing bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEAD = b"\x80\x01\x00\x01\x00\x00\x00\x01f\x00\x00\x00\x07"
 
 
 def scan(pieces: list[bytes]) -> int | None:
-    """The end counted from the first piece's first byte; the scanner is fed no further than that."""
+    """The end, counted from the first byte of the first piece."""
     scanner = MessageScanner(MIB)
     before = 0
     for piece in pieces:
@@ -41,7 +41,7 @@ MESSAGES = [*calls.samples(), result_page(), replies.fetch(1, row_set([Column("a
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_every_way_of_cutting(message: bytes) -> None:
+def test_the_end_of_a_message_is_found(message: bytes) -> None:
     assert message_end(message, MIB) == len(message)
     assert message_end(message + b"trailing", MIB) == len(message)
     assert message_end(message[:-1], MIB) is None
@@ -49,12 +49,14 @@ def test_every_way_of_cutting(message: bytes) -> None:
 
 
 @given(st.sampled_from(MESSAGES), st.lists(st.integers(0, 100_000), max_size=12), st.binary(max_size=9))
-def test_random_pieces_and_trailing_bytes(message: bytes, cuts: list[int], trailing: bytes) -> None:
+def test_the_end_is_found_in_random_pieces_with_trailing_bytes(
+    message: bytes, cuts: list[int], trailing: bytes
+) -> None:
     assert scan(calls.pieces_of(message + trailing, cuts)) == len(message)
 
 
 @given(st.sampled_from(MESSAGES), st.integers(0, 50), st.lists(st.integers(0, 100_000), max_size=3))
-def test_a_start_inside_the_chunk(message: bytes, start: int, cuts: list[int]) -> None:
+def test_a_message_may_start_within_a_chunk(message: bytes, start: int, cuts: list[int]) -> None:
     first, *rest = calls.pieces_of(message, cuts)
     scanner = MessageScanner(MIB)
     end = scanner.feed(b"#" * start + first, start)
@@ -67,7 +69,7 @@ def test_a_start_inside_the_chunk(message: bytes, start: int, cuts: list[int]) -
 
 
 @given(st.binary(max_size=300))
-def test_garbage_is_an_error_or_not_complete(data: bytes) -> None:
+def test_garbage_is_refused_or_incomplete(data: bytes) -> None:
     for message in (data, HEAD + data):
         try:
             end = message_end(message, MIB)
@@ -77,7 +79,7 @@ def test_garbage_is_an_error_or_not_complete(data: bytes) -> None:
 
 
 @given(st.sampled_from(MESSAGES), st.data())
-def test_damaged_messages_end_the_same_way_in_one_piece_and_in_many(message: bytes, data: st.DataObject) -> None:
+def test_a_damaged_message_has_the_same_outcome_in_any_pieces(message: bytes, data: st.DataObject) -> None:
     damaged = bytearray(message)
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))
@@ -108,7 +110,7 @@ def test_damaged_messages_end_the_same_way_in_one_piece_and_in_many(message: byt
         (b"\x0f\x00\x01\x0b\x00\x00\x00\x02\xff\xff\xff\xff", "string"),
     ],
 )
-def test_hostile_bodies_are_refused_at_once(body: bytes, reason: str) -> None:
+def test_a_hostile_body_is_refused_immediately(body: bytes, reason: str) -> None:
     with pytest.raises(WireError, match=reason):
         message_end(HEAD + body, MIB)
 
@@ -124,7 +126,7 @@ def test_hostile_bodies_are_refused_at_once(body: bytes, reason: str) -> None:
         HEAD[:3] + b"\x09" + HEAD[4:],
     ],
 )
-def test_other_heads_are_refused(head: bytes) -> None:
+def test_an_invalid_head_is_refused(head: bytes) -> None:
     with pytest.raises(WireError):
         message_end(head, MIB)
 
@@ -136,8 +138,8 @@ def test_many_small_values_are_bounded() -> None:
         MessageScanner(MIB, values_max=1000).feed(empty_structs)
 
 
-def test_too_many_values_are_not_walked_first() -> None:
-    """Those of such a request took ten seconds, and everybody else waits meanwhile."""
+def test_too_many_values_are_refused_before_they_are_scanned() -> None:
+    """Scanning them all would take ten seconds and delay all other clients."""
     head = HEAD + b"\x0f\x00\x01\x0c" + (16 * MIB).to_bytes(4, "big")
     started = time.process_time()
     with pytest.raises(WireError, match="more values"):
@@ -145,8 +147,8 @@ def test_too_many_values_are_not_walked_first() -> None:
     assert time.process_time() - started < 1
 
 
-def test_one_byte_at_a_time_costs_no_second_walk() -> None:
-    """A long list fed in bytes: quadratic work would take minutes."""
+def test_single_bytes_take_no_quadratic_time() -> None:
+    """In quadratic time, a long list in single bytes would take minutes."""
     count = 40_000
     message = HEAD + b"\x0f\x00\x01\x0c" + count.to_bytes(4, "big") + bytes(count) + b"\0"
     started = time.process_time()
@@ -154,8 +156,8 @@ def test_one_byte_at_a_time_costs_no_second_walk() -> None:
     assert time.process_time() - started < 5
 
 
-def test_a_message_of_many_types() -> None:
-    """Unknown fields of every type, as a newer client might send them."""
+def test_unknown_fields_of_every_type_are_scanned() -> None:
+    """A newer client might send such fields."""
     body = (
         b"\x02\x00\x01\x01" + b"\x03\x00\x02\x01" + b"\x04\x00\x03" + bytes(8) + b"\x06\x00\x04\0\0"
         b"\x0a\x00\x05" + bytes(8) + b"\x0d\x00\x06\x0b\x0c\0\0\0\x01\0\0\0\x01k\0"
@@ -166,7 +168,7 @@ def test_a_message_of_many_types() -> None:
     assert scan([bytes((byte,)) for byte in HEAD + body]) == len(HEAD + body)
 
 
-def test_random_structs_written_by_thrift() -> None:
+def test_random_structs_written_by_thrift_are_scanned() -> None:
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
     for _ in range(50):

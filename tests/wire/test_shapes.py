@@ -1,4 +1,4 @@
-"""Messages that are known by their shape are those that a scanner would let through."""
+"""Tests that messages recognized by their shape are valid messages, which the scanner would accept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_whole(message: bytes) -> bool:
 
 
 @given(HANDLES, st.integers(-(1 << 31), (1 << 31) - 1), st.text(max_size=3_000))
-def test_the_same_call_about_something_else_is_known(handle: Handle, seqid: int, text: str) -> None:
+def test_the_same_call_with_other_values_is_recognized(handle: Handle, seqid: int, text: str) -> None:
     known = Shapes()
     learned = [calls.status(), calls.fetch(), calls.execute("select 1"), REPLIES[0], REPLIES[1]]
     for message in learned:
@@ -48,8 +48,8 @@ def test_the_same_call_about_something_else_is_known(handle: Handle, seqid: int,
 
 
 @given(st.integers(0, 1 << 32).map(Random), st.integers(1, 4))
-def test_what_is_known_is_whole(random: Random, times: int) -> None:
-    """Also where a text holds what looks like a handle, and bytes are put anywhere."""
+def test_a_recognized_message_is_valid(random: Random, times: int) -> None:
+    """This includes texts that look like handles, and mutated messages."""
     known = Shapes()
     texts = ["".join(random.choice(PIECES).decode("latin-1") for _ in range(3)) for _ in range(4)]
     samples = [*calls.samples(), *REPLIES, *map(calls.execute, texts)]
@@ -71,8 +71,8 @@ HEADS = [TO_GUID, TO_NEW_GUID, TO_GUID[:3], b"\x0c\0\0" + TO_GUID[3:]]
 TAILS = [TO_STATEMENT, b"", b"\0\0", b"\0\x08\0\2\0\0\0\0\2\0\3\1", b"\0\0\x0a\0\5", bytes(2)]
 
 
-def put_together(random: Random) -> bytes:
-    """What a hostile peer could make of the parts that a shape is known by."""
+def composed(random: Random) -> bytes:
+    """A message that a hostile peer could compose of the parts by which shapes are recognized."""
     name = random.choice((b"ExecuteStatement", b"FetchResults"))
     head = b"\x80\1\0" + bytes((random.choice((1, 2)),)) + len(name).to_bytes(4, "big") + name + random.randbytes(4)
     identifier = random.randbytes(16) + random.choice((TO_SECRET, TO_SECRET[:-1])) + random.randbytes(16)
@@ -84,17 +84,17 @@ def put_together(random: Random) -> bytes:
 
 
 @given(st.integers(0, 1 << 32).map(Random))
-def test_what_is_put_together_is_known_if_it_is_whole(random: Random) -> None:
+def test_a_recognized_composed_message_is_valid(random: Random) -> None:
     known = Shapes()
-    for message in [put_together(random) for _ in range(300)]:
+    for message in [composed(random) for _ in range(300)]:
         if known.know(message):
             assert is_whole(message)
         elif is_whole(message):
             known.learn(message)
 
 
-def test_a_statement_stands_behind_the_head_of_a_request() -> None:
-    """With that of a reply its field would be one that was there before."""
+def test_a_statement_with_the_head_of_a_reply_is_not_recognized() -> None:
+    """With the head of a reply, the field of the statement would be a duplicate."""
     known = Shapes()
     known.learn(calls.execute("select 1"))
     wrong = calls.execute("select 1").replace(TO_GUID, TO_NEW_GUID)
@@ -102,13 +102,13 @@ def test_a_statement_stands_behind_the_head_of_a_request() -> None:
     assert not known.know(wrong)
 
 
-def test_what_comes_once_is_not_remembered() -> None:
+def test_a_message_that_occurs_once_is_not_remembered() -> None:
     known = Shapes()
     known.learn(calls.open_session())
     assert not known._known
 
 
-def test_shapes_that_come_once_do_not_keep_others_out() -> None:
+def test_single_messages_do_not_displace_others() -> None:
     known = Shapes()
     for number in range(100):
         known.learn(replies.error("CloseOperation", 1, f"operation {number} is closed", "HY000"))
@@ -118,7 +118,7 @@ def test_shapes_that_come_once_do_not_keep_others_out() -> None:
 
 
 @pytest.mark.parametrize("message", [b"", b"\x80\1", bytes(8), b"\xff" * 8, b"\xff" * 300, TO_GUID * 4])
-def test_what_is_no_message_is_not_known(message: bytes) -> None:
+def test_an_invalid_message_is_not_recognized(message: bytes) -> None:
     known = Shapes()
     known.learn(calls.status())
     assert not known.know(message)
