@@ -1,4 +1,4 @@
-"""Runs `async def` tests once on asyncio's own loop and once on uvloop."""
+"""Runs `async def` tests on asyncio's own event loop and on uvloop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two peers of the gateway, over real sockets: a Spark that does as a test says, and a client."""
+"""The two peers of the gateway, with real sockets: a scripted Spark, and a client."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LIMITS = WireLimits(login_seconds=10, buffer_bytes_max=256 * 1024)
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Waits for a condition; the test's deadline bounds it."""
-    while not condition():  # noqa: ASYNC110 (what is waited for sets no event)
+    """Waits for a condition until the test's deadline."""
+    while not condition():  # noqa: ASYNC110 (the conditions set no event)
         await asyncio.sleep(0.001)
 
 
@@ -45,7 +45,7 @@ class Peer(MessageStream):
         self.writer.write(frame(payload) if self.framed else payload)
 
     async def closed(self) -> bytes:
-        """What the other side still sends until it closes."""
+        """The bytes that the other side sends until it closes."""
         rest = b""
         with suppress(ConnectionError):
             while data := await self.reader.read(1 << 16):
@@ -59,7 +59,7 @@ class Peer(MessageStream):
         self.writer.transport.abort()
 
     async def end(self) -> None:
-        """Closes at once and waits for it; the other side may have closed already."""
+        """Closes the connection immediately and waits for it; the other side may have closed it already."""
         self.cut()
         with suppress(ConnectionError):
             await self.writer.wait_closed()
@@ -69,7 +69,7 @@ Script = Callable[[Peer], Awaitable[None]]
 
 
 async def echo(peer: Peer) -> None:
-    """Answers every request with an error that repeats its length: enough to tell replies apart."""
+    """Answers every request with an error that contains its length, by which replies can be distinguished."""
     while True:
         request = await peer.message()
         peer.send(echo_of(request))
@@ -82,7 +82,7 @@ def echo_of(request: bytes) -> bytes:
 
 @dataclass
 class Spark:
-    """Accepts logins, then runs `script` for each connection."""
+    """Accepts logins, and then runs `script` for each connection."""
 
     mechanism: str = PLAIN
     script: Script = echo
@@ -127,7 +127,7 @@ class Spark:
 
 @dataclass
 class Service:
-    """A dispatcher that does as its `decide` says; by default it forwards everything."""
+    """A dispatcher that decides with `decide`; by default it forwards everything."""
 
     mechanism: str = PLAIN
     decide: Callable[[bytes], Decision] = Forward
@@ -136,9 +136,9 @@ class Service:
     client_lost_gate: asyncio.Event | None = None
     reply_to_loss: bool = True
     refuse_with: str | None = None
-    """What to refuse logins with."""
+    """The message with which logins are refused; None: they are accepted."""
     spark_accepts: bool = True
-    """Spark must accept logins before the client is accepted."""
+    """Whether Spark must accept a login before the client is accepted."""
     address: str = ""
     login_error: FreshgateError | None = None
     replies: int = 0
@@ -200,7 +200,7 @@ class Service:
 
 @dataclass
 class Gateway:
-    """The listener between the peers, with everything a test looks at."""
+    """The listener between the peers, with everything that tests check."""
 
     listener: Listener
     spark: Spark
@@ -214,11 +214,11 @@ class Gateway:
         return self.services[-1]
 
     def has(self, call: str) -> bool:
-        """The service of some client was called so."""
+        """Whether any client's service got this call."""
         return any(call in each.calls for each in self.services)
 
     async def dial(self) -> Peer:
-        """A bare connection."""
+        """A connection without a login."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.ports[0], limit=1 << 16)
         self.dialed.append(Peer(reader, writer, False))
         return self.dialed[-1]

@@ -1,4 +1,4 @@
-"""A client that asks again at once is answered without the event loop; nobody waits for that."""
+"""Tests that a client's immediate next request is read without the event loop, and that others do not wait for it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Pair:
         return BusyPoll(self.transport, self.traffic, look_seconds)
 
     def exchange(self, poll: BusyPoll, answer: bytes = b"answer") -> bytes:
-        """As the relay does: the request is counted, and so is what was found."""
+        """Answers like the relay, which also counts the request."""
         self.traffic.from_clients += ASKED
         return poll.exchange(answer, ASKED)
 
@@ -80,7 +80,7 @@ async def pair() -> AsyncIterator[Pair]:
         transport.abort()
 
 
-async def test_what_comes_at_once_is_returned() -> None:
+async def test_an_immediate_request_is_returned() -> None:
     async with pair() as both:
         poll = both.poll(ALL_DAY)
 
@@ -95,13 +95,13 @@ async def test_what_comes_at_once_is_returned() -> None:
         assert not both.end.received
 
 
-async def test_after_looks_in_vain_it_rests_longer_and_longer() -> None:
-    """And what comes then is the transport's."""
+async def test_each_unsuccessful_poll_lengthens_the_pause() -> None:
+    """During the pause, the transport reads the requests."""
     async with pair() as both:
         poll = both.poll()
         rests = []
         while sum(rests) < 3 * RESTS_MAX:
-            assert both.exchange(poll) == b""  # A look, in vain.
+            assert both.exchange(poll) == b""  # An unsuccessful poll.
             await both.answered(b"answer")
             both.client.sendall(b"n")
             await until(lambda: both.end.received)
@@ -115,7 +115,7 @@ async def test_after_looks_in_vain_it_rests_longer_and_longer() -> None:
         assert rests == [2, 4, 8, 16, 32, 64, 64, 64][: len(rests)]
 
 
-async def test_the_event_loop_has_its_turn() -> None:
+async def test_polling_returns_to_the_event_loop() -> None:
     async with pair() as both:
         poll = both.poll()
         both.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -128,8 +128,8 @@ async def test_the_event_loop_has_its_turn() -> None:
         await until(lambda: both.end.received == b"next")
 
 
-async def test_nobody_waits_for_a_look() -> None:
-    """Somebody else was heard of since the last answer."""
+async def test_there_is_no_poll_if_others_are_active() -> None:
+    """Bytes of another client or of Spark have arrived since the last answer."""
     async with pair() as both:
         poll = both.poll(ALL_DAY)
         for where in ("from_clients", "from_spark"):
@@ -139,7 +139,7 @@ async def test_nobody_waits_for_a_look() -> None:
         assert both.exchange(poll) == b"next"
 
 
-async def test_a_client_that_reads_nothing_gets_all_in_order_later() -> None:
+async def test_a_slow_client_gets_all_answers_in_order() -> None:
     async with pair() as both:
         poll = both.poll()
         long = Random(1).randbytes(1 << 22)
@@ -150,7 +150,7 @@ async def test_a_client_that_reads_nothing_gets_all_in_order_later() -> None:
 
 
 @pytest.mark.parametrize("end", [socket.socket.close, lambda client: client.shutdown(socket.SHUT_WR)])
-async def test_the_transport_finds_a_client_gone(end: Callable[[socket.socket], None]) -> None:
+async def test_the_transport_notices_a_closed_connection(end: Callable[[socket.socket], None]) -> None:
     async with pair() as both:
         end(both.client)
         assert both.exchange(both.poll(ALL_DAY)) == b""
@@ -158,7 +158,7 @@ async def test_the_transport_finds_a_client_gone(end: Callable[[socket.socket], 
 
 
 class Secured:
-    """A transport that says that it speaks TLS."""
+    """A transport that claims to use TLS."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -170,10 +170,10 @@ class Secured:
         return getattr(self._transport, name)
 
 
-async def test_what_tls_has_to_read_is_left_to_it() -> None:
-    """The event loop does not go to sleep before it comes, and reads it."""
+async def test_the_transport_reads_requests_over_tls() -> None:
+    """The poll waits until the request has arrived, so that the event loop reads it without sleeping."""
     async with pair() as both:
-        both.end.traffic = both.traffic  # As the relay counts; it may read before the look begins.
+        both.end.traffic = both.traffic  # The relay counts like this; it may read before the poll begins.
         poll = BusyPoll(Secured(both.transport), both.traffic, ALL_DAY)  # type: ignore[arg-type]
         asked = threading.Event()
 
@@ -191,7 +191,7 @@ async def test_what_tls_has_to_read_is_left_to_it() -> None:
         asking.join()
 
 
-async def test_a_look_in_vain_for_tls_ends() -> None:
+async def test_an_unsuccessful_poll_over_tls_ends() -> None:
     async with pair() as both:
         poll = BusyPoll(Secured(both.transport), both.traffic, 0.001)  # type: ignore[arg-type]
         assert both.exchange(poll) == b""
@@ -207,7 +207,7 @@ def read_exactly(client: socket.socket, count: int) -> bytes:
 
 
 class Binary:
-    """How a client of a transport writes requests and reads replies."""
+    """A client of the binary transport."""
 
     http = False
 
@@ -242,7 +242,7 @@ class Http(Binary):
 
 
 def ask_and_check(port: int, transport: Binary, random: Random) -> int:
-    """Asks as soon as it is answered, also in pieces and ahead. Returns how many of the requests were equal ones."""
+    """Sends each request immediately after the answer, some in pieces or pipelined. Returns the number of polls."""
     equal = 0
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -263,7 +263,7 @@ def ask_and_check(port: int, transport: Binary, random: Random) -> int:
 
 
 @pytest.mark.parametrize("transport", [Binary(), Http()], ids=["binary", "http"])
-async def test_runs_of_equal_requests_among_others_are_answered_in_order(transport: Binary) -> None:
+async def test_repeated_polls_among_other_requests_are_answered_in_order(transport: Binary) -> None:
     def decide(request: bytes) -> Decision:
         if peek(request).name != "GetOperationStatus":
             return Forward(request)

@@ -1,4 +1,4 @@
-"""What is said of certificates, keys and authorities that cannot be used."""
+"""Tests the messages about unusable certificates, keys and authorities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gateway.proxy.tls import Certificate, CertificateUnusable, client_context
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of PEM files: two certificates, their keys, one of them with a password too, and others."""
+    """A folder of PEM files: two certificates with their keys, a key with a password, and invalid files."""
     folder = tmp_path_factory.mktemp("pem")
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
@@ -53,7 +53,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("one.pem", "one.key", "text", "{}/text holds no certificate in PEM form, or a broken one."),
     ],
 )
-def test_the_file_at_fault_is_named(files: Path, certificate: str, key: str, client_ca: str, said: str) -> None:
+def test_the_unusable_file_is_named(files: Path, certificate: str, key: str, client_ca: str, said: str) -> None:
     given = (str(files / name) if name else "" for name in (certificate, key, client_ca))
     with pytest.raises(CertificateUnusable) as refusal:
         Certificate(*given)
@@ -64,19 +64,21 @@ def test_the_file_at_fault_is_named(files: Path, certificate: str, key: str, cli
     ("authorities", "said"),
     [("none.pem", "cannot be read: No such file or directory"), ("text", "holds no certificate in PEM form")],
 )
-def test_authorities_of_spark_s_certificate(files: Path, authorities: str, said: str) -> None:
+def test_an_unusable_file_of_authorities_for_spark_is_named(files: Path, authorities: str, said: str) -> None:
     with pytest.raises(CertificateUnusable) as refusal:
         client_context(str(files / authorities))
     assert f"{files / authorities} {said}" in str(refusal.value)
     assert str(refusal.value).endswith("Check upstream.tls_ca.")
 
 
-def test_files_that_fit(files: Path) -> None:
+def test_matching_files_are_accepted(files: Path) -> None:
     Certificate(str(files / "one.pem"), str(files / "one.key"), str(files / "ca.pem"))
     client_context(str(files / "ca.pem"))
 
 
-def test_files_that_are_half_replaced(files: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_certificate_without_its_key_is_logged(
+    files: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     place = tmp_path / "server.pem"
     place.write_bytes((files / "one.pem").read_bytes())
     served = Certificate(str(place), str(files / "one.key"))

@@ -1,4 +1,4 @@
-"""What all clients together may have held of requests that are not complete."""
+"""Tests the limit on the memory for incomplete requests of all clients together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.wire.frame import frame
 from tests.wire import calls
 
 
-def test_only_who_holds_much_of_too_much_must_go() -> None:
+def test_above_the_limit_only_large_requests_are_refused() -> None:
     traffic = Traffic()
     small, large, other = (HalfRead(traffic, 1_000_000) for _ in range(3))
     assert small.has_room(FREE_BYTES, partial=True, begun=True)
@@ -22,7 +22,7 @@ def test_only_who_holds_much_of_too_much_must_go() -> None:
     assert small.has_room(0, partial=True, begun=False)
     assert large.has_room(10_000, partial=True, begun=False)
     assert traffic.half_read == FREE_BYTES + 910_000
-    # Complete: the rest is of the next request.
+    # The request is complete; the remaining bytes belong to the next one.
     assert large.has_room(20, partial=True, begun=True)
     assert small.has_room(10, partial=False, begun=True)
     assert traffic.half_read == 20
@@ -30,7 +30,7 @@ def test_only_who_holds_much_of_too_much_must_go() -> None:
     assert traffic.half_read == 0
 
 
-async def test_a_client_that_sends_half_of_a_large_request_is_closed_where_all_hold_too_much() -> None:
+async def test_above_the_limit_a_client_with_a_large_incomplete_request_is_closed() -> None:
     async with gateway(limits=replace(LIMITS, half_read_bytes_max=500_000, request_bytes_max=1 << 24)) as gate:
         first, second = await gate.client(), await gate.client()
         half = frame(calls.execute("x" * 2_000_000))[:300_000]

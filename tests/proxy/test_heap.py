@@ -1,4 +1,4 @@
-"""What pieces of rows cost the process in memory that it gives back and takes again, and what is not walked again."""
+"""Tests that the process keeps freed memory for pieces of rows, and that the garbage collector skips old objects."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ print(faults() - before)
 
 
 def faults(mode: str) -> int:
-    """Page faults of 200 pieces, each copied twice."""
+    """The number of page faults for 200 pieces, each copied twice."""
     ran = subprocess.run(
         [sys.executable, "-c", PIECES, mode], capture_output=True, text=True, check=True, env=environment(), cwd=ROOT
     )
     return int(ran.stdout)
 
 
-def test_pieces_take_the_same_memory_again() -> None:
+def test_pieces_reuse_the_same_memory() -> None:
     kept, given_back = faults("keep"), faults("as it is")
     assert kept < 50, f"{given_back} without"
 
@@ -54,7 +54,7 @@ print(len(gc.get_objects()), gc.get_freeze_count())
 """
 
 
-def test_what_is_there_at_the_start_is_not_walked_again() -> None:
+def test_the_garbage_collector_skips_objects_from_the_start() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", SETTLED], capture_output=True, text=True, check=True, env=environment(), cwd=ROOT
     )

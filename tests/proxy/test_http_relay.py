@@ -1,4 +1,4 @@
-"""HTTP clients through the relay: whose request goes where, in which order, and how it ends."""
+"""Tests the relay with HTTP clients: users, order of requests, connections to Spark, and errors."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def post(body: bytes, user: str = "ada", *headers: str) -> bytes:
 
 
 async def reply(peer: Peer) -> tuple[int, bytes]:
-    """Status and body of the next answer."""
+    """The status and body of the next response."""
     found = await http_reply(peer.reader)
     return found.status, found.body
 
 
 def answered() -> Service:
-    """Answers status calls itself, and forwards the others."""
+    """A service that answers status calls itself and forwards other calls."""
 
     def decide(payload: bytes) -> Decision:
         return Answer(b"own") if payload == calls.status() else Forward(payload)
@@ -41,7 +41,7 @@ def answered() -> Service:
 
 
 @pytest.mark.parametrize("service", [Service, answered], ids=["forwarded", "answered"])
-async def test_requests_sent_ahead_are_answered_in_order(service: Callable[[], Service]) -> None:
+async def test_pipelined_requests_are_answered_in_order(service: Callable[[], Service]) -> None:
     async with gateway(service=service, http=True) as gate:
         peer = await gate.dial()
         requests = [calls.status(), calls.open_session(), calls.status(), calls.status(), calls.open_session()]
@@ -52,7 +52,7 @@ async def test_requests_sent_ahead_are_answered_in_order(service: Callable[[], S
         assert len(gate.services) == 1
 
 
-async def test_each_user_has_a_connection_to_spark_of_his_own() -> None:
+async def test_each_user_has_a_separate_connection_to_spark() -> None:
     async with gateway(http=True) as gate:
         peer = await gate.dial()
         for user in ("ada", "eve", "ada"):
@@ -63,7 +63,7 @@ async def test_each_user_has_a_connection_to_spark_of_his_own() -> None:
 
 
 def closing(answered: asyncio.Event) -> Script:
-    """A Spark that answers to a CloseOperation when it is let."""
+    """A Spark that answers a CloseOperation only when `answered` is set."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -76,15 +76,15 @@ def closing(answered: asyncio.Event) -> Script:
 
 
 def known() -> Service:
-    """Answers CloseOperation at once."""
+    """A service that answers CloseOperation immediately."""
     return Service(decide=lambda request: Forward(request, at_once=b"closed" if request == calls.close() else None))
 
 
 @pytest.mark.parametrize("answers", [True, False])
-async def test_another_users_request_waits_for_what_was_answered_at_once(
+async def test_another_users_request_waits_for_the_upstream_reply_to_a_close(
     answers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And for no Spark that does not say it."""
+    """It waits only for a limited time if Spark does not reply."""
     monkeypatch.setattr(relay, "_SETTLE_SECONDS", 30.0 if answers else 0.01)
     answered = asyncio.Event()
     async with gateway(Spark(script=closing(answered)), known, http=True) as gate:
@@ -106,7 +106,7 @@ async def test_another_users_request_waits_for_what_was_answered_at_once(
     ("request_", "status"),
     [(b"GET /x HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n", 404), (b"no HTTP at all\r\n\r\n", 400)],
 )
-async def test_a_connection_ends_that_is_to_end_behind_what_was_answered_at_once(request_: bytes, status: int) -> None:
+async def test_a_connection_is_closed_after_an_immediate_answer(request_: bytes, status: int) -> None:
     answered = asyncio.Event()
     async with gateway(Spark(script=closing(answered)), known, http=True) as gate:
         peer = await gate.dial()
@@ -120,8 +120,8 @@ async def test_a_connection_ends_that_is_to_end_behind_what_was_answered_at_once
         await until(lambda: gate.listener.clients == 0)
 
 
-async def test_a_client_goes_while_another_users_login_waits() -> None:
-    """What the first one has left is ended; the harness asks for it."""
+async def test_a_client_leaves_while_another_users_login_waits() -> None:
+    """The service of the first user is ended, too, which `gateway` checks."""
     answered = asyncio.Event()
     async with gateway(Spark(script=closing(answered)), known, http=True) as gate:
         peer = await gate.dial()
@@ -139,12 +139,12 @@ ORIGINS = ["203.0.113.9", "203.0.113.9", "203.0.113.7", ""]
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-async def test_where_a_client_is_follows_what_a_trusted_proxy_says(trusted: bool) -> None:
-    """It sends the requests of several clients over one connection, which may all be one user's."""
-    told: list[str] = []
+async def test_a_trusted_proxy_names_the_client_of_each_request(trusted: bool) -> None:
+    """A proxy sends the requests of several clients over one connection. They may all have the same user."""
+    addresses: list[str] = []
 
     def decide(payload: bytes) -> Decision:
-        told.append(gate.service.address)
+        addresses.append(gate.service.address)
         return Answer(b"own")
 
     proxies = TrustedProxies(["127.0.0.1"] if trusted else [])
@@ -154,16 +154,16 @@ async def test_where_a_client_is_follows_what_a_trusted_proxy_says(trusted: bool
         for origin in ORIGINS:
             peer.writer.write(post(calls.status(), "ada", *([f"X-Forwarded-For: {origin}"] if origin else [])))
             assert await reply(peer) == (200, b"own")
-        assert told == [(trusted and origin) or itself for origin in ORIGINS]
-        assert len(gate.services) == 1, "that is no new login"
+        assert addresses == [(trusted and origin) or itself for origin in ORIGINS]
+        assert len(gate.services) == 1, "another address is no new login"
 
 
 def late() -> Service:
-    """Answers status calls itself, and needs no word of Spark's to accept a login."""
+    """A service that answers status calls itself, and accepts logins without Spark."""
     return replace(answered(), spark_accepts=False)
 
 
-async def test_spark_is_connected_to_when_a_request_is_for_it() -> None:
+async def test_spark_is_connected_for_the_first_forwarded_request() -> None:
     async with gateway(service=late, http=True) as gate:
         for _ in range(3):
             peer = await gate.dial()
@@ -179,7 +179,7 @@ async def test_spark_is_connected_to_when_a_request_is_for_it() -> None:
         assert [login.user for login in gate.spark.logins] == ["ada"]
 
 
-async def test_another_users_request_does_not_go_over_the_first_ones_connection() -> None:
+async def test_another_users_request_does_not_use_the_first_users_connection() -> None:
     async with gateway(service=late, http=True) as gate:
         peer = await gate.dial()
         for user, request in (("ada", calls.open_session()), ("eve", calls.status()), ("eve", calls.open_session())):
@@ -189,18 +189,18 @@ async def test_another_users_request_does_not_go_over_the_first_ones_connection(
         await until(lambda: gate.spark.connected() == 1)
 
 
-async def test_a_login_that_spark_refuses_late_is_the_requests_error() -> None:
+async def test_a_login_that_spark_refuses_late_fails_the_request() -> None:
     async with gateway(Spark(refuse_with="not you"), service=late, http=True) as gate:
         peer = await gate.dial()
         for _ in range(2):
             peer.writer.write(post(calls.open_session()))
             status, body = await reply(peer)
-            told = reply_status(body)
-            assert (status, told.sqlstate, told.message) == (200, "28000", "not you")
+            error = reply_status(body)
+            assert (status, error.sqlstate, error.message) == (200, "28000", "not you")
         assert len(gate.spark.peers) == 2
 
 
-async def test_a_refused_login_is_told_and_ends_the_connection() -> None:
+async def test_a_refused_login_gets_a_401_and_closes_the_connection() -> None:
     async with gateway(Spark(refuse_with="not you"), http=True) as gate:
         peer = await gate.dial()
         peer.writer.write(post(calls.status()))
@@ -209,7 +209,7 @@ async def test_a_refused_login_is_told_and_ends_the_connection() -> None:
         assert await peer.closed() == b""
 
 
-async def test_spark_lost_in_the_middle_of_a_reply_leaves_the_reply_unfinished() -> None:
+async def test_a_reply_remains_unfinished_if_spark_is_lost_within_it() -> None:
     async def script(peer: Peer) -> None:
         await peer.message()
         peer.writer.write(frame(echo_of(calls.status()))[:40])
@@ -224,7 +224,7 @@ async def test_spark_lost_in_the_middle_of_a_reply_leaves_the_reply_unfinished()
         assert not rest.endswith(b"0\r\n\r\n")
 
 
-async def test_a_long_reply_comes_in_chunks() -> None:
+async def test_a_long_reply_is_chunked() -> None:
     long = calls.execute("SELECT 1")
 
     async def script(peer: Peer) -> None:
@@ -243,7 +243,7 @@ async def test_a_long_reply_comes_in_chunks() -> None:
             assert await reply(peer) == (200, echo_of(long))
 
 
-async def test_the_client_says_that_it_is_its_last_request() -> None:
+async def test_a_client_may_close_the_connection_with_a_header() -> None:
     async with gateway(http=True) as gate:
         peer = await gate.dial()
         peer.writer.write(post(calls.status(), "ada", "Connection: close") + post(calls.status()))

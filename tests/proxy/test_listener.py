@@ -1,4 +1,4 @@
-"""The port: who gets in, for how long, and how it ends."""
+"""Tests the listener: logins, limits, ports, TLS handshakes and closing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.wire import calls
 
 
 @pytest.mark.parametrize("sent", [0, 5, 11])
-async def test_a_login_that_takes_too_long_is_ended(sent: int) -> None:
+async def test_a_login_that_takes_too_long_is_refused(sent: int) -> None:
     async with gateway(limits=replace(LIMITS, login_seconds=0.05)) as gate:
         peer = await gate.dial()
         peer.writer.write(login_bytes()[:sent])
@@ -37,15 +37,15 @@ async def test_a_login_that_takes_too_long_is_ended(sent: int) -> None:
         assert answer == (refusal("No login within 0.05 seconds.") if sent else b"")
 
 
-async def test_without_sasl_half_a_request_is_no_login() -> None:
+async def test_without_sasl_an_incomplete_request_is_no_login() -> None:
     async with gateway(limits=replace(LIMITS, login_seconds=0.05)) as gate:
         peer = await gate.dial()
         peer.writer.write(calls.open_session()[:30])
         assert await peer.closed() == b""
 
 
-async def test_without_sasl_a_request_of_nobody_is_no_login() -> None:
-    """It is answered, and gains no time."""
+async def test_without_sasl_a_request_without_a_session_is_no_login() -> None:
+    """It is answered, but does not extend the time for the login."""
     service = partial(Service, decide=lambda payload: Answer(echo_of(payload)))
     async with gateway(service=service, limits=replace(LIMITS, login_seconds=0.2)) as gate:
         peer = await gate.client(NOSASL)
@@ -54,7 +54,7 @@ async def test_without_sasl_a_request_of_nobody_is_no_login() -> None:
         assert await peer.closed() == b""
 
 
-async def test_a_login_without_sasl_that_takes_long_is_waited_for() -> None:
+async def test_a_slow_login_without_sasl_is_completed() -> None:
     answers = asyncio.Event()
 
     async def slow(payload: bytes) -> Answer:
@@ -64,13 +64,13 @@ async def test_a_login_without_sasl_that_takes_long_is_waited_for() -> None:
     async with gateway(service=lambda: Service(decide=slow), limits=replace(LIMITS, login_seconds=0.05)) as gate:
         peer = await gate.client(NOSASL)
         peer.send(calls.open_session())
-        await (await gate.dial()).closed()  # Its time began after the other one's, and is over.
+        await (await gate.dial()).closed()  # This later connection has already been closed.
         answers.set()
         assert await peer.message() == echo_of(calls.open_session())
 
 
-async def test_wrong_logins_without_sasl_gain_no_time() -> None:
-    """However many are sent ahead: the one under way is answered, and none behind it."""
+async def test_refused_logins_without_sasl_do_not_extend_the_time() -> None:
+    """Of several pipelined logins, only the one in progress is answered."""
     asked = asyncio.Semaphore(0)
 
     class Nobody(Service):
@@ -85,12 +85,12 @@ async def test_wrong_logins_without_sasl_gain_no_time() -> None:
         peer = await gate.client(NOSASL)
         for _ in range(3):
             peer.send(calls.open_session())
-        await (await gate.dial()).closed()  # Its time began after the other one's, and is over.
+        await (await gate.dial()).closed()  # This later connection has already been closed.
         asked.release()
         assert await peer.closed() == echo_of(calls.open_session())
 
 
-async def test_who_has_not_logged_in_may_not_send_much() -> None:
+async def test_a_long_request_before_the_login_is_refused() -> None:
     service = partial(Service, decide=lambda payload: Answer(echo_of(payload)))
     long = calls.execute("x" * 20_000)
     async with gateway(service=service, limits=replace(LIMITS, new_bytes_max=10_000)) as gate:
@@ -103,7 +103,7 @@ async def test_who_has_not_logged_in_may_not_send_much() -> None:
             assert await peer.message() == echo_of(sent)
 
 
-async def test_who_leaves_before_the_answer_has_tried_to_log_in() -> None:
+async def test_a_client_that_leaves_during_its_login_counts_as_a_failed_login() -> None:
     accepted = asyncio.Event()
     async with gateway(Spark(before_answer=accepted)) as gate:
         peer = await gate.dial()
@@ -115,7 +115,7 @@ async def test_who_leaves_before_the_answer_has_tried_to_log_in() -> None:
         assert "left before its login was answered" in str(gate.service.login_error)
 
 
-async def test_a_client_that_is_logged_in_may_be_silent() -> None:
+async def test_a_client_that_is_logged_in_may_be_idle() -> None:
     service = partial(Service, decide=lambda payload: Answer(echo_of(payload)))
     async with gateway(service=service, limits=replace(LIMITS, login_seconds=0.05)) as gate:
         peer = await gate.client()
@@ -123,13 +123,13 @@ async def test_a_client_that_is_logged_in_may_be_silent() -> None:
         bare.send(calls.open_session())
         await bare.message()
         late = await gate.dial()
-        await late.closed()  # Its time began after the others', and is over.
+        await late.closed()  # This later connection has already been closed.
         for each in (peer, bare):
             each.send(calls.status())
             assert await each.message() == echo_of(calls.status())
 
 
-async def test_connections_are_limited_and_the_next_is_told() -> None:
+async def test_a_connection_above_the_limit_is_refused_with_a_message() -> None:
     async with gateway(limits=replace(LIMITS, connections_max=2)) as gate:
         first, second = await gate.client(), await gate.client()
         third = await gate.dial()
@@ -147,7 +147,7 @@ async def test_connections_are_limited_and_the_next_is_told() -> None:
             assert await each.message() == echo_of(calls.status())
 
 
-async def test_a_transport_can_be_closed_to_clients() -> None:
+async def test_a_transport_can_be_disabled() -> None:
     async with gateway(transports=frozenset({PLAIN})) as gate:
         peer = await gate.dial()
         peer.writer.write(calls.open_session())
@@ -155,7 +155,7 @@ async def test_a_transport_can_be_closed_to_clients() -> None:
         await gate.client()
 
 
-async def test_closing_ends_clients_and_waits_for_their_clean_up() -> None:
+async def test_closing_disconnects_clients_and_waits_for_their_cleanup() -> None:
     gone = asyncio.Event()
     async with gateway(service=lambda: Service(client_lost_gate=gone)) as gate:
         peers = [await gate.client(), await gate.client(), await gate.dial()]
@@ -172,8 +172,8 @@ async def test_closing_ends_clients_and_waits_for_their_clean_up() -> None:
             await gate.dial()
 
 
-async def test_closing_does_not_wait_for_ever() -> None:
-    """A client that does not read what was written, and a clean-up that never ends."""
+async def test_closing_is_bounded() -> None:
+    """The client does not read, and its cleanup never ends."""
     answer = calls.execute("x" * 20_000_000)
     async with gateway(
         service=lambda: Service(client_lost_gate=asyncio.Event(), decide=lambda _: Answer(answer))
@@ -187,7 +187,7 @@ async def test_closing_does_not_wait_for_ever() -> None:
         assert gate.listener.clients == 0
 
 
-async def test_an_address_that_is_taken_is_an_error() -> None:
+async def test_a_port_in_use_is_an_error() -> None:
     async with gateway(Spark()) as gate:
         port = Port("127.0.0.1", gate.listener.ports[0], lambda: ClientConnection(BOTH, LIMITS))
         second = Listener([port], LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
@@ -196,9 +196,9 @@ async def test_an_address_that_is_taken_is_an_error() -> None:
         assert raised.value.port is port
 
 
-async def test_a_name_of_several_addresses_is_listened_on_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And one that this machine does not have is passed over."""
-    of_test_network = "192.0.2.1"  # RFC 5737: nobody has it.
+async def test_a_name_with_several_addresses_is_served_on_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses that this machine does not have are skipped."""
+    of_test_network = "192.0.2.1"  # reserved for documentation (RFC 5737)
 
     def getaddrinfo(host: str, port: int, **_: object) -> list[object]:
         addresses = [of_test_network, "127.0.0.2", "127.0.0.3"] if host == "several" else [of_test_network]
@@ -218,11 +218,11 @@ async def test_a_name_of_several_addresses_is_listened_on_at_each(monkeypatch: p
 
 
 def idle_listener(*ports: Port) -> Listener:
-    """Spark's end is never asked for."""
+    """A listener that never connects to Spark."""
     return Listener(ports, LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
 
 
-async def test_a_port_is_taken_before_it_serves() -> None:
+async def test_ports_are_bound_before_the_start() -> None:
     first = idle_listener(Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, LIMITS)))
     await first.bind()
     try:
@@ -237,14 +237,14 @@ async def test_a_port_is_taken_before_it_serves() -> None:
         await first.close()
 
 
-async def test_a_host_that_is_not_here_is_told_with_its_port() -> None:
+async def test_a_host_that_is_not_local_is_an_error() -> None:
     port = Port("192.0.2.1", 0, lambda: ClientConnection(BOTH, LIMITS))
     with pytest.raises(PortUnavailable, match="Cannot assign") as raised:
         await idle_listener(port).bind()
     assert raised.value.port is port
 
 
-async def test_who_comes_before_it_serves_is_told_at_once_to_come_again() -> None:
+async def test_a_client_before_the_start_is_refused_with_a_message() -> None:
     def http() -> HttpClientConnection:
         return HttpClientConnection(LIMITS, Cookies(60), "/cliservice", secure=False)
 
@@ -257,7 +257,7 @@ async def test_who_comes_before_it_serves_is_told_at_once_to_come_again() -> Non
         for port in listener.ports:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             answers.append(await reader.read())
-            # A client that is still writing its login does not run into a closed connection.
+            # A client that is still sending its login gets no connection error.
             writer.write(login_bytes())
             await writer.drain()
             writer.close()
@@ -275,7 +275,7 @@ async def test_who_comes_before_it_serves_is_told_at_once_to_come_again() -> Non
         await listener.close()
 
 
-async def test_who_comes_by_tls_before_it_serves_is_told_too(tmp_path: Path) -> None:
+async def test_a_tls_client_before_the_start_is_refused_with_a_message(tmp_path: Path) -> None:
     authority = trustme.CA()
     pem = tmp_path / "server.pem"
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
@@ -285,8 +285,8 @@ async def test_who_comes_by_tls_before_it_serves_is_told_too(tmp_path: Path) -> 
         trusting = ssl.create_default_context()
         authority.configure_trust(trusting)
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0], ssl=trusting)
-        told = refusal("The gateway is starting. Try again in some seconds.")
-        assert await reader.readexactly(len(told)) == told
+        expected = refusal("The gateway is starting. Try again in some seconds.")
+        assert await reader.readexactly(len(expected)) == expected
         writer.close()
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             await writer.wait_closed()
@@ -294,7 +294,7 @@ async def test_who_comes_by_tls_before_it_serves_is_told_too(tmp_path: Path) -> 
         await listener.close()
 
 
-async def test_a_failed_handshake_holds_no_place(tmp_path: Path) -> None:
+async def test_a_failed_handshake_does_not_count_as_a_connection(tmp_path: Path) -> None:
     authority = trustme.CA()
     pem = tmp_path / "server.pem"
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
@@ -327,7 +327,7 @@ async def closed(*writers: asyncio.StreamWriter) -> None:
 
 
 async def ended(reader: asyncio.StreamReader) -> bool:
-    """Waits for the end of a connection on which nothing comes."""
+    """Waits for the end of a connection; whether nothing was received on it."""
     with contextlib.suppress(ConnectionError):
         return await reader.read() == b""
     return True
@@ -341,7 +341,7 @@ def tls_listener(tmp_path: Path, limits: WireLimits, traffic: Traffic) -> tuple[
     return Listener([port], limits, Service, lambda login: asyncio.sleep(0), traffic), authority  # type: ignore[arg-type, return-value]
 
 
-async def test_who_begins_no_handshake_holds_a_place_for_a_while(tmp_path: Path) -> None:
+async def test_a_connection_without_a_handshake_counts_until_it_times_out(tmp_path: Path) -> None:
     traffic = Traffic()
     listener, authority = tls_listener(tmp_path, replace(LIMITS, connections_max=2, login_seconds=1.0), traffic)
     await listener.start()
@@ -371,7 +371,7 @@ async def test_a_handshake_ends_with_the_listener(tmp_path: Path) -> None:
     await closed(writer)
 
 
-async def test_a_client_that_reads_nothing_is_cut_though_it_is_closing() -> None:
+async def test_a_closing_client_that_does_not_read_is_cut_off() -> None:
     async def endless(peer: Peer) -> None:
         await peer.message()
         peer.writer.write(frame(bytes(64 << 20)))
@@ -390,7 +390,7 @@ async def test_a_client_that_reads_nothing_is_cut_though_it_is_closing() -> None
         await until(lambda: gate.listener.clients == 0)
 
 
-async def test_answers_of_the_gateway_itself_wait_for_the_client_too() -> None:
+async def test_the_gateways_own_answers_wait_for_a_slow_client() -> None:
     async with gateway(http=True) as gate:
         peer = await gate.dial()
         asked = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 60
@@ -401,4 +401,4 @@ async def test_answers_of_the_gateway_itself_wait_for_the_client_too() -> None:
             await asyncio.sleep(0.001)
         assert relay._transport is not None
         assert relay._transport.get_write_buffer_size() < 2 * LIMITS.buffer_bytes_max
-        await peer.end()  # The listener's end would wait for it to read.
+        await peer.end()  # Otherwise closing the listener would wait for this client to read.

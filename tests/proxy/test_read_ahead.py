@@ -1,4 +1,4 @@
-"""The page that Spark is asked for ahead, on one connection: order, bytes, memory, and every way of losing one end."""
+"""Tests pages fetched in advance, on one connection: order, bytes, memory, and the loss of either end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEXT_3 = (FETCH_NEXT, 3)
 
 
 class Reads:
-    """A dispatcher that reads one result, over however many connections, each with a reader of its own."""
+    """A dispatcher for one result that any number of connections read, each with its own reader."""
 
     def __init__(self) -> None:
         self.reading = Reading()
@@ -45,7 +45,7 @@ class Reads:
 
 
 def answering(result: SparkResult, answered: list[bytes] | None = None) -> Script:
-    """A Spark with one result, which answers everything else by an error."""
+    """A Spark with one result, which answers other requests with errors."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -69,13 +69,13 @@ async def asked(peer: Peer, request: bytes) -> bytes:
 
 
 async def two_pages(peer: Peer, rows: int) -> None:
-    """Reads as long as it takes for a third one to be asked for."""
+    """Reads two pages, after which the gateway fetches the third one in advance."""
     for number in range(2):
         await asked(peer, fetch(FETCH_NEXT, rows, number))
 
 
 async def page_over_http(peer: Peer, reads: Reads, rows: int = 3) -> Ahead:
-    """The page that is asked for behind two."""
+    """Reads two pages, and returns the page fetched in advance."""
     for number in range(2):
         peer.writer.write(post(fetch(FETCH_NEXT, rows, number)))
         await reply(peer)
@@ -84,8 +84,8 @@ async def page_over_http(peer: Peer, reads: Reads, rows: int = 3) -> Ahead:
 
 
 @MECHANISMS
-async def test_a_client_has_what_spark_would_have_answered(client_mechanism: str) -> None:
-    """Small pages are kept whole, long ones stay at Spark; other calls come between."""
+async def test_a_client_gets_the_answers_of_spark(client_mechanism: str) -> None:
+    """Small pages are kept completely, long ones only in part; other calls come between."""
     taken = dropped = 0
     for seed in range(20):
         chance = random.Random(seed)
@@ -106,7 +106,7 @@ async def test_a_client_has_what_spark_would_have_answered(client_mechanism: str
     assert dropped > 5
 
 
-async def test_over_http_too() -> None:
+async def test_pages_are_fetched_in_advance_over_http() -> None:
     plain, result = SparkResult([3_000] * 40), SparkResult([3_000] * 40)
     async with gateway(Spark(script=answering(result)), Reads().service, http=True) as gate:
         peer = await gate.dial()
@@ -117,8 +117,8 @@ async def test_over_http_too() -> None:
         assert gate.traffic.pages_ahead_taken == 7
 
 
-async def test_over_http_another_user_never_gets_it() -> None:
-    """The page is thrown away before the connection to Spark is left."""
+async def test_over_http_another_user_does_not_get_the_page() -> None:
+    """The page is discarded before the connection to Spark is closed."""
     reads, result = Reads(), SparkResult([200_000] * 400)
     async with gateway(Spark(script=answering(result)), reads.service, http=True) as gate:
         peer = await gate.dial()
@@ -130,7 +130,7 @@ async def test_over_http_another_user_never_gets_it() -> None:
         await until(lambda: gate.spark.connected() == 1)
 
 
-async def test_the_third_page_is_there_before_it_is_asked_for() -> None:
+async def test_the_third_page_is_fetched_in_advance() -> None:
     result = SparkResult([10] * 20)
     async with gateway(Spark(script=answering(result)), Reads().service) as gate:
         peer = await gate.client()
@@ -141,7 +141,7 @@ async def test_the_third_page_is_there_before_it_is_asked_for() -> None:
         assert gate.traffic.pages_ahead_taken == 1
 
 
-async def test_what_is_kept_is_bounded_and_makes_way() -> None:
+async def test_the_memory_for_a_page_is_bounded_and_freed_for_other_requests() -> None:
     result = SparkResult([200_000] * 400)
     answered: list[bytes] = []
     async with gateway(Spark(script=answering(result, answered)), Reads().service) as gate:
@@ -163,7 +163,7 @@ async def test_what_is_kept_is_bounded_and_makes_way() -> None:
 
 
 def holding(result: SparkResult, go_on: asyncio.Event, names: list[str]) -> Script:
-    """A Spark that answers at once to who reads the result, and to everything else when it may."""
+    """A Spark that answers fetches immediately, and other requests when `go_on` is set."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -178,8 +178,8 @@ def holding(result: SparkResult, go_on: asyncio.Event, names: list[str]) -> Scri
     return script
 
 
-async def test_spark_goes_back_before_it_is_asked_for_anything_else() -> None:
-    """However long that takes, rows can be had over another connection."""
+async def test_spark_steps_back_before_it_gets_another_request() -> None:
+    """So while that request runs, rows can be fetched over another connection."""
     reads, result, plain = Reads(), SparkResult([10] * 100), SparkResult([10] * 100)
     go_on = asyncio.Event()
     names: list[str] = []
@@ -201,7 +201,7 @@ async def test_spark_goes_back_before_it_is_asked_for_anything_else() -> None:
         assert await peer.message() == echo_of(other)
 
 
-async def test_a_client_that_goes_while_something_else_is_asked_takes_no_rows_away() -> None:
+async def test_a_client_that_leaves_during_another_request_loses_no_rows() -> None:
     reads, result = Reads(), SparkResult([10] * 100)
     go_on = asyncio.Event()
     names: list[str] = []
@@ -217,8 +217,8 @@ async def test_a_client_that_goes_while_something_else_is_asked_takes_no_rows_aw
 
 
 @pytest.mark.parametrize("eve_leaves", [True, False])
-async def test_over_http_another_user_neither_waits_for_it_nor_loses_it(eve_leaves: bool) -> None:
-    """Of a Spark that takes its time, over a connection that a proxy lends to several users."""
+async def test_over_http_another_user_does_not_wait_for_the_page(eve_leaves: bool) -> None:
+    """Spark is slow, and a proxy sends the requests of several users over one connection. No rows are lost."""
     reads, result = Reads(), SparkResult([10] * 100)
     comes = asyncio.Event()
 
@@ -250,7 +250,7 @@ async def test_over_http_another_user_neither_waits_for_it_nor_loses_it(eve_leav
 
 
 @pytest.mark.parametrize("how", ["never answers", "breaks", "answers garbage"])
-async def test_a_way_back_that_fails_is_known(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_step_back_ends_the_reading(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_ahead, "BACK_SECONDS", 0.05 if how == "never answers" else 20.0)
     reads, result = Reads(), SparkResult([10] * 100)
     gone = asyncio.Event()
@@ -278,8 +278,8 @@ async def test_a_way_back_that_fails_is_known(how: str, monkeypatch: pytest.Monk
         await until(lambda: gate.spark.connected() == 0)
 
 
-async def test_what_nobody_wants_is_read_though_the_client_takes_nothing() -> None:
-    """Others may wait for Spark to be done with it."""
+async def test_a_dropped_page_is_read_even_if_the_client_does_not_read() -> None:
+    """Others may wait for Spark to finish the page."""
     reads, result = Reads(), SparkResult([200_000] * 400)
     async with gateway(Spark(script=answering(result)), reads.service) as gate:
         peer = await gate.client()
@@ -297,8 +297,8 @@ async def test_what_nobody_wants_is_read_though_the_client_takes_nothing() -> No
 
 
 @pytest.mark.parametrize("kept", [True, False])
-async def test_who_reads_on_after_the_client_has_gone_misses_nothing(kept: bool) -> None:
-    """Where Spark, and not the gateway, ends what a client leaves behind."""
+async def test_after_a_client_has_left_another_one_misses_no_rows(kept: bool) -> None:
+    """This applies if Spark, and not the gateway, closes what a client leaves behind."""
     reads = Reads()
     plain, result = SparkResult([10 if kept else 200_000] * 400), SparkResult([10 if kept else 200_000] * 400)
     async with gateway(Spark(script=answering(result)), reads.service) as gate:
@@ -314,7 +314,7 @@ async def test_who_reads_on_after_the_client_has_gone_misses_nothing(kept: bool)
         assert await asked(other, request) == plain.answer(request)
 
 
-async def test_a_long_page_that_the_client_asks_for_goes_on() -> None:
+async def test_a_long_page_continues_when_the_client_requests_it() -> None:
     plain, result = SparkResult([200_000] * 400), SparkResult([200_000] * 400)
     async with gateway(Spark(script=answering(result)), Reads().service) as gate:
         peer = await gate.client()
@@ -324,7 +324,7 @@ async def test_a_long_page_that_the_client_asks_for_goes_on() -> None:
         assert gate.traffic.pages_ahead_taken == 3
 
 
-async def test_closing_throws_the_rest_away() -> None:
+async def test_closing_the_operation_discards_the_page() -> None:
     result = SparkResult([200_000] * 400)
     answered: list[bytes] = []
     async with gateway(Spark(script=answering(result, answered)), Reads().service) as gate:
@@ -341,8 +341,8 @@ async def test_closing_throws_the_rest_away() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 100])
-async def test_a_client_that_goes_leaves_no_page_behind(rows: int) -> None:
-    """Spark gets rid of the page, and goes back, before the connection is closed."""
+async def test_the_page_of_a_client_that_leaves_is_discarded(rows: int) -> None:
+    """Spark sends the page and steps back before the connection is closed."""
     answered: list[bytes] = []
     spark = Spark(script=answering(SparkResult([200_000] * 400), answered))
     async with gateway(spark, Reads().service) as gate:
@@ -354,7 +354,7 @@ async def test_a_client_that_goes_leaves_no_page_behind(rows: int) -> None:
         assert asked_for == [FETCH_NEXT, FETCH_NEXT, FETCH_NEXT, FETCH_PRIOR]
 
 
-async def test_somebody_who_reads_what_he_has_costs_no_memory() -> None:
+async def test_an_unused_page_is_discarded_after_some_time() -> None:
     result = SparkResult([10] * 100)
     reads = Reads()
     async with gateway(Spark(script=answering(result)), reads.service) as gate:
@@ -374,7 +374,7 @@ async def test_somebody_who_reads_what_he_has_costs_no_memory() -> None:
         assert result.asked == [*[NEXT_3] * 3, (FETCH_PRIOR, 3), NEXT_3]
 
 
-async def test_spark_is_lost_with_a_page() -> None:
+async def test_a_page_is_discarded_if_spark_is_lost() -> None:
     reads = Reads()
     gone = asyncio.Event()
     result = SparkResult([10] * 100)
@@ -396,8 +396,8 @@ async def test_spark_is_lost_with_a_page() -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 20, 400])
-async def test_spark_is_lost_under_a_page_that_was_asked_for(kept: int) -> None:
-    """An error while nothing of it has gone to the client, and the end of the connection later."""
+async def test_spark_is_lost_during_a_requested_page(kept: int) -> None:
+    """The client gets an error if nothing of the page was sent; otherwise its connection is closed."""
     result = SparkResult([10] * 100)
     reads = Reads()
     claimed = asyncio.Event()
@@ -425,8 +425,8 @@ async def test_spark_is_lost_under_a_page_that_was_asked_for(kept: int) -> None:
             assert len(await peer.closed()) == kept
 
 
-async def test_a_page_over_several_frames_ends_the_connection() -> None:
-    """What Spark's Java never does; the rest of one page must not be taken for the next."""
+async def test_a_page_in_several_frames_ends_the_connection() -> None:
+    """Spark never sends one. The rest of the page must not be taken for the next page."""
     result = SparkResult([10] * 100)
 
     async def script(peer: Peer) -> None:
@@ -445,7 +445,7 @@ async def test_a_page_over_several_frames_ends_the_connection() -> None:
         assert gate.traffic.pages_ahead == 1
 
 
-async def test_a_spark_without_frames_is_asked_for_nothing() -> None:
+async def test_no_page_is_fetched_in_advance_without_frames() -> None:
     result, plain = SparkResult([10] * 20), SparkResult([10] * 20)
     async with gateway(Spark(NOSASL, answering(result)), Reads().service) as gate:
         peer = await gate.client()

@@ -1,4 +1,4 @@
-"""One client's connection joined to Spark's: order, bytes, slowness, and every way of losing one end."""
+"""Tests the relay between a client and Spark: logins, order, bytes, back-pressure, and the loss of either end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def message_of(reply: bytes) -> str | None:
 # --- login -----------------------------------------------------------------------------------------------
 
 
-async def test_spark_decides_about_the_login_first() -> None:
+async def test_spark_checks_the_login_first() -> None:
     spark = Spark(before_answer=asyncio.Event())
     async with gateway(spark) as gate:
         peer = await gate.dial()
@@ -49,7 +49,7 @@ async def test_spark_decides_about_the_login_first() -> None:
         assert gate.service.calls == ["login", "upstream_login"]
 
 
-async def test_a_refused_login_gets_sparks_text_and_nothing_else_runs() -> None:
+async def test_a_refused_login_gets_sparks_message_and_no_request_runs() -> None:
     async with gateway(Spark(refuse_with="who is ada?")) as gate:
         peer = await gate.dial()
         peer.writer.write(login_bytes() + frame(calls.execute("drop table t")))
@@ -58,7 +58,7 @@ async def test_a_refused_login_gets_sparks_text_and_nothing_else_runs() -> None:
         assert gate.service.calls == ["login", "upstream_login", "refused by Spark", "client_lost"]
 
 
-async def test_who_is_not_admitted_never_reaches_spark() -> None:
+async def test_a_login_that_the_gateway_refuses_never_reaches_spark() -> None:
     async with gateway(Spark(), lambda: Service(refuse_with="not you")) as gate:
         peer = await gate.dial()
         peer.writer.write(login_bytes() + frame(calls.execute("drop table t")))
@@ -66,7 +66,7 @@ async def test_who_is_not_admitted_never_reaches_spark() -> None:
         assert gate.spark.logins == []
 
 
-async def test_a_spark_that_is_not_there_is_named() -> None:
+async def test_an_unreachable_spark_is_named() -> None:
     spark = Spark()
     async with gateway(spark) as gate:
         unused = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
@@ -80,7 +80,7 @@ async def test_a_spark_that_is_not_there_is_named() -> None:
         assert f"127.0.0.1:{spark.port}".encode() in answer
 
 
-async def test_a_spark_that_does_not_answer_the_login_is_given_up() -> None:
+async def test_a_spark_that_does_not_answer_the_login_causes_an_error() -> None:
     async with gateway(Spark(before_answer=asyncio.Event()), limits=replace(LIMITS, login_seconds=0.05)) as gate:
         peer = await gate.dial()
         peer.writer.write(login_bytes())
@@ -89,7 +89,7 @@ async def test_a_spark_that_does_not_answer_the_login_is_given_up() -> None:
         gate.spark.before_answer.set()
 
 
-async def test_without_sasl_spark_is_asked_at_the_first_forward() -> None:
+async def test_without_sasl_spark_is_connected_at_the_first_forwarded_request() -> None:
     def decide(request: bytes) -> Decision:
         return Answer(echo_of(request)) if peek(request).name == "GetInfo" else Forward(request)
 
@@ -103,7 +103,7 @@ async def test_without_sasl_spark_is_asked_at_the_first_forward() -> None:
         assert gate.service.calls == ["login", "GetInfo", "OpenSession", "upstream_login"]
 
 
-async def test_without_sasl_spark_refuses_as_slowly_as_with_it() -> None:
+async def test_without_sasl_a_refusal_by_spark_is_noted() -> None:
     async with gateway(Spark(refuse_with="who is ada?")) as gate:
         peer = await gate.client(NOSASL)
         peer.send(calls.open_session())
@@ -111,7 +111,7 @@ async def test_without_sasl_spark_refuses_as_slowly_as_with_it() -> None:
         assert gate.service.calls[-2:] == ["refused by Spark", "not_joined"]
 
 
-async def test_requests_sent_ahead_of_the_login_wait_for_it() -> None:
+async def test_early_requests_wait_for_the_login() -> None:
     async with gateway() as gate:
         peer = await gate.dial()
         peer.framed = True
@@ -125,7 +125,7 @@ async def test_requests_sent_ahead_of_the_login_wait_for_it() -> None:
 
 @MECHANISMS
 @UPSTREAMS
-async def test_bytes_pass_unchanged(client_mechanism: str, spark_mechanism: str) -> None:
+async def test_bytes_are_forwarded_unchanged(client_mechanism: str, spark_mechanism: str) -> None:
     page = replies.fetch(1, row_set([Column("a"), Column("b")], [("x" * 40_000, None)] * 100, 9))
     seen: list[bytes] = []
 
@@ -142,13 +142,13 @@ async def test_bytes_pass_unchanged(client_mechanism: str, spark_mechanism: str)
             reply = page if peek(request).name == "FetchResults" else echo_of(request)
             assert await peer.message() == reply
         assert seen == requests
-        # However it passed: by then the client's session counts as used.
+        # Every reply counts as a use of the client's session.
         assert gate.service.replies == len(requests)
 
 
 @MECHANISMS
-async def test_an_answer_repeats_until_something_else_comes(client_mechanism: str) -> None:
-    """The dispatcher is asked once for a run of equal requests, again after another one, and when told so."""
+async def test_an_answer_is_repeated_until_another_request(client_mechanism: str) -> None:
+    """The dispatcher gets one of a run of equal requests, and again the next one when the answer becomes invalid."""
     asked: list[int] = []
     valid = True
 
@@ -198,7 +198,7 @@ async def test_a_repeated_request_in_pieces_is_answered(client_mechanism: str) -
 @MECHANISMS
 @UPSTREAMS
 async def test_pipelined_requests_keep_their_order(client_mechanism: str, spark_mechanism: str) -> None:
-    """Answers, streamed, collected and awaited replies in turn, all sent in one go and cut anywhere."""
+    """The replies are answered, streamed, collected and awaited in turn; the requests are split anywhere."""
 
     async def later(request: bytes) -> Forward:
         await asyncio.sleep(0)
@@ -226,7 +226,7 @@ async def test_pipelined_requests_keep_their_order(client_mechanism: str, spark_
             assert (peek(reply).seqid, reply) == (n, echo_of(request))
 
 
-async def test_a_reply_is_mended() -> None:
+async def test_a_reply_is_changed() -> None:
     def decide(request: bytes) -> Decision:
         return Forward(request, mend=lambda reply: with_seqid(reply, 99))
 
@@ -236,8 +236,8 @@ async def test_a_reply_is_mended() -> None:
         assert peek(await peer.message()).seqid == 99
 
 
-async def test_a_reply_is_noted_when_it_has_gone_to_the_client() -> None:
-    """And before anything else that the client asks for."""
+async def test_a_reply_is_noted_after_it_was_sent_to_the_client() -> None:
+    """It is noted before the client's next request is processed."""
     seen: list[str] = []
 
     async with gateway() as gate:
@@ -260,7 +260,7 @@ async def test_a_reply_is_noted_when_it_has_gone_to_the_client() -> None:
 
 
 def known(request: bytes) -> Forward:
-    """A call of which it is known what Spark will say."""
+    """Forwards a call to which Spark's reply is known in advance."""
     return Forward(request, at_once=replies.closed(peek(request).name, peek(request).seqid))
 
 
@@ -268,15 +268,15 @@ CLOSED = replies.closed("CloseOperation", peek(calls.close()).seqid)
 
 
 @MECHANISMS
-async def test_a_known_reply_goes_out_at_once_and_the_next_request_waits_for_spark(client_mechanism: str) -> None:
-    say, asked = asyncio.Event(), list[str]()
+async def test_a_known_reply_is_sent_immediately_and_the_next_request_waits_for_spark(client_mechanism: str) -> None:
+    answer, asked = asyncio.Event(), list[str]()
 
     async def script(peer: Peer) -> None:
         while True:
             request = await peer.message()
             asked.append(peek(request).name)
             if peek(request).name == "CloseOperation":
-                await say.wait()
+                await answer.wait()
             peer.send(echo_of(request))
 
     async with gateway(Spark(script=script)) as gate:
@@ -290,27 +290,27 @@ async def test_a_known_reply_goes_out_at_once_and_the_next_request_waits_for_spa
         peer.send(calls.fetch())
         await until(lambda: asked[1:] == ["CloseOperation"])
         assert "FetchResults" not in gate.service.calls
-        say.set()
+        answer.set()
         assert await peer.message() == echo_of(calls.fetch())
         assert asked[1:] == ["CloseOperation", "FetchResults"]
 
 
-async def test_a_known_reply_is_not_known_before_there_is_a_connection() -> None:
-    """A client without SASL is connected by its first request; who cannot be is told so."""
+async def test_a_known_reply_is_not_used_before_the_connection_to_spark() -> None:
+    """The first request of a client without SASL connects to Spark, and must fail if that fails."""
     async with gateway(service=service(known)) as gate:
         peer = await gate.client(NOSASL)
         peer.send(calls.close())
         assert await peer.message() == echo_of(calls.close())
 
 
-async def test_spark_is_left_when_it_has_answered_what_was_answered_at_once() -> None:
-    """Even if the client goes at once, as clients do behind a CloseSession."""
-    say, left = asyncio.Event(), asyncio.Event()
+async def test_the_connection_to_spark_is_closed_after_the_reply_of_spark() -> None:
+    """This holds even if the client leaves immediately, as clients do after a CloseSession."""
+    answer, left = asyncio.Event(), asyncio.Event()
     noted: list[bytes] = []
 
     async def script(peer: Peer) -> None:
         request = await peer.message()
-        await say.wait()
+        await answer.wait()
         peer.send(echo_of(request))
         assert not await peer.closed()
         left.set()
@@ -325,8 +325,8 @@ async def test_spark_is_left_when_it_has_answered_what_was_answered_at_once() ->
         peer.writer.write_eof()
         assert not await peer.closed(), "the gateway has closed its end"
         assert gate.spark.connected() == 1
-        assert not gate.has("client_lost"), "what it has left is known when Spark has answered"
-        say.set()
+        assert not gate.has("client_lost"), "the service is ended only after Spark's reply"
+        answer.set()
         await left.wait()
         await until(lambda: gate.listener.clients == 0)
         assert noted == [echo_of(calls.close())]
@@ -334,8 +334,8 @@ async def test_spark_is_left_when_it_has_answered_what_was_answered_at_once() ->
 
 
 @pytest.mark.parametrize("goes", [False, True])
-async def test_spark_is_lost_behind_a_reply_that_went_out_at_once(goes: bool) -> None:
-    """The client hears nothing of it, and is not waited for."""
+async def test_the_loss_of_spark_after_an_immediate_reply_is_hidden(goes: bool) -> None:
+    """The client gets no error, and the gateway does not wait for the client."""
     lose = asyncio.Event()
 
     async def script(peer: Peer) -> None:
@@ -360,7 +360,7 @@ async def test_spark_is_lost_behind_a_reply_that_went_out_at_once(goes: bool) ->
             assert await peer.message() == echo_of(calls.fetch())
 
 
-async def test_a_reply_over_several_frames_passes() -> None:
+async def test_a_reply_in_several_frames_is_forwarded() -> None:
     async def script(peer: Peer) -> None:
         while True:
             reply = echo_of(await peer.message())
@@ -393,20 +393,20 @@ async def test_a_request_waits_for_the_decision_before_it() -> None:
         peer.send(calls.fetch())
         other = await gate.client()
         other.send(calls.status())
-        assert await other.message() == echo_of(calls.status()), "one client's wait is nobody else's"
+        assert await other.message() == echo_of(calls.status()), "other clients do not wait"
         assert "GetOperationStatus" not in gate.services[0].calls
         gate_of_first.set()
         names = [peek(await peer.message()).name for _ in range(3)]
         assert names == ["ExecuteStatement", "GetOperationStatus", "FetchResults"]
 
 
-# --- slowness --------------------------------------------------------------------------------------------
+# --- back-pressure ---------------------------------------------------------------------------------------
 
 
 @MECHANISMS
 @UPSTREAMS
 async def test_a_slow_client_slows_spark(client_mechanism: str, spark_mechanism: str) -> None:
-    """Spark cannot send much more than the sockets and one buffer hold while the client does not read."""
+    """While the client does not read, Spark can send little more than the sockets and one buffer hold."""
     row = "x" * 1_000_000
     page = replies.fetch(1, row_set([Column("a")], [(row,)] * 60, 9))
     sent = 0
@@ -434,7 +434,7 @@ async def test_a_slow_client_slows_spark(client_mechanism: str, spark_mechanism:
         assert await peer.message() == page
 
 
-async def test_a_client_that_sends_ahead_is_not_read_any_more() -> None:
+async def test_a_client_with_too_many_pipelined_requests_is_not_read() -> None:
     gate_of_first = asyncio.Event()
 
     async def wait(request: bytes) -> Answer:
@@ -464,7 +464,7 @@ async def test_a_client_that_sends_ahead_is_not_read_any_more() -> None:
         assert relay._reading
 
 
-async def test_a_client_that_reads_no_answers_gets_no_more() -> None:
+async def test_a_client_that_does_not_read_gets_no_further_answers() -> None:
     answer = replies.fetch(1, row_set([Column("a")], [("x" * 100_000,)], 9))
     async with gateway(service=service(lambda _: Answer(answer))) as gate:
         peer = await gate.client()
@@ -484,7 +484,7 @@ async def test_a_client_that_reads_no_answers_gets_no_more() -> None:
 
 
 @pytest.mark.parametrize("sent", [0, 3, 12, len(login_bytes())])
-async def test_a_client_goes_during_the_login(sent: int) -> None:
+async def test_a_client_leaves_during_the_login(sent: int) -> None:
     spark = Spark(before_answer=asyncio.Event())
     async with gateway(spark) as gate:
         peer = await gate.dial()
@@ -502,8 +502,8 @@ async def test_a_client_goes_during_the_login(sent: int) -> None:
 @MECHANISMS
 @pytest.mark.parametrize("how", ["close", "cut"])
 @pytest.mark.parametrize("phase", ["idle", "outstanding", "streaming", "half a request"])
-async def test_a_client_goes(client_mechanism: str, how: str, phase: str) -> None:
-    """Whatever was going on: the dispatcher hears of it once, and only then Spark's connection is closed."""
+async def test_a_client_leaves(client_mechanism: str, how: str, phase: str) -> None:
+    """In every phase, the dispatcher is notified once, and only then the connection to Spark is closed."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -525,17 +525,17 @@ async def test_a_client_goes(client_mechanism: str, how: str, phase: str) -> Non
         if phase == "half a request":
             peer.writer.write((b"\0\0\0\x60" if client_mechanism == PLAIN else b"") + calls.status()[:50])
             await peer.writer.drain()
-        # Without SASL the gateway connects for the first request only, which the dispatcher hears of before.
+        # Without SASL, the gateway connects only at the first request, after the dispatcher has got it.
         await until(lambda: gate.spark.connected() == 1)
         getattr(peer, how)()
         await until(lambda: gate.has("client_lost"))
-        assert gate.spark.connected() == 1, "Spark's end stays until the dispatcher is done"
+        assert gate.spark.connected() == 1, "the connection to Spark stays open until the dispatcher is done"
         gone.set()
         await until(lambda: gate.spark.connected() == 0)
         assert gate.service.calls[-1] == "client_lost done"
 
 
-async def test_a_decision_is_cancelled_when_its_client_goes() -> None:
+async def test_a_decision_is_cancelled_when_its_client_leaves() -> None:
     seen: list[str] = []
 
     async def wait(request: bytes) -> Answer:
@@ -559,7 +559,7 @@ async def test_a_decision_is_cancelled_when_its_client_goes() -> None:
 
 
 @MECHANISMS
-async def test_spark_lost_before_a_reply_gives_an_error_and_the_next_request_connects_again(
+async def test_the_loss_of_spark_before_a_reply_is_an_error_and_the_next_request_reconnects(
     client_mechanism: str,
 ) -> None:
     lose = False
@@ -585,7 +585,7 @@ async def test_spark_lost_before_a_reply_gives_an_error_and_the_next_request_con
         assert gate.service.calls.count("upstream_login") == 2
 
 
-async def test_spark_lost_while_idle_is_noticed_and_the_next_request_connects_again() -> None:
+async def test_the_loss_of_spark_while_idle_is_noticed_and_the_next_request_reconnects() -> None:
     async with gateway() as gate:
         peer = await gate.client()
         gate.spark.peers[0].cut()
@@ -595,7 +595,7 @@ async def test_spark_lost_while_idle_is_noticed_and_the_next_request_connects_ag
         assert len(gate.spark.peers) == 2
 
 
-async def test_spark_that_does_not_come_back_gives_an_error() -> None:
+async def test_a_failed_reconnect_to_spark_is_an_error() -> None:
     async with gateway() as gate:
         peer = await gate.client()
         gate.spark.refuse_with = "not any more"
@@ -612,7 +612,7 @@ async def test_spark_that_does_not_come_back_gives_an_error() -> None:
 @MECHANISMS
 @UPSTREAMS
 @pytest.mark.parametrize("part", [10, 30, 70])
-async def test_spark_lost_in_the_middle_of_a_reply_closes_the_client(
+async def test_the_loss_of_spark_within_a_reply_closes_the_client(
     client_mechanism: str, spark_mechanism: str, part: int
 ) -> None:
     reply = frame(echo_of(calls.status())) if spark_mechanism == PLAIN else echo_of(calls.status())
@@ -628,10 +628,10 @@ async def test_spark_lost_in_the_middle_of_a_reply_closes_the_client(
         peer.send(calls.status())
         rest = await peer.closed()
         if client_mechanism == spark_mechanism:
-            assert rest == reply[:part], "no error is put behind half a reply"
+            assert rest == reply[:part], "no error may follow an incomplete reply"
 
 
-async def test_spark_lost_in_the_middle_of_a_collected_reply_gives_an_error() -> None:
+async def test_the_loss_of_spark_within_a_collected_reply_is_an_error() -> None:
     async def script(peer: Peer) -> None:
         peer.writer.write(frame(echo_of(await peer.message()))[:40])
         await peer.writer.drain()
@@ -643,8 +643,8 @@ async def test_spark_lost_in_the_middle_of_a_collected_reply_gives_an_error() ->
         assert message_of(await peer.message()) == "Spark is gone"
 
 
-async def test_a_reply_that_cannot_be_read_is_the_loss_of_spark(caplog: pytest.LogCaptureFixture) -> None:
-    """Over the client's connection; and over one that the service has made itself. Neither is a fault of ours."""
+async def test_an_unreadable_reply_counts_as_the_loss_of_spark(caplog: pytest.LogCaptureFixture) -> None:
+    """It may come over the client's connection or over one of the service. Neither is logged as an internal error."""
 
     def unreadable(reply: bytes) -> bytes:
         raise WireError("a reply without a status")
@@ -666,7 +666,7 @@ async def test_a_reply_that_cannot_be_read_is_the_loss_of_spark(caplog: pytest.L
         assert message_of(await peer.message()) == "Spark is gone"
         peer.send(calls.fetch())
         assert message_of(await peer.message()) == "Spark's reply cannot be read: a reply without a status."
-        # What was read after it had gone to the client cannot be taken back; what he has asked since is answered.
+        # A reply that the client already has cannot be withdrawn. Its next requests are answered.
         peer.send(calls.execute("select 1"))
         peer.send(calls.fetch())
         assert await peer.message() == echo_of(calls.execute("select 1"))
@@ -675,7 +675,7 @@ async def test_a_reply_that_cannot_be_read_is_the_loss_of_spark(caplog: pytest.L
     assert not [record for record in caplog.records if record.exc_info]
 
 
-async def test_no_answer_to_a_loss_closes_the_client() -> None:
+async def test_a_loss_without_an_error_reply_closes_the_client() -> None:
     async def script(peer: Peer) -> None:
         await peer.message()
 
@@ -687,7 +687,7 @@ async def test_no_answer_to_a_loss_closes_the_client() -> None:
 
 @MECHANISMS
 @pytest.mark.parametrize("unasked", [frame(b"unasked"), bytes((0, 0, 0, 9))], ids=["a frame", "the head of one"])
-async def test_spark_that_speaks_unasked_is_cut_off(client_mechanism: str, unasked: bytes) -> None:
+async def test_unsolicited_bytes_of_spark_end_its_connection(client_mechanism: str, unasked: bytes) -> None:
     async def script(peer: Peer) -> None:
         peer.send(echo_of(await peer.message()))
         await peer.message()
@@ -708,7 +708,7 @@ async def test_spark_that_speaks_unasked_is_cut_off(client_mechanism: str, unask
         assert await peer.message() == echo_of(calls.status())
 
 
-async def test_a_reply_too_long_to_collect_is_an_error_not_a_flood() -> None:
+async def test_a_reply_too_long_to_collect_is_an_error() -> None:
     page = replies.fetch(1, row_set([Column("a")], [("x" * 10_000,)] * 10, 9))
 
     async def script(peer: Peer) -> None:
@@ -724,10 +724,10 @@ async def test_a_reply_too_long_to_collect_is_an_error_not_a_flood() -> None:
         assert message_of(await peer.message()) == "Spark is gone"
 
 
-# --- our own faults and other people's -------------------------------------------------------------------
+# --- internal errors and invalid input -------------------------------------------------------------------
 
 
-async def test_a_fault_of_the_service_is_an_exception_for_one_request(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_internal_error_fails_one_request_only(caplog: pytest.LogCaptureFixture) -> None:
     async def fail_later(request: bytes) -> Answer:
         raise RuntimeError("a fault made for this test")
 
@@ -769,7 +769,7 @@ async def test_a_fault_of_the_service_is_an_exception_for_one_request(caplog: py
     [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"\0" * 20, os.urandom(50) + b"\xff"],
     ids=["HTTP", "TLS", "zeros", "random"],
 )
-async def test_strangers_are_closed(data: bytes) -> None:
+async def test_another_protocol_closes_the_connection(data: bytes) -> None:
     async with gateway() as gate:
         peer = await gate.dial()
         peer.writer.write(b"\x02" + data if data[0] in (1, 0x80) else data)
@@ -778,7 +778,7 @@ async def test_strangers_are_closed(data: bytes) -> None:
         assert gate.services == []
 
 
-async def test_garbage_after_the_login_closes_the_client_only() -> None:
+async def test_garbage_after_the_login_closes_only_that_client() -> None:
     async with gateway() as gate:
         other = await gate.client()
         peer = await gate.client()

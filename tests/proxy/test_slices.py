@@ -1,4 +1,4 @@
-"""Much that comes at once is looked at in many turns of the event loop."""
+"""Tests that large input is processed in slices, one per turn of the event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.proxy.peers import LIMITS, echo_of, gateway
 from tests.wire import calls
 
 
-async def test_what_is_fed_comes_in_its_order_and_some_of_it_in_each_turn() -> None:
+async def test_slices_are_processed_in_order_one_per_turn() -> None:
     read: list[bytes] = []
     slices = Slices(asyncio.get_running_loop(), read.append)
     slices.feed(b"short")
@@ -30,7 +30,7 @@ async def test_what_is_fed_comes_in_its_order_and_some_of_it_in_each_turn() -> N
     assert max(map(len, read)) == SLICE_BYTES
 
 
-async def test_a_request_in_frames_of_a_byte_leaves_others_their_turns() -> None:
+async def test_a_request_in_frames_of_one_byte_lets_other_tasks_run() -> None:
     request = calls.execute("SELECT 1 -- " + "x" * 100_000)
     async with gateway(limits=LIMITS) as gate:
         peer = await gate.client()
@@ -50,7 +50,7 @@ async def test_a_request_in_frames_of_a_byte_leaves_others_their_turns() -> None
         assert turns > 5 * len(request) // SLICE_BYTES
 
 
-async def test_a_client_that_goes_takes_with_it_what_was_not_looked_at() -> None:
+async def test_unprocessed_slices_of_a_closed_connection_are_dropped() -> None:
     async with gateway(limits=LIMITS) as gate:
         peer = await gate.client()
         peer.writer.write(b"".join(frame(calls.execute("SELECT 1")) for _ in range(2_000)))

@@ -1,4 +1,4 @@
-"""Who is believed about where a client is."""
+"""Tests which proxies are trusted to name a client's address."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ TRUSTED = ("127.0.0.1", "10.0.0.0/8", "2001:db8:1::/48")
         ("/run/socket", "203.0.113.9", None),
     ],
 )
-def test_the_last_one_that_is_no_trusted_proxy(peer: str, header: str, origin: str | None) -> None:
+def test_the_client_is_the_last_address_that_is_no_trusted_proxy(peer: str, header: str, origin: str | None) -> None:
     assert TrustedProxies(TRUSTED).origin(peer, header) == origin
 
 
-def test_nobody_is_believed_by_default() -> None:
+def test_no_proxy_is_trusted_by_default() -> None:
     assert TrustedProxies().origin("127.0.0.1", "203.0.113.9") is None
 
 
-def test_a_header_without_end_is_not_read_to_its_beginning() -> None:
+def test_only_the_end_of_a_long_header_is_read() -> None:
     assert TrustedProxies(TRUSTED).origin("127.0.0.1", "203.0.113.9" + ",10.1.2.3" * 7000) == "10.1.2.3"
 
 
@@ -51,6 +51,6 @@ def test_a_header_without_end_is_not_read_to_its_beginning() -> None:
     st.sampled_from(["203.0.113.1", "2001:db8::7"]),
     st.lists(st.sampled_from(["10.9.9.9", "127.0.0.1"]), max_size=3),
 )
-def test_what_a_client_begins_the_header_with_does_not_count(begun: list[str], client: str, proxies: list[str]) -> None:
+def test_addresses_sent_by_the_client_are_ignored(begun: list[str], client: str, proxies: list[str]) -> None:
     header = ", ".join([*begun, client, *proxies])
     assert TrustedProxies(TRUSTED).origin("127.0.0.1", header) == client
