@@ -1,4 +1,4 @@
-"""A directory for the tests of this folder."""
+"""The LDAP server for the tests of this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check itself: what it lets through to a verifier, what it says, and that nobody waits for another's refusal."""
+"""Tests the check of logins: what reaches a verifier, the messages, the delay after a refusal, and the memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gateway.wire.sasl import Login
 
 
 class Book:
-    """A verifier that knows one user, and remembers what it was asked."""
+    """A verifier that knows one user, and records the users that it checks."""
 
     def __init__(self, before: Callable[[], object] = bool) -> None:
         self.asked: list[str] = []
@@ -43,7 +43,7 @@ def plain(user: str, password: str = "right") -> Login:
 
 
 def checks(book: Book, *logins: Login, delay: float = 0.0, count: int = 2) -> list[BaseException | None]:
-    """What comes of logins that begin at one time."""
+    """The outcomes of logins that begin simultaneously."""
 
     async def all_of_them() -> list[BaseException | None]:
         checked = Checked(book, delay, count)
@@ -52,12 +52,12 @@ def checks(book: Book, *logins: Login, delay: float = 0.0, count: int = 2) -> li
     return asyncio.run(all_of_them())
 
 
-def test_the_right_password_passes_and_a_wrong_one_does_not(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_the_right_password_is_accepted(caplog: pytest.LogCaptureFixture) -> None:
     passed, wrong, unknown = checks(Book(), plain("ada"), plain("ada", "oops"), plain("eve", "oops"))
     assert passed is None
     assert isinstance(wrong, LoginDenied)
     assert wrong.sqlstate == "28000"
-    # Who exists cannot be told from the two.
+    # The messages do not reveal which user exists.
     assert str(wrong).replace("ada", "eve") == str(unknown)
     assert "login of 'ada' from 10.0.0.1:5 refused: wrong password" in caplog.text
     assert "oops" not in caplog.text
@@ -68,7 +68,7 @@ def test_the_right_password_passes_and_a_wrong_one_does_not(caplog: pytest.LogCa
     [plain("ada", ""), plain("ada", "  "), plain(""), plain(" "), plain("a\0b"), plain("ada", "a\0"), plain("a" * 1025),
      plain("ada", "a" * 4097)],
 )  # fmt: skip
-def test_what_no_method_takes_reaches_none(login: Login) -> None:
+def test_an_invalid_login_does_not_reach_the_verifier(login: Login) -> None:
     book = Book()
     (outcome,) = checks(book, login)
     assert isinstance(outcome, LoginDenied)
@@ -76,7 +76,7 @@ def test_what_no_method_takes_reaches_none(login: Login) -> None:
 
 
 @pytest.mark.parametrize("user", ["down", "bug"])
-def test_what_cannot_be_checked_is_refused(user: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_login_that_cannot_be_checked_is_refused(user: str, caplog: pytest.LogCaptureFixture) -> None:
     (outcome,) = checks(Book(), plain(user))
     assert isinstance(outcome, LoginUnchecked)
     assert outcome.sqlstate == "58000"
@@ -84,7 +84,7 @@ def test_what_cannot_be_checked_is_refused(user: str, caplog: pytest.LogCaptureF
     assert ("burns" if user == "down" else "ZeroDivisionError") in caplog.text
 
 
-def test_who_leaves_before_the_answer_is_in_the_log_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_leaves_before_the_answer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     reached = threading.Event()
     ends = threading.Event()
 
@@ -104,13 +104,13 @@ def test_who_leaves_before_the_answer_is_in_the_log_all_the_same(caplog: pytest.
     assert "login of 'ada' from 10.0.0.1:5: the client left before it was checked" in caplog.text
 
 
-def test_more_logins_than_can_be_checked_are_told_to_come_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_too_many_simultaneous_logins_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     ends = threading.Event()
 
     async def flood() -> list[BaseException | None]:
         checked = Checked(Book(lambda: ends.wait(20)), 0.0, 1)
         waiting = [asyncio.ensure_future(checked.check(plain("ada"))) for _ in range(1 + WAITING_MAX)]
-        # Tasks begin in the order in which they were made.
+        # Tasks start in the order of their creation.
         late = await asyncio.gather(checked.check(plain("ada")), return_exceptions=True)
         ends.set()
         return [*late, *await asyncio.gather(*waiting, return_exceptions=True)]
@@ -121,15 +121,15 @@ def test_more_logins_than_can_be_checked_are_told_to_come_again(caplog: pytest.L
     assert f"{1 + WAITING_MAX} logins are being checked or wait for it" in caplog.text
 
 
-def test_a_name_cannot_write_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_user_name_cannot_forge_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
     checks(Book(), plain("a\nWARNING: all is well" + "x" * 500))
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert "\n" not in line
     assert len(line) < 300
 
 
-def test_refusals_wait_side_by_side_and_hold_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fifty refusals, none of them answered before all wait, and a login meanwhile, though one thread checks all."""
+def test_delayed_refusals_hold_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a single thread, a login is accepted while fifty refusals are delayed."""
     delays: list[float] = []
 
     async def run() -> list[str]:
@@ -138,7 +138,7 @@ def test_refusals_wait_side_by_side_and_hold_no_thread(monkeypatch: pytest.Monke
         checked = Checked(Book(), 0.25, 1)
 
         async def sleep(seconds: float) -> None:
-            """In the place of asyncio's: nobody sleeps here."""
+            """Replaces asyncio.sleep, so that the test does not sleep."""
             delays.append(seconds)
             if len(delays) == 50:
                 await one("ada")
@@ -163,7 +163,7 @@ def test_refusals_wait_side_by_side_and_hold_no_thread(monkeypatch: pytest.Monke
     assert all(0 < delay <= 0.25 for delay in delays)
 
 
-def test_no_more_checks_at_one_time_than_set() -> None:
+def test_the_number_of_simultaneous_checks_is_limited() -> None:
     most, now, lock = 0, 0, threading.Lock()
     meet = threading.Barrier(3)
 
@@ -185,7 +185,7 @@ def over_http(user: str, password: str = "right") -> Login:
 
 
 def in_turn(checked: Checked, *logins: Login) -> list[bool]:
-    """Which of the logins pass, one after the other."""
+    """Checks the logins one after the other; whether each is accepted."""
 
     async def run() -> list[bool]:
         passed = []
@@ -200,18 +200,18 @@ def in_turn(checked: Checked, *logins: Login) -> list[bool]:
     return asyncio.run(run())
 
 
-def test_what_was_right_over_http_is_not_checked_again_for_a_while() -> None:
+def test_an_accepted_login_over_http_is_remembered_for_a_while() -> None:
     book, now = Book(), [100.0]
     checked = Checked(book, 0.0, 2, Memory(60.0, lambda: now[0]))
     assert in_turn(checked, *[over_http("ada")] * 3) == [True] * 3
     assert book.asked == ["ada"]
-    # From the check on, not from the last use.
+    # The time counts from the check, not from the last use.
     for now[0], times in ((159.0, 1), (160.0, 2), (219.0, 2), (220.0, 3)):
         assert in_turn(checked, over_http("ada")) == [True]
         assert len(book.asked) == times
 
 
-def test_what_was_right_says_nothing_of_another_password_user_or_way() -> None:
+def test_a_remembered_login_applies_only_to_the_same_user_password_and_transport() -> None:
     book = Book()
     checked = Checked(book, 0.0, 2, Memory(60.0))
     logins = [over_http("ada"), over_http("ada", "righ"), over_http("adar", "ight"), plain("ada"), plain("ada", "oops")]
@@ -226,7 +226,8 @@ def test_a_refusal_is_not_remembered() -> None:
     assert len(book.asked) == 4
 
 
-def test_a_change_counts_at_once_also_one_that_comes_during_a_check() -> None:
+def test_a_changed_user_file_invalidates_remembered_logins() -> None:
+    """This holds for a change during a check, too."""
     book = Book()
     checked = Checked(book, 0.0, 2, Memory(60.0))
     assert in_turn(checked, *[over_http("ada")] * 2) == [True] * 2
@@ -244,13 +245,13 @@ def test_a_change_counts_at_once_also_one_that_comes_during_a_check() -> None:
 
 
 @pytest.mark.parametrize("memory", [None, Memory(0.0)], ids=["none", "of no seconds"])
-def test_without_a_memory_each_is_checked(memory: Memory | None) -> None:
+def test_without_a_memory_each_login_is_checked(memory: Memory | None) -> None:
     book = Book()
     assert in_turn(Checked(book, 0.0, 2, memory), *[over_http("ada")] * 3) == [True] * 3
     assert len(book.asked) == 3
 
 
-def test_the_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_for_logins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.wire.memory.LOGINS_MAX", 3)
     memory = Memory(60.0)
     users = [over_http(user) for user in "abcd"]
@@ -259,6 +260,6 @@ def test_the_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [memory.knows(user, 1) for user in users] == [False, True, True, True]
 
 
-def test_nobody_is_asked_where_spark_decides() -> None:
+def test_logins_are_not_checked_if_spark_checks_them() -> None:
     assert not Unchecked().required
     asyncio.run(Unchecked().check(plain("anybody", "")))

@@ -1,4 +1,4 @@
-"""Logins against a real OpenLDAP server, under each of HiveServer2's settings."""
+"""Tests logins against a real OpenLDAP server, with each of HiveServer2's settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lets_in(found: LdapUsers, user: str, password: str | None = None) -> bool:
     [{}, PATTERNS, {"user_dn_pattern": f"uid=%s,{GROUPS}:uid=%s,{PEOPLE}"}, {**PATTERNS, **ACCOUNT}, ACCOUNT],
     ids=["base", "pattern", "second pattern", "search account", "search account below base"],
 )
-def test_the_right_password_and_no_other(slapd: Slapd, settings: dict[str, str]) -> None:
+def test_only_the_right_password_is_accepted_by_the_directory(slapd: Slapd, settings: dict[str, str]) -> None:
     found = users(slapd, **settings)
     assert lets_in(found, "ada")
     assert lets_in(found, "o,d+d")
@@ -49,17 +49,17 @@ def test_the_right_password_and_no_other(slapd: Slapd, settings: dict[str, str])
 @pytest.mark.parametrize(
     "user", ["*", "ad*", "ada)(uid=*", "ada,ou=people", "", "\\", "=", "ada,", "a\0b", "%s", "uid=%s"]
 )
-def test_names_do_not_leave_their_place(slapd: Slapd, settings: dict[str, str], user: str) -> None:
+def test_user_names_are_escaped(slapd: Slapd, settings: dict[str, str], user: str) -> None:
     assert not lets_in(users(slapd, **settings, user_filter=("ada",)), user, "ada's secret")
 
 
 @pytest.mark.parametrize("password", ["", SOFT_HYPHEN, SOFT_HYPHEN * 3], ids=["none", "soft hyphen", "soft hyphens"])
-def test_no_password_is_no_login_even_where_the_directory_takes_it_as_one(slapd: Slapd, password: str) -> None:
+def test_an_empty_password_is_refused_even_if_the_directory_accepts_it(slapd: Slapd, password: str) -> None:
     for settings in ({}, PATTERNS, ACCOUNT):
         assert not lets_in(users(slapd, **settings), "ada", password)
 
 
-def test_a_dn_as_the_name(slapd: Slapd) -> None:
+def test_a_dn_is_accepted_as_the_user_name(slapd: Slapd) -> None:
     dn = f"uid=ada,{PEOPLE}"
     for settings in ({}, PATTERNS, ACCOUNT, {"user_filter": ("ada",)}, {**PATTERNS, "group_filter": ("analysts",)}):
         found = users(slapd, **settings)
@@ -68,7 +68,7 @@ def test_a_dn_as_the_name(slapd: Slapd) -> None:
     assert not lets_in(users(slapd, **PATTERNS, group_filter=("others",)), dn, "ada's secret")
 
 
-def test_a_list_of_users(slapd: Slapd) -> None:
+def test_only_listed_users_are_accepted(slapd: Slapd) -> None:
     found = users(slapd, user_filter=("ADA", "someone"))
     assert lets_in(found, "ada")
     assert not lets_in(found, "eve")
@@ -76,12 +76,12 @@ def test_a_list_of_users(slapd: Slapd) -> None:
 
 @pytest.mark.parametrize("key", [{}, BY_NAME], ids=["members of groups", "groups of users"])
 @pytest.mark.parametrize("account", [{}, ACCOUNT], ids=["own search", "search account"])
-def test_a_list_of_groups(slapd: Slapd, key: dict[str, str], account: dict[str, str]) -> None:
-    # A user's name is looked for under the same key as a group's.
+def test_only_members_of_listed_groups_are_accepted(slapd: Slapd, key: dict[str, str], account: dict[str, str]) -> None:
+    # Users and groups are searched by the same key.
     names = {"ada": "Ada", "eve": "Eve"} if key else {"ada": "ada", "eve": "eve"}
     patterns = {"user_dn_pattern": f"{'cn' if key else 'uid'}=%s,{PEOPLE}:uid=%s,{PEOPLE}"}
     found = users(slapd, **{**PATTERNS, **patterns, **key, **account}, group_filter=("nothing", "analysts"))
-    # With cn as the key only a login by DN binds without a search account.
+    # With cn as the key, a login can bind without a search account only by DN.
     dn = f"uid=ada,{PEOPLE}"
     if key and account:
         assert lets_in(found, names["ada"], "ada's secret")
@@ -92,7 +92,7 @@ def test_a_list_of_groups(slapd: Slapd, key: dict[str, str], account: dict[str, 
         assert not lets_in(found, "eve")
 
 
-def test_groups_are_known_by_their_short_name_without_case(slapd: Slapd) -> None:
+def test_group_names_are_case_insensitive(slapd: Slapd) -> None:
     assert lets_in(users(slapd, **PATTERNS, group_filter=("ANALYSTS",)), "ada")
     assert not lets_in(users(slapd, **PATTERNS, group_filter=("analyst",)), "ada")
 
@@ -106,33 +106,33 @@ def test_groups_are_known_by_their_short_name_without_case(slapd: Slapd) -> None
         ("(cn=x)", set()),
     ],
 )
-def test_a_query_of_ones_own(slapd: Slapd, query: str, who: set[str]) -> None:
-    # It goes before the lists, and finds users or groups that name them.
+def test_a_custom_query_selects_users(slapd: Slapd, query: str, who: set[str]) -> None:
+    # The query takes precedence over the lists. It finds users, or groups with their members.
     found = users(slapd, **PATTERNS, **{"base_dn": SUFFIX}, custom_ldap_query=query, user_filter=("nobody",))
     assert {user for user in ("ada", "eve") if lets_in(found, user)} == who
 
 
-def test_tls(slapd: Slapd) -> None:
+def test_the_directory_is_reached_over_tls(slapd: Slapd) -> None:
     for settings in ({"url": slapd.tls_url}, {"start_tls": True}):
         assert lets_in(users(slapd, **settings, ca=str(slapd.ca)), "ada")
 
 
 @pytest.mark.parametrize("way", ["ldaps", "start_tls"])
-def test_a_directory_that_nobody_vouches_for_gets_no_password(slapd: Slapd, way: str) -> None:
+def test_an_untrusted_directory_gets_no_password(slapd: Slapd, way: str) -> None:
     settings = {"url": slapd.tls_url} if way == "ldaps" else {"start_tls": True}
     with pytest.raises(Unavailable, match="certificate verify failed"):
         users(slapd, **settings).verify("ada", PASSWORDS["ada"])
 
 
 @pytest.mark.parametrize("way", ["ldaps", "start_tls"])
-def test_a_certificate_of_another_host(slapd: Slapd, way: str) -> None:
+def test_a_certificate_of_another_host_is_refused(slapd: Slapd, way: str) -> None:
     port, scheme = (slapd.tls_port, "ldaps") if way == "ldaps" else (slapd.port, "ldap")
     found = users(slapd, url=f"{scheme}://127.0.0.1:{port}", start_tls=way == "start_tls", ca=str(slapd.ca))
     with pytest.raises(Unavailable):
         found.verify("ada", PASSWORDS["ada"])
 
 
-def test_the_next_server_stands_in(slapd: Slapd) -> None:
+def test_the_next_server_is_used_if_one_is_down(slapd: Slapd) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     assert lets_in(users(slapd, url=f"ldap://127.0.0.1:{port} {slapd.url}"), "ada")
@@ -141,24 +141,24 @@ def test_the_next_server_stands_in(slapd: Slapd) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["ldap", "ldaps"])
-def test_a_server_that_says_nothing_is_given_up(slapd: Slapd, scheme: str) -> None:
+def test_a_silent_server_times_out(slapd: Slapd, scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unavailable):
             users(slapd, url=url, timeout=1).verify("ada", PASSWORDS["ada"])
 
 
-def test_a_refused_search_account_is_nobodys_wrong_password(slapd: Slapd) -> None:
+def test_a_refused_search_account_is_a_configuration_error(slapd: Slapd) -> None:
     with pytest.raises(Unavailable, match=r"ldap\.bind_dn"):
         users(slapd, bind_dn=ADMINISTRATOR, bind_password="wrong").verify("ada", PASSWORDS["ada"])
 
 
-def test_a_filter_that_is_none(slapd: Slapd) -> None:
+def test_an_invalid_filter_is_a_configuration_error(slapd: Slapd) -> None:
     with pytest.raises(Unavailable, match="filter"):
         users(slapd, custom_ldap_query="(uid=").verify("ada", PASSWORDS["ada"])
 
 
-def test_ones_password_does_not_open_the_groups_of_another_of_the_same_name(slapd: Slapd) -> None:
+def test_groups_are_those_of_the_entry_whose_password_was_checked(slapd: Slapd) -> None:
     patterns = {**PATTERNS, "user_dn_pattern": f"UID = %s, {PEOPLE.upper()}:uid=%s,{PARTNERS}"}
     for lists in ({"group_filter": ("analysts",)}, {"user_filter": ("ada",)}):
         found = users(slapd, **patterns, **lists)
@@ -168,6 +168,6 @@ def test_ones_password_does_not_open_the_groups_of_another_of_the_same_name(slap
         assert lets_in(users(slapd, **patterns), "ada", "another ada's secret")
 
 
-def test_two_entries_of_one_name_are_nobody(slapd: Slapd) -> None:
+def test_an_ambiguous_user_name_is_refused(slapd: Slapd) -> None:
     found = users(slapd, **ACCOUNT, base_dn=SUFFIX, user_dn_pattern=f"objectClass=inetOrgPerson,{PEOPLE}")
     assert not lets_in(found, "ada")

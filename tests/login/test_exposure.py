@@ -1,4 +1,4 @@
-"""What a start says where other machines reach the gateway."""
+"""Tests the checks at the start for a gateway that other machines can reach."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACCEPTED = "engine.accept_user_code=true"
         (["listen.host=gate.example", FILE, "authentication.hand_on=proxy_user"], "listen.host is gate.example"),
     ],
 )
-def test_the_embedded_engine_is_not_for_other_machines(overrides: list[str], said: str) -> None:
+def test_the_embedded_engine_is_refused_for_other_machines(overrides: list[str], said: str) -> None:
     with pytest.raises(FreshgateError, match=said) as refusal:
         exposure.check(settings_file.load(None, overrides))
     assert "engine.accept_user_code = true" in str(refusal.value)
@@ -50,7 +50,7 @@ def test_the_embedded_engine_is_not_for_other_machines(overrides: list[str], sai
         ([OPEN, SPARK, "listen.http_port=0", "tls.certificate=a.pem", "tls.ports=binary"], ["listen.http_port"]),
     ],
 )
-def test_passwords_in_plain_text_are_a_warning(
+def test_a_port_without_tls_for_passwords_is_a_warning(
     overrides: list[str], warned: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

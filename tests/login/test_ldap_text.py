@@ -1,4 +1,4 @@
-"""Names and filters: what users type stays where it was put, as ldap3 and OpenLDAP read it."""
+"""Tests that user input in DNs and filters is escaped, as ldap3 and OpenLDAP parse them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HARD = st.text('\\,+="<>;# *()%s\0aé', min_size=1, max_size=12)
 
 
 def equal_pairs(text: str) -> list[tuple[str, bytes]]:
-    """The comparisons of a filter, as ldap3 sends them."""
+    """The comparisons in a filter, as ldap3 sends them."""
     found: list[tuple[str, bytes]] = []
 
     def walk(node: object) -> None:
@@ -31,7 +31,7 @@ def equal_pairs(text: str) -> list[tuple[str, bytes]]:
 
 
 @given(VALUES | HARD)
-def test_a_value_in_a_dn_is_one_value(value: str) -> None:
+def test_a_value_in_a_dn_is_escaped(value: str) -> None:
     dn = f"uid={texts.escaped_in_dn(value)},ou=people,dc=example"
     assert texts.first_value(dn) == value
     assert texts.base_of(dn) == "ou=people,dc=example"
@@ -42,7 +42,7 @@ def test_a_value_in_a_dn_is_one_value(value: str) -> None:
 
 
 @given(VALUES | HARD)
-def test_a_value_in_a_filter_is_one_value(value: str) -> None:
+def test_a_value_in_a_filter_is_escaped(value: str) -> None:
     filters = {
         texts.person_named(value): [("uid", value), ("sAMAccountName", value)],
         texts.group_named("group", "cn", value): [("cn", value)],
@@ -57,7 +57,7 @@ def test_a_value_in_a_filter_is_one_value(value: str) -> None:
 
 
 @given(st.text(max_size=30) | HARD)
-def test_any_name_is_read(name: str) -> None:
+def test_any_name_is_read_or_refused(name: str) -> None:
     for function in (texts.short_name, texts.first_value, texts.part_filter, texts.unescaped_from_dn):
         try:
             function(name)
@@ -79,12 +79,12 @@ def test_any_name_is_read(name: str) -> None:
         ("uid=a\\2cda,ou=people", "a,da", "uid=a\\2cda,ou=people"),
     ],
 )
-def test_names(user: str, short: str, without_domain: str) -> None:
+def test_a_user_name_has_a_short_form(user: str, short: str, without_domain: str) -> None:
     assert texts.short_name(user) == short
     assert texts.without_domain(user) == without_domain
 
 
-def test_patterns() -> None:
+def test_patterns_are_split_and_have_defaults() -> None:
     assert texts.patterns("", "uid", "dc=example") == ("uid=%s,dc=example",)
     assert texts.patterns("", "uid", "") == ()
     assert texts.patterns("uid=%s,ou=a:cn=%s,ou=b:nothing", "x", "y") == ("uid=%s,ou=a", "cn=%s,ou=b")
@@ -101,6 +101,6 @@ def test_patterns() -> None:
         ("uid=ada,ou=c", "example.com", ("uid=ada,ou=c",)),
     ],
 )
-def test_principals(user: str, domain: str, found: tuple[str, ...]) -> None:
+def test_principals_are_built_from_patterns_or_the_domain(user: str, domain: str, found: tuple[str, ...]) -> None:
     assert texts.principals(user, domain, ("uid=%s,ou=a", "uid=%s,ou=b")) == found
     assert texts.principals("ada", "", ()) == ("ada",)

@@ -1,4 +1,4 @@
-"""What the choice of who checks logins says at the start."""
+"""Tests the warnings at the start about how passwords are checked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gateway.login import methods
         (["authentication=ldap", "ldap.url=ldap://ldap.example"], ["passwords go to ldap://ldap.example unencrypted"]),
     ],
 )
-def test_passwords_that_nobody_checks_are_a_warning(
+def test_unchecked_or_unencrypted_passwords_are_a_warning(
     overrides: list[str], said: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

@@ -1,4 +1,4 @@
-"""The users file: what it says, how it is changed, and who gets in by it."""
+"""Tests the user file: its format, its changes, and the logins against it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def file_of(folder: Path, text: str) -> Path:
 
 
 @given(st.dictionaries(NAMES, st.sampled_from([HASH, OTHER_HASH]), max_size=5))
-def test_what_is_written_is_read(users: dict[str, str]) -> None:
+def test_written_users_are_read_back(users: dict[str, str]) -> None:
     text = ""
     for name, text_of_hash in users.items():
         text = user_file.with_user(text, name, text_of_hash)
@@ -63,7 +63,7 @@ def test_what_is_written_is_read(users: dict[str, str]) -> None:
 
 
 @given(LINES, NAMES)
-def test_a_change_touches_one_user_and_no_other_line(lines: list[str], name: str) -> None:
+def test_a_change_keeps_all_other_lines(lines: list[str], name: str) -> None:
     text = "".join(line + "\n" for line in lines)
     changed = user_file.with_user(text, name, HASH)
     assert user_file.parse(changed).hashes[name] == HASH
@@ -73,7 +73,7 @@ def test_a_change_touches_one_user_and_no_other_line(lines: list[str], name: str
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_read(text: str) -> None:
+def test_any_text_is_parsed(text: str) -> None:
     for name in user_file.parse(text).hashes:
         assert user_file.name_problem(name) is None
 
@@ -90,7 +90,7 @@ def test_any_text_is_read(text: str) -> None:
         (f"eve:{HASH}\neve:{OTHER_HASH}", "line 3: 'eve' stands in line 2 too, so neither counts"),
     ],
 )
-def test_a_broken_line_is_told_without_what_may_be_a_password(line: str, said: str) -> None:
+def test_an_invalid_line_is_reported_without_a_possible_password(line: str, said: str) -> None:
     users = user_file.parse(f"# users\n{line}\nbob:{HASH}\r\n\n")
     assert list(users.hashes) == ["bob"]
     assert len(users.problems) == 1
@@ -102,7 +102,7 @@ def test_a_broken_line_is_told_without_what_may_be_a_password(line: str, said: s
 # --- checks ----------------------------------------------------------------------------------------------------
 
 
-def test_the_right_password_and_no_other(tmp_path: Path) -> None:
+def test_only_the_right_password_is_accepted_by_the_file(tmp_path: Path) -> None:
     path = file_of(tmp_path, f"ada:{HASH}\nbroken:x\n")
     assert verify(path, "ada", "right")
     assert not verify(path, "ada", "wrong")
@@ -111,7 +111,7 @@ def test_the_right_password_and_no_other(tmp_path: Path) -> None:
     assert not verify(path, "nobody", "right")
 
 
-def test_an_unknown_user_costs_a_hash_like_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_user_takes_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     users = UserFile(file_of(tmp_path, f"ada:{HASH}\n"))
     seen: list[str] = []
     real = PasswordHasher.verify
@@ -126,7 +126,7 @@ def test_an_unknown_user_costs_a_hash_like_the_others(tmp_path: Path, monkeypatc
             users.verify(user, "wrong")
     assert seen[0] == HASH
     assert seen[1] != HASH
-    # The parameters, which are the cost, stand before the salt.
+    # The parameters, which determine the cost, come before the salt.
     assert seen[0].split("$")[:4] == seen[1].split("$")[:4]
 
 
@@ -148,7 +148,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
         users.verify("ada", "right")
 
 
-def test_who_was_let_in_over_http_is_refused_as_soon_as_the_file_says_so(tmp_path: Path) -> None:
+def test_a_change_applies_immediately_to_remembered_logins(tmp_path: Path) -> None:
     path = file_of(tmp_path, f"ada:{HASH}\neve:{HASH}\n")
     checked = Checked(UserFile(path), 0.0, 2, Memory(1000.0))
 
@@ -166,7 +166,7 @@ def test_who_was_let_in_over_http_is_refused_as_soon_as_the_file_says_so(tmp_pat
     assert outcome("ada", "other") == "58000"
 
 
-def test_what_is_wrong_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_problems_of_the_file_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = file_of(tmp_path, "ada:secret\n")
     path.chmod(0o644)
     UserFile(path).look()
@@ -182,7 +182,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
 
 
-def test_add_change_list_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_are_added_changed_listed_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "users"
     for name, password in (("ada", "one"), ("eve", "two"), ("ada", "three")):
         answer(monkeypatch, password + "\n")
@@ -200,7 +200,7 @@ def test_add_change_list_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("name", "password"), [("ada", ""), ("ada", " "), ("a:b", "x"), ("", "x"), ("#ada", "x"), ("a\nb", "x")]
 )
-def test_what_the_file_cannot_hold_is_refused(
+def test_an_invalid_name_or_password_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, password: str
 ) -> None:
     answer(monkeypatch, password + "\n")
@@ -209,12 +209,12 @@ def test_what_the_file_cannot_hold_is_refused(
     assert not (tmp_path / "users").exists()
 
 
-def test_nobody_is_removed_twice(tmp_path: Path) -> None:
+def test_removing_an_unknown_user_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadUser, match="has no user 'ada'"):
         command.remove(file_of(tmp_path, f"eve:{HASH}\n"), "ada")
 
 
-def test_a_link_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_symbolic_link_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = tmp_path / "link"
     link.symlink_to(file_of(tmp_path, ""))
     answer(monkeypatch, "right\n")
@@ -223,7 +223,7 @@ def test_a_link_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert verify(tmp_path / "users", "ada", "right")
 
 
-def test_what_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = file_of(tmp_path, f"ada:{HASH}\n")
 
     def fail(*_: object) -> None:
@@ -236,7 +236,7 @@ def test_what_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_changes_at_one_time_lose_nobody(tmp_path: Path) -> None:
+def test_concurrent_changes_lose_no_user(tmp_path: Path) -> None:
     path = file_of(tmp_path, "")
 
     def add(name: str) -> None:
@@ -252,7 +252,7 @@ def test_changes_at_one_time_lose_nobody(tmp_path: Path) -> None:
     assert sorted(command.names(path)) == sorted(names)
 
 
-def test_the_program(tmp_path: Path) -> None:
+def test_the_command_manages_users(tmp_path: Path) -> None:
     def run(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "gateway", "user", *arguments, "--set", f"authentication.users_file={tmp_path}/u"],
@@ -274,12 +274,14 @@ def test_the_program(tmp_path: Path) -> None:
     assert (nowhere.returncode, "No such file" in nowhere.stderr) == (1, True)
 
 
-def test_a_file_that_is_not_there_is_no_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for action in (["list"], ["remove", "ada"]):
         assert main(["user", *action, "--file", str(tmp_path / "none")]) == 1
-        said = capsys.readouterr()
-        assert said.out == ""
-        assert said.err == f"freshgate: {tmp_path / 'none'} cannot be used: No such file or directory. Check --file.\n"
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert (
+            printed.err == f"freshgate: {tmp_path / 'none'} cannot be used: No such file or directory. Check --file.\n"
+        )
 
 
 def test_a_file_without_users_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

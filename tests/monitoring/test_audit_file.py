@@ -1,4 +1,4 @@
-"""The audit's file: each line is there at once, on a file that rotation has made anew too; a full disk stops nobody."""
+"""Tests the file of the audit log: lines are written immediately, the file may be rotated, a full disk blocks nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
-def test_lines_are_there_at_once(tmp_path: Path) -> None:
+def test_lines_are_written_immediately(tmp_path: Path) -> None:
     path = tmp_path / "audit"
     audit = AuditFile(str(path))
     audit.write({"a": 1})
@@ -33,7 +33,7 @@ def test_lines_are_there_at_once(tmp_path: Path) -> None:
     assert audit.lost == 0
 
 
-def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_existing_file_is_continued(tmp_path: Path) -> None:
     path = tmp_path / "audit"
     for number in range(2):
         audit = AuditFile(str(path))
@@ -42,7 +42,7 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     assert _lines(path) == [{"run": 0}, {"run": 1}]
 
 
-def test_rotation(tmp_path: Path) -> None:
+def test_a_rotated_file_is_reopened(tmp_path: Path) -> None:
     path, old = tmp_path / "audit", tmp_path / "audit.1"
     audit = AuditFile(str(path))
     audit.write({"a": 1})
@@ -56,13 +56,15 @@ def test_rotation(tmp_path: Path) -> None:
     assert (_lines(old), _lines(path)) == ([{"a": 1}], [{"a": 3}])
 
 
-def test_a_place_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_an_error_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         AuditFile(str(tmp_path / "missing" / "audit"))
 
 
-def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Told once, and once when it is over; a line that was written in part does not spoil the next one."""
+def test_a_full_disk_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its end is logged once, too. A partly written line does not damage the next one."""
     path = tmp_path / "audit"
     audit = AuditFile(str(path))
     write = os.write
@@ -85,11 +87,11 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pyte
     audit.close()
     text = path.read_text(encoding="utf-8").splitlines()
     assert text == ['{"to', '{"kept": 1}']
-    said = [record.message for record in caplog.records]
-    assert [("cannot be written" in each, "written again" in each) for each in said] == [(True, False), (False, True)]
+    logged = [record.message for record in caplog.records]
+    assert [("cannot be written" in each, "written again" in each) for each in logged] == [(True, False), (False, True)]
 
 
-def test_a_disk_that_hangs_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_disk_blocks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_file, "WAITING_MAX", 5)
     path = tmp_path / "audit"
     audit = AuditFile(str(path))
@@ -112,7 +114,7 @@ def test_a_disk_that_hangs_stops_nobody(tmp_path: Path, monkeypatch: pytest.Monk
     assert [line["n"] for line in _lines(path)] == [0, 1, 2, 3, 4, 5]
 
 
-def test_no_password_in_a_line() -> None:
+def test_passwords_in_lines_are_redacted() -> None:
     text = "CREATE TABLE t OPTIONS (user 'bob', url 'jdbc:x://bob:hunter2@db', password 'hunter2')"
     line = encoded({"text": text, "error": f"bad: {text}", "characters": len(text)}).decode()
     assert "hunter2" not in line

@@ -1,4 +1,4 @@
-"""The HTTP server of monitoring, over real sockets, on both event loops."""
+"""Tests the HTTP server of monitoring with real sockets, on both event loops."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def play(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
 
 
 async def _ask(server: HttpServer, *pieces: bytes) -> bytes:
-    """Everything that the server says until it closes the connection."""
+    """Everything that the server sends until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     for piece in pieces:
         writer.write(piece)
@@ -71,8 +71,8 @@ async def _ask(server: HttpServer, *pieces: bytes) -> bytes:
 
 
 async def _nobody(server: HttpServer) -> None:
-    """Returns when all connections are gone."""
-    while server._clients:  # noqa: ASYNC110 - the server has no need to tell
+    """Returns when all connections are closed."""
+    while server._clients:  # noqa: ASYNC110 - the server sets no event
         await asyncio.sleep(0)
 
 
@@ -99,7 +99,9 @@ def _last(path: str, method: str = "GET") -> bytes:
         (_last("/broken"), b"500 Internal Server Error", b"The gateway failed at this answer; its log says why.\n"),
     ],
 )
-def test_one_request(play: Callable[[Scenario], None], request_bytes: bytes, status: bytes, body: bytes) -> None:
+def test_a_request_is_answered(
+    play: Callable[[Scenario], None], request_bytes: bytes, status: bytes, body: bytes
+) -> None:
     async def scenario(server: HttpServer) -> None:
         head, _, found = (await _ask(server, request_bytes)).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 " + status + b"\r\n")
@@ -112,7 +114,7 @@ def test_one_request(play: Callable[[Scenario], None], request_bytes: bytes, sta
     play(scenario)
 
 
-def test_a_body_is_read_over(play: Callable[[Scenario], None]) -> None:
+def test_the_body_of_a_request_is_skipped(play: Callable[[Scenario], None]) -> None:
     async def scenario(server: HttpServer) -> None:
         answer = await _ask(server, _one("GET", "/hello", "Content-Length: 5"), b"GET /", _last("/slowly"))
         assert answer.count(b"HTTP/1.1 200") == 2, answer
@@ -121,8 +123,8 @@ def test_a_body_is_read_over(play: Callable[[Scenario], None]) -> None:
     play(scenario)
 
 
-def test_keep_alive_and_requests_sent_ahead(play: Callable[[Scenario], None]) -> None:
-    """Answers come in the requests' order, however the bytes are cut."""
+def test_pipelined_requests_are_answered_in_order(play: Callable[[Scenario], None]) -> None:
+    """The answers do not depend on how the bytes are split."""
 
     async def scenario(server: HttpServer) -> None:
         sent = _one("GET", "/slowly") + _one("HEAD", "/hello") + _one("GET", "/hello") + _last("/nothing")
@@ -137,7 +139,7 @@ def test_keep_alive_and_requests_sent_ahead(play: Callable[[Scenario], None]) ->
     play(scenario)
 
 
-def test_http_1_0_stays_open_where_it_asks(play: Callable[[Scenario], None]) -> None:
+def test_http_1_0_may_keep_the_connection_alive(play: Callable[[Scenario], None]) -> None:
     async def scenario(server: HttpServer) -> None:
         kept = _one("GET", "/hello", "Connection: keep-alive", version="1.0")
         answer = await _ask(server, kept + _one("GET", "/hello", version="1.0"))
@@ -158,7 +160,7 @@ def test_http_1_0_stays_open_where_it_asks(play: Callable[[Scenario], None]) -> 
         (_one("GET", "/hello", "Content-Length: 10000000") + b"a" * http_server.REQUEST_BYTES_MAX, b"431"),
     ],
 )
-def test_what_is_no_request_is_told_so(play: Callable[[Scenario], None], sent: bytes, status: bytes) -> None:
+def test_an_invalid_request_gets_an_error(play: Callable[[Scenario], None], sent: bytes, status: bytes) -> None:
     async def scenario(server: HttpServer) -> None:
         answer = await _ask(server, sent)
         assert answer.startswith(b"HTTP/1.1 " + status)
@@ -168,7 +170,7 @@ def test_what_is_no_request_is_told_so(play: Callable[[Scenario], None], sent: b
     play(scenario)
 
 
-def test_other_protocols_are_not_spoken(play: Callable[[Scenario], None]) -> None:
+def test_an_upgrade_to_another_protocol_is_ignored(play: Callable[[Scenario], None]) -> None:
     async def scenario(server: HttpServer) -> None:
         answer = await _ask(server, _one("GET", "/hello", "Upgrade: h2c", "Connection: Upgrade") + b"PRI * HTTP/2.0")
         assert answer.startswith(b"HTTP/1.1 200")
@@ -177,7 +179,7 @@ def test_other_protocols_are_not_spoken(play: Callable[[Scenario], None]) -> Non
     play(scenario)
 
 
-def test_too_many_requests_ahead(play: Callable[[Scenario], None]) -> None:
+def test_too_many_pipelined_requests_are_refused(play: Callable[[Scenario], None]) -> None:
     async def scenario(server: HttpServer) -> None:
         answer = await _ask(server, _one("GET", "/slowly") * (http_server.AHEAD_MAX * 4))
         assert answer.count(b"slowly\n") <= http_server.AHEAD_MAX + 1
@@ -186,7 +188,7 @@ def test_too_many_requests_ahead(play: Callable[[Scenario], None]) -> None:
     play(scenario)
 
 
-def test_half_closed_client_is_answered(play: Callable[[Scenario], None]) -> None:
+def test_a_half_closed_client_is_answered(play: Callable[[Scenario], None]) -> None:
     async def scenario(server: HttpServer) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(_one("GET", "/slowly"))
@@ -215,20 +217,22 @@ def test_slow_and_silent_clients_are_closed(play: Callable[[Scenario], None], mo
     play(scenario)
 
 
-def test_client_that_does_not_read_is_closed(play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_is_closed(
+    play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_server, "REQUEST_SECONDS", 0.1)
 
     async def scenario(server: HttpServer) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
         writer.write(_one("GET", "/large") * 4)
-        # What the sockets hold comes; the end comes without the rest.
+        # The client gets only what the sockets hold.
         await _nobody(server)
         writer.close()
 
     play(scenario)
 
 
-def test_large_answers_come_whole(play: Callable[[Scenario], None]) -> None:
+def test_large_answers_are_complete(play: Callable[[Scenario], None]) -> None:
     async def scenario(server: HttpServer) -> None:
         answer = await _ask(server, _one("GET", "/large") + _last("/large"))
         assert answer.count(b"x") >= 2 * len(LARGE)
@@ -236,7 +240,7 @@ def test_large_answers_come_whole(play: Callable[[Scenario], None]) -> None:
     play(scenario)
 
 
-def test_too_many_connections(play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_connections_are_refused(play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 2)
 
     async def scenario(server: HttpServer) -> None:

@@ -1,4 +1,4 @@
-"""Log lines: as text and as JSON, with whose work they are about and without passwords."""
+"""Tests log lines as text and as JSON: they name the user and session, and contain no passwords."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def _of_alice(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     return asyncio.run(work())
 
 
-def test_json_line() -> None:
+def test_a_json_line_has_time_level_and_message() -> None:
     line: dict[str, Any] = json.loads(JsonFormatter().format(_record("%s is\n%d", "é", 5)))
     assert datetime.fromisoformat(line.pop("time")).utcoffset() is not None
     assert line == {"level": "WARNING", "logger": "gateway.x", "message": "é is\n5"}
 
 
-def test_json_line_says_whose_work_it_is_about() -> None:
+def test_a_json_line_names_user_session_and_statement() -> None:
     text = _of_alice(JsonFormatter(), _record("done"))
     assert "\n" not in text
     line = json.loads(text)
@@ -49,24 +49,24 @@ def test_json_line_says_whose_work_it_is_about() -> None:
         7,
         "fedcba9876543210",
     )
-    # It was a task's own: nobody else's lines have it.
+    # The names apply only to the lines of that task.
     assert "user" not in json.loads(JsonFormatter().format(_record("done")))
 
 
-def test_text_line() -> None:
+def test_a_text_line_names_user_session_and_statement() -> None:
     assert TextFormatter().format(_record("done")).endswith("WARNING gateway.x: done")
     about = "[user alice, session 01234567, statement 7, operation fedcba98]"
     assert _of_alice(TextFormatter(), _record("done")).endswith(f"WARNING gateway.x: done {about}")
 
 
-def test_a_clients_text_is_no_line_of_its_own() -> None:
+def test_a_clients_text_cannot_forge_a_line() -> None:
     lines = TextFormatter().format(_record("%s is closed", "eve\r\n2026 INFO x: \x1b[2J\x9b1m")).split("\n")
     assert lines[0].endswith("gateway.x: eve\\x0d")
     assert lines[1:] == ["    2026 INFO x: \\x1b[2J\\x9b1m is closed"]
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
-def test_no_password_in_message_arguments_or_exception(formatter: logging.Formatter) -> None:
+def test_passwords_in_message_arguments_and_exception_are_redacted(formatter: logging.Formatter) -> None:
     try:
         raise ValueError("OPTIONS (password 'hunter2')")
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What Prometheus reads, made from real counters, with views that no Spark knows."""
+"""Tests the metrics and the audit with real counters and a catalog without Spark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Tasks:
 
 
 class _Rest:
-    """What is asked of the listener, the janitor and the fence."""
+    """Replaces the listener, the janitor and the fence."""
 
     clients = 5
     waiting = 4
@@ -55,7 +55,7 @@ async def _answers(seconds: float) -> None:
 
 
 def catalog_of(count: int) -> Catalog:
-    """So many views, built an hour ago; of each third a write was missed, the first one was never built."""
+    """This many views, built an hour ago. Every third one misses a write, and the first one was never built."""
     catalog = Catalog("s", cast(Any, _Rest()))
     built = (time.time_ns() // 1_000_000) - 3_600_000
     for number in range(count):
@@ -102,7 +102,7 @@ def session_of(user: str) -> Session:
     return Session(Handle(bytes(16), bytes(16)), 9, user, login, call, b"", cast(Any, None))
 
 
-def test_views() -> None:
+def test_views_have_staleness_and_refresh_time() -> None:
     catalog = catalog_of(NAMES)
     catalog.entry("v4")._drift = NOT_LOOKED
     text = asyncio.run(Metrics(sources_of(catalog, Audit())).text()).decode()
@@ -119,13 +119,13 @@ def test_views() -> None:
     assert times == {f"v{number}" for number in range(1, NAMES)}
 
 
-def test_without_views() -> None:
+def test_without_views_there_are_no_samples_of_views() -> None:
     samples = samples_of(asyncio.run(Metrics(sources_of(catalog_of(0), Audit())).text()).decode())
     assert samples["freshgate_materialized_views", ()] == 0
     assert not any(name.startswith("freshgate_view_") for name, _ in samples)
 
 
-def test_readiness_names_the_gateway_that_has_taken_over() -> None:
+def test_readiness_names_the_gateway_that_took_over() -> None:
     async def scenario() -> None:
         sources = sources_of(catalog_of(0), Audit())
         sources.readiness.catalog_loaded = True
@@ -241,7 +241,7 @@ def test_a_statement_ends_once() -> None:
         (ValueError("a fault"), Outcome.FAILED),
     ],
 )
-def test_a_statement_that_never_came_to_spark(error: BaseException, outcome: Outcome) -> None:
+def test_a_statement_that_never_reached_spark_is_recorded(error: BaseException, outcome: Outcome) -> None:
     lines = KeptLines()
     statement = Audit(lines.keep, 5).begin(session_of("alice"), "p", "SELECT 1")
     statement.broke(error)
@@ -250,8 +250,8 @@ def test_a_statement_that_never_came_to_spark(error: BaseException, outcome: Out
     assert "\n" not in str(line.get("error"))
 
 
-def test_how_a_session_ended() -> None:
-    """A stop that cuts clients off is none of their doing."""
+def test_the_end_of_a_session_has_a_cause() -> None:
+    """Sessions that end because the gateway stops are not counted as lost."""
     lines = KeptLines()
     sessions = Sessions()
     sessions.on_end = Audit(lines.keep).closed
@@ -259,7 +259,7 @@ def test_how_a_session_ended() -> None:
     def opened(user: str, number: int) -> Session:
         session = session_of(user)
         session.handle = Handle(bytes([number]) * 16, bytes(16))
-        session.lost = True  # so that Spark need not be told
+        session.lost = True  # so that the session is not closed at Spark
         sessions.add(session, sessions.reserve(user), loose=user == "web")
         return session
 

@@ -1,4 +1,4 @@
-"""Readiness: what is missing is said, from one look at a time."""
+"""Tests readiness, the histogram and the lag of the event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.tally import Histogram
 
 
 class _Spark:
-    """Answers, or raises what it is told to."""
+    """A Spark that answers, or raises `error`."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -25,7 +25,7 @@ class _Spark:
             raise self.error
 
 
-def test_what_is_missing() -> None:
+def test_readiness_names_what_is_missing() -> None:
     async def scenario() -> None:
         spark, now = _Spark(), [100.0]
         readiness = Readiness(spark.ask, 5, lambda: now[0])
@@ -57,13 +57,13 @@ def test_what_is_missing() -> None:
     asyncio.run(scenario())
 
 
-def test_it_looks_again_and_again() -> None:
+def test_readiness_is_checked_repeatedly() -> None:
     async def scenario() -> None:
         spark = _Spark()
         readiness = Readiness(spark.ask, 0)
         readiness.start()
         async with asyncio.timeout(20):
-            while spark.asked < 3:  # noqa: ASYNC110 - it has no need to tell
+            while spark.asked < 3:  # noqa: ASYNC110 - it sets no event
                 await asyncio.sleep(0)
         await readiness.stop()
         asked = spark.asked
@@ -73,7 +73,7 @@ def test_it_looks_again_and_again() -> None:
     asyncio.run(scenario())
 
 
-def test_histogram() -> None:
+def test_a_histogram_has_cumulative_buckets() -> None:
     histogram = Histogram((1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 3.0):
         histogram.add(value)
@@ -81,14 +81,14 @@ def test_histogram() -> None:
     assert histogram.total == 6.0
 
 
-def test_lag_of_a_loop_that_was_held() -> None:
+def test_the_lag_of_a_blocked_event_loop_is_measured() -> None:
     async def scenario() -> None:
         lag = LoopLag()
         loop = asyncio.get_running_loop()
         lag.start()
         lag.stop()
         lag._measure(loop, loop.time() - 0.7)
-        lag._measure(loop, loop.time() + 0.001)  # as uvloop's clock of whole milliseconds has it
+        lag._measure(loop, loop.time() + 0.001)  # possible because uvloop's clock has milliseconds
         lag.stop()
         assert 0.7 <= lag.greatest < 30
         assert dict(lag.seconds.buckets())["+Inf"] == 2

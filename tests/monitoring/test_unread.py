@@ -1,4 +1,4 @@
-"""The names of statements that nobody had to read."""
+"""Tests that the audit finds the names in statements that were forwarded unread."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ HERE = Namespace("here")
         ("SELECT " + "(" * 5_000 + "1 FROM t", {}),
     ],
 )
-def test_names(text: str, found: dict[str, list[str]]) -> None:
+def test_names_in_a_statement_are_found(text: str, found: dict[str, list[str]]) -> None:
     assert {key: value for key, value in names(Unread(text, HERE)).items() if value} == found
 
 
-def test_names_of_an_unknown_database_stay_as_they_are() -> None:
+def test_names_in_an_unknown_database_are_not_qualified() -> None:
     assert names(Unread("SELECT * FROM T, d.U", None)) == {"reads": ["d.u", "t"], "writes": []}
 
 
-def test_a_list_has_an_end() -> None:
+def test_a_list_of_names_is_bounded() -> None:
     tables = ", ".join(f"t{number}" for number in range(NAMES_MAX + 5))
     reads = names(Unread(f"SELECT * FROM {tables}", HERE))["reads"]
     assert isinstance(reads, list)

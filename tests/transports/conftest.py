@@ -1,4 +1,4 @@
-"""A Spark that is reached in every way."""
+"""A Spark with a Thrift server for every transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that come over HTTP, straight and through a web proxy."""
+"""Tests clients over HTTP: drivers, sessions, cookies and connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def served(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     running.stop()
 
 
-def test_jdbc_over_http(served: Gateway) -> None:
+def test_jdbc_works_over_http(served: Gateway) -> None:
     url = f"jdbc:hive2://{served.http_address}".replace("/;", "/default;")
     with Jdbc(url) as jdbc:
         jdbc.execute("CREATE TABLE http_sales (day INT, amount INT) USING parquet")
@@ -45,13 +45,13 @@ def test_jdbc_over_http(served: Gateway) -> None:
         jdbc.execute("DROP MATERIALIZED VIEW http_daily")
 
 
-def test_impyla_over_http(served: Gateway) -> None:
+def test_impyla_works_over_http(served: Gateway) -> None:
     with impyla(served.http_port, use_http_transport=True, http_path="cliservice") as cursor:
         cursor.execute("SELECT current_user(), 1 + 1")
         assert cursor.fetchall() == [("ada", 2)]
 
 
-def test_pyhive_over_http(served: Gateway) -> None:
+def test_pyhive_works_over_http(served: Gateway) -> None:
     options = {"scheme": "http", "auth": "BASIC", "password": "x"}
     with pyhive("127.0.0.1", served.http_port, "ada", **options) as cursor:
         cursor.execute("SELECT current_user(), id, repeat('x', 100) FROM range(3000)")
@@ -62,14 +62,14 @@ def test_pyhive_over_http(served: Gateway) -> None:
 
 @pytest.mark.filterwarnings("ignore:The dbapi.. classmethod on dialect classes:sqlalchemy.exc.SADeprecationWarning")
 @pytest.mark.filterwarnings("ignore:Dialect hive.rest will not make use of SQL compilation:sqlalchemy.exc.SAWarning")
-def test_sqlalchemy_over_http(served: Gateway) -> None:
+def test_sqlalchemy_works_over_http(served: Gateway) -> None:
     engine = sqlalchemy.create_engine(f"hive+http://ada:x@127.0.0.1:{served.http_port}/default")
     with engine.connect() as connection:
         assert connection.execute(sqlalchemy.text("SELECT current_user(), 1")).all() == [("ada", 1)]
     engine.dispose()
 
 
-def test_a_session_lives_longer_than_its_connections(served: Gateway) -> None:
+def test_a_session_outlives_its_connections(served: Gateway) -> None:
     one = Caller(served.http_port)
     session = one.open_session()
     one.select(session, "SET freshgate_probe = 7")
@@ -82,12 +82,12 @@ def test_a_session_lives_longer_than_its_connections(served: Gateway) -> None:
     two.close()
 
 
-def test_a_handle_works_for_its_own_user_only(served: Gateway) -> None:
+def test_a_handle_works_only_for_its_own_user(served: Gateway) -> None:
     ada, eve = Caller(served.http_port), Caller(served.http_port, "eve")
     session = ada.open_session()
     refused = eve.call("ExecuteStatement", ttypes.TExecuteStatementReq(session, "SELECT 1", {}, False))
     assert "Invalid SessionHandle" in refused.status.errorMessage
-    # The same connection, another user's request: as a proxy sends them.
+    # A proxy may send another user's request over the same connection.
     eve.headers = ada.headers
     assert eve.select(session, "SELECT current_user()") == ["ada"]
     ada.call("CloseSession", ttypes.TCloseSessionReq(session))
@@ -95,7 +95,7 @@ def test_a_handle_works_for_its_own_user_only(served: Gateway) -> None:
     eve.close()
 
 
-def test_a_cookie_stands_for_user_and_password(served: Gateway) -> None:
+def test_a_cookie_replaces_user_and_password(served: Gateway) -> None:
     ada = Caller(served.http_port)
     session = ada.open_session()
     assert ada.cookie.startswith("hive.server2.auth=")
@@ -108,22 +108,23 @@ def test_a_cookie_stands_for_user_and_password(served: Gateway) -> None:
         each.close()
 
 
-def test_a_session_that_nobody_uses_is_closed(start_gateway: Any) -> None:
+def test_an_idle_session_is_closed(start_gateway: Any) -> None:
     gateway: Gateway = start_gateway(**{"listen.http_port": 0, "limits.http_session_seconds": 0.5})
     ada = Caller(gateway.http_port)
     session = ada.open_session()
     asked = ttypes.TExecuteStatementReq(session, "SELECT 1", {}, False)
 
-    def said() -> bool:
+    def logged() -> bool:
         return "limits.http_session_seconds" in gateway.log.read_text(encoding="utf-8")
 
-    wait_until(said, what="the session to be closed")
+    wait_until(logged, what="the session to be closed")
     assert "Invalid SessionHandle" in ada.call("ExecuteStatement", asked).status.errorMessage
     ada.close()
 
 
-def test_a_connection_for_each_request_costs_spark_one_for_what_is_forwarded(engine: Engine, tmp_path: Path) -> None:
-    """Without cookie and keep-alive: what the gateway answers itself needs the session's own connection at most."""
+def test_only_forwarded_requests_open_a_connection_to_spark(engine: Engine, tmp_path: Path) -> None:
+    """The client uses neither cookies nor keep-alive. Requests that the gateway answers itself need no connection to
+    Spark other than the session's."""
     recorder, users = Recorder(engine.host, engine.port), tmp_path / "users"
     cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     user_file.write(users, f"ada:{cheap.hash('secret')}\n")
@@ -163,7 +164,7 @@ def test_a_connection_for_each_request_costs_spark_one_for_what_is_forwarded(eng
         recorder.close()
 
 
-def test_binary_and_http_at_once(served: Gateway) -> None:
+def test_binary_and_http_clients_are_served_together(served: Gateway) -> None:
     ada = Caller(served.http_port)
     session = ada.open_session()
     with pyhive(served.host, served.port) as cursor:

@@ -1,4 +1,4 @@
-"""Clients that come through nginx: as docs/reference/transports.md sets it up, and as it is by itself."""
+"""Tests clients behind nginx, with the configuration in docs/reference/transports.md, and with nginx' defaults."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ location / {{
 
 @pytest.fixture(scope="module")
 def served(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """Ada and Eve may log in."""
+    """A gateway at which Ada and Eve may log in."""
     with checking_gateway(engine, tmp_path_factory.mktemp("nginx"), "storage_nginx") as running:
         yield running
 
 
 @contextmanager
 def nginx(folder: Path, location: str, upstream: str = "", tls: str = "") -> Iterator[int]:
-    """Its port."""
+    """Runs nginx and yields its port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     conf = folder / "nginx.conf"
-    user = getpass.getuser()  # Its workers would be nobody under root, and could write no body to the folder.
+    user = getpass.getuser()  # Started by root, nginx would run its workers as nobody, who cannot write to the folder.
     conf.write_text(AROUND.format(folder=folder, user=user, port=port, location=location, upstream=upstream, tls=tls))
     program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin:/bin")
     assert program is not None
@@ -83,7 +83,7 @@ def url(port: int, options: str = "") -> str:
 
 
 def documented(port: int) -> tuple[str, str]:
-    """The blocks `upstream` and `location` of the documentation, before a gateway at that port."""
+    """The blocks `upstream` and `location` of the documentation, for a gateway at this port."""
     (block,) = re.findall(r"```nginx\n(.*?)```", DOCUMENTED.read_text(encoding="utf-8"), re.DOTALL)
     assert "127.0.0.1:10001" in block
     upstream, _, location = block.replace("127.0.0.1:10001", f"127.0.0.1:{port}").partition("\n\n")
@@ -91,8 +91,8 @@ def documented(port: int) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(("version", "buffering"), [("1.0", "on"), ("1.1", "off")])
-def test_nginx_by_itself(served: Gateway, tmp_path: Path, version: str, buffering: str) -> None:
-    """Also with its own default towards a server, HTTP 1.0, which knows no chunks."""
+def test_nginx_works_with_its_defaults(served: Gateway, tmp_path: Path, version: str, buffering: str) -> None:
+    """By default, nginx uses HTTP 1.0 to a server, which has no chunked encoding."""
     location = BY_ITSELF.format(port=served.http_port, version=version, buffering=buffering)
     with nginx(tmp_path, location) as port, Jdbc(url(port), "ada", PASSWORDS["ada"]) as jdbc:
         names, found = jdbc.query("SELECT id, repeat('x', 3000) AS x FROM range(3000) ORDER BY id")
@@ -100,8 +100,8 @@ def test_nginx_by_itself(served: Gateway, tmp_path: Path, version: str, bufferin
         assert names == ["id", "x"]
 
 
-def test_two_users_through_nginx_as_documented(served: Gateway, certificates: Certificates, tmp_path: Path) -> None:
-    """TLS ends there; the connections behind it carry both users' requests, and the life of a view."""
+def test_two_users_share_the_connections_of_nginx(served: Gateway, certificates: Certificates, tmp_path: Path) -> None:
+    """nginx terminates TLS. The test creates, reads, refreshes and drops a view."""
     recorder = Recorder(served.host, served.http_port)
     upstream, location = documented(recorder.port)
     tls = f"ssl; ssl_certificate {certificates.server}; ssl_certificate_key {certificates.server}"
@@ -132,7 +132,7 @@ def test_two_users_through_nginx_as_documented(served: Gateway, certificates: Ce
             ada.execute("DROP MATERIALIZED VIEW nginx_totals")
             ada.execute("DROP TABLE nginx_sales")
         sent = b"".join(bytes(recording.sent) for recording in recorder.recordings)
-        # The password came with each one's first request, and the cookie with all others.
+        # Only the first request of each user has the password; the others have the cookie.
         assert sent.count(b"Authorization: Basic") == 2
         assert sent.count(b"hive.server2.auth=") == sent.count(b"POST /cliservice") - 2 > 50
     finally:
@@ -140,7 +140,7 @@ def test_two_users_through_nginx_as_documented(served: Gateway, certificates: Ce
 
 
 def test_the_audit_names_the_client_and_not_nginx(engine: Engine, tmp_path: Path) -> None:
-    """As documented, where the gateway is told whom to believe."""
+    """The gateway trusts nginx (listen.trusted_proxies), as documented."""
     audit = tmp_path / "audit"
     settings = {"listen.trusted_proxies": "127.0.0.1", "log.audit": str(audit)}
     with checking_gateway(engine, tmp_path, "storage_nginx_audit", **settings) as gateway:

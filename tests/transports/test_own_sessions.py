@@ -1,4 +1,4 @@
-"""The gateway's own sessions at servers that end them, or keep them, when nobody says so."""
+"""Tests the gateway's own sessions at a server that closes idle sessions, and at one that keeps them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gateway.wire.message import Handle
 
 DEADLINE_SECONDS = 60.0
 REST_SECONDS = 4.5
-"""The forgetful server ends sessions within 4 seconds of their last use."""
+"""The forgetful server closes sessions within 4 seconds after their last use."""
 RESTS_MAX = 5
 
 
 @dataclass
 class At:
-    """A Spark that stays where it is."""
+    """A Spark with a fixed address."""
 
     place: Endpoint
 
@@ -37,7 +37,7 @@ async def used(pool: SessionPool) -> Session:
 
 
 async def exists(connection: Connection, handle: Handle) -> bool:
-    """Whether the server has the session. To ask is to use it."""
+    """Whether the server has the session. The question counts as a use of the session."""
     try:
         await connection.session(handle).run("SELECT 1")
     except StatementFailed as failure:
@@ -48,15 +48,15 @@ async def exists(connection: Connection, handle: Handle) -> bool:
 
 
 async def forgotten(connection: Connection, handle: Handle) -> None:
-    """Returns when the server has ended a session. To ask more often would keep it in use."""
+    """Waits until the server has closed a session. Asking more often would keep it alive."""
     for _ in range(RESTS_MAX):
         await asyncio.sleep(REST_SECONDS)
         if not await exists(connection, handle):
             return
-    raise AssertionError("the server keeps sessions that idle")
+    raise AssertionError("the server keeps idle sessions")
 
 
-def test_a_session_that_the_server_has_ended_is_opened_anew(thrift_servers: ThriftServers) -> None:
+def test_a_session_that_the_server_closed_is_reopened(thrift_servers: ThriftServers) -> None:
     async def story() -> None:
         async with asyncio.timeout(DEADLINE_SECONDS):
             place = Endpoint("127.0.0.1", thrift_servers.ports["forgetful"])
@@ -69,7 +69,7 @@ def test_a_session_that_the_server_has_ended_is_opened_anew(thrift_servers: Thri
                 assert (await session.run("SET spark.sql.shuffle.partitions")).rows[0][1] == "5"
                 assert session.handle != before
                 assert not connection.alive
-                # What its borrower did there is lost: that must be told.
+                # The state that the borrower had created in the session is lost, so the borrower must get an error.
                 begun = session.handle
                 await forgotten(session.connection, begun)
                 with pytest.raises(StatementFailed, match="Invalid SessionHandle"):
@@ -86,7 +86,7 @@ def test_a_session_outlives_its_connection_over_http_but_not_its_pool(thrift_ser
             pool = SessionPool(At(Endpoint("127.0.0.1", thrift_servers.ports["http"], HTTP)), "service", 1)
             idle = await used(pool)
             elsewhere = await idle.connection.sibling()
-            idle.connection.give_up()  # As where Jetty closes a connection that idles.
+            idle.connection.give_up()  # simulates Jetty, which closes idle connections
             assert await exists(elsewhere, idle.handle)
             async with pool.session() as spoiled:
                 assert spoiled is not idle

@@ -1,4 +1,4 @@
-"""Clients that come over TLS, binary and HTTP, with and without a certificate of their own."""
+"""Tests clients over TLS, binary and HTTP, with and without a client certificate."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def read(gateway: Gateway, certificates: Certificates) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
-def test_impyla(served: Gateway, certificates: Certificates) -> None:
+def test_impyla_works_over_tls(served: Gateway, certificates: Certificates) -> None:
     assert read(served, certificates) == [("ada", 1)]
 
 
-def test_pyhive(served: Gateway, certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It speaks TLS over HTTP alone, and looks at no certificate unless it is told to."""
+def test_pyhive_works_over_tls(served: Gateway, certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyHive supports TLS only over HTTP, and does not verify certificates by default."""
     options = {"scheme": "https", "auth": "BASIC", "password": "x"}
     with pyhive("localhost", served.http_port, "ada", **options) as cursor:
         assert rows(cursor, "SELECT current_user()") == [("ada",)]
@@ -56,7 +56,7 @@ def test_pyhive(served: Gateway, certificates: Certificates, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("kind", ["binary", "http"])
-def test_jdbc(served: Gateway, certificates: Certificates, kind: str) -> None:
+def test_jdbc_works_over_tls(served: Gateway, certificates: Certificates, kind: str) -> None:
     address = (served.address if kind == "binary" else served.http_address).replace("/;", "/default;")
     assert address.endswith(";ssl=true")
     url = f"jdbc:hive2://{address};sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
@@ -66,7 +66,7 @@ def test_jdbc(served: Gateway, certificates: Certificates, kind: str) -> None:
 
 
 def status(address: str, certificates: Certificates | None, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs `freshgate status`; without certificates it trusts those that this machine does."""
+    """Runs `freshgate status`; without `certificates` it trusts this machine's authorities."""
     url = f"jdbc:hive2://{address.replace('127.0.0.1', 'localhost')}"
     command = [sys.executable, "-m", "gateway", "status", "--json", "--url", url, *options]
     command += ["--ca", str(certificates.ca)] if certificates else []
@@ -74,7 +74,7 @@ def status(address: str, certificates: Certificates | None, *options: str) -> su
 
 
 @pytest.mark.parametrize("kind", ["binary", "http"])
-def test_freshgate_status(served: Gateway, certificates: Certificates, kind: str) -> None:
+def test_freshgate_status_works_over_tls(served: Gateway, certificates: Certificates, kind: str) -> None:
     address = served.address if kind == "binary" else served.http_address
     done = status(address, certificates)
     assert done.returncode == 0, done.stderr
@@ -87,7 +87,7 @@ def test_freshgate_status(served: Gateway, certificates: Certificates, kind: str
 def test_a_client_without_tls_is_not_served(served: Gateway) -> None:
     with socket.create_connection((served.host, served.port), timeout=30) as client:
         client.sendall(b"\x01\x00\x00\x00\x05PLAIN")
-        assert client.recv(100)[:1] in (b"", b"\x15"), "nothing, or TLS' own alert"
+        assert client.recv(100)[:1] in (b"", b"\x15"), "the answer is not a TLS alert"
 
 
 def test_old_tls_is_refused(served: Gateway, certificates: Certificates) -> None:
@@ -112,14 +112,14 @@ def https_status(gateway: Gateway, certificates: Certificates, *, own: bool) -> 
         connection.close()
 
 
-def test_clients_must_show_a_certificate(start_gateway: Any, certificates: Certificates) -> None:
+def test_client_certificates_may_be_required(start_gateway: Any, certificates: Certificates) -> None:
     gateway: Gateway = start_gateway(
         **{"listen.http_port": 0, "tls.certificate": certificates.server, "tls.client_ca": certificates.ca}
     )
     assert https_status(gateway, certificates, own=True) == 405
     with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
         https_status(gateway, certificates, own=False)
-    # Hive JDBC has one over HTTP alone.
+    # Hive JDBC supports client certificates only over HTTP.
     url = f"jdbc:hive2://{gateway.http_address.replace('/;', '/default;')}"
     trusted = f"{url};sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
     own = f";twoWay=true;sslKeyStore={certificates.client_store};keyStorePassword={PASSWORD}"
@@ -132,11 +132,11 @@ def test_clients_must_show_a_certificate(start_gateway: Any, certificates: Certi
         assert done.returncode == 0, done.stderr
         refused = status(place, certificates)
         assert refused.returncode == 1
-        # The server may end the connection before it says why.
+        # The server may close the connection before it sends a reason.
         assert "Cannot reach a gateway" in refused.stderr
 
 
-def test_a_renewed_certificate_is_taken_over(start_gateway: Any, certificates: Certificates, tmp_path: Path) -> None:
+def test_a_renewed_certificate_is_used(start_gateway: Any, certificates: Certificates, tmp_path: Path) -> None:
     own = tmp_path / "own.pem"
     certificates.issue(own, "localhost")
     gateway: Gateway = start_gateway(**{"tls.certificate": own})
@@ -155,7 +155,7 @@ def test_a_renewed_certificate_is_taken_over(start_gateway: Any, certificates: C
     wait_until(lambda: shown() != before, what="the new certificate")
 
 
-def test_only_one_port_speaks_tls(start_gateway: Any, certificates: Certificates) -> None:
+def test_tls_may_be_enabled_for_one_port(start_gateway: Any, certificates: Certificates) -> None:
     gateway: Gateway = start_gateway(
         **{"listen.http_port": 0, "tls.certificate": certificates.server, "tls.ports": "binary"}
     )
@@ -167,7 +167,7 @@ def test_only_one_port_speaks_tls(start_gateway: Any, certificates: Certificates
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])
-def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path, content: str | None) -> None:
+def test_an_unusable_certificate_is_named(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "server.pem"
     if content is not None:
         path.write_text(content)

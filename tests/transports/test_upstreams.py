@@ -1,4 +1,4 @@
-"""The gateway before Thrift servers that are reached in other ways than the embedded one."""
+"""Tests the gateway in front of Thrift servers with various transports and authentication methods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 def before(
     request: pytest.FixtureRequest, thrift_servers: ThriftServers, certificates: Certificates, tmp_path: Path
 ) -> Iterator[Gateway]:
-    """A gateway before such a server."""
+    """A gateway in front of a server of each kind."""
     kind: str = request.param
     settings: dict[str, object] = {
         "listen.http_port": 0,
@@ -37,7 +37,7 @@ def before(
     running.stop()
 
 
-def test_the_life_of_a_view(before: Gateway) -> None:
+def test_a_view_is_created_refreshed_read_and_dropped(before: Gateway) -> None:
     number = next(_numbers)
     with pyhive(before.host, before.port) as cursor:
         rows(cursor, f"CREATE TABLE sales_{number} (day INT, amount INT) USING parquet")
@@ -56,7 +56,7 @@ def test_the_life_of_a_view(before: Gateway) -> None:
         rows(cursor, f"DROP MATERIALIZED VIEW daily_{number}")
 
 
-def test_a_client_over_http(before: Gateway) -> None:
+def test_a_client_may_use_http(before: Gateway) -> None:
     number = next(_numbers)
     with Jdbc(f"jdbc:hive2://{before.host}:{before.http_port}/default;transportMode=http;httpPath=cliservice") as jdbc:
         jdbc.execute(f"CREATE TABLE over_{number} (a INT) USING parquet")
@@ -68,15 +68,16 @@ def test_a_client_over_http(before: Gateway) -> None:
         jdbc.execute(f"DROP MATERIALIZED VIEW of_{number}")
 
 
-def test_an_error_is_spark_s(before: Gateway) -> None:
+def test_a_client_gets_the_error_of_spark(before: Gateway) -> None:
     with pyhive(before.host, before.port) as cursor, pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         rows(cursor, "SELECT * FROM nowhere")
 
 
 @pytest.mark.parametrize("hand_on", ["replay", "proxy_user"])
 @pytest.mark.parametrize("kind", ["nosasl", "http"])
-def test_users_are_handed_on(thrift_servers: ThriftServers, tmp_path: Path, kind: str, hand_on: str) -> None:
-    """Spark runs their statements as theirs, however it is reached."""
+def test_spark_runs_statements_as_the_clients_user(
+    thrift_servers: ThriftServers, tmp_path: Path, kind: str, hand_on: str
+) -> None:
     settings: dict[str, object] = {
         "listen.http_port": 0,
         "upstream.transport": kind,
@@ -100,8 +101,8 @@ def test_users_are_handed_on(thrift_servers: ThriftServers, tmp_path: Path, kind
         before.stop()
 
 
-def test_passwords_that_spark_checks_over_http(thrift_servers: ThriftServers, tmp_path: Path) -> None:
-    """The gateway checks none: what Spark refuses is refused, in each way in, and not at once."""
+def test_passwords_are_checked_by_spark_over_http(thrift_servers: ThriftServers, tmp_path: Path) -> None:
+    """The gateway does not check passwords. Refusals by Spark are delayed, with every transport of the client."""
     delay = 1.5
     settings: dict[str, object] = {
         "listen.http_port": 0,
