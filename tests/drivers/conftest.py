@@ -1,4 +1,4 @@
-"""Each test of a driver runs twice: straight against Spark's Thrift server, and through the gateway."""
+"""Fixtures: each test of a driver runs directly against Spark's Thrift server and through a gateway."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from byte_chain import Chain, chain
 from clients import pyhive, rows
-from contents import DATABASE, SETUP, Server, Told
+from contents import DATABASE, SETUP, Reference, Server
 from databases import make_database
 from processes import Engine, Gateway
 
 
 @pytest.fixture(scope="session")
 def direct(engine: Engine) -> Iterator[Server]:
-    """Spark's Thrift server, with the database that the tests of drivers read."""
+    """Spark's Thrift server, with the database that the drivers' tests read."""
     with pyhive(engine.host, engine.port) as cursor:
         for statement in SETUP:
             rows(cursor, statement)
@@ -25,7 +25,7 @@ def direct(engine: Engine) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def through(direct: Server, gateway: Gateway) -> Server:
-    """The gateway before the same Spark."""
+    """The gateway in front of the same Spark."""
     return Server("gateway", gateway.host, gateway.port)
 
 
@@ -35,19 +35,19 @@ def server(request: pytest.FixtureRequest, direct: Server, through: Server) -> S
 
 
 @pytest.fixture(scope="session")
-def told(direct: Server) -> Told:
-    return Told(direct)
+def reference(direct: Server) -> Reference:
+    return Reference(direct)
 
 
 @pytest.fixture
 def life_database(gateway: Gateway) -> Iterator[str]:
-    """The name of a database for the life of a materialized view."""
+    """The name of a database for the life cycle of a materialized view."""
     for database in make_database(gateway, "life"):
         yield database.name
 
 
 @pytest.fixture
 def recorded(engine: Engine, direct: Server, life_database: str, tmp_path: Path) -> Iterator[Chain]:
-    """A gateway of the test's own between two recorders, before the Spark that has the drivers' database."""
+    """A separate gateway between two recorders, in front of the Spark with the drivers' database."""
     with chain(engine, life_database, tmp_path / "gateway.log") as running:
         yield running

@@ -1,4 +1,4 @@
-"""What every driver is asked, whichever it is: statements, and the answers that do not depend on a driver."""
+"""The statements that every driver runs, and the answers that do not depend on the driver."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS = {
     "named": "MAP<STRING,INT>",
     "both": "STRUCT<a:INT,b:STRING>",
 }
-"""Every type of Spark that its Thrift server can answer with, by the name of the column of `every_type` that has it."""
+"""Every type that Spark's Thrift server can return, by the name of the column in `every_type`."""
 
 VALUES = (
     "(1, true, 1Y, -2S, 3, 4L, CAST(1.5 AS FLOAT), -2.5D, 12345678901234567890.123456789012345678BD, 'text', 'ab', "
@@ -65,27 +65,27 @@ WITHOUT_INTERVALS = (
 )
 NO_ROWS = f"SELECT * FROM {DATABASE}.every_type WHERE id < 0"
 NOTHING = "SELECT id, NULL AS nothing FROM range(2) ORDER BY id"
-"""Has a column of the type VOID."""
+"""A query with a column of the type VOID."""
 PAGES = "SELECT id, CAST(id AS STRING) AS words FROM range(2500) ORDER BY id"
 PAGED = [(number, str(number)) for number in range(2500)]
 UNKNOWN_TABLE = "SELECT nothing FROM nowhere"
 UNREADABLE = "SELEKT 1"
 DIVIDES = "SELECT 1 / id FROM range(1)"
-"""Fails while it runs, not while it is planned."""
+"""A query that fails when it runs, not when it is planned."""
 ERRORS = {UNKNOWN_TABLE: "42P01", UNREADABLE: "42601", DIVIDES: "22012"}
-"""Statements that fail, with the SQLSTATE that Spark gives each."""
+"""Failing statements with Spark's SQLSTATEs."""
 SLEEPS = "SELECT reflect('java.lang.Thread', 'sleep', 60000L) FROM range(1)"
-"""Ends long before its minute is over where it is cancelled."""
+"""A query that runs for a minute, unless it is cancelled."""
 
 TEXTS = ["it's", "", 'say "x"', "ü 😀", "100%", "a?b:c", "-- no comment"]
-"""Parameters that a driver must quote."""
+"""Parameters that a driver must escape."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
 class Server:
-    """What a driver connects to: Spark's Thrift server itself, or the gateway before it."""
+    """The server that a driver connects to: Spark's Thrift server, or the gateway in front of it."""
 
     name: str
     host: str
@@ -97,18 +97,18 @@ class Server:
 
 
 Look = Callable[..., Any]
-"""Asks a server something, and gives what came of it as values that can be compared."""
+"""Runs something on a server, and returns the outcome as comparable values."""
 
 
-class Told:
-    """What Spark's Thrift server answered to the looks of a run: each is taken once."""
+class Reference:
+    """The answers of Spark's Thrift server, each of which is taken once per run."""
 
     def __init__(self, direct: Server) -> None:
         self._direct = direct
         self._answers: dict[tuple[Any, ...], Any] = {}
 
-    def by(self, server: Server, look: Look, *arguments: Any) -> Any:
-        """The answer of a server, which must be that of Spark's Thrift server."""
+    def answer(self, server: Server, look: Look, *arguments: Any) -> Any:
+        """The answer of a server, which must equal that of Spark's Thrift server."""
         key = (look, *arguments)
         if key not in self._answers:
             self._answers[key] = look(self._direct, *arguments)
@@ -120,12 +120,12 @@ class Told:
 
 
 def first_line(error: object) -> str:
-    """The message of an error without its stack, and without the ids that each session has of its own."""
+    """The message of an error without the stack trace and without ids of sessions."""
     return _UUID.sub("<id>", str(error).partition("\n")[0].strip())
 
 
 def life(orders: str, totals: str) -> list[tuple[str, list[tuple[str, ...]] | None]]:
-    """The life of a materialized view: statements with the rows, as texts, that each must answer; None for any."""
+    """The life cycle of a materialized view: statements with their expected rows as strings; None: any rows."""
     read = f"SELECT day, total FROM {totals} ORDER BY day"
     query = f"SELECT day, sum(amount) AS total FROM {orders} GROUP BY day"
     database, _, view = totals.partition(".")
@@ -151,7 +151,7 @@ def life(orders: str, totals: str) -> list[tuple[str, list[tuple[str, ...]] | No
 
 
 def lives(run: Callable[[str], list[tuple[Any, ...]]], database: str) -> None:
-    """Takes a view through its life with a function that runs a statement and gives its rows, [] where it has none."""
+    """Runs the life cycle of a view. `run` runs a statement and returns its rows, or [] if it has none."""
     for statement, expected in life(f"{database}.orders", f"{database}.totals"):
         found = run(statement)
         if expected is not None:

@@ -1,6 +1,6 @@
-"""Several versions of Hive's JDBC driver in one JVM: each has a class loader that sees none of the others.
+"""Several versions of Hive's JDBC driver in one JVM, each with a separate class loader.
 
-2.3.10 is Spark's own, with all of Spark's archives. The newer ones are standalone archives, which need nothing else.
+2.3.10 is Spark's own and needs all of Spark's archives. The newer ones are standalone archives.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from processes import wait_until
 
 VERSIONS = ("2.3.10", "3.1.3", "4.0.1")
 OF_SUITE = {"2.3.10", "4.0.1"}
-"""Spark's own, and the newest; the one between them is thorough."""
+"""Spark's own version and the newest one. The version between them is thorough."""
 SPARK_JARS = SPARK_HOME / "jars"
 
 
@@ -39,7 +39,7 @@ def _loader(version: str) -> Any:
 
 @contextlib.contextmanager
 def _classes_of(version: str) -> Iterator[Any]:
-    """The driver's classes become those that Hadoop looks up by name in this thread."""
+    """Makes the driver's classes those that Hadoop finds by name in this thread."""
     loader = _loader(version)
     thread = jpype.java.lang.Thread.currentThread()
     before = thread.getContextClassLoader()
@@ -52,7 +52,7 @@ def _classes_of(version: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def connected(version: str, url: str, user: str = USER, **properties: str) -> Iterator[Any]:
-    """A java.sql.Connection of that version of the driver."""
+    """A java.sql.Connection of this version of the driver."""
     with _classes_of(version) as loader:
         given = jpype.java.util.Properties()
         for name, value in {"user": user, "password": "anonymous", **properties}.items():
@@ -65,7 +65,7 @@ def connected(version: str, url: str, user: str = USER, **properties: str) -> It
 
 
 def everything(result: Any) -> tuple[list[tuple[str, ...]], list[tuple[str | None, ...]]]:
-    """Columns (label, type's name, class, precision, scale, nullability) and rows, values as texts with their class."""
+    """Columns (label, name of the type, class, precision, scale, nullability), and rows of strings with the class."""
     metadata = result.getMetaData()
     numbers = range(1, metadata.getColumnCount() + 1)
     columns = [
@@ -87,7 +87,7 @@ def everything(result: Any) -> tuple[list[tuple[str, ...]], list[tuple[str | Non
 
 
 def texts(result: Any) -> list[tuple[str | None, ...]]:
-    """The rows of a result as getString gives them."""
+    """The rows of a result, read with getString."""
     numbers = range(1, result.getMetaData().getColumnCount() + 1)
     rows = []
     while result.next():
@@ -97,7 +97,7 @@ def texts(result: Any) -> list[tuple[str | None, ...]]:
 
 
 def text(value: Any) -> str | None:
-    """A Java value as text, with its class where that is not String."""
+    """A Java value as a string, with its class unless that is String."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, jpype.JArray):
@@ -106,12 +106,12 @@ def text(value: Any) -> str | None:
 
 
 def failure(error: Any) -> tuple[str, str | None, int, str]:
-    """Class, SQLSTATE, error code, and first line of an SQLException."""
+    """The class, SQLSTATE, error code and first line of an SQLException."""
     return type(error).__name__, error.getSQLState(), int(error.getErrorCode()), first_line(error.getMessage())
 
 
 def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
-    """What a call that answers with a result set comes to: everything in it, or the failure."""
+    """The outcome of a call that returns a result set: its contents, or the failure."""
     try:
         return everything(call(*arguments))
     except jpype.java.sql.SQLException as error:
@@ -119,10 +119,10 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def cancelled(statement: Any, sql: str) -> Any:
-    """What becomes of a query that another thread cancels once it runs."""
+    """The outcome of a query that another thread cancels when it runs."""
 
     def cancel() -> None:
-        # What this call gives is there when the server has told the operation's handle.
+        # This call returns a value once the driver has the operation's handle.
         wait_until(lambda: statement.getYarnATSGuid() is not None, what="the statement to run")
         statement.cancel()
 

@@ -1,4 +1,4 @@
-"""Beeline of Spark (Hive 2.3.10) and of Hive 3.1.3. That of Hive 4.0 is not to be had from Maven Central."""
+"""Tests beeline of Spark (Hive 2.3.10) and of Hive 3.1.3. Maven Central does not have that of Hive 4.0."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable
 import pytest
 from byte_chain import Chain, assert_same_bytes
 from clients import BEELINE_SECONDS, SPARK_HOME
-from contents import COLUMNS, DATABASE, DIVIDES, EVERY_TYPE, UNKNOWN_TABLE, USER, Server, Told, life
+from contents import COLUMNS, DATABASE, DIVIDES, EVERY_TYPE, UNKNOWN_TABLE, USER, Reference, Server, life
 from hive_jdbc import SPARK_JARS
 from jars import jar
 from tiers import sampled
 
-# What the newer beeline needs beside its driver's standalone archive, and Spark ships.
+# Archives that Spark ships and that the newer beeline needs in addition to its driver's standalone archive.
 NEEDED = (
     "hadoop-client-*",
     "slf4j-api-*",
@@ -27,7 +27,7 @@ NEEDED = (
     "libthrift-*",
 )
 PROMPTS = re.compile(r"^(?:(?:\. )+\.?> )+|\x00")
-"""Also the characters by which 2.3.10 quotes a text with a tabulator in it."""
+"""Prompts, and the characters with which 2.3.10 quotes a string that contains a tab."""
 TIME = re.compile(r"\([\d.]+ seconds\)")
 STACK = re.compile(r"\s+at |WARNING:|SLF4J:")
 Command = list[str]
@@ -53,7 +53,7 @@ def command(request: pytest.FixtureRequest) -> Callable[[], Command]:
 
 
 def run(server: Server, command: Callable[[], Command], *statements: str, force: bool = False) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error, without what differs from run to run."""
+    """The exit code, standard output and standard error, without what differs between runs."""
     line = [*command(), "-u", server.url, "-n", USER, "--outputformat=tsv2", f"--force={str(force).lower()}"]
     for statement in statements:
         line += ["-e", statement]
@@ -69,7 +69,7 @@ def run(server: Server, command: Callable[[], Command], *statements: str, force:
 
 
 def _steady(server: Server, output: str) -> str:
-    """What beeline printed, without its prompts, addresses, times, and the lines of stacks."""
+    """The output of beeline without prompts, addresses, times and stack traces."""
     output = output.replace(f"{server.host}:{server.port}", "<server>").replace("\r", "")
     lines = [PROMPTS.sub("", line) for line in output.splitlines()]
     return "\n".join(TIME.sub("(<time>)", line) for line in lines if not STACK.match(line))
@@ -92,8 +92,8 @@ def looks(server: Server, command: Callable[[], Command]) -> tuple[int, str, str
     )
 
 
-def test_looks(server: Server, told: Told, command: Callable[[], Command]) -> None:
-    _, output, errors = told.by(server, looks, command)
+def test_beeline_reads_and_lists(server: Server, reference: Reference, command: Callable[[], Command]) -> None:
+    _, output, errors = reference.answer(server, looks, command)
     lines = [line.split("\t") for line in output.splitlines()]
     assert ["id", *COLUMNS] in lines
     assert ["3", *["NULL"] * len(COLUMNS)] in lines
@@ -105,9 +105,11 @@ def test_looks(server: Server, told: Told, command: Callable[[], Command]) -> No
     assert "(state=22012,code=0)" in errors
 
 
-def test_the_life_of_a_view_in_beeline(through: Server, life_database: str, command: Callable[[], Command]) -> None:
+def test_beeline_runs_the_life_cycle_of_a_view(
+    through: Server, life_database: str, command: Callable[[], Command]
+) -> None:
     steps = life(f"{life_database}.orders", f"{life_database}.totals")
-    # A line between the answers tells them apart; the first of an answer's lines has the names of its columns.
+    # A line separates the answers. The first line of an answer has the names of its columns.
     marked = [part for statement, _ in steps for part in (statement, "SELECT '--end--' AS mark")]
     code, output, errors = run(through, command, *marked)
     assert code == 0, errors
@@ -119,7 +121,7 @@ def test_the_life_of_a_view_in_beeline(through: Server, life_database: str, comm
     assert "Refreshed materialized view" in errors
 
 
-def test_the_same_bytes(recorded: Chain) -> None:
+def test_beeline_sees_the_bytes_of_spark(recorded: Chain) -> None:
     server = Server("recorded", recorded.host, recorded.port)
     for command in BEELINES.values():
         looks(server, command)

@@ -1,7 +1,7 @@
-"""DBeaver's life on a connection: the calls of its source, in its order, through the driver that it fetches.
+"""Tests the calls that DBeaver makes, taken from its source, in its order, with the driver that it downloads.
 
-Names of files are those of dbeaver/dbeaver, of October 2024. Where no materialized view is concerned each call must
-come to the same, rows or failure, at Spark and through the gateway: DBeaver goes on after many of the failures.
+Names of files are those of dbeaver/dbeaver in October 2024. Without materialized views, each call must have the same
+outcome at Spark and through the gateway, whether rows or a failure, because DBeaver continues after many failures.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 import jpype
 from byte_chain import Chain, assert_same_bytes
-from contents import DATABASE, EVERY_TYPE, PAGED, PAGES, SLEEPS, UNREADABLE, Server, Told, first_line
+from contents import DATABASE, EVERY_TYPE, PAGED, PAGES, SLEEPS, UNREADABLE, Reference, Server, first_line
 from hive_jdbc import cancelled, connected, failure, outcome, text, texts
 
 DBEAVERS = "4.0.1"
 FORWARD_ONLY, SCROLLS, READ_ONLY = 1003, 1004, 1007
 RETURN_GENERATED_KEYS = 1
 SEGMENT = 200
-"""ModelPreferences.RESULT_SET_MAX_ROWS: so many rows at a time."""
+"""ModelPreferences.RESULT_SET_MAX_ROWS: the number of rows that DBeaver reads at a time."""
 CURRENT = "SELECT CURRENT_DATABASE()"
-"""The driver's parameter query-get-active-db in ext.hive/plugin.xml, which GenericSQLDialect takes for its ping too."""
+"""The driver's parameter query-get-active-db in ext.hive/plugin.xml. GenericSQLDialect also uses it as the ping."""
 FAKE_TABLE = "DBEAVERFAKETABLENAMEFORPING"
 
 OF_THE_DIALECT = (
@@ -48,7 +48,7 @@ OF_THE_DIALECT = (
     "getSystemFunctions",
     "getTimeDateFunctions",
 )
-"""JDBCSQLDialect.initDriverSettings, in its order. One of them asks the server: getSQLKeywords, from 3.1 on."""
+"""JDBCSQLDialect.initDriverSettings, in order. Only getSQLKeywords calls the server, from driver 3.1 on."""
 OF_THE_SERVER = (
     "getDatabaseProductName",
     "getDatabaseProductVersion",
@@ -80,16 +80,17 @@ OF_A_COLUMN = (
 )
 """JDBCColumnMetaData's constructor."""
 READERS = {4: "getLong", 5: "getInt", -6: "getShort", 1: "getString", 12: "getString", 16: "getBoolean", 91: "getDate"}
-"""By java.sql.Types, as JDBCNumberValueHandler, JDBCStringValueHandler and their like read; others with getObject."""
+"""The methods with which JDBCNumberValueHandler, JDBCStringValueHandler etc. read values, by java.sql.Types. Values of
+other types are read with getObject."""
 
 Rows = list[tuple[str | None, ...]]
 
 
-# --- how DBeaver calls -----------------------------------------------------------------------------------
+# --- DBeaver's calls -------------------------------------------------------------------------------------
 
 
 def verdict(call: Callable[..., Any], *arguments: Any) -> str | tuple[str, str]:
-    """What a call gives, as text, or how it fails: DBeaver writes most failures to its own log, and goes on."""
+    """The result of a call as a string, or its failure. DBeaver logs most failures and continues."""
     try:
         return str(call(*arguments))
     except jpype.java.lang.Throwable as error:
@@ -111,7 +112,7 @@ def query_string(connection: Any, sql: str) -> str | tuple[str, str]:
 
 
 def tell_name(connection: Any, purpose: str) -> tuple[Any, Any]:
-    """GenericDataSource.populateClientAppName, which HiveDataSource does not turn off: SetClientInfo from 3.1 on."""
+    """GenericDataSource.populateClientAppName, which HiveDataSource does not disable: SetClientInfo from 3.1 on."""
 
     def known() -> list[tuple[str, Any]]:
         listed = connection.getMetaData().getClientInfoProperties()
@@ -126,12 +127,12 @@ def tell_name(connection: Any, purpose: str) -> tuple[Any, Any]:
 
 @contextmanager
 def context(server: Server, purpose: str, seen: list[Any] | None = None) -> Iterator[Any]:
-    """A connection as JDBCExecutionContext.connect makes it ready, and as closeConnection ends it."""
+    """A connection that is prepared like JDBCExecutionContext.connect, and closed like closeConnection."""
     seen = [] if seen is None else seen
     with connected(DBEAVERS, server.url) as connection:
         seen += tell_name(connection, purpose)
         seen += [verdict(connection.setAutoCommit, True), verdict(connection.getAutoCommit)]
-        # GenericExecutionContext.refreshDefaults; SQL editors begin with USE instead (initDefaultsFrom).
+        # GenericExecutionContext.refreshDefaults; SQL editors send USE first (initDefaultsFrom).
         if purpose.startswith("SQLEditor"):
             with connection.prepareStatement(f"USE {DATABASE}") as statement:
                 seen.append(verdict(statement.execute))
@@ -142,7 +143,7 @@ def context(server: Server, purpose: str, seen: list[Any] | None = None) -> Iter
 
 
 def run(connection: Any, sql: str, offset: int = 0, fetch_size: int = 0) -> Any:
-    """A statement of an editor: columns and rows, or the number of changed rows, and warnings; or the failure.
+    """The outcome of a statement in an editor: columns and rows or the update count, or the failure; and warnings.
 
     SQLQueryJob.executeStatement, JDBCTable.readData, DBUtils.makeStatement, JDBCStatementImpl.setLimit.
     """
@@ -154,7 +155,7 @@ def run(connection: Any, sql: str, offset: int = 0, fetch_size: int = 0) -> Any:
             if statement.execute(sql):
                 found: Any = fetched(statement.getResultSet(), offset)
             else:
-                # getLargeUpdateCount is JDBC's own, which raises.
+                # getLargeUpdateCount is JDBC's default method, which raises.
                 found = verdict(statement.getLargeUpdateCount), verdict(statement.getUpdateCount)
         except jpype.java.sql.SQLException as error:
             found = failure(error)
@@ -162,7 +163,7 @@ def run(connection: Any, sql: str, offset: int = 0, fetch_size: int = 0) -> Any:
 
 
 def write(connection: Any, *statements: str) -> None:
-    """Statements without a result, each of which must succeed."""
+    """Runs statements without a result, each of which must succeed."""
     for sql in statements:
         found, *_ = run(connection, sql)
         assert found[1] == [], sql
@@ -193,7 +194,7 @@ def _value(result: Any, number: int, reader: str) -> str | None:
 
 
 def bound(connection: Any, sql: str, *values: str | int, keys: bool = False) -> Any:
-    """A change made in the grid (ExecuteBatchImpl): a prepared statement, its count, and the keys that it made."""
+    """A change in the grid (ExecuteBatchImpl): a prepared statement, with its update count and generated keys."""
     with (
         connection.prepareStatement(sql, RETURN_GENERATED_KEYS) if keys else connection.prepareStatement(sql)
     ) as statement:
@@ -210,13 +211,13 @@ def bound(connection: Any, sql: str, *values: str | int, keys: bool = False) -> 
 
 
 def source(connection: Any, table: str) -> str:
-    """The tab "Source" of a view, "DDL" of a table (HiveMetaModel.getTableDDL)."""
+    """The tab "Source" of a view or "DDL" of a table (HiveMetaModel.getTableDDL)."""
     with connection.prepareStatement(f"SHOW CREATE TABLE {table}") as statement:
         return "\n".join(str(line) for (line,) in texts(statement.executeQuery()))
 
 
 def ping(connection: Any) -> Any:
-    """JDBCUtils.isConnectionAlive, which KeepAlivePingJob calls: the rows are never fetched."""
+    """JDBCUtils.isConnectionAlive, which KeepAlivePingJob calls. It never fetches the rows."""
     if connection.isClosed():
         return False
     with connection.createStatement() as statement:
@@ -224,38 +225,38 @@ def ping(connection: Any) -> Any:
 
 
 def ping_of_apache_spark(connection: Any) -> Any:
-    """The same of DBeaver's driver "Apache Spark", which has no query for it; the list is not even closed."""
+    """The ping of DBeaver's driver "Apache Spark", which has no query for it. It does not close the list."""
     valid = verdict(connection.isValid, 10)
     return valid, isinstance(connection.getMetaData().getTables(None, None, FAKE_TABLE, None), jpype.java.sql.ResultSet)
 
 
 def show_index(connection: Any, table: str) -> Any:
-    """HiveTable.IndexCache: DBeaver lists indexes of tables where `version()` does not begin with 3."""
+    """HiveTable.IndexCache: DBeaver lists indexes of tables unless `version()` begins with 3."""
     with connection.prepareStatement("SHOW INDEX ON ?") as statement:
         statement.setString(1, table)
         statement.setFetchSize(1000)
         return outcome(statement.executeQuery)
 
 
-# --- where no materialized view is concerned -------------------------------------------------------------
+# --- without materialized views --------------------------------------------------------------------------
 
 
 def connects(server: Server) -> list[Any]:
-    """Connect: "Main" and "Metadata" each have a connection (JDBCRemoteInstance), then GenericDataSource.initialize."""
+    """Connects: a connection each for "Main" and "Metadata" (JDBCRemoteInstance), then GenericDataSource.initialize."""
     seen: list[Any] = []
     with context(server, "Main", seen), context(server, "Metadata", seen) as connection:
         metadata = connection.getMetaData()
         seen += [(name, verdict(getattr(metadata, name))) for name in (*OF_THE_DIALECT, *OF_THE_SERVER)]
         seen.append(query_string(connection, "SELECT version()"))
         seen += [outcome(metadata.getTypeInfo), outcome(metadata.getCatalogs)]
-        # The gateway's own database is not among them, and other tests have databases that come and go.
+        # The gateway hides its own database, and other tests create and drop databases.
         seen.append([row for row in texts(metadata.getSchemas(None, "%")) if row[0] == DATABASE])
     return seen
 
 
-def test_connecting(server: Server, told: Told) -> None:
-    seen = told.by(server, connects)
-    # By the call SetClientInfo.
+def test_dbeaver_connects(server: Server, reference: Reference) -> None:
+    seen = reference.answer(server, connects)
+    # The call SetClientInfo succeeds.
     assert seen[1] == "None"
     assert DATABASE in seen
     assert ("getDatabaseProductName", "Spark SQL") in seen
@@ -263,7 +264,7 @@ def test_connecting(server: Server, told: Told) -> None:
 
 
 def expands(server: Server) -> dict[str, Any]:
-    """The tree: TableCache, ConstraintKeysCache, ForeignKeysCache, IndexCache, GenericMetaModel, and a search."""
+    """Expands the tree: TableCache, ConstraintKeysCache, ForeignKeysCache, IndexCache, GenericMetaModel, a search."""
     with context(server, "Metadata") as connection:
         metadata = connection.getMetaData()
         return {
@@ -289,12 +290,12 @@ def expands(server: Server) -> dict[str, Any]:
         }
 
 
-def test_the_tree(server: Server, told: Told) -> None:
-    seen = told.by(server, expands)
+def test_dbeaver_expands_the_tree(server: Server, reference: Reference) -> None:
+    seen = reference.answer(server, expands)
     assert {"every_type", "orders", "orders_view"} <= {row[2] for row in seen["tables"][1]}
     assert [row[2:4] for row in seen["one view"][1]] == [("orders_view", "VIEW")]
     assert [row[3] for row in seen["columns of a view"][1]] == ["a b"]
-    # A failure has four parts, a list columns and rows.
+    # A failure has four parts; a list has columns and rows.
     assert {name for name, answer in seen.items() if name.startswith(("ind", "exp")) and len(answer) == 4} >= {
         "exported keys",
         "indexes of Hive",
@@ -303,7 +304,7 @@ def test_the_tree(server: Server, told: Told) -> None:
 
 
 def reads(server: Server) -> list[Any]:
-    """The tab "Data" and the grid below an SQL editor: segments, a filter with an order, a count, and what fails."""
+    """Reads like the tab "Data" and an SQL editor's grid: segments, a filter with an order, a count, and failures."""
     table = f"{DATABASE}.every_type"
     with context(server, "SQLEditor <Script.sql>") as connection:
         return [
@@ -320,9 +321,9 @@ def reads(server: Server) -> list[Any]:
         ]
 
 
-def test_the_grid(server: Server, told: Told) -> None:
+def test_dbeaver_fills_the_grid(server: Server, reference: Reference) -> None:
     every, first, second, third, filtered, count, wrapped, limited, unreadable = (
-        found for found, *_ in told.by(server, reads)
+        found for found, *_ in reference.answer(server, reads)
     )
     assert len(every[1]) == 4
     for segment, (_, rows) in enumerate((first, second, third)):
@@ -334,7 +335,7 @@ def test_the_grid(server: Server, told: Told) -> None:
 
 
 def edits(server: Server) -> list[Any]:
-    """A script, changes in the grid of a table of it, and what the tree does with one (HiveTableManager)."""
+    """Runs a script, changes a table in the grid, and renames and drops it in the tree (HiveTableManager)."""
     table = f"{DATABASE}.dbeaver_script"
     with context(server, "SQLEditor <Script.sql>") as connection:
         return [
@@ -360,14 +361,14 @@ def edits(server: Server) -> list[Any]:
         ]
 
 
-def test_a_script_and_changes_in_the_grid(server: Server, told: Told) -> None:
-    seen = told.by(server, edits)
+def test_dbeaver_runs_a_script_and_changes_the_grid(server: Server, reference: Reference) -> None:
+    seen = reference.answer(server, edits)
     assert [row[1] for row in seen[4][0][1]] == ["one", "two"]
     assert [row[1] for row in seen[11][0][1]] == ["one", "two", "it's"]
 
 
 def cancels(server: Server) -> list[Any]:
-    """The button "Cancel" (JDBCDataSource.cancelStatementExecute), what is asked then, and the next statement."""
+    """The button "Cancel" (JDBCDataSource.cancelStatementExecute), the calls after it, and the next statement."""
     with context(server, "SQLEditor <Script.sql>") as connection:
         with connection.createStatement(FORWARD_ONLY, READ_ONLY) as statement:
             statement.setMaxRows(SEGMENT)
@@ -375,32 +376,32 @@ def cancels(server: Server) -> list[Any]:
         return [*seen, ping(connection), run(connection, "SELECT 1 AS one")]
 
 
-def test_cancel(server: Server, told: Told) -> None:
-    ended, _, alive, (following, *_) = told.by(server, cancels)
+def test_dbeaver_cancels(server: Server, reference: Reference) -> None:
+    ended, _, alive, (following, *_) = reference.answer(server, cancels)
     assert ended[3].startswith("Query was cancelled")
     assert alive == "True"
     assert len(following[1]) == 1
 
 
 def idles(server: Server) -> list[Any]:
-    """Pings, then disconnect (JDBCDataSource.closeConnection), and a ping that finds it closed."""
+    """Pings, disconnects (JDBCDataSource.closeConnection), and pings the closed connection."""
     with context(server, "Main") as connection:
         seen = [ping(connection) for _ in range(3)] + [ping_of_apache_spark(connection) for _ in range(3)]
         seen.append(run(connection, "SELECT 1 AS one"))
-        # JDBCExecutionContext.disconnect rolls back where auto-commit is off, which it never is with these drivers.
+        # JDBCExecutionContext.disconnect rolls back if auto-commit is off, which it never is with these drivers.
         seen += [verdict(connection.rollback), verdict(connection.close), verdict(connection.isClosed)]
         return [*seen, ping(connection)]
 
 
-def test_keep_alive_and_disconnect(server: Server, told: Told) -> None:
-    *pings, (last, *_), rollback, closed, is_closed, after = told.by(server, idles)
+def test_dbeaver_pings_and_disconnects(server: Server, reference: Reference) -> None:
+    *pings, (last, *_), rollback, closed, is_closed, after = reference.answer(server, idles)
     assert pings == ["True"] * 3 + [("True", True)] * 3
     assert len(last[1]) == 1
     assert rollback[0].endswith("SQLFeatureNotSupportedException")
     assert (closed, is_closed, after) == ("None", "True", False)
 
 
-def test_the_same_bytes(recorded: Chain) -> None:
+def test_dbeaver_sees_the_bytes_of_spark(recorded: Chain) -> None:
     server = Server("recorded", recorded.host, recorded.port)
     for look in (connects, expands, reads, idles):
         look(server)
@@ -411,7 +412,7 @@ def test_the_same_bytes(recorded: Chain) -> None:
 
 
 def named(result: Any, *columns: str) -> list[tuple[str | None, ...]]:
-    """Some columns of a list, as GenericUtils.safeGetString reads them."""
+    """Some columns of a list, read like GenericUtils.safeGetString."""
     found = []
     while result.next():
         found.append(tuple(result.getString(column) for column in columns))
@@ -419,10 +420,10 @@ def named(result: Any, *columns: str) -> list[tuple[str | None, ...]]:
     return sorted(found)
 
 
-def test_a_materialized_view_in_dbeaver(through: Server, life_database: str) -> None:
-    """From the editor to the tree, its tabs, the grid, and back; each with the connection that DBeaver has for it.
+def test_dbeaver_shows_and_changes_a_materialized_view(through: Server, life_database: str) -> None:
+    """The test uses the editor, the tree, its tabs and the grid, each with DBeaver's connection for it.
 
-    The names have underscores, which DBeaver does not escape in patterns: `daily_totals` matches `dailyxtotals` too.
+    The names have underscores, which DBeaver does not escape in patterns: `daily_totals` also matches `dailyxtotals`.
     """
     view, raw = f"{life_database}.daily_totals", f"{life_database}.sales_raw"
     with (
@@ -441,7 +442,7 @@ def test_a_materialized_view_in_dbeaver(through: Server, life_database: str) -> 
         )
 
         metadata = meta.getMetaData()
-        # GenericDataSource.TableTypeCache; GenericMetaModel.isView: a type with VIEW in its name stands below "Views".
+        # GenericDataSource.TableTypeCache; GenericMetaModel.isView: types with VIEW in their names are below "Views".
         assert ("MATERIALIZED_VIEW",) in named(metadata.getTableTypes(), "TABLE_TYPE")
         listed = named(metadata.getTables(None, life_database, "%", None), "TABLE_NAME", "TABLE_TYPE", "REMARKS")
         assert ("daily_totals", "MATERIALIZED_VIEW", "per day") in listed
@@ -458,17 +459,17 @@ def test_a_materialized_view_in_dbeaver(through: Server, life_database: str) -> 
             ("1", "day", "STRING", "the day"),
             ("2", "total", "BIGINT", ""),
         ]
-        # An ER diagram asks for keys of views too; the folder "Indexes" of the schema for their indexes.
+        # An ER diagram also lists the keys of views; the folder "Indexes" of the schema lists their indexes.
         for call, more in (("getPrimaryKeys", ()), ("getImportedKeys", ()), ("getIndexInfo", (False, True))):
             assert texts(getattr(metadata, call)(None, life_database, "daily_totals", *more)) == [], call
 
-        # The tab "Source": HiveMetaModel replaces CREATE VIEW in it, which must find nothing. To save it says who can.
+        # The tab "Source": HiveMetaModel replaces CREATE VIEW in it, so it must not occur. Saving the text is refused.
         definition = source(meta, view)
         assert definition.startswith("CREATE MATERIALIZED VIEW")
         assert "CREATE VIEW" not in definition
         assert run(main, definition)[0][1] == "42P07"
 
-        # The tab "Data": two segments, of what was written last; count; filter and order.
+        # The tab "Data": two segments with the latest rows, a count, a filter with an order.
         assert run(editor, "INSERT INTO sales_raw VALUES ('0', 41)")[0][1] == []
         data = f"SELECT x.* FROM {view} x"
         (_, first), *_ = run(main, f"{data}\nORDER BY x.day")
@@ -480,7 +481,7 @@ def test_a_materialized_view_in_dbeaver(through: Server, life_database: str) -> 
         (_, filtered), *_ = run(main, f"{data}\nWHERE x.total > 1\nORDER BY x.day DESC")
         assert filtered == [("0", "java.lang.Long 42")]
 
-        # Changes in its grid are refused, and the connection goes on.
+        # Changes in its grid are refused, and the connection remains usable.
         for sql, values in (
             (f"INSERT INTO {view} (day,total)\n\tVALUES (?,?)", ("x", 1)),
             (f"UPDATE {view}\n\tSET total=?\n\tWHERE day=?", (1, "0")),
@@ -489,7 +490,7 @@ def test_a_materialized_view_in_dbeaver(through: Server, life_database: str) -> 
             assert bound(main, sql, *values)[1] == "42809", sql
         assert ping(main) == "True"
 
-        # The editor: change it, and read it by its new name. F5 on the schema shows that.
+        # The editor changes the view and reads it by its new name. F5 on the schema shows the new name.
         write(
             editor,
             "ALTER MATERIALIZED VIEW daily_totals RENAME TO daily_sums",
@@ -501,6 +502,6 @@ def test_a_materialized_view_in_dbeaver(through: Server, life_database: str) -> 
         listed = named(metadata.getTables(None, life_database, "daily%", None), "TABLE_NAME", "TABLE_TYPE")
         assert listed == [("daily_sums", "MATERIALIZED_VIEW"), ("dailyxtotals", "TABLE")]
 
-        # "Delete" in the tree (GenericViewManager) says VIEW; then the base table's.
+        # "Delete" in the tree (GenericViewManager) sends DROP VIEW. The base table follows.
         write(meta, f"DROP VIEW {life_database}.daily_sums", f"DROP TABLE {raw}")
         assert named(metadata.getTables(None, life_database, "%", None), "TABLE_NAME") == [("dailyxtotals",)]

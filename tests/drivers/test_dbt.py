@@ -1,4 +1,4 @@
-"""dbt with its adapter for Spark, method thrift: a project whose models read a materialized view that dbt builds."""
+"""Tests dbt with its Spark adapter (method thrift): models that read a materialized view that dbt builds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from byte_chain import Chain, assert_same_bytes
 from clients import pyhive, rows
-from contents import USER, Server, Told
+from contents import USER, Reference, Server
 from jars import ROOT
 
 PROJECT = Path(__file__).parent / "dbt_project"
@@ -22,9 +22,9 @@ Results = dict[str, str]
 
 
 def dbt(server: Server, place: Path, *arguments: str, totals: str = "materialized_view") -> Results:
-    """Runs dbt; the verdict of each node of its project. What it writes goes below `place`."""
+    """Runs dbt, and returns the status of each node of its project. dbt writes its files below `place`."""
     done = subprocess.run(
-        # Not the script beside it, which names the place that the environment was made in.
+        # The `dbt` script would not do: it contains the path at which the environment was created.
         [str(PYTHON), "-m", "dbt.cli.main", *arguments, "--vars", json.dumps({"totals": totals})],
         cwd=PROJECT,
         env={
@@ -57,7 +57,7 @@ def contents(server: Server) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def plain_project(server: Server, place: Path) -> list[Any]:
-    """The project as Spark alone can have it, an incremental model built twice."""
+    """Builds the project with features of Spark alone, the incremental model twice."""
     try:
         return [
             dbt(server, place, "build", totals="view"),
@@ -74,14 +74,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("dbt")
 
 
-def test_a_project_without_materialized_views(server: Server, told: Told, place: Path) -> None:
-    built, again, found = told.by(server, plain_project, place)
+def test_dbt_builds_a_project_without_materialized_views(server: Server, reference: Reference, place: Path) -> None:
+    built, again, found = reference.answer(server, plain_project, place)
     assert set(built.values()) == {"success", "pass"}
     assert set(again.values()) == {"success"}
     assert [str(row[0]) for row in found["best_days"]] == ["2026-01-01"]
 
 
-def test_a_project_with_a_materialized_view(through: Server, place: Path) -> None:
+def test_dbt_builds_a_project_with_a_materialized_view(through: Server, place: Path) -> None:
     view = "model.shop.daily_totals"
     try:
         built = dbt(through, place, "build")
@@ -91,7 +91,7 @@ def test_a_project_with_a_materialized_view(through: Server, place: Path) -> Non
             assert [row[1] for row in rows(cursor, f"SHOW MATERIALIZED VIEWS IN {SCHEMA}")] == ["daily_totals"]
             (version,) = [row[3] for row in rows(cursor, f"SHOW MATERIALIZED VIEWS IN {SCHEMA}")]
         dbt(through, place, "run-operation", "insert_order", "--args", "{day: 2026-01-02, amount: 41}")
-        # best_days reads the view, and so refreshes it, although this run does not build the view.
+        # best_days reads the view and so refreshes it, although this run does not build the view.
         assert dbt(through, place, "run", "--select", "best_days") == {"model.shop.best_days": "success"}
         found = contents(through)
         assert [(str(day), total) for day, total in found["best_days"]] == [("2026-01-01", 15), ("2026-01-02", 42)]
@@ -103,7 +103,7 @@ def test_a_project_with_a_materialized_view(through: Server, place: Path) -> Non
             assert [(row[1], row[2]) for row in shown] == [("daily_totals", "FRESH")]
             assert shown[0][3] > version
         assert dbt(through, place, "run", "--full-refresh", "--select", "daily_totals") == {view: "success"}
-        # dbt takes it for a view, and drops it as one, when the model is to be something else.
+        # dbt regards it as a view, and drops it with DROP VIEW when the model becomes something else.
         assert dbt(through, place, "run", "--select", "daily_totals", totals="table") == {view: "success"}
         with pyhive(through.host, through.port, USER, database=SCHEMA) as cursor:
             assert rows(cursor, f"SHOW MATERIALIZED VIEWS IN {SCHEMA}") == []
@@ -115,6 +115,6 @@ def test_a_project_with_a_materialized_view(through: Server, place: Path) -> Non
             rows(cursor, f"DROP DATABASE {SCHEMA} CASCADE")
 
 
-def test_the_same_bytes(recorded: Chain, place: Path) -> None:
+def test_dbt_sees_the_bytes_of_spark(recorded: Chain, place: Path) -> None:
     plain_project(Server("recorded", recorded.host, recorded.port), place)
     assert assert_same_bytes(recorded)["ExecuteStatement"] > 20

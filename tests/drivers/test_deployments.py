@@ -1,4 +1,4 @@
-"""Drivers as companies use them: with a login that is checked, over HTTP, TLS and both."""
+"""Tests drivers with a login that is checked, over HTTP, TLS and HTTPS."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tiers import sampled
 
 WAYS = ("HTTP", "TLS", "HTTPS")
 LIVES = dict(zip(VERSIONS, ("TLS", "HTTP", "HTTPS"), strict=True))
-"""In which way each version takes a view through its life; that takes some seconds each."""
+"""The transport with which each version runs the life cycle of a view, which takes some seconds."""
 REFUSED = "cannot log in: the name or the password is wrong|HTTP Response code: 401"
-"""Hive JDBC 2.3 and 3.1 do not show what an HTTP server says beside its status."""
+"""The errors of a refused login. Hive JDBC 2.3 and 3.1 show only the status of an HTTP response."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def url(way: str, plain: Gateway, secure: Gateway, certificates: Certificates) -
     return f"jdbc:hive2://127.0.0.1:{port}/default{http}{'' if way == 'HTTP' else trust}"
 
 
-def test_hive_jdbc(url: str, way: str, version: str) -> None:
+def test_hive_jdbc_logs_in_over_each_transport(url: str, way: str, version: str) -> None:
     with (
         pytest.raises(jpype.JException, match=REFUSED),
         connected(version, url, "ada", password="wrong"),
@@ -76,8 +76,8 @@ def test_hive_jdbc(url: str, way: str, version: str) -> None:
             run(f"DROP DATABASE {database} CASCADE")
 
 
-def test_node(plain: Gateway) -> None:
-    """Over HTTP; its package offers no TLS that trusts a certificate of one's own without code."""
+def test_the_node_driver_logs_in_over_http(plain: Gateway) -> None:
+    """The package cannot be configured to trust a private certificate, so TLS is not tested."""
     given: dict[str, Any] = {
         "host": plain.host,
         "port": plain.http_port,

@@ -1,4 +1,4 @@
-"""Hive's JDBC driver in the versions that tools come with."""
+"""Tests the versions of Hive's JDBC driver that tools use."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from contents import (
     PAGES,
     SLEEPS,
     TEXTS,
+    Reference,
     Server,
-    Told,
     lives,
 )
 from hive_jdbc import OF_SUITE, VERSIONS, cancelled, connected, everything, failure, outcome, texts
@@ -106,8 +106,8 @@ def identity(server: Server, version: str) -> tuple[str, ...]:
         )
 
 
-def test_identity(server: Server, told: Told, version: str) -> None:
-    driver, product, _, schema, valid = told.by(server, identity, version)
+def test_identity_is_that_of_spark(server: Server, reference: Reference, version: str) -> None:
+    driver, product, _, schema, valid = reference.answer(server, identity, version)
     assert (driver, product, schema, valid) == (version, "Spark SQL", DATABASE, "True")
 
 
@@ -121,8 +121,8 @@ def types(server: Server, version: str) -> list[Any]:
         ]
 
 
-def test_types(server: Server, told: Told, version: str) -> None:
-    (columns, values), as_texts, (_, none), (_, nothing) = told.by(server, types, version)
+def test_every_type_is_read(server: Server, reference: Reference, version: str) -> None:
+    (columns, values), as_texts, (_, none), (_, nothing) = reference.answer(server, types, version)
     assert nothing == [("java.lang.Long 0", None), ("java.lang.Long 1", None)]
     assert [column[0] for column in columns] == ["id", *COLUMNS]
     assert none == []
@@ -146,8 +146,8 @@ def pages(server: Server, version: str) -> list[Any]:
     return found
 
 
-def test_pages(server: Server, told: Told, version: str) -> None:
-    assert told.by(server, pages, version) == [PAGED, PAGED[:50]]
+def test_all_pages_are_read(server: Server, reference: Reference, version: str) -> None:
+    assert reference.answer(server, pages, version) == [PAGED, PAGED[:50]]
 
 
 def metadata_calls(server: Server, version: str) -> dict[str, Any]:
@@ -175,8 +175,8 @@ def metadata_calls(server: Server, version: str) -> dict[str, Any]:
         }
 
 
-def test_metadata(server: Server, told: Told, version: str) -> None:
-    answers = told.by(server, metadata_calls, version)
+def test_metadata_is_that_of_spark(server: Server, reference: Reference, version: str) -> None:
+    answers = reference.answer(server, metadata_calls, version)
     assert sorted(row[2:4] for row in answers["tables"][1]) == [
         ("every_type", "TABLE"),
         ("orders", "TABLE"),
@@ -221,8 +221,8 @@ def parameters(server: Server, version: str) -> list[Any]:
     return found
 
 
-def test_prepared_statements(server: Server, told: Told, version: str) -> None:
-    *words, mixed, filtered = told.by(server, parameters, version)
+def test_prepared_statements_bind_parameters(server: Server, reference: Reference, version: str) -> None:
+    *words, mixed, filtered = reference.answer(server, parameters, version)
     assert [rows for _, rows in words] == [[(each, f"java.lang.Integer {len(each)}")] for each in TEXTS]
     assert mixed[1] == [MIXED_PARAMETERS]
     assert filtered[1] == [("java.lang.Integer 1",)]
@@ -233,22 +233,22 @@ def errors(server: Server, version: str) -> list[Any]:
         return [outcome(statement.executeQuery, sql) for sql in ERRORS]
 
 
-def test_errors(server: Server, told: Told, version: str) -> None:
-    failures = told.by(server, errors, version)
+def test_errors_are_those_of_spark(server: Server, reference: Reference, version: str) -> None:
+    failures = reference.answer(server, errors, version)
     assert [state for _, state, _, _ in failures] == list(ERRORS.values())
     assert "TABLE_OR_VIEW_NOT_FOUND" in failures[0][3]
 
 
 def cancels(server: Server, version: str) -> tuple[Any, Any]:
-    """What becomes of a statement that another thread cancels, and of the next one on the same connection."""
+    """The outcome of a statement that another thread cancels, and of the next one on the same connection."""
     with connected(version, server.url) as connection, connection.createStatement() as statement:
         ended = cancelled(statement, SLEEPS)
         with connection.createStatement() as following:
             return ended, outcome(following.executeQuery, "SELECT 1 AS one")
 
 
-def test_cancel_from_another_thread(server: Server, told: Told, version: str) -> None:
-    ended, following = told.by(server, cancels, version)
+def test_another_thread_cancels(server: Server, reference: Reference, version: str) -> None:
+    ended, following = reference.answer(server, cancels, version)
     assert ended[3].startswith("Query was cancelled")
     assert following[1] == [("java.lang.Integer 1",)]
 
@@ -261,14 +261,14 @@ def timed_out(server: Server, version: str) -> tuple[Any, Any]:
         return ended, outcome(statement.executeQuery, "SELECT 1 AS one")
 
 
-def test_time_out(server: Server, told: Told, version: str) -> None:
-    ended, following = told.by(server, timed_out, version)
+def test_a_statement_times_out(server: Server, reference: Reference, version: str) -> None:
+    ended, following = reference.answer(server, timed_out, version)
     assert ended[0] == "java.sql.SQLTimeoutException"
     assert following[1] == [("java.lang.Integer 1",)]
 
 
 def session(server: Server, version: str) -> list[Any]:
-    """What stays in a session, and what does not leave it."""
+    """The state of a session, and that another session does not see it."""
     url = f"{server.url}?spark.sql.shuffle.partitions=7#greeting=hello"
     with connected(version, url) as connection, connection.createStatement() as statement:
         found = [
@@ -286,15 +286,15 @@ def session(server: Server, version: str) -> list[Any]:
     return found
 
 
-def test_session(server: Server, told: Told, version: str) -> None:
-    answers = told.by(server, session, version)
+def test_a_session_keeps_its_state(server: Server, reference: Reference, version: str) -> None:
+    answers = reference.answer(server, session, version)
     assert answers[0][1] == [("spark.sql.shuffle.partitions", "7")]
     assert answers[1][1] == [("hello",)]
     assert answers[2] == "default"
     assert answers[-1][1] == "42P01"
 
 
-def test_the_life_of_a_view(through: Server, life_database: str, version: str) -> None:
+def test_the_life_cycle_of_a_view_runs(through: Server, life_database: str, version: str) -> None:
     with connected(version, through.url) as connection, connection.createStatement() as statement:
 
         def run(sql: str) -> list[tuple[str | None, ...]]:
@@ -303,7 +303,7 @@ def test_the_life_of_a_view(through: Server, life_database: str, version: str) -
         lives(run, life_database)
 
 
-def test_a_view_in_metadata_and_parameters(through: Server, life_database: str, version: str) -> None:
+def test_a_view_is_listed_and_read_with_parameters(through: Server, life_database: str, version: str) -> None:
     with connected(version, through.url) as connection, connection.createStatement() as statement:
         for sql in (
             f"CREATE TABLE {life_database}.t (a INT) USING parquet",
@@ -323,7 +323,7 @@ def test_a_view_in_metadata_and_parameters(through: Server, life_database: str, 
         assert failure(refused.value)[1] == "42809"
 
 
-def test_the_same_bytes(recorded: Chain) -> None:
+def test_hive_jdbc_sees_the_bytes_of_spark(recorded: Chain) -> None:
     server = Server("recorded", recorded.host, recorded.port)
     for version in VERSIONS:
         for look in (identity, types, pages, metadata_calls, parameters, errors, session):

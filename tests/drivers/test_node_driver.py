@@ -1,4 +1,4 @@
-"""The Node package `hive-driver`, in a process of its own for each session."""
+"""Tests the Node package `hive-driver`, with a process per session."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from contents import (
     PAGES,
     SLEEPS,
     USER,
+    Reference,
     Server,
-    Told,
     first_line,
     life,
 )
@@ -36,7 +36,7 @@ Step = dict[str, Any]
 
 
 def session(server: Server, *steps: Step, sasl: bool = True) -> list[dict[str, Any]]:
-    """The outcomes of steps of one session; see the script."""
+    """Runs the steps in one session, and returns their outcomes; see the script."""
     given = {
         "host": server.host,
         "port": server.port,
@@ -91,8 +91,8 @@ def reads(server: Server) -> list[dict[str, Any]]:
     )
 
 
-def test_reads(server: Server, told: Told) -> None:
-    name, every, none, nothing, pages, *rest = told.by(server, reads)
+def test_the_node_driver_reads_and_lists(server: Server, reference: Reference) -> None:
+    name, every, none, nothing, pages, *rest = reference.answer(server, reads)
     assert [row["nothing"] for row in nothing["rows"]] == [None, None]
     assert name["rows"] == ["Spark SQL"]
     assert [list(row) for row in every["rows"]] == [["id", *COLUMNS]] * 4
@@ -122,13 +122,13 @@ def test_reads(server: Server, told: Told) -> None:
     assert "abs" in {row["FUNCTION_NAME"] for row in functions}
 
 
-def test_without_sasl(through: Server, direct: Server) -> None:
-    """Spark's Thrift server of the tests asks for SASL; the gateway takes both."""
+def test_the_node_driver_works_without_sasl(through: Server, direct: Server) -> None:
+    """The tests' Spark requires SASL; the gateway accepts clients with and without SASL."""
     assert session(through, {"sql": EVERY_TYPE}, sasl=False) == session(direct, {"sql": EVERY_TYPE})
 
 
 @pytest.mark.parametrize("sasl", [True, False])
-def test_the_life_of_a_view_in_node(through: Server, life_database: str, sasl: bool) -> None:
+def test_the_node_driver_runs_the_life_cycle_of_a_view(through: Server, life_database: str, sasl: bool) -> None:
     steps = life(f"{life_database}.orders", f"{life_database}.totals")
     outcomes = session(through, *({"sql": statement} for statement, _ in steps), sasl=sasl)
     for (statement, expected), outcome in zip(steps, outcomes, strict=True):
@@ -138,7 +138,7 @@ def test_the_life_of_a_view_in_node(through: Server, life_database: str, sasl: b
             assert found == expected, statement
 
 
-def test_the_same_bytes(recorded: Chain) -> None:
+def test_the_node_driver_sees_the_bytes_of_spark(recorded: Chain) -> None:
     server = Server("recorded", recorded.host, recorded.port)
     reads(server)
     assert session(server, {"sql": f"SELECT n FROM {recorded.database}.m"}, sasl=False)[0]["fetches"] > 0

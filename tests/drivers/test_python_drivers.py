@@ -1,4 +1,4 @@
-"""PyHive, also below SQLAlchemy, and impyla."""
+"""Tests PyHive, also with SQLAlchemy, and impyla."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from contents import (
     UNKNOWN_TABLE,
     USER,
     WITHOUT_INTERVALS,
+    Reference,
     Server,
-    Told,
     first_line,
     lives,
 )
@@ -67,7 +67,7 @@ def driver(request: pytest.FixtureRequest) -> Driver:
 
 
 def answer(cursor: Any, sql: str, parameters: Any = None) -> Any:
-    """Description and rows of a statement, with NaN as a text that equals itself; or its failure."""
+    """The description and rows of a statement, with NaN as a string, which equals itself; or its failure."""
     try:
         cursor.execute(sql, parameters) if parameters is not None else cursor.execute(sql)
         return cursor.description, [tuple(_comparable(value) for value in row) for row in cursor.fetchall()]
@@ -80,9 +80,9 @@ def _comparable(value: object) -> object:
 
 
 def failure(error: Exception) -> tuple[str, str | None, str]:
-    """Class, SQLSTATE where the driver tells it, and first line of what a driver raised."""
-    told = error.args[0] if error.args else None
-    status = getattr(told, "status", told)
+    """The class of an error, its SQLSTATE if the driver has it, and its first line."""
+    response = error.args[0] if error.args else None
+    status = getattr(response, "status", response)
     message = getattr(status, "errorMessage", None) or str(error)
     return type(error).__name__, getattr(status, "sqlState", None), first_line(message)
 
@@ -92,8 +92,8 @@ def types(server: Server, driver: Driver) -> list[Any]:
         return [answer(cursor, sql) for sql in (WITHOUT_INTERVALS, NO_ROWS, EVERY_TYPE, NOTHING)]
 
 
-def test_types(server: Server, told: Told, driver: Driver) -> None:
-    (description, values), none, every, (_, nothing) = told.by(server, types, driver)
+def test_every_type_is_read_in_python(server: Server, reference: Reference, driver: Driver) -> None:
+    (description, values), none, every, (_, nothing) = reference.answer(server, types, driver)
     assert nothing == [(0, None), (1, None)]
     names = [name for name in COLUMNS if "INTERVAL" not in COLUMNS[name]]
     assert [column[0].rpartition(".")[2] for column in description] == ["id", *names]
@@ -128,7 +128,7 @@ def test_types(server: Server, told: Told, driver: Driver) -> None:
             ("-1-2", "-0 00:00:00.000001000"),
         ]
     else:
-        # impyla knows no intervals, whatever it is connected to.
+        # impyla does not support intervals.
         assert none == every == ("KeyError", None, "20")
 
 
@@ -140,8 +140,8 @@ def pages(server: Server, driver: Driver) -> list[Any]:
         return [tuple(row) for row in [*first, *cursor.fetchall()]]
 
 
-def test_pages(server: Server, told: Told, driver: Driver) -> None:
-    assert told.by(server, pages, driver) == PAGED
+def test_all_pages_are_read_in_python(server: Server, reference: Reference, driver: Driver) -> None:
+    assert reference.answer(server, pages, driver) == PAGED
 
 
 def parameters(server: Server, driver: Driver) -> list[Any]:
@@ -155,8 +155,8 @@ def parameters(server: Server, driver: Driver) -> list[Any]:
         return [words, mixed[1]]
 
 
-def test_parameters(server: Server, told: Told, driver: Driver) -> None:
-    words, mixed = told.by(server, parameters, driver)
+def test_parameters_are_escaped(server: Server, reference: Reference, driver: Driver) -> None:
+    words, mixed = reference.answer(server, parameters, driver)
     assert words == [[(each,)] for each in TEXTS]
     (row,) = mixed
     assert row[0] == 42
@@ -168,11 +168,11 @@ def errors(server: Server, driver: Driver) -> list[Any]:
         return [answer(cursor, sql) for sql in ERRORS] + [answer(cursor, ONE)]
 
 
-def test_errors(server: Server, told: Told, driver: Driver) -> None:
-    *failures, following = told.by(server, errors, driver)
+def test_errors_in_python_are_those_of_spark(server: Server, reference: Reference, driver: Driver) -> None:
+    *failures, following = reference.answer(server, errors, driver)
     assert following[1] == [(1,)]
     assert "TABLE_OR_VIEW_NOT_FOUND" in failures[0][2]
-    if driver is with_pyhive:  # impyla does not tell it
+    if driver is with_pyhive:  # impyla does not expose the SQLSTATE
         assert [state for _, state, _ in failures] == list(ERRORS.values())
 
 
@@ -196,10 +196,10 @@ def cancelled_in_impyla(server: Server) -> list[Any]:
         return [cursor.status(), answer(cursor, ONE)]
 
 
-def test_cancel_from_another_thread(server: Server, told: Told) -> None:
-    state, following = told.by(server, cancelled_in_pyhive)
+def test_another_thread_cancels_in_python(server: Server, reference: Reference) -> None:
+    state, following = reference.answer(server, cancelled_in_pyhive)
     assert (state, following[1]) == (ttypes.TOperationState.CANCELED_STATE, [(1,)])
-    status, following = told.by(server, cancelled_in_impyla)
+    status, following = reference.answer(server, cancelled_in_impyla)
     assert (status, following[1]) == ("CANCELED_STATE", [(1,)])
 
 
@@ -218,32 +218,32 @@ def impyla_metadata(server: Server) -> list[Any]:
         return [*found, cursor.description, len(cursor.fetchall()) > 100]
 
 
-def test_impyla_metadata(server: Server, told: Told) -> None:
-    yes, no, there, missing, columns, (_, tables), _, functions = told.by(server, impyla_metadata)
+def test_impyla_lists_metadata(server: Server, reference: Reference) -> None:
+    yes, no, there, missing, columns, (_, tables), _, functions = reference.answer(server, impyla_metadata)
     assert (yes, no, there, missing, functions) == (True, False, True, False, True)
     assert [name for name, _ in columns] == ["id", *COLUMNS]
     assert sorted(row[2] for row in tables) == ["every_type", "orders", "orders_view"]
 
 
 def pyhive_logs(server: Server) -> list[Any]:
-    """What PyHive's own calls give of a statement that ends at once."""
+    """The logs and rows that PyHive returns for a short statement."""
     with with_pyhive(server) as cursor:
         cursor.execute(ONE, async_=True)
         wait_until(lambda: cursor.poll().operationState == ttypes.TOperationState.FINISHED_STATE, what="the end")
         return [cursor.fetch_logs(), cursor.fetchall()]
 
 
-def test_pyhive_logs(server: Server, told: Told) -> None:
-    assert told.by(server, pyhive_logs) == [[], [(1,)]]
+def test_pyhive_reads_logs(server: Server, reference: Reference) -> None:
+    assert reference.answer(server, pyhive_logs) == [[], [(1,)]]
 
 
 @pytest.mark.parametrize("driver", DRIVERS, ids=["pyhive", "impyla"])
-def test_the_life_of_a_view(through: Server, life_database: str, driver: Driver) -> None:
+def test_the_life_cycle_of_a_view_runs_in_python(through: Server, life_database: str, driver: Driver) -> None:
     with driver(through) as cursor:
 
         def run(sql: str) -> list[tuple[Any, ...]]:
             cursor.execute(sql)
-            # Spark says that other statements have a column, and sends none, which impyla does not bear.
+            # For other statements, Spark announces a column but sends none, at which impyla fails.
             return cursor.fetchall() if sql.startswith(("SELECT", "SHOW")) else []
 
         lives(run, life_database)
@@ -256,7 +256,7 @@ def sqlalchemy_looks(server: Server) -> list[Any]:
     try:
         with engine.connect() as connection:
             inspector = sqlalchemy.inspect(connection)
-            # The dialect has no types for intervals and TIMESTAMP_NTZ.
+            # The dialect lacks types for intervals and TIMESTAMP_NTZ.
             with pytest.warns(sqlalchemy.exc.SAWarning):
                 table = sqlalchemy.Table("every_type", sqlalchemy.MetaData(), autoload_with=connection)
             chosen = sqlalchemy.select(table.c.id, table.c.words, table.c.exact, table.c.day)
@@ -271,7 +271,7 @@ def sqlalchemy_looks(server: Server) -> list[Any]:
             ]
             for refused in (
                 lambda: connection.execute(sqlalchemy.text(UNKNOWN_TABLE)),
-                # The dialect does not know the words in which today's Spark says that a table is missing.
+                # The dialect does not recognize the message of current Spark versions about a missing table.
                 lambda: inspector.has_table("no_such_table"),
             ):
                 with pytest.raises(sqlalchemy.exc.DBAPIError) as caught:
@@ -287,8 +287,8 @@ def _plain(value: Any) -> Any:
     return [tuple(row) for row in value] if isinstance(value, list) else value
 
 
-def test_sqlalchemy(server: Server, told: Told) -> None:
-    schema, there, columns, filtered, first, words, count, unknown, missing = told.by(server, sqlalchemy_looks)
+def test_sqlalchemy_reads_and_reflects(server: Server, reference: Reference) -> None:
+    schema, there, columns, filtered, first, words, count, unknown, missing = reference.answer(server, sqlalchemy_looks)
     assert (schema, there, words, count) == (True, True, TEXTS[0], 4)
     assert [name for name, _ in columns] == ["id", *COLUMNS]
     expected = (1, "text", decimal.Decimal("12345678901234567890.123456789012345678"), datetime.date(2020, 2, 29))
@@ -297,7 +297,8 @@ def test_sqlalchemy(server: Server, told: Told) -> None:
 
 
 def test_sqlalchemy_lists_names(server: Server) -> None:
-    """Its dialect reads the first column, where Spark has the database. impyla reads the second one."""
+    """SQLAlchemy's dialect reads the names from the first column, which is the database in Spark; impyla reads them
+    from the second one."""
     engine = sqlalchemy.create_engine(f"hive://{USER}@{server.host}:{server.port}/{DATABASE}")
     try:
         with engine.connect() as connection:
@@ -329,7 +330,7 @@ def test_superset_lists_views(server: Server) -> None:
     assert {row[2] for row in listed} == {False}
 
 
-def test_the_life_of_a_view_with_sqlalchemy(through: Server, life_database: str) -> None:
+def test_the_life_cycle_of_a_view_runs_in_sqlalchemy(through: Server, life_database: str) -> None:
     engine = sqlalchemy.create_engine(f"hive://{USER}@{through.host}:{through.port}/{life_database}")
     try:
         with engine.connect() as connection:
@@ -343,7 +344,7 @@ def test_the_life_of_a_view_with_sqlalchemy(through: Server, life_database: str)
         engine.dispose()
 
 
-def test_the_same_bytes(recorded: Chain) -> None:
+def test_python_drivers_see_the_bytes_of_spark(recorded: Chain) -> None:
     server = Server("recorded", recorded.host, recorded.port)
     for driver in DRIVERS:
         for look in (types, pages, parameters, errors):

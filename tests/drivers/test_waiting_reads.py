@@ -1,6 +1,6 @@
-"""Reads that wait for a refresh, in each driver: what they show meanwhile, and how they are cancelled and timed out.
+"""Tests reads that wait for a refresh, in each driver: progress, cancellation and time-outs.
 
-Of a view that Spark needs a minute for, so that nothing here ends by itself.
+The refresh of the view takes a minute, so that no read ends by itself.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ STREAM = "org.apache.hive.jdbc.logs.InPlaceUpdateStream"
 
 
 class Waits:
-    """The view that takes a minute, and a cursor beside those who read it."""
+    """The view that takes a minute, with a separate cursor to observe its tasks."""
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
 
     def statuses(self) -> list[str]:
-        """Of all of its tasks, the last one at the end."""
+        """The statuses of all its tasks, the latest one last."""
         select = (
             'SELECT Status FROM tasks("type"="mv") WHERE MvDatabaseName = \'waits\' ORDER BY CAST(TaskId AS BIGINT)'
         )
@@ -44,11 +44,11 @@ class Waits:
         wait_until(lambda: self.statuses()[-1:] == ["RUNNING"], what="the refresh to run")
 
     def check_ended(self, read: Callable[[], Any]) -> Any:
-        """What `read` comes to; the refresh that it alone has waited for is stopped with it."""
+        """The outcome of `read`. The refresh must be cancelled with it, because no other read waits for it."""
         before = len(self.statuses())
-        came = read()
+        outcome = read()
         wait_until(lambda: self.statuses()[before:] == ["CANCELED"], what="the refresh to be cancelled")
-        return came
+        return outcome
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def waits(gateway: Gateway) -> Iterator[Waits]:
 
 
 class Bar:
-    """Where a driver of Hive shows what beeline draws its progress bar from."""
+    """Receives the progress from which beeline draws its progress bar."""
 
     def __init__(self) -> None:
         loader = jpype.java.lang.Thread.currentThread().getContextClassLoader()
@@ -86,7 +86,7 @@ class Bar:
 
 
 @pytest.mark.parametrize("version", sampled(VERSIONS, OF_SUITE))
-def test_hive_jdbc_sees_progress_and_cancels(waits: Waits, through: Server, version: str) -> None:
+def test_hive_jdbc_shows_progress_and_cancels(waits: Waits, through: Server, version: str) -> None:
     def read() -> tuple[Any, Any, list[list[str]], list[str]]:
         with connected(version, through.url) as connection, connection.createStatement() as statement:
             bar = Bar()

@@ -1,4 +1,4 @@
-"""Tests the file of the audit log: lines are written immediately, the file may be rotated, a full disk blocks nothing."""
+"""Tests the audit file: lines are written immediately, it may be rotated, and a full disk blocks nothing."""
 
 from __future__ import annotations
 

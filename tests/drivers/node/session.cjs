@@ -1,6 +1,7 @@
-// Takes the steps of one session of hive-driver from standard input as JSON, and prints what came of each as JSON.
+// Runs one session of hive-driver: reads its steps from standard input as JSON and prints the outcome of each as JSON.
 //
-// {"host", "port", "user", "sasl", "database", "steps": [...]}, or with "path" and "password" in the place of "sasl" over HTTP; a step is {"sql"}, {"sql", "maxRows"}, {"sql", "cancel": true}, {"sql", "seconds"} (its time limit), or
+// Input: {"host", "port", "user", "sasl", "database", "steps": [...]}; over HTTP "path" and "password" replace "sasl".
+// A step is {"sql"}, {"sql", "maxRows"}, {"sql", "cancel": true}, {"sql", "seconds"} (its time limit), {"info"}, or
 // {"call": "getTables", "request": {...}}. An outcome is {"rows", "fetches"}, or {"failed": class, message, state}.
 'use strict';
 
@@ -74,7 +75,7 @@ async function outcome(session, step) {
     }
 }
 
-// What JSON has no numbers or texts for.
+// Writes values that JSON cannot express: special numbers as text, binary as hexadecimal digits.
 function unusual(_, value) {
     if (typeof value === 'number' && !Number.isFinite(value)) {
         return String(value);

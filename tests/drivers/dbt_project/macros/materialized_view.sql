@@ -1,8 +1,8 @@
 {#
-  A model that is a materialized view of Freshgate: config(materialized='materialized_view').
+  Makes a model a materialized view of Freshgate: config(materialized='materialized_view').
 
-  The first run, and one with --full-refresh, creates it. A later run refreshes it, and leaves its definition as it is.
-  Of the usual settings it takes partition_by, comment (through persist_docs), file_format and tblproperties.
+  The first run creates the view, and so does a run with --full-refresh. Other runs refresh it and keep its definition.
+  Supported settings: partition_by, comment (through persist_docs) and tblproperties. file_format has no effect.
 #}
 {% materialization materialized_view, adapter='spark' -%}
   {%- set target = this.incorporate(type='view') -%}
