@@ -644,6 +644,7 @@ def test_reads_equal_their_query(world: World, setting: Setting, steps: list[Ste
         story.end()
 
 
+@pytest.mark.thorough
 def test_kill_during_a_partition_refresh(
     database: Database, direct: Any, start_gateway: Callable[..., Gateway]
 ) -> None:

@@ -224,6 +224,7 @@ def test_client_that_vanishes(seen: Seen) -> None:
     assert seen.end_of("van")["outcome"] == "lost"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
 def test_probes_when_spark_dies_and_comes_again(tmp_path: Path) -> None:
     """With an engine of its own, which its gateway starts again."""

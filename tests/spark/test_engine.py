@@ -120,6 +120,7 @@ def test_listens_on_loopback_only(engine: Engine) -> None:
     assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
 def test_wrong_spark_setting_is_explained(tmp_path: Path) -> None:
     async def check() -> None:
@@ -189,6 +190,7 @@ def test_many_sessions_close(engine: Engine) -> None:
         assert list(pool.map(visit, range(50), timeout=120)) == [[(1,)]] * 50
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
 def test_versions_are_found_without_direct_sql(tmp_path: Path) -> None:
     """An interrupted statement can leave a thread of the metastore without it; views filter partitions by a number."""
