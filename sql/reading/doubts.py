@@ -66,6 +66,12 @@ _WORD = re.compile(r"\w")
 _QUERY_WORDS = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.VALUES, TokenType.TABLE})
 _SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
 _BEHIND_LATERAL = (FUNCTION_NAMES - _SET_OPERATIONS - _JOINS) | {TokenType.VIEW}
+_BEGIN_CLAUSES = frozenset(
+    [
+        *(TokenType.SELECT, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT),
+        *(TokenType.WINDOW, TokenType.OFFSET, TokenType.QUALIFY, *_SET_OPERATIONS),
+    ]
+)
 _NO_RELATION = frozenset(
     [*_QUERY_WORDS, TokenType.LATERAL, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, TokenType.NUMBER]
 )
@@ -107,8 +113,10 @@ def adapted(tokens: Sequence[Token]) -> Iterator[Token]:
             open_joins[-1] += 1
             if open_joins[-1] > _OPEN_JOINS_MAX:
                 raise Doubt("many joins without a condition")
-        elif kind is TokenType.SELECT and previous in _BEFORE_ANY_RELATION:
-            raise Doubt("a relation called select")
+        elif (kind in _BEGIN_CLAUSES and previous in (TokenType.FROM, TokenType.JOIN)) or (
+            kind is TokenType.SELECT and previous is TokenType.COMMA
+        ):
+            raise Doubt(f"a relation called {token.text.lower()}")
         elif token.text.upper() == "STREAM" and place + 1 < len(tokens) and _may_be_name(tokens[place + 1]):
             raise Doubt("STREAM of a relation")
         elif kind is TokenType.VALUES and not (_has_row(tokens, place + 1) and _are_rows(tokens, place + 1)):

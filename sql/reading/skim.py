@@ -170,7 +170,7 @@ _define(
     closes=True,
 )
 # Relations. An alias belongs to the name before it, if a name it was.
-_define(_EXPECT, {"LATERAL": _BESIDE, "VALUES": _ROWS}, plain=_NAMED, inside=_RELATION, after=_UNNAMED)
+_define(_EXPECT, {**_NO_CLAUSES, "LATERAL": _BESIDE, "VALUES": _ROWS}, plain=_NAMED, inside=_RELATION, after=_UNNAMED)
 _define(_BESIDE, {}, inside=_OPENING, after=_UNNAMED)
 _define(
     _RELATION,

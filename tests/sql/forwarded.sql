@@ -509,3 +509,9 @@ FROM t, VALUES (1), (CASE a WHEN 1 THEN 2 END), (t.a), (-a);
 --> reads: t
 FROM VALUES (1), (null string);
 --> reads: … null … | guess
+SELECT * FROM WHERE f();
+--> reads: … WHERE … | guess
+SELECT a, offset FROM t;
+--> reads: t
+SELECT a FROM t, select;
+--> reads: … select … | guess
