@@ -1,4 +1,4 @@
-"""The gateway's own HiveServer2 client, against a real Spark Thrift server."""
+"""Tests that the gateway's own HiveServer2 client works against a real Spark Thrift server."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from gateway.wire.sasl import COMPLETE, negotiation
 from tests.wire import calls
 
 ENDLESS = "SELECT count(*) FROM range(100000000000000)"
-NAP = "SELECT java_method('java.lang.Thread', 'sleep', 5000L)"  # leaves no endless job behind when nobody cancels
+NAP = "SELECT java_method('java.lang.Thread', 'sleep', 5000L)"  # ends by itself if nobody cancels it
 DEADLINE_SECONDS = 60.0
 
 
 class FixedSpark:
-    """A Spark whose place the test sets."""
+    """An endpoint source whose address the test sets."""
 
     def __init__(self, address: Endpoint) -> None:
         self.current = address
@@ -57,7 +57,7 @@ async def session_at(engine: Engine, **configuration: str) -> AsyncIterator[Sess
             await connection.close()
 
 
-def test_values_and_nulls(engine: Engine) -> None:
+def test_rows_hold_values_and_nulls_of_each_type(engine: Engine) -> None:
     async def check() -> None:
         async with session_at(engine) as session:
             result = await session.run(
@@ -71,7 +71,7 @@ def test_values_and_nulls(engine: Engine) -> None:
     asyncio.run(check())
 
 
-def test_many_pages_and_a_statement_without_rows(engine: Engine) -> None:
+def test_all_pages_are_fetched_and_statements_without_rows_return_none(engine: Engine) -> None:
     async def check() -> None:
         async with session_at(engine) as session:
             result = await session.run("SELECT id, IF(id % 3 = 0, NULL, id) AS n FROM range(2500)")
@@ -83,7 +83,7 @@ def test_many_pages_and_a_statement_without_rows(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "sqlstate", "said"),
+    ("sql", "sqlstate", "message"),
     [
         ("SELECT * FROM no_such_table", "42P01", "[TABLE_OR_VIEW_NOT_FOUND] The table or view `no_such_table`"),
         ("SELEC 1", "42601", "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'"),
@@ -91,21 +91,21 @@ def test_many_pages_and_a_statement_without_rows(engine: Engine) -> None:
         ("SELECT raise_error('boom') FROM range(3)", "P0001", "[USER_RAISED_EXCEPTION] boom"),
     ],
 )
-def test_errors_are_sparks_own_without_stack(engine: Engine, sql: str, sqlstate: str, said: str) -> None:
+def test_errors_have_sparks_message_without_the_stack(engine: Engine, sql: str, sqlstate: str, message: str) -> None:
     async def check() -> None:
         async with session_at(engine) as session:
             with pytest.raises(StatementFailed) as failed:
                 await session.run(sql)
             assert (await session.run("SELECT 1")).rows == [(1,)]
         assert failed.value.sqlstate == sqlstate
-        assert said in str(failed.value)
+        assert message in str(failed.value)
         assert str(failed.value).count("[") <= 2
         assert "\tat " not in str(failed.value)
 
     asyncio.run(check())
 
 
-def test_configuration_and_database_of_a_session(engine: Engine) -> None:
+def test_a_session_opens_with_a_configuration_and_a_database(engine: Engine) -> None:
     async def check() -> None:
         async with session_at(engine, **{"spark.sql.shuffle.partitions": "3"}) as session:
             assert (await session.run("SET spark.sql.shuffle.partitions")).rows[0][1] == "3"
@@ -118,7 +118,7 @@ def test_configuration_and_database_of_a_session(engine: Engine) -> None:
     asyncio.run(check())
 
 
-def test_session_opened_elsewhere(engine: Engine) -> None:
+def test_a_session_can_be_used_over_another_connection(engine: Engine) -> None:
     async def check() -> None:
         async with session_at(engine) as session:
             await session.run("CREATE TEMPORARY VIEW mine AS SELECT 7 AS a")
@@ -131,7 +131,7 @@ def test_session_opened_elsewhere(engine: Engine) -> None:
 
 
 async def _started(session: Session, sql: str = ENDLESS) -> tuple[asyncio.Task[Rows], Handle]:
-    """A statement that runs, and its handle."""
+    """Starts a statement; returns its task and its handle."""
     statement: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     handles: list[Handle] = []
     execute = session.execute
@@ -147,23 +147,23 @@ async def _started(session: Session, sql: str = ENDLESS) -> tuple[asyncio.Task[R
     return task, handles[0]
 
 
-def test_cancellation_ends_sparks_work(engine: Engine) -> None:
+def test_cancellation_ends_the_statement_at_spark(engine: Engine) -> None:
     async def check() -> None:
         async with session_at(engine) as session:
             task, handle = await _started(session)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            # The operation is closed: Spark does not know its handle any more.
+            # The operation is closed: Spark no longer knows its handle.
             with pytest.raises(StatementFailed, match="Invalid OperationHandle"):
                 await session.wait(handle)
-            # Two endless jobs would hold all cores, and this one would never get its turn.
+            # Endless jobs would occupy all cores, and this statement would never run.
             assert (await session.run("SELECT count(*) FROM range(1000)")).rows == [(1000,)]
 
     asyncio.run(check())
 
 
-def test_cancellation_before_the_handle_is_known(engine: Engine) -> None:
+def test_cancellation_before_the_handle_is_known_ends_the_statement(engine: Engine) -> None:
     async def check() -> None:
         async with session_at(engine) as session:
             for _ in range(2):
@@ -177,7 +177,7 @@ def test_cancellation_before_the_handle_is_known(engine: Engine) -> None:
     asyncio.run(check())
 
 
-def test_cancel_from_outside_is_an_error_for_the_one_who_waits(engine: Engine) -> None:
+def test_a_statement_cancelled_by_another_caller_fails_with_hy008(engine: Engine) -> None:
     async def check() -> None:
         async with session_at(engine) as session:
             task, handle = await _started(session)
@@ -191,7 +191,7 @@ def test_cancel_from_outside_is_an_error_for_the_one_who_waits(engine: Engine) -
 
 
 class FailingLate:
-    """A connection to a Spark on which a statement has failed, and that says so `early` times before it says why."""
+    """A connection on which a statement has failed: the first `early` status replies lack the reason."""
 
     def __init__(self, early: int) -> None:
         self._early = early
@@ -204,7 +204,7 @@ class FailingLate:
         return failed
 
 
-async def test_a_failure_is_waited_for_until_spark_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_statement_is_polled_until_spark_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(cast(Connection, FailingLate(early=3)), Handle(b"g" * 16, b"s" * 16))
     outcome = await session.wait(Handle(b"o" * 16, b"s" * 16))
     assert outcome.error is not None
@@ -216,7 +216,7 @@ async def test_a_failure_is_waited_for_until_spark_says_why(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_no_server(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_a_refused_connection_is_explained(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def check() -> None:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -233,7 +233,7 @@ def test_no_server(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
         runner.run(check())
 
 
-def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def check() -> None:
         left = asyncio.Event()
 
@@ -255,7 +255,7 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.asynccontextmanager
 async def relay(engine: Engine) -> AsyncIterator[tuple[Endpoint, list[asyncio.StreamWriter]]]:
-    """A port that passes everything on to the engine until its writers are closed."""
+    """A port that forwards everything to the engine until the test closes its writers."""
     writers: list[asyncio.StreamWriter] = []
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -277,7 +277,7 @@ async def relay(engine: Engine) -> AsyncIterator[tuple[Endpoint, list[asyncio.St
             writer.close()
 
 
-def test_connection_lost_while_a_statement_runs(engine: Engine) -> None:
+def test_a_connection_lost_during_a_statement_fails_the_statement(engine: Engine) -> None:
     async def check() -> None:
         async with asyncio.timeout(DEADLINE_SECONDS), relay(engine) as (address, writers):
             connection = await Connection.open(address, "tester")
@@ -297,7 +297,7 @@ def test_connection_lost_while_a_statement_runs(engine: Engine) -> None:
 
 @contextlib.asynccontextmanager
 async def silent_spark() -> AsyncIterator[Session]:
-    """A session of a server that answers nothing more, and reads no more than it must."""
+    """A session of a server that neither answers nor reads after OpenSession."""
     over, ended = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -325,7 +325,7 @@ async def silent_spark() -> AsyncIterator[Session]:
             server.close()
 
 
-def test_a_statement_that_may_still_begin_leaves_its_session_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_whose_cancelled_statement_may_still_start_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "END_SECONDS", 0.1)
 
     async def check() -> None:
@@ -341,7 +341,7 @@ def test_a_statement_that_may_still_begin_leaves_its_session_to_nobody(monkeypat
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_a_server_that_reads_nothing_does_not_hold_up_the_end(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_a_server_that_reads_nothing_does_not_delay_close(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def check() -> None:
         async with silent_spark() as session:
             statement = asyncio.create_task(session.run("x" * 20_000_000))
@@ -354,7 +354,7 @@ def test_a_server_that_reads_nothing_does_not_hold_up_the_end(loop: Callable[[],
         runner.run(check())
 
 
-def test_garbage_from_the_server() -> None:
+def test_an_invalid_reply_counts_as_a_lost_server() -> None:
     async def check(answer: bytes) -> None:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read(1000)
@@ -375,7 +375,7 @@ def test_garbage_from_the_server() -> None:
 
 
 def test_an_idle_connection_over_http_that_the_server_closes_is_not_alive() -> None:
-    """Though the server sends the end of its last reply's body by itself."""
+    """The server sends the last chunk of its reply's body separately, after the rows."""
 
     async def check() -> None:
         close = asyncio.Event()
@@ -399,7 +399,7 @@ def test_an_idle_connection_over_http_that_the_server_closes_is_not_alive() -> N
         assert connection.alive
         close.set()
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while connection.alive:  # noqa: ASYNC110 (nothing tells of it)
+            while connection.alive:  # noqa: ASYNC110 (there is no event to wait for)
                 await asyncio.sleep(0)
         await connection.close()
         server.close()
@@ -408,12 +408,12 @@ def test_an_idle_connection_over_http_that_the_server_closes_is_not_alive() -> N
 
 
 async def http_request(reader: asyncio.StreamReader) -> bytes:
-    """The body of the next one."""
+    """Reads the next request and returns its body."""
     head = await reader.readuntil(b"\r\n\r\n")
     return await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
 
 
-def test_over_http_a_call_is_refused_if_nobody_asked_before() -> None:
+def test_over_http_a_refused_login_fails_at_open_or_at_the_first_call() -> None:
     async def check() -> None:
         seen: list[bytes] = []
 
@@ -440,7 +440,7 @@ def test_over_http_a_call_is_refused_if_nobody_asked_before() -> None:
     asyncio.run(check())
 
 
-def test_pool_lends_bounded_and_reopens(engine: Engine) -> None:
+def test_the_pool_limits_its_sessions_and_replaces_lost_ones(engine: Engine) -> None:
     async def check() -> None:
         async with asyncio.timeout(DEADLINE_SECONDS), relay(engine) as (address, writers):
             source = FixedSpark(address)
@@ -456,7 +456,7 @@ def test_pool_lends_bounded_and_reopens(engine: Engine) -> None:
                 writer.close()
             source.current = at(engine)
             with contextlib.suppress(UpstreamLost):
-                # The loss may not be known yet; whoever meets it gets the error, and the next one a new session.
+                # The pool may not have noticed the loss yet: the first caller then fails, the next gets a new session.
                 await _same_session(pool)
             assert await _same_session(pool) is not first
             await pool.close()
@@ -466,7 +466,7 @@ def test_pool_lends_bounded_and_reopens(engine: Engine) -> None:
     asyncio.run(check())
 
 
-class Opened(SessionPool):
+class ServerlessPool(SessionPool):
     """Opens sessions without a server."""
 
     async def _open(self) -> Session:
@@ -477,8 +477,8 @@ class Opened(SessionPool):
 async def _nothing() -> None: ...
 
 
-async def test_a_fresh_session_was_nobodys_and_will_be_nobodys() -> None:
-    pool = Opened(FixedSpark(Endpoint("nowhere", 1)), "service", 1)
+async def test_a_fresh_session_is_new_and_never_reused() -> None:
+    pool = ServerlessPool(FixedSpark(Endpoint("nowhere", 1)), "service", 1)
     async with pool.session() as first:
         pass
     async with pool.session(fresh=True) as fresh:

@@ -1,4 +1,4 @@
-"""The embedded engine's process: it never outlives its parent, and comes back when it dies."""
+"""Tests that the embedded engine's process never outlives its parent and restarts when it dies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ asyncio.run(main())
 
 
 async def one(address: Address) -> object:
-    """What Spark answers to SELECT 1 there."""
+    """Returns Spark's answer to SELECT 1 at the address."""
     connection = await Connection.open(Endpoint(address.host, address.port), "tester")
     try:
         session = await connection.open_session()
@@ -57,8 +57,8 @@ def settings(data_dir: Path) -> Settings:
 
 
 @pytest.mark.usefixtures("spark_server")
-def test_life_of_an_engine(tmp_path: Path) -> None:
-    """Starts in a directory with a space; comes back at another address after a kill; a stop leaves no process."""
+def test_an_engine_starts_restarts_and_stops(tmp_path: Path) -> None:
+    """The path contains a space; after a kill the engine has a new address; stopping leaves no process."""
 
     async def check() -> None:
         engine = EmbeddedEngine(settings(tmp_path / "data dir"))
@@ -85,32 +85,32 @@ def test_life_of_an_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark_server")
-def test_dies_with_its_parent_and_frees_the_directory(tmp_path: Path) -> None:
+def test_an_engine_dies_with_its_parent_and_frees_the_directory(tmp_path: Path) -> None:
     parent = Program([sys.executable, "-c", PARENT, str(tmp_path)], stderr=tmp_path / "parent.log")
     assert parent.line().strip().isdigit(), (tmp_path / "parent.log").read_text(encoding="utf-8")
     below = descendants(parent.process.pid)
     assert "java" in {process.name() for process in below}
     parent.stop(signal.SIGKILL)
-    # The next one does not trip over the JVM that is still about to end.
+    # The next engine starts although the old JVM may still be shutting down.
     again = Engine(tmp_path)
     assert asyncio.run(one(Address(again.host, again.port))) == 1
     assert none_alive(below)
     again.stop()
 
 
-def test_second_gateway_in_one_directory_is_refused(engine: Engine) -> None:
+def test_a_second_gateway_in_one_directory_is_refused(engine: Engine) -> None:
     async def check() -> None:
         second = EmbeddedEngine(settings(engine.data_dir))
         with pytest.raises(EngineFailed, match=r"in use by another gateway \(process \d+\).*--data-dir"):
             await second.start()
         assert second.pid is None
 
-    # The lock names this process as the owner of the shared engine, and so would the second one: a third has to ask.
+    # This process owns the shared engine's lock and would own the second one's too, so the lock gets another owner.
     (engine.data_dir / "lock").write_text(str(os.getppid()), encoding="ascii")
     asyncio.run(check())
 
 
-def test_listens_on_loopback_only(engine: Engine) -> None:
+def test_the_engine_listens_on_loopback_only(engine: Engine) -> None:
     (java,) = [process for process in descendants(engine.program.process.pid) if process.name() == "java"]
     listening = {
         connection.laddr.ip
@@ -122,7 +122,7 @@ def test_listens_on_loopback_only(engine: Engine) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
-def test_wrong_spark_setting_is_explained(tmp_path: Path) -> None:
+def test_a_wrong_spark_setting_is_explained(tmp_path: Path) -> None:
     async def check() -> None:
         engine = EmbeddedEngine(settings_file.load(None, [f"data_dir={tmp_path}", "engine.master=nonsense"]))
         with pytest.raises(EngineFailed, match="Master must either be"):
@@ -134,7 +134,7 @@ def test_wrong_spark_setting_is_explained(tmp_path: Path) -> None:
     assert none_alive(set(descendants(os.getpid())) - before)
 
 
-def test_java_that_is_missing_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(EngineFailed, match="No Java found in JAVA_HOME"):
         find_java()
@@ -152,7 +152,7 @@ def test_java_that_is_missing_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyP
         find_java()
 
 
-def test_nobody_waits_for_a_spark_that_is_not_up_when_the_gateway_ends(tmp_path: Path) -> None:
+def test_waiting_for_the_engines_address_ends_when_the_gateway_stops(tmp_path: Path) -> None:
     async def check() -> None:
         engine = EmbeddedEngine(settings(tmp_path))
         waiting = [asyncio.create_task(engine.address()) for _ in range(2)]
@@ -160,15 +160,15 @@ def test_nobody_waits_for_a_spark_that_is_not_up_when_the_gateway_ends(tmp_path:
         assert not any(each.done() for each in waiting)
         engine.leave()
         async with asyncio.timeout(30):
-            for asked in (*waiting, engine.address()):
+            for address in (*waiting, engine.address()):
                 with pytest.raises(UpstreamLost, match="is being stopped"):
-                    await asked
+                    await address
             await engine.stop()
 
     asyncio.run(check())
 
 
-def test_external_engine_has_the_address_it_was_given() -> None:
+def test_an_external_engine_has_the_configured_address() -> None:
     async def check() -> None:
         engine = ExternalEngine(Address("127.0.0.1", 1))
         assert await engine.start() == Address("127.0.0.1", 1) == await engine.address()
@@ -179,8 +179,8 @@ def test_external_engine_has_the_address_it_was_given() -> None:
     asyncio.run(check())
 
 
-def test_many_sessions_close(engine: Engine) -> None:
-    """Spark alone would leave some of them waiting for ever (see `host.let_sessions_close`)."""
+def test_many_sessions_can_close_at_once(engine: Engine) -> None:
+    """Unpatched, Spark would leave some of them waiting forever (see `host.let_sessions_close`)."""
 
     def visit(_: int) -> list[tuple[int]]:
         with pyhive(engine.host, engine.port) as cursor:
@@ -193,7 +193,7 @@ def test_many_sessions_close(engine: Engine) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
 def test_versions_are_found_without_direct_sql(tmp_path: Path) -> None:
-    """An interrupted statement can leave a thread of the metastore without it; views filter partitions by a number."""
+    """An interrupted statement can disable it for a metastore thread; views filter partitions by a number."""
     engine = Engine(tmp_path, **{"spark.hadoop.hive.metastore.try.direct.sql": "false"})
     try:
         with pyhive(engine.host, engine.port) as cursor:

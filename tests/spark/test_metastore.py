@@ -1,5 +1,5 @@
-"""What is believed of a metastore that says there is nothing. That its own database fails just for a moment cannot be
-shown with a real one: a session of ours answers in its place."""
+"""Tests when a metastore's answer "not found" is believed. A real metastore's database cannot be made to fail for a
+moment only, so a scripted session answers in its place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Answers = Mapping[str, list[list[tuple[object, ...]] | StatementFailed]]
 
 
 class Scripted:
-    """Sessions, and the one session, that answer each kind of statement in the order given; the last answer stays."""
+    """A session, and its pool: gives its answers to each kind of statement in order, then repeats the last one."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = {start: list(each) for start, each in answers.items()}
@@ -45,27 +45,27 @@ def metastore(**answers: list[list[tuple[object, ...]] | StatementFailed]) -> Sp
     return SparkMetastore(Scripted({start.replace("_", " "): each for start, each in answers.items()}))  # type: ignore[arg-type]
 
 
-def test_a_table_that_is_not_found_once_but_listed_is_asked_for_again() -> None:
+def test_a_table_that_is_listed_but_not_found_once_is_looked_up_again() -> None:
     asked = metastore(DESCRIBE=[NO_TABLE, [(DESCRIBED,)]], SHOW_TABLES=[[("shop", "orders", "false")]])
     found = asyncio.run(asked.relation(NAME))
     assert found is not None
     assert found.provider == "parquet"
 
 
-def test_a_table_that_is_neither_found_nor_listed_is_not_there() -> None:
+def test_a_table_that_is_neither_found_nor_listed_does_not_exist() -> None:
     assert asyncio.run(metastore(DESCRIBE=[NO_TABLE], SHOW_TABLES=[[]]).relation(NAME)) is None
     without = metastore(DESCRIBE=[NO_TABLE], SHOW_TABLES=[NO_SCHEMA], SHOW_DATABASES=[[("default",)]])
     assert asyncio.run(without.relation(NAME)) is None
 
 
-def test_a_table_that_stays_listed_and_not_found_is_an_error() -> None:
+def test_a_table_that_stays_listed_but_not_found_is_an_error() -> None:
     asked = metastore(DESCRIBE=[NO_TABLE], SHOW_TABLES=[[("shop", "orders", "false")]])
     with pytest.raises(StatementFailed, match="TABLE_OR_VIEW_NOT_FOUND"):
         asyncio.run(asked.relation(NAME))
 
 
 @pytest.mark.parametrize("method", ["tables", "views"])
-def test_a_database_that_is_listed_but_not_found_has_no_empty_list(method: str) -> None:
+def test_a_database_that_is_listed_but_not_found_is_an_error_not_an_empty_list(method: str) -> None:
     asked = metastore(SHOW_TABLES=[NO_SCHEMA], SHOW_VIEWS=[NO_SCHEMA], SHOW_DATABASES=[[("shop",)]])
     with pytest.raises(StatementFailed, match="SCHEMA_NOT_FOUND"):
         asyncio.run(getattr(asked, method)("shop"))
@@ -73,15 +73,15 @@ def test_a_database_that_is_listed_but_not_found_has_no_empty_list(method: str) 
     assert asyncio.run(getattr(gone, method)("shop")) == frozenset()
 
 
-def test_a_view_is_not_given_up_where_its_database_is_not_found_for_a_moment() -> None:
+def test_a_relation_is_not_reported_missing_if_its_database_is_not_found_for_a_moment() -> None:
     asked = metastore(DESCRIBE=[NO_TABLE], SHOW_TABLES=[NO_SCHEMA], SHOW_DATABASES=[[("shop",)]])
     with pytest.raises(StatementFailed, match="SCHEMA_NOT_FOUND"):
         asyncio.run(asked.relation(NAME))
 
 
-def test_a_gateway_does_not_take_an_answer_of_no_database_for_its_leave_to_write() -> None:
-    out_of_order = metastore(DESCRIBE_DATABASE=[NO_SCHEMA], SHOW_DATABASES=[[("freshgate_storage",)]])
+def test_the_fence_does_not_open_if_its_database_is_listed_but_not_found() -> None:
+    failing = metastore(DESCRIBE_DATABASE=[NO_SCHEMA], SHOW_DATABASES=[[("freshgate_storage",)]])
     with pytest.raises(StatementFailed, match="SCHEMA_NOT_FOUND"):
-        asyncio.run(Fence(out_of_order, "freshgate_storage", "here").check())
+        asyncio.run(Fence(failing, "freshgate_storage", "here").check())
     new = metastore(DESCRIBE_DATABASE=[NO_SCHEMA], SHOW_DATABASES=[[("default",)]])
     asyncio.run(Fence(new, "freshgate_storage", "here").check())

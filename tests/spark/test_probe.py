@@ -1,4 +1,4 @@
-"""A look at Spark that hangs. The real one cannot be made to be silent at a given call."""
+"""Tests that a Spark that hangs is detected. A real Spark cannot be made to hang at a given call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gateway.wire.frame import frame
 from gateway.wire.sasl import COMPLETE, negotiation
 
 DEADLINE_SECONDS = 60.0
-LOOK_SECONDS = 0.5
+PROBE_SECONDS = 0.5
 
 
 def opened() -> bytes:
-    """The reply to the first call, an OpenSession."""
+    """Returns the reply to the first call, an OpenSession."""
     handle = ttypes.TSessionHandle(ttypes.THandleIdentifier(b"g" * 16, b"s" * 16))
     reply = ttypes.TOpenSessionResp(ttypes.TStatus(0), 5, handle, {})
     memory = TMemoryBuffer()
@@ -37,7 +37,7 @@ def opened() -> bytes:
 
 
 class Hanging:
-    """A Thrift server that opens sessions, and answers no statement."""
+    """A Thrift server that opens sessions but answers no statement."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -66,8 +66,8 @@ class Hanging:
             self._server.close()
 
 
-@pytest.mark.parametrize("stopped", [False, True], ids=["too late", "the gateway stops"])
-def test_a_spark_that_hangs_leaves_nothing_in_the_log(stopped: bool) -> None:
+@pytest.mark.parametrize("stopped", [False, True], ids=["timeout", "the gateway stops"])
+def test_a_probe_that_hangs_logs_no_unhandled_exception(stopped: bool) -> None:
     complaints: list[dict[str, Any]] = []
 
     async def scenario() -> None:
@@ -75,25 +75,25 @@ def test_a_spark_that_hangs_leaves_nothing_in_the_log(stopped: bool) -> None:
         spark = Hanging()
         async with asyncio.timeout(DEADLINE_SECONDS):
             pool = SessionPool(spark, "service", 1)
-            look = asyncio.create_task(ask(pool, DEADLINE_SECONDS if stopped else LOOK_SECONDS))
+            asking = asyncio.create_task(ask(pool, DEADLINE_SECONDS if stopped else PROBE_SECONDS))
             await spark.asked.wait()
             if stopped:
-                look.cancel()
+                asking.cancel()
             with pytest.raises(asyncio.CancelledError if stopped else TimeoutError):
-                await look
-            # The session is not lent again.
+                await asking
+            # The session is closed, not returned to the pool.
             await spark.left.wait()
             await pool.close()
         spark.close()
 
     asyncio.run(scenario())
-    # A task complains when it is collected.
+    # A task reports an unretrieved exception when it is garbage-collected.
     gc.collect()
     assert complaints == []
 
 
-class _Hanging:
-    """A Spark whose logins end as `outcomes` say, on a clock of its own."""
+class _Logins:
+    """A Spark with a clock of its own, whose logins end as `outcomes` says."""
 
     def __init__(self, *outcomes: object) -> None:
         self.pid: int | None = 1
@@ -122,39 +122,39 @@ class _Hanging:
             self.now += probe.INTERVAL_SECONDS
 
 
-async def test_a_spark_that_lets_nobody_log_in_is_given_up_within_a_minute() -> None:
-    spark = _Hanging(*[10.0] * 3)
+async def test_a_spark_whose_logins_hang_is_given_up_within_a_minute() -> None:
+    spark = _Logins(*[10.0] * 3)
     await spark.look(3)
     assert spark.given_up == [40.0]
 
 
-async def test_a_spark_that_refuses_connections_is_given_up_too() -> None:
-    spark = _Hanging(*[UpstreamLost("nobody listens")] * 12)
+async def test_a_spark_that_refuses_connections_is_given_up() -> None:
+    spark = _Logins(*[UpstreamLost("nobody listens")] * 12)
     await spark.look(12)
     assert spark.given_up == [40.0]
 
 
-async def test_one_login_that_is_answered_clears_it_of_all_before() -> None:
-    spark = _Hanging(10.0, 10.0, None, 10.0, 10.0)
+async def test_one_successful_login_resets_the_count_of_failures() -> None:
+    spark = _Logins(10.0, 10.0, None, 10.0, 10.0)
     await spark.look(5)
     assert spark.given_up == []
 
 
-async def test_a_long_pause_is_no_end() -> None:
-    """A machine that slept, or one collection of garbage: few logins have failed."""
-    spark = _Hanging(600.0, 10.0, None)
+async def test_one_long_pause_does_not_count_as_a_hang() -> None:
+    """If the machine slept or Java collected garbage, few logins have failed."""
+    spark = _Logins(600.0, 10.0, None)
     await spark.look(3)
     assert spark.given_up == []
 
 
-async def test_what_one_process_did_not_answer_counts_against_no_other() -> None:
-    spark = _Hanging(10.0, 10.0, "replaced", 10.0, 10.0)
+async def test_failures_of_one_process_do_not_count_against_its_successor() -> None:
+    spark = _Logins(10.0, 10.0, "replaced", 10.0, 10.0)
     await spark.look(5)
     assert spark.given_up == []
 
 
-async def test_a_spark_that_is_starting_is_not_asked() -> None:
-    spark = _Hanging()
+async def test_a_spark_that_is_starting_is_not_probed() -> None:
+    spark = _Logins()
     spark.pid = None
     await spark.look(3)
     assert spark.given_up == []

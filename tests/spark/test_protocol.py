@@ -1,4 +1,4 @@
-"""Calls as bytes, and Spark's errors made readable."""
+"""Tests that replies are decoded and Spark's errors made readable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MISSING = (
 )
 
 
-def test_spark_error_keeps_reason_and_advice_only() -> None:
+def test_only_the_reason_and_advice_of_a_spark_error_are_kept() -> None:
     error = protocol.failure(MISSING, "42P01")
     assert str(error) == (
         "[TABLE_OR_VIEW_NOT_FOUND] The table or view `nope` cannot be found. Verify the spelling.\n"
@@ -38,7 +38,7 @@ def test_spark_error_keeps_reason_and_advice_only() -> None:
     assert error.sqlstate == "42P01"
 
 
-def test_sqlstate_comes_from_the_text_when_spark_sends_none() -> None:
+def test_the_sqlstate_is_read_from_the_message_if_spark_sends_none() -> None:
     assert protocol.failure(MISSING).sqlstate == "42P01"
     assert protocol.failure("something odd").sqlstate == "HY000"
 
@@ -58,18 +58,18 @@ def test_sqlstate_comes_from_the_text_when_spark_sends_none() -> None:
         ),
     ],
 )
-def test_messages(sent: str | None, kept: str) -> None:
+def test_a_message_loses_exception_names_and_stack(sent: str | None, kept: str) -> None:
     assert str(protocol.failure(sent)) == kept
 
 
 @given(st.text(max_size=300))
-def test_any_message_becomes_an_error(text: str) -> None:
+def test_any_message_becomes_an_error_with_a_sqlstate(text: str) -> None:
     error = protocol.failure(text)
     assert len(str(error)) <= max(len(text), 30)
     assert len(error.sqlstate) == 5
 
 
-def test_long_message_is_shortened() -> None:
+def test_a_long_message_is_shortened() -> None:
     assert len(str(protocol.failure("x" * 9000))) < 2100
 
 
@@ -84,13 +84,13 @@ def _bitmap(flags: list[bool]) -> bytes:
 
 
 @given(st.lists(st.tuples(st.one_of(st.none(), st.text(max_size=3)), st.one_of(st.none(), st.integers(-9, 9)))))
-def test_rows_of_columns_with_nulls(rows: list[tuple[str | None, int | None]]) -> None:
+def test_columns_with_nulls_become_rows(rows: list[tuple[str | None, int | None]]) -> None:
     texts = _column("stringVal", [text or "" for text, _ in rows], _bitmap([text is None for text, _ in rows]))
     numbers = _column("i64Val", [number or 0 for _, number in rows], _bitmap([number is None for _, number in rows]))
     assert protocol.rows_of(ttypes.TRowSet(0, [], [texts, numbers])) == rows
 
 
-def test_short_bitmap_means_no_nulls() -> None:
+def test_values_beyond_the_null_bitmap_are_not_null() -> None:
     assert protocol.rows_of(ttypes.TRowSet(0, [], [_column("i64Val", [1, 2], b"")])) == [(1,), (2,)]
     assert protocol.rows_of(ttypes.TRowSet(0, [], [_column("i64Val", list(range(9)), b"\x01")]))[8] == (8,)
 
@@ -108,26 +108,26 @@ def _closed(status: Any) -> Any:
     return protocol.TCLIService.CloseSession_result(ttypes.TCloseSessionResp(status))
 
 
-def test_reply_with_an_error_status_raises() -> None:
+def test_a_reply_with_an_error_status_raises() -> None:
     status = ttypes.TStatus(ttypes.TStatusCode.ERROR_STATUS, sqlState="42601", errorMessage="no")
     with pytest.raises(StatementFailed, match="no") as refusal:
         protocol.decode("CloseSession", _reply("CloseSession", _closed(status)))
     assert refusal.value.sqlstate == "42601"
 
 
-def test_application_exception_raises() -> None:
+def test_an_application_exception_raises() -> None:
     problem = TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name: 'X'")
     with pytest.raises(StatementFailed, match="Invalid method name"):
         protocol.decode("X", _reply("X", problem, TMessageType.EXCEPTION))
 
 
 @given(st.binary(max_size=60))
-def test_garbage_is_a_lost_server(payload: bytes) -> None:
+def test_a_random_payload_counts_as_a_lost_server(payload: bytes) -> None:
     with pytest.raises((UpstreamLost, StatementFailed)):
         protocol.decode("CloseSession", payload)
 
 
-def test_cut_or_foreign_replies_are_a_lost_server() -> None:
+def test_truncated_or_mismatched_replies_count_as_a_lost_server() -> None:
     whole = _reply("CloseSession", _closed(ttypes.TStatus(ttypes.TStatusCode.SUCCESS_STATUS)))
     assert protocol.decode("CloseSession", whole).status.statusCode == ttypes.TStatusCode.SUCCESS_STATUS
     for end in range(len(whole)):
@@ -154,7 +154,7 @@ USES = {
 
 
 @given(st.integers(0, 1 << 32).map(Random), st.sampled_from([*REPLIES.items(), ("FetchResults", OLD_ROWS)]))
-def test_wrong_replies_are_a_lost_server(random: Random, answered: tuple[str, bytes]) -> None:
+def test_mutated_replies_raise_no_other_error(random: Random, answered: tuple[str, bytes]) -> None:
     name, answer = answered
     wrong = mutated(answer, random, list(REPLIES.values()), random.randrange(1, 4))
     try:
@@ -166,7 +166,7 @@ def test_wrong_replies_are_a_lost_server(random: Random, answered: tuple[str, by
 
 
 @pytest.mark.parametrize("name", ["OpenSession", "ExecuteStatement", "GetOperationStatus", "FetchResults"])
-def test_a_reply_without_what_it_is_for_is_a_lost_server(name: str) -> None:
+def test_a_reply_without_its_required_fields_counts_as_a_lost_server(name: str) -> None:
     response = getattr(ttypes, f"T{name}Resp")()
     result = getattr(protocol.TCLIService, f"{name}_result")(response)
     with pytest.raises(UpstreamLost, match=f"answered {name} without a status"):
@@ -177,18 +177,18 @@ def test_a_reply_without_what_it_is_for_is_a_lost_server(name: str) -> None:
 
 
 @pytest.mark.parametrize("handle", [ttypes.TSessionHandle(), ttypes.TOperationHandle(ttypes.THandleIdentifier(b"g"))])
-def test_an_empty_handle_is_a_lost_server(handle: Any) -> None:
+def test_an_empty_handle_counts_as_a_lost_server(handle: Any) -> None:
     with pytest.raises(UpstreamLost, match="empty handle"):
         protocol.handle_of(handle)
 
 
-def test_handles_there_and_back() -> None:
+def test_handles_survive_a_round_trip() -> None:
     handle = Handle(b"g" * 16, b"s" * 16)
     assert protocol.handle_of(protocol.session_handle(handle)) == handle
     assert protocol.handle_of(protocol.operation_handle(handle)) == handle
 
 
-def test_rows_of_a_session_before_columns() -> None:
+def test_rows_of_protocols_before_columnar_results_are_read() -> None:
     text, number = ttypes.TStringValue("a"), ttypes.TI64Value(3)
     nothing = ttypes.TColumnValue(stringVal=ttypes.TStringValue())
     rows = [

@@ -1,4 +1,4 @@
-"""How far a statement is, told by the process that hosts Spark."""
+"""Tests that the process that hosts Spark reports the progress of a statement."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from sql.names import TableName
 
 DEADLINE_SECONDS = 60.0
 TASKS = 8
-# Two stages: the tasks that take their time, and one that puts their results together.
+# Two stages: the slow tasks, and one that combines their results.
 SLOW = f"SELECT max(s) FROM (SELECT reflect('java.lang.Thread', 'sleep', 150L) AS s FROM range(0, 40, 1, {TASKS}))"
 
 
-class Asker:
-    """Asks the engine as its parent does."""
+class Parent:
+    """Sends requests to the engine as its parent process does."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -55,14 +55,14 @@ class Asker:
         return progress
 
     def answer(self) -> dict[str, Any]:
-        """The next answer, to whatever question."""
+        """Returns the next answer, to any request."""
         answer: dict[str, Any] = json.loads(self._engine.program.line(DEADLINE_SECONDS))
         return answer
 
 
 @pytest.fixture(scope="module")
-def asker(engine: Engine) -> Asker:
-    return Asker(engine)
+def parent(engine: Engine) -> Parent:
+    return Parent(engine)
 
 
 @contextlib.asynccontextmanager
@@ -76,7 +76,7 @@ async def session_at(address: Address) -> AsyncIterator[Session]:
 
 
 async def started(session: Session, sql: str) -> tuple[asyncio.Task[object], str]:
-    """A statement that runs, and its id."""
+    """Starts a statement; returns its task and its id."""
     statement: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     task: asyncio.Task[object] = asyncio.create_task(session.run(sql, on_start=statement.set_result))
     return task, await statement
@@ -86,21 +86,21 @@ async def until(condition: Callable[[], object], what: str) -> None:
     await asyncio.to_thread(wait_until, condition, DEADLINE_SECONDS, what)
 
 
-def test_stages_and_tasks_of_a_running_statement(engine: Engine, asker: Asker) -> None:
+def test_stages_and_tasks_of_a_running_statement_are_counted(engine: Engine, parent: Parent) -> None:
     seen: list[dict[str, int]] = []
 
-    def look(statement: str) -> dict[str, int]:
-        progress = asker.progress(statement)
+    def observe(statement: str) -> dict[str, int]:
+        progress = parent.progress(statement)
         seen.extend([progress] if progress is not None else [])
         return progress or {"tasks": 0, "tasks_done": 0}
 
     async def check() -> None:
         async with session_at(Address(engine.host, engine.port)) as session:
             task, statement = await started(session, SLOW)
-            await until(lambda: 0 < look(statement)["tasks_done"] < TASKS, "some tasks to be done")
+            await until(lambda: 0 < observe(statement)["tasks_done"] < TASKS, "some tasks to be done")
             assert not task.done()
             await task
-            last = asker.progress(statement)
+            last = parent.progress(statement)
             assert last == {
                 "stages": 2,
                 "stages_done": 2,
@@ -118,22 +118,22 @@ def test_stages_and_tasks_of_a_running_statement(engine: Engine, asker: Asker) -
     assert (middle["stages"], middle["tasks"]) == (1, TASKS), "the second stage is not planned before the first ends"
 
 
-def test_statements_that_spark_knows_nothing_of(engine: Engine, asker: Asker) -> None:
-    assert asker.progress(str(uuid.uuid4())) is None
-    assert asker.progress("") is None
-    assert asker.progress("'; \n ä") is None
+def test_unknown_statements_have_no_progress(engine: Engine, parent: Parent) -> None:
+    assert parent.progress(str(uuid.uuid4())) is None
+    assert parent.progress("") is None
+    assert parent.progress("'; \n ä") is None
 
 
-def test_a_cancelled_statement_has_its_last_state(engine: Engine, asker: Asker) -> None:
+def test_a_cancelled_statement_keeps_its_last_state(engine: Engine, parent: Parent) -> None:
     async def check() -> None:
         async with session_at(Address(engine.host, engine.port)) as session:
             task, statement = await started(session, SLOW)
-            await until(lambda: (asker.progress(statement) or {}).get("tasks_running"), "the first tasks")
+            await until(lambda: (parent.progress(statement) or {}).get("tasks_running"), "the first tasks")
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await until(lambda: (asker.progress(statement) or {}).get("tasks_running") == 0, "the tasks to end")
-            last = asker.progress(statement)
+            await until(lambda: (parent.progress(statement) or {}).get("tasks_running") == 0, "the tasks to end")
+            last = parent.progress(statement)
             assert last is not None
             assert last["tasks_done"] < TASKS
             assert last["stages"] == last["stages_done"] == 0
@@ -141,21 +141,21 @@ def test_a_cancelled_statement_has_its_last_state(engine: Engine, asker: Asker) 
     asyncio.run(check())
 
 
-def test_lines_that_are_no_requests_change_nothing(engine: Engine, asker: Asker) -> None:
+def test_invalid_and_excess_requests_are_ignored(engine: Engine, parent: Parent) -> None:
     for line in ("", "nonsense", "[]", "7", '{"id": 1}', '{"group": "g"}', "\x00"):
-        asker.send(line)
-    assert asker.progress("none") is None
-    asker.send('{"id": "odd", "group": ["a", 1]}')
-    assert asker.answer() == {"id": "odd", "progress": None}
-    # Many at once: those that find too many waiting are dropped, and the others answered in their order.
-    asker.send("\n".join(json.dumps({"id": number, "group": "g"}) for number in range(-1000, 0)))
-    answers = [asker.answer() for _ in range(REQUESTS_MAX)]
+        parent.send(line)
+    assert parent.progress("none") is None
+    parent.send('{"id": "odd", "group": ["a", 1]}')
+    assert parent.answer() == {"id": "odd", "progress": None}
+    # When too many requests are waiting, further ones are dropped; the others are answered in order.
+    parent.send("\n".join(json.dumps({"id": number, "group": "g"}) for number in range(-1000, 0)))
+    answers = [parent.answer() for _ in range(REQUESTS_MAX)]
     assert answers == [{"id": number, "progress": None} for number in range(-1000, -1000 + REQUESTS_MAX)]
 
 
 @pytest.mark.usefixtures("spark_server")
-def test_an_engine_of_the_gateway(tmp_path: Path) -> None:
-    """The whole way: from Spark to a line. Spark that hangs, dies, and comes back costs the line its stages only."""
+def test_stage_progress_of_an_embedded_engine_reaches_the_progress_line(tmp_path: Path) -> None:
+    """While Spark hangs or restarts, only the stages are missing from the line."""
 
     async def check() -> None:
         ui = ("engine.spark.ui.enabled=true", "engine.spark.ui.port=0")
@@ -180,7 +180,7 @@ def test_an_engine_of_the_gateway(tmp_path: Path) -> None:
             await until(lambda: engine.pid not in {child, None}, "another child")
             await follow_one(engine, await engine.address())
             after = [psutil.Process(engine.pid), *descendants(engine.pid or 0)]
-            # Closing its input ends it, even while it waits for an answer of Spark's.
+            # Closing its input ends the child even while it waits for an answer from Spark.
             java_of(engine).send_signal(signal.SIGSTOP)
             asked = asyncio.create_task(engine.of_statement("waits"))
             await asyncio.sleep(0)
@@ -208,11 +208,11 @@ async def follow_one(engine: EmbeddedEngine, address: Address) -> None:
         progress.started(statement)
         following = asyncio.create_task(follow(progress, engine, lines.append, 0.1))
         await task
-        # Asked after the end, and by many at once, each gets the answer to his own question.
+        # Concurrent requests after the end each get the answer to their own question.
         asked = (engine.of_statement(each) for each in (statement, "another", statement))
         assert await asyncio.gather(*asked) == [known := JobProgress(2, 2, TASKS + 1, TASKS + 1, 0, 0), None, known]
         following.cancel()
-        # Spark's UI, at one of the ports, tells the same.
+        # Spark's UI, at one of the ports, reports the same.
         connections = java_of(engine).net_connections(kind="tcp")
         ports = {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
         uis = [SparkUi(f"http://127.0.0.1:{port}", DEADLINE_SECONDS) for port in ports]

@@ -1,4 +1,4 @@
-"""Figures of Spark's jobs and stages, and Spark's UI as one of their sources."""
+"""Tests that progress is computed from Spark's jobs and stages, and that Spark's UI is read."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def stage(number: int, status: str, tasks: int) -> dict[str, Any]:
     return {"stageId": number, "status": status, "numTasks": tasks}
 
 
-def test_no_job_is_no_progress() -> None:
+def test_without_a_job_there_is_no_progress() -> None:
     assert job_progress([], [stage(1, "ACTIVE", 3)]) is None
 
 
-def test_finished_jobs_count_what_they_did() -> None:
-    """As Spark's adaptive execution runs a query: a job for each shuffle, which names the stages before it as well."""
+def test_finished_jobs_count_only_their_own_tasks() -> None:
+    """Spark's adaptive execution runs a job per shuffle, and each job lists the earlier stages too."""
     done = [
         job([0], 200, 200, "SUCCEEDED", numCompletedStages=1),
         job([1, 2], 10, 210, "SUCCEEDED", numCompletedStages=1, numSkippedTasks=200, numFailedTasks=1),
@@ -53,25 +53,25 @@ def test_finished_jobs_count_what_they_did() -> None:
     assert job_progress(done, []) == JobProgress(2, 2, 210, 210, 0, 1)
 
 
-def test_a_stage_that_waits_for_none_will_be_skipped() -> None:
+def test_a_pending_stage_of_an_earlier_job_counts_as_skipped() -> None:
     first = job([0], 200, 200, "SUCCEEDED", numCompletedStages=1)
     second = job([2, 1, 3], 4, 260, numActiveTasks=2)
     stages = [stage(1, "PENDING", 200), stage(2, "ACTIVE", 10), stage(3, "PENDING", 50), stage(9, "ACTIVE", 70)]
     assert job_progress([first, second], stages) == JobProgress(3, 1, 260, 204, 2, 0)
 
 
-def test_a_job_that_was_just_submitted() -> None:
+def test_a_job_without_active_stages_counts_no_tasks() -> None:
     assert job_progress([job([4], 0, 8)], [stage(4, "PENDING", 8)]) == JobProgress(0, 0, 0, 0, 0, 0)
 
 
-def test_figures_that_do_not_fit_together() -> None:
-    """Spark renews each at a moment of its own."""
+def test_inconsistent_figures_are_limited_to_the_totals() -> None:
+    """Spark updates its figures at different times."""
     found = job_progress([job([4, 5], 8, 9)], [stage(4, "PENDING", 8), stage(5, "ACTIVE", 1)])
     assert found == JobProgress(1, 0, 8, 8, 0, 0)
 
 
 class Ui(ThreadingHTTPServer):
-    """A UI of one application, with what the test puts into it."""
+    """Spark's UI of one application; the test sets its jobs and stages."""
 
     daemon_threads = True
 
@@ -82,9 +82,9 @@ class Ui(ThreadingHTTPServer):
         self.stages: list[dict[str, Any]] = []
         self.asked: list[str] = []
         self.broken: bytes | None = None
-        """Sent in place of any answer."""
+        """Sent instead of every answer, if set."""
         self.open = threading.Event()
-        """No answer is sent before."""
+        """Answers wait for it."""
         self.open.set()
 
     @property
@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the test's output is not the place."""
+        """Logs nothing, to keep the test's output clean."""
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def ask(ui: Ui, *, limit_seconds: float = 10.0) -> JobProgress | None:
     return asyncio.run(SparkUi(ui.url + "/", limit_seconds).of_statement(GROUP))
 
 
-def test_ui_tells_of_one_statement(ui: Ui) -> None:
+def test_the_ui_reports_the_progress_of_one_statement(ui: Ui) -> None:
     ui.jobs = [job([1, 2], 4, 18, numActiveTasks=2), job([7], 1, 1, jobGroup="another"), {"jobId": 3}]
     ui.stages = [stage(1, "ACTIVE", 10), stage(2, "PENDING", 8)]
     assert ask(ui) == JobProgress(2, 0, 18, 4, 2, 0)
@@ -146,7 +146,7 @@ def test_ui_tells_of_one_statement(ui: Ui) -> None:
     assert ask(ui) is None
 
 
-def test_ui_of_a_spark_that_was_started_again(ui: Ui) -> None:
+def test_after_a_restart_of_spark_the_new_application_is_read(ui: Ui) -> None:
     async def check() -> None:
         engine = ExternalEngine(Address("127.0.0.1", 1), ui.url)
         ui.jobs = [job([1], 1, 1, "SUCCEEDED", numCompletedStages=1)]
@@ -158,17 +158,17 @@ def test_ui_of_a_spark_that_was_started_again(ui: Ui) -> None:
     asyncio.run(check())
 
 
-def test_no_ui_no_stages() -> None:
+def test_without_a_ui_there_is_no_stage_progress() -> None:
     assert asyncio.run(ExternalEngine(Address("127.0.0.1", 1)).of_statement(GROUP)) is None
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b"[1]", b'[{"jobGroup": "%s"}]' % GROUP.encode(), b"\xff"])
-def test_ui_that_answers_nonsense(ui: Ui, body: bytes) -> None:
+def test_an_invalid_answer_of_the_ui_means_no_progress(ui: Ui, body: bytes) -> None:
     ui.broken = body
     assert ask(ui) is None
 
 
-def test_ui_that_is_not_there(ui: Ui, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_ui_is_logged_once(ui: Ui, caplog: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
         gone = SparkUi("http://127.0.0.1:1", 10.0)
         assert [await gone.of_statement(GROUP) for _ in range(3)] == [None] * 3
@@ -177,7 +177,7 @@ def test_ui_that_is_not_there(ui: Ui, caplog: pytest.LogCaptureFixture) -> None:
     assert len(caplog.records) == 1
 
 
-def test_ui_that_hangs(ui: Ui) -> None:
+def test_a_hanging_ui_gets_a_limited_number_of_requests(ui: Ui) -> None:
     async def check() -> None:
         slow = SparkUi(ui.url, 0.2)
         ui.open.clear()
@@ -187,7 +187,7 @@ def test_ui_that_hangs(ui: Ui) -> None:
         ui.jobs = [job([1], 1, 1, "SUCCEEDED", numCompletedStages=1)]
         patient = SparkUi(ui.url, 10.0)
         assert await patient.of_statement(GROUP) is not None
-        await asyncio.to_thread(wait_until, lambda: slow._asking == 0, what="the questions that were given up")
+        await asyncio.to_thread(wait_until, lambda: slow._asking == 0, what="the abandoned requests to end")
         assert await slow.of_statement(GROUP) is not None
 
     asyncio.run(check())

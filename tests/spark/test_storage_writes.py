@@ -1,4 +1,4 @@
-"""Two INSERTs at one time into one storage table, as after a kill or a cancel: neither takes anything of the other."""
+"""Tests that two concurrent INSERTs into one storage table, as after a kill or a cancel, do not affect each other."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from sql.texts.maintenance import UNPARTITIONED, StorageLayout
 TASKS = 2
 COLUMNS = ["id", "part", "waited"]
 BY_PART = StorageLayout("part", "bigint", holds_column=False)
-"""Without the view's column: rows stay the same."""
+"""Omits the view's own column from the layout, so that the rows stay the same."""
 
 
-class At:
-    """A Spark that stays where it is."""
+class FixedSpark:
+    """A Spark at a fixed endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -43,15 +43,15 @@ class At:
 
 @dataclass
 class Latch:
-    """Keeps the last task of an INSERT from ending, by a property of Spark's JVM."""
+    """Blocks the last task of an INSERT until a property of Spark's JVM is set."""
 
     cursor: Any
     name: str = field(default_factory=lambda: f"freshgate.test.{uuid.uuid4().hex}")
 
     @property
     def waits(self) -> str:
-        """SQL that is evaluated once the latch is open, at the latest after two minutes."""
-        # A method that returns nothing, or null, gives the word null.
+        """Returns SQL whose evaluation ends when the latch opens, or after two minutes."""
+        # `reflect` returns the text "null" for a method that returns null or nothing.
         opened = f"reflect('java.lang.System', 'getProperty', '{self.name}') = 'open'"
         pause = "reflect('java.lang.Thread', 'sleep', 50L)"
         return f"aggregate(sequence(1, 2400), '', (a, x) -> if(a = 'open' OR {opened}, 'open', {pause}))"
@@ -62,7 +62,7 @@ class Latch:
 
 @dataclass
 class Storage:
-    """A storage table, and definitions of two rows each, the second of which waits for a latch."""
+    """A storage table, and definitions of two rows each, whose second row waits for a latch."""
 
     cursor: Any
     table: TableName
@@ -80,15 +80,15 @@ class Storage:
 
     def insert(self, version: int, definition: TableName, *, staged: bool = True) -> str:
         text = maintenance.insert_version(self.table, definition, version, None, COLUMNS, self.layout, staged=staged)
-        # The hint shuffles the rows; tasks are to write what they read.
+        # The hint would shuffle the rows; each task is to write the row it reads.
         return text.replace("/*+ REBALANCE(`freshgate_partition`) */ ", "")
 
     def versions(self) -> list[tuple[int, int]]:
         return sorted(rows(self.cursor, f"SELECT freshgate_version, id FROM {self.table.quoted}"))
 
     def tasks_done(self) -> int:
-        """Tasks of unfinished INSERTs that have handed in what they wrote."""
-        # os.walk passes over what Spark removes meanwhile, where rglob fails.
+        """Returns the number of committed tasks of unfinished INSERTs."""
+        # Spark removes directories meanwhile: os.walk skips them, rglob would fail.
         names = {name for _, folders, _ in os.walk(self.place) for name in folders}
         return sum(name.startswith("task_") for name in names)
 
@@ -109,14 +109,14 @@ def storage(engine: Engine, request: pytest.FixtureRequest) -> Iterator[Storage]
 
 @contextlib.contextmanager
 def refreshing(engine: Engine) -> Iterator[Any]:
-    """A cursor of a session as refreshes have them."""
+    """A cursor of a session configured like those of refreshes."""
     connection = hive.connect(engine.host, engine.port, username="tester", configuration=dict(maintenance.STAGED))
     with contextlib.closing(connection), contextlib.closing(connection.cursor()) as cursor:
         yield cursor
 
 
-def test_an_insert_that_ends_takes_nothing_of_another(engine: Engine, storage: Storage) -> None:
-    """The first has handed in a task's rows when the second begins and ends."""
+def test_an_insert_that_ends_keeps_the_files_of_another(engine: Engine, storage: Storage) -> None:
+    """The second INSERT begins and ends after the first has committed a task."""
     latch, opened = Latch(storage.cursor), Latch(storage.cursor)
     opened.open()
     first = storage.insert(1, storage.definition(1, latch))
@@ -134,8 +134,8 @@ def test_an_insert_that_ends_takes_nothing_of_another(engine: Engine, storage: S
     assert storage.versions() == [(1, 0), (1, 1), (2, 0), (2, 1)]
 
 
-def test_an_insert_that_is_cancelled_takes_nothing_of_another(engine: Engine, storage: Storage) -> None:
-    """The second has handed in a task's rows when the first is cancelled, as that of a killed gateway is."""
+def test_an_insert_that_is_cancelled_keeps_the_files_of_another(engine: Engine, storage: Storage) -> None:
+    """The first INSERT is cancelled, like that of a killed gateway, after the second has committed a task."""
     never, latch = Latch(storage.cursor), Latch(storage.cursor)
     first = storage.insert(1, storage.definition(1, never))
     second = storage.insert(2, storage.definition(2, latch))
@@ -157,8 +157,8 @@ def test_an_insert_that_is_cancelled_takes_nothing_of_another(engine: Engine, st
 
 
 @pytest.mark.parametrize("staged", [True, False])
-def test_a_version_replaces_nothing(storage: Storage, staged: bool) -> None:
-    """In a session without the setting: the table says itself that other versions stay."""
+def test_a_new_version_keeps_the_older_ones(storage: Storage, staged: bool) -> None:
+    """The session lacks the setting: the table's own property keeps the other versions."""
     opened = Latch(storage.cursor)
     opened.open()
     definition = storage.definition(1, opened)
@@ -171,24 +171,23 @@ def test_a_version_replaces_nothing(storage: Storage, staged: bool) -> None:
     ("protocol", "staged"),
     [(SPARKS_OWN, True), ("org.apache.spark.internal.io.HadoopMapReduceCommitProtocol", False)],
 )
-def test_another_commit_protocol_gets_no_overwrite(engine: Engine, protocol: str, staged: bool) -> None:
-    """Those for object stores refuse it."""
-
+def test_writes_are_staged_only_with_sparks_own_commit_protocol(engine: Engine, protocol: str, staged: bool) -> None:
+    """Commit protocols for object stores refuse an overwrite of partitions."""
     habits = habits_of(engine, {COMMIT_PROTOCOL: protocol})
     assert habits.stages_writes is staged
     assert not habits.caches_listings
 
 
 @pytest.mark.parametrize(("in_parts", "whole"), [("false", True), ("true", False)])
-def test_where_rows_are_made_when_they_are_fetched_is_known(engine: Engine, in_parts: str, whole: bool) -> None:
+def test_incremental_collection_is_recognized(engine: Engine, in_parts: str, whole: bool) -> None:
     assert habits_of(engine, {INCREMENTAL_COLLECT: in_parts}).collects_whole is whole
 
 
 def habits_of(engine: Engine, configuration: dict[str, str]) -> Habits:
-    """As a Spark with this configuration has them."""
+    """Returns the habits of a Spark with this configuration."""
 
     async def ask() -> Habits:
-        pool = SessionPool(At(Endpoint(engine.host, engine.port)), "tester", 1, configuration)
+        pool = SessionPool(FixedSpark(Endpoint(engine.host, engine.port)), "tester", 1, configuration)
         habits = Habits()
         try:
             await habits.ask(pool)
