@@ -1,4 +1,4 @@
-"""A database of its own for each test, or for each module."""
+"""Fixtures: a separate database for each test or each module."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def database(gateway: Gateway) -> Iterator[Database]:
 
 @pytest.fixture(scope="module")
 def shared(gateway: Gateway) -> Iterator[Database]:
-    """One database for the tests of a module that only add to it."""
+    """One database for those tests of a module that only add to it."""
     yield from make_database(gateway, "shared")
 
 
 @pytest.fixture
 def direct(engine: Engine) -> Iterator[Any]:
-    """A cursor straight on Spark."""
+    """A cursor directly on Spark."""
     with pyhive(engine.host, engine.port) as cursor:
         yield cursor

@@ -1,5 +1,5 @@
-"""The table "changes x providers": every kind of change of a base table, on every kind of table, made through the
-gateway and past it. After each the view is right, and exactly what the change touched was recomputed."""
+"""Tests every kind of change of a base table, for every table provider, through the gateway and directly on Spark.
+After each change the view is correct, and exactly the changed partitions were recomputed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ HOUR = "3600"
 
 @dataclass(frozen=True)
 class Table:
-    """A base table under test, and where its files are."""
+    """A base table under test, and the location of its files."""
 
     name: str
     home: Path
     elsewhere: Path
-    """A directory that is not there yet, outside of the table's."""
+    """A directory outside the table's own; it does not exist yet."""
 
     def directory(self, value: str) -> Path:
         return self.home / f"d={value}"
@@ -40,7 +40,7 @@ def files_in(directory: Path) -> list[Path]:
 
 
 def write_file(table: Table) -> None:
-    """Another program writes a file into a partition's directory."""
+    """Adds a file to a partition's directory, as another program would."""
     found = files_in(table.directory("written"))[0]
     shutil.copy(found, found.with_name("another" + found.suffix))
 
@@ -51,15 +51,15 @@ def remove_files(table: Table) -> None:
 
 
 def rewrite_file(table: Table) -> None:
-    """Other rows in as many bytes, under the same name."""
+    """Replaces a file by one with other rows, the same size and the same name."""
     found = files_in(table.directory("rewritten"))[0]
     other = files_in(table.directory(OTHER))[0]
-    # Else Hadoop would find that its checksum is that of other bytes.
+    # Otherwise Hadoop would report a checksum error.
     found.with_name(f".{found.name}.crc").unlink()
     before = found.stat()
     assert (found.read_bytes() != other.read_bytes(), before.st_size) == (True, other.stat().st_size)
     found.write_bytes(other.read_bytes())
-    # The clock of the file system may not have ticked since.
+    # The file system's clock may not have advanced since the file was written.
     os.utime(found, ns=(before.st_atime_ns, before.st_mtime_ns + 2_000_000))
 
 
@@ -76,18 +76,18 @@ def write_elsewhere(table: Table) -> None:
 
 @dataclass(frozen=True)
 class Change:
-    """Statements in which {t} is the table, {elsewhere} a directory; or what another program does."""
+    """Statements in which {t} is the table and {elsewhere} a directory, or an action of another program."""
 
     statements: Sequence[str] = ()
     touched: frozenset[str] | None = field(default_factory=frozenset)
     """Values of the partitions that the change touches; None: the whole table."""
     program: Callable[[Table], None] | None = None
     keeps_rows: bool = False
-    """The gateway knows that no row changes, and looks no sooner for it."""
+    """Whether the gateway knows that the statement changes no row, and so does not observe the table."""
 
 
 def change(touched: str | None, *statements: str) -> Change:
-    """`touched` has values with spaces between."""
+    """`touched` is a list of values separated by spaces."""
     return Change(statements, None if touched is None else frozenset(touched.split()))
 
 
@@ -96,9 +96,9 @@ def program(touched: str, act: Callable[[Table], None]) -> Change:
 
 
 OTHER = "other"
-"""The partition whose row is another, in as many bytes."""
+"""The partition whose row differs from the others but has the same size."""
 START = f"kept inserted overwritten dropped remade written removed rewritten deleted updated merged {OTHER}"
-"""The partitions at the start: each change has one of its own."""
+"""The initial partitions: each change has one of its own."""
 CREATE = "CREATE TABLE {t} {stored}"
 FILL = f"INSERT INTO {{t}} SELECT if(d = '{OTHER}', '8', '1') AS a, d FROM explode(split('{START}', ' ')) AS t(d)"
 
@@ -136,8 +136,8 @@ BY_PROGRAMS = [
 
 @dataclass(frozen=True)
 class Provider:
-    """How tables are stored, and the rounds of changes: a look at the view ends each, so that the changes of one touch
-    different partitions."""
+    """A way to store tables, and rounds of changes. A check of the view ends each round, so the changes of a round
+    touch different partitions."""
 
     stored: str
     rounds: Sequence[Sequence[Change]]
@@ -145,13 +145,13 @@ class Provider:
 
 
 def of_files(stored: str, *, hive: bool = False, briefly: bool = False) -> Provider:
-    """`briefly`: the first round alone. What follows depends on the table, not on how its files are written."""
+    """`briefly`: only the first round; the later ones do not depend on the format of the files."""
     truncated = f"kept overwritten written rewritten deleted updated merged {OTHER} new elsewhere"
     truncated += "" if hive else " NULL"
     rounds = [
         [*BY_PROGRAMS, INSERT, *([] if hive else [INSERT_NULL]), OVERWRITE, *PARTITIONS],
         [program("elsewhere", write_elsewhere), change("inserted", "TRUNCATE TABLE {t} PARTITION (d = 'inserted')")],
-        # Of Hive's formats the reader gets the properties, and may read other rows.
+        # Readers of Hive's formats get the table properties and may return other rows after a change.
         *([[NOTHING_INSERTED], [change(None, *PROPERTIES.statements)]] if hive else [[NOTHING_INSERTED, PROPERTIES]]),
         [change(truncated, "TRUNCATE TABLE {t}")],
         [ADD_COLUMN],
@@ -162,7 +162,7 @@ def of_files(stored: str, *, hive: bool = False, briefly: bool = False) -> Provi
 
 
 def of_commits(stored: str, *rewriting: str, catalog: str = "", renaming: Sequence[Change] = ()) -> Provider:
-    """`rewriting` statements change no row; `renaming` is what lets a column have another name."""
+    """`rewriting`: statements that change no row; `renaming`: changes that allow a column to be renamed."""
     rounds = [
         [INSERT, INSERT_NULL, OVERWRITE, *ROWS],
         [NOTHING_INSERTED, PROPERTIES, *(change("", statement) for statement in rewriting)],
@@ -183,7 +183,7 @@ PROVIDERS = {
     "csv": of_files("(a STRING, d STRING) USING csv PARTITIONED BY (d)"),
     "json": of_files("(a STRING, d STRING) USING json PARTITIONED BY (d)", briefly=True),
     "text": of_files("(a STRING, d STRING) USING text PARTITIONED BY (d)", briefly=True),
-    # Of Hive's formats Spark reads a NULL of a partition as a text, which no view can be partitioned by.
+    # In Hive's formats Spark reads a NULL partition value as a text, which no view can be partitioned by.
     "hive": of_files("(a STRING) PARTITIONED BY (d STRING) STORED AS TEXTFILE", hive=True),
     "delta": of_commits(
         "(a STRING, d STRING) USING delta PARTITIONED BY (d)",
@@ -197,7 +197,7 @@ QUERY = "SELECT d, count(*) AS n, sum(CAST(a AS INT)) AS s FROM {t} GROUP BY d"
 
 @dataclass(frozen=True)
 class Lake:
-    """One Spark with all providers, a gateway before it, and a cursor on each."""
+    """One Spark with all providers, a gateway in front of it, and a cursor on each."""
 
     warehouse: Path
     gateway: Gateway
@@ -228,8 +228,8 @@ def lake(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @dataclass
-class Story:
-    """A table, a view on it, and what happens to them."""
+class Scenario:
+    """A table, a view on it, and the changes applied to the table."""
 
     lake: Lake
     provider: str
@@ -246,7 +246,7 @@ class Story:
         self.table = Table(f"{catalog}{database}.t", Path(), self.lake.warehouse / f"{database}_elsewhere")
         self.run(self.lake.direct, CREATE, FILL)
         self.table = Table(self.table.name, self._home(), self.table.elsewhere)
-        # A read through the gateway of its own writes has to look though its last look is young.
+        # Through the gateway only noted writes can cause an observation: the probe interval has not passed.
         seconds = HOUR if self.way == GATEWAY else "0"
         self.run(
             self.lake.through,
@@ -269,7 +269,7 @@ class Story:
         self.run(self.lake.cursor(self.way), *change.statements)
 
     def task(self) -> tuple[int, str, frozenset[str]]:
-        """The view's last task: its number, its mode, and the partitions that it recomputed."""
+        """Returns the number, mode and recomputed partitions of the view's last task."""
         database = self.view.partition(".")[0]
         found = rows(
             self.lake.through,
@@ -280,9 +280,9 @@ class Story:
         return int(number), mode, frozenset() if partitions == "\\N" else frozenset(json.loads(partitions))
 
     def check(self, touched: frozenset[str] | None) -> None:
-        """A read of the view is right, and has recomputed exactly these partitions."""
+        """Checks that a read of the view is correct and recomputed exactly these partitions."""
         before = self.task()
-        # Iceberg's tables are remembered by each session.
+        # Each session caches Iceberg's tables.
         rows(self.lake.direct, f"REFRESH TABLE {self.table.name}")
         expected = sorted(rows(self.lake.direct, QUERY.format(t=self.table.name)), key=repr)
         shown = sorted(rows(self.lake.through, f"SELECT * FROM {self.view}"), key=repr)
@@ -299,15 +299,15 @@ class Story:
         assert freshness == "FRESH"
 
 
-def test_rows_that_spark_keeps_in_memory(lake: Lake) -> None:
-    """CACHE TABLE keeps them for all sessions, and hears nothing of files that another program writes."""
+def test_a_view_over_a_cached_table_shows_files_written_by_another_program(lake: Lake) -> None:
+    """CACHE TABLE caches the rows for all sessions and does not notice files that another program writes."""
     rows(lake.through, "CREATE DATABASE c_cached")
     rows(lake.through, "CREATE TABLE c_cached.t (a INT, d STRING) USING parquet PARTITIONED BY (d)")
     rows(lake.through, "INSERT INTO c_cached.t VALUES (1, 'x')")
     query = "SELECT d, sum(a) AS s FROM c_cached.t GROUP BY d"
     rows(lake.through, f"CREATE MATERIALIZED VIEW c_cached.m AS {query}")
     rows(lake.direct, "CACHE TABLE c_cached.t")
-    # A write that is noted, upon which Spark fills its memory again.
+    # The gateway notes this write, and Spark fills its cache again.
     rows(lake.through, "INSERT INTO c_cached.t VALUES (10, 'x')")
     assert rows(lake.direct, query) == [("x", 11)]
     described = rows(lake.direct, "DESCRIBE TABLE EXTENDED c_cached.t")
@@ -324,9 +324,8 @@ def test_rows_that_spark_keeps_in_memory(lake: Lake) -> None:
         assert rows(lake.through, f"SELECT * FROM c_cached.{view}") == [("x", 13)], view
 
 
-def test_files_that_lie_elsewhere(lake: Lake, tmp_path: Path) -> None:
-    """An input format of Hive's may read other files than those in the table's directory, so that nothing can be told
-    of the table: each read recomputes."""
+def test_a_view_over_symlinked_files_is_recomputed_at_each_read(lake: Lake, tmp_path: Path) -> None:
+    """An input format of Hive's may read files outside the table's directory, so changes cannot be detected."""
     rows(lake.through, "CREATE DATABASE c_links")
     data, links = tmp_path / "data.txt", tmp_path / "links"
     data.write_text("1\n")
@@ -345,8 +344,8 @@ def test_files_that_lie_elsewhere(lake: Lake, tmp_path: Path) -> None:
     assert rows(lake.through, "SHOW MATERIALIZED VIEWS IN c_links")[0][2] == "UNKNOWN"
 
 
-def test_a_write_that_names_the_directory(lake: Lake) -> None:
-    """Which table's it is nobody asks: each is looked at."""
+def test_a_write_by_path_makes_views_over_the_table_stale(lake: Lake) -> None:
+    """The gateway does not know which table the path belongs to, and observes every table."""
     rows(lake.through, "CREATE DATABASE c_path")
     rows(lake.through, "CREATE TABLE c_path.t (a INT) USING delta")
     rows(
@@ -360,25 +359,25 @@ def test_a_write_that_names_the_directory(lake: Lake) -> None:
     assert rows(lake.through, "SELECT n FROM c_path.m") == [(1,)]
 
 
-def made(lake: Lake, name: str, query: str, seconds: str = "0") -> None:
+def create(lake: Lake, name: str, query: str, seconds: str = "0") -> None:
     rows(lake.through, f"CREATE MATERIALIZED VIEW {name} PROPERTIES ('probe_interval' = '{seconds}') AS {query}")
 
 
 def shown(lake: Lake, name: str) -> list[Any]:
-    """What a view shows; afterwards it counts as fresh, and reads what it has read."""
+    """Reads a view; checks that it then counts as fresh."""
     found = rows(lake.through, f"SELECT n FROM {name}")
     database = name.partition(".")[0]
-    said = rows(
+    states = rows(
         lake.through,
         f"SELECT freshness, state FROM freshgate.materialized_views WHERE database_name = '{database}' "
         f"AND name = '{name.partition('.')[2]}'",
     )
-    assert said == [("FRESH", "NORMAL")]
+    assert states == [("FRESH", "NORMAL")]
     return [row[0] for row in found]
 
 
-def test_definitions_over_paths(lake: Lake, tmp_path: Path) -> None:
-    """Their files are listed, their logs read, and the case of their names is kept."""
+def test_views_over_paths_notice_changes(lake: Lake, tmp_path: Path) -> None:
+    """The gateway lists the files, or reads the log, of paths; the case of their names is kept."""
     data = tmp_path / "Data"
     for statement in (
         "CREATE DATABASE c_over",
@@ -389,10 +388,10 @@ def test_definitions_over_paths(lake: Lake, tmp_path: Path) -> None:
         rows(lake.direct, statement)
     (data / "C").mkdir()
     (data / "C" / "One.csv").write_text("1\n")
-    made(lake, "c_over.of_parquet", f"SELECT count(*) AS n FROM parquet.`{data}/P`")
-    made(lake, "c_over.of_view", "SELECT count(*) AS n FROM c_over.v")
-    made(lake, "c_over.of_delta", f"SELECT count(*) AS n FROM DELTA.`{data}/D`", HOUR)
-    made(lake, "c_over.of_csv", f"SELECT count(*) AS n FROM csv.`file:{data}/C/*.csv`")
+    create(lake, "c_over.of_parquet", f"SELECT count(*) AS n FROM parquet.`{data}/P`")
+    create(lake, "c_over.of_view", "SELECT count(*) AS n FROM c_over.v")
+    create(lake, "c_over.of_delta", f"SELECT count(*) AS n FROM DELTA.`{data}/D`", HOUR)
+    create(lake, "c_over.of_csv", f"SELECT count(*) AS n FROM csv.`file:{data}/C/*.csv`")
     views = ["of_parquet", "of_view", "of_delta", "of_csv"]
     assert [shown(lake, f"c_over.{view}") for view in views] == [[1], [1], [1], [1]]
     file = files_in(data / "P")[0]
@@ -403,15 +402,15 @@ def test_definitions_over_paths(lake: Lake, tmp_path: Path) -> None:
     assert [shown(lake, f"c_over.{view}") for view in views] == [[2], [2], [2], [3]]
 
 
-def test_a_path_without_a_slash_is_never_taken_for_fresh(lake: Lake) -> None:
-    """Nobody but Spark sees what is there: it is no table."""
+def test_a_view_over_a_path_without_a_slash_is_never_fresh(lake: Lake) -> None:
+    """The gateway cannot resolve the path, and it is not a table."""
     rows(lake.direct, "CREATE DATABASE c_bare")
     home = rows(lake.direct, "SELECT java_method('java.lang.System', 'getProperty', 'user.dir')")[0][0]
     bare = Path(home) / "freshgate_bare"
     bare.mkdir()
     try:
         (bare / "one").write_text("1\n")
-        made(lake, "c_bare.m", "SELECT count(*) AS n FROM text.freshgate_bare", HOUR)
+        create(lake, "c_bare.m", "SELECT count(*) AS n FROM text.freshgate_bare", HOUR)
         assert rows(lake.through, "SELECT n FROM c_bare.m") == [(1,)]
         (bare / "two").write_text("2\n")
         assert rows(lake.through, "SELECT n FROM c_bare.m") == [(2,)]
@@ -420,13 +419,13 @@ def test_a_path_without_a_slash_is_never_taken_for_fresh(lake: Lake) -> None:
         shutil.rmtree(bare)
 
 
-def test_files_that_are_loaded_elsewhere(lake: Lake) -> None:
-    """LOAD DATA moves them out of the table that has had them."""
+def test_load_data_makes_views_over_the_source_table_stale(lake: Lake) -> None:
+    """LOAD DATA moves the files out of the table that contained them."""
     rows(lake.direct, "CREATE DATABASE c_load")
     for table in ("t", "other"):
         rows(lake.direct, f"CREATE TABLE c_load.{table} (a INT) USING hive")
     rows(lake.direct, "INSERT INTO c_load.t VALUES (1)")
-    made(lake, "c_load.m", "SELECT count(*) AS n FROM c_load.t", HOUR)
+    create(lake, "c_load.m", "SELECT count(*) AS n FROM c_load.t", HOUR)
     assert shown(lake, "c_load.m") == [1]
     described = rows(lake.direct, "DESCRIBE TABLE EXTENDED c_load.t")
     home = Path(next(str(row[1]) for row in described if row[0] == "Location").removeprefix("file:"))
@@ -434,8 +433,8 @@ def test_files_that_are_loaded_elsewhere(lake: Lake) -> None:
     assert shown(lake, "c_load.m") == [0]
 
 
-def test_versions_of_iceberg_tables(lake: Lake) -> None:
-    """A branch and a tag are not the table, a snapshot is always the same, metadata tables change with the table."""
+def test_views_over_branches_tags_and_snapshots_of_iceberg_are_correct(lake: Lake) -> None:
+    """Branches and tags differ from the table, a snapshot never changes, metadata tables change with the table."""
     table = f"{ICEBERG}.c_refs.t"
     for statement in (
         "CREATE DATABASE c_refs",
@@ -456,7 +455,7 @@ def test_versions_of_iceberg_tables(lake: Lake) -> None:
         "snapshots": f"{table}.snapshots",
     }
     for view, source in sources.items():
-        made(lake, f"c_refs.{view}", f"SELECT count(*) AS n FROM {source}", HOUR)
+        create(lake, f"c_refs.{view}", f"SELECT count(*) AS n FROM {source}", HOUR)
 
     def counts() -> list[Any]:
         return [shown(lake, f"c_refs.{view}")[0] for view in sources]
@@ -470,19 +469,19 @@ def test_versions_of_iceberg_tables(lake: Lake) -> None:
     assert counts() == [3, 2, 2, 2, 3, 1, 3]
 
 
-def test_versions_of_delta_tables(lake: Lake) -> None:
+def test_views_over_versions_of_delta_tables_are_correct(lake: Lake) -> None:
     rows(lake.direct, "CREATE DATABASE c_past")
     rows(lake.direct, "CREATE TABLE c_past.t USING delta AS SELECT 1 AS a")
-    made(lake, "c_past.fixed", "SELECT count(*) AS n FROM c_past.t VERSION AS OF 0", HOUR)
-    made(lake, "c_past.both", "SELECT count(*) AS n FROM c_past.t JOIN c_past.t VERSION AS OF 0 AS old", HOUR)
+    create(lake, "c_past.fixed", "SELECT count(*) AS n FROM c_past.t VERSION AS OF 0", HOUR)
+    create(lake, "c_past.both", "SELECT count(*) AS n FROM c_past.t JOIN c_past.t VERSION AS OF 0 AS old", HOUR)
     rows(lake.through, "INSERT INTO c_past.t VALUES (2)")
     assert [shown(lake, f"c_past.{view}") for view in ("fixed", "both")] == [[1], [2]]
     rows(lake.through, "CREATE OR REPLACE TABLE c_past.t USING delta AS SELECT 1 AS a UNION ALL SELECT 2")
     assert [shown(lake, f"c_past.{view}") for view in ("fixed", "both")] == [[1], [2]]
 
 
-def test_a_catalog_that_becomes_the_default(lake: Lake) -> None:
-    """From then on names without a catalog are its own."""
+def test_a_write_in_a_session_with_another_default_catalog_is_noted(lake: Lake) -> None:
+    """With spark.sql.defaultCatalog set, names without a catalog belong to that catalog."""
     rows(lake.through, "CREATE DATABASE c_default")
     rows(lake.through, f"CREATE TABLE {ICEBERG}.c_default.t (a INT) USING iceberg")
     rows(
@@ -498,9 +497,8 @@ def test_a_catalog_that_becomes_the_default(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("denied", ["table", "partition"])
-def test_a_listing_that_is_refused(lake: Lake, denied: str) -> None:
-    """Nobody takes the view for fresh, and a read gives what Spark says: an error, or, of a table in a local directory
-    that it may not enter, that there are no files."""
+def test_a_view_whose_base_files_cannot_be_listed_is_not_fresh(lake: Lake, denied: str) -> None:
+    """A read returns what Spark returns: an error, or no rows for a local table directory without permission."""
     database, query = f"c_denied_{denied}", QUERY.format(t=f"c_denied_{denied}.t")
     rows(lake.through, f"CREATE DATABASE {database}")
     rows(lake.through, f"CREATE TABLE {database}.t (a STRING, d STRING) USING parquet PARTITIONED BY (d)")
@@ -530,8 +528,8 @@ def test_a_listing_that_is_refused(lake: Lake, denied: str) -> None:
     assert freshness() == "FRESH"
 
 
-def test_a_timestamp_partition_of_iceberg_is_not_followed(lake: Lake) -> None:
-    """Its texts are those of another time zone."""
+def test_partitioning_by_a_timestamp_column_of_iceberg_is_refused(lake: Lake) -> None:
+    """The texts of its partition values are in another time zone."""
     table = f"{ICEBERG}.c_refused.t"
     rows(lake.through, "CREATE DATABASE c_refused")
     rows(lake.direct, f"CREATE TABLE {table} (a INT, at TIMESTAMP) USING iceberg PARTITIONED BY (at)")
@@ -541,7 +539,7 @@ def test_a_timestamp_partition_of_iceberg_is_not_followed(lake: Lake) -> None:
 
 CASES = [
     *((provider, DIRECT) for provider in PROVIDERS),
-    # What the gateway notes depends on the statement, and not on how files are stored.
+    # What the gateway notes depends on the statement, not on the format of the files.
     *((provider, GATEWAY) for provider in ("parquet", "delta", "iceberg")),
 ]
 NAMES = [f"{provider}-{way}" for provider, way in CASES]
@@ -549,20 +547,20 @@ OF_SUITE = {f"{provider}-{DIRECT}" for provider in ("parquet", "hive", "delta", 
 
 
 @pytest.mark.parametrize(("provider", "way"), sampled(CASES, OF_SUITE, NAMES))
-def test_changes(lake: Lake, provider: str, way: str) -> None:
-    """Past the gateway, a look finds all changes of a round. Through it, each statement has a read of its own: a view
-    that looks once in an hour learns of each only because it was noted."""
-    story = Story(lake, provider, way)
+def test_exactly_the_changed_partitions_are_recomputed(lake: Lake, provider: str, way: str) -> None:
+    """Directly on Spark, one observation finds all changes of a round. Through the gateway, each statement is followed
+    by a read: with a probe interval of one hour, the view is refreshed only because the write was noted."""
+    scenario = Scenario(lake, provider, way)
     for changes in PROVIDERS[provider].rounds:
         if any("{elsewhere}" in statement for change in changes for statement in change.statements):
-            fill_elsewhere(story.table)
+            fill_elsewhere(scenario.table)
         touched, wholly = set[str](), False
         for change in changes:
-            story.apply(change)
+            scenario.apply(change)
             touched |= change.touched or set()
             wholly |= change.touched is None and not (change.keeps_rows and way == GATEWAY)
             if change is changes[-1] or (way == GATEWAY and change.statements):
-                story.check(None if wholly else frozenset(touched))
+                scenario.check(None if wholly else frozenset(touched))
                 touched, wholly = set(), False
 
 
@@ -570,8 +568,8 @@ def test_changes(lake: Lake, provider: str, way: str) -> None:
 
 
 @pytest.fixture
-def abroad(lake: Lake) -> Iterator[Any]:
-    """A cursor through the gateway whose current catalog is Iceberg's."""
+def in_iceberg(lake: Lake) -> Iterator[Any]:
+    """A cursor through the gateway with Iceberg's catalog as its current catalog."""
     for statement in (
         f"CREATE NAMESPACE IF NOT EXISTS {ICEBERG}.abroad",
         f"CREATE OR REPLACE TABLE {ICEBERG}.abroad.b (a INT, p STRING) USING iceberg PARTITIONED BY (p)",
@@ -585,61 +583,61 @@ def abroad(lake: Lake) -> Iterator[Any]:
         yield cursor
 
 
-def test_views_are_made_and_used_while_another_catalog_is_current(lake: Lake, abroad: Any) -> None:
+def test_views_can_be_created_and_used_while_another_catalog_is_current(lake: Lake, in_iceberg: Any) -> None:
     view, query = "spark_catalog.abroad.m", "SELECT p, count(*) AS n, max(a) AS a FROM b GROUP BY p"
 
     def check() -> None:
         rows(lake.direct, f"REFRESH TABLE {ICEBERG}.abroad.b")
         expected = rows(lake.direct, query.replace("FROM b", f"FROM {ICEBERG}.abroad.b"))
-        assert sorted(rows(abroad, f"SELECT * FROM {view}")) == sorted(expected)
+        assert sorted(rows(in_iceberg, f"SELECT * FROM {view}")) == sorted(expected)
 
     with pytest.raises(Error, match=r"Write spark_catalog\.<database>\.m"):
-        rows(abroad, f"CREATE MATERIALIZED VIEW m AS {query}")
-    rows(abroad, f"CREATE MATERIALIZED VIEW {view} PARTITION BY (p) COMMENT 'it\\'s' AS {query}")
+        rows(in_iceberg, f"CREATE MATERIALIZED VIEW m AS {query}")
+    rows(in_iceberg, f"CREATE MATERIALIZED VIEW {view} PARTITION BY (p) COMMENT 'it\\'s' AS {query}")
     check()
-    rows(abroad, "INSERT INTO b VALUES (3, 'x')")
+    rows(in_iceberg, "INSERT INTO b VALUES (3, 'x')")
     check()
-    rows(abroad, f"ALTER MATERIALIZED VIEW {view} SET ('when_stale' = 'INLINE', 'grace_period' = '0')")
-    rows(abroad, "INSERT INTO b VALUES (4, 'z')")
+    rows(in_iceberg, f"ALTER MATERIALIZED VIEW {view} SET ('when_stale' = 'INLINE', 'grace_period' = '0')")
+    rows(in_iceberg, "INSERT INTO b VALUES (4, 'z')")
     check()
-    assert rows(abroad, f"SHOW MATERIALIZED VIEW VERSIONS {view}")[0][1] == "CURRENT"
-    assert "partitions: p_z" in str(rows(abroad, f"EXPLAIN REFRESH MATERIALIZED VIEW {view} AUTO"))
-    rows(abroad, f"REFRESH MATERIALIZED VIEW {view}")
-    number = rows(abroad, f"SHOW MATERIALIZED VIEW VERSIONS {view}")[0][0]
-    assert len(rows(abroad, f"SELECT * FROM {view} VERSION AS OF {number}")) == 3
-    rows(abroad, "BEGIN TRANSACTION")
+    assert rows(in_iceberg, f"SHOW MATERIALIZED VIEW VERSIONS {view}")[0][1] == "CURRENT"
+    assert "partitions: p_z" in str(rows(in_iceberg, f"EXPLAIN REFRESH MATERIALIZED VIEW {view} AUTO"))
+    rows(in_iceberg, f"REFRESH MATERIALIZED VIEW {view}")
+    number = rows(in_iceberg, f"SHOW MATERIALIZED VIEW VERSIONS {view}")[0][0]
+    assert len(rows(in_iceberg, f"SELECT * FROM {view} VERSION AS OF {number}")) == 3
+    rows(in_iceberg, "BEGIN TRANSACTION")
     check()
-    rows(abroad, "COMMIT")
-    described = {row[0]: row[1] for row in rows(abroad, f"DESCRIBE EXTENDED MATERIALIZED VIEW {view}")}
+    rows(in_iceberg, "COMMIT")
+    described = {row[0]: row[1] for row in rows(in_iceberg, f"DESCRIBE EXTENDED MATERIALIZED VIEW {view}")}
     assert (described["Comment"], described["Base Tables"]) == ("it's", f"{ICEBERG}.abroad.b")
-    assert {row[1] for row in rows(abroad, f"SHOW PARTITIONS {view}")} == {"p_x", "p_y", "p_z"}
-    rows(abroad, f"ANALYZE TABLE {view} COMPUTE STATISTICS")
-    rows(abroad, f"ALTER MATERIALIZED VIEW {view} RENAME TO m2")
+    assert {row[1] for row in rows(in_iceberg, f"SHOW PARTITIONS {view}")} == {"p_x", "p_y", "p_z"}
+    rows(in_iceberg, f"ANALYZE TABLE {view} COMPUTE STATISTICS")
+    rows(in_iceberg, f"ALTER MATERIALIZED VIEW {view} RENAME TO m2")
     view += "2"
     check()
-    assert rows(abroad, "SHOW MATERIALIZED VIEWS") == []
-    assert [row[1] for row in rows(abroad, "SHOW MATERIALIZED VIEWS IN spark_catalog.abroad LIKE '%2%'")] == ["m2"]
-    (_, created), *_ = rows(abroad, f"SHOW CREATE MATERIALIZED VIEW {view}")
+    assert rows(in_iceberg, "SHOW MATERIALIZED VIEWS") == []
+    assert [row[1] for row in rows(in_iceberg, "SHOW MATERIALIZED VIEWS IN spark_catalog.abroad LIKE '%2%'")] == ["m2"]
+    (_, created), *_ = rows(in_iceberg, f"SHOW CREATE MATERIALIZED VIEW {view}")
     rows(lake.through, created.replace("CREATE", "CREATE OR REPLACE", 1))
     check()
     with pytest.raises(Error, match=r"Write spark_catalog\.<database>\.m2"):
-        rows(abroad, "DROP MATERIALIZED VIEW m2")
-    rows(abroad, f"DROP MATERIALIZED VIEW {view}")
+        rows(in_iceberg, "DROP MATERIALIZED VIEW m2")
+    rows(in_iceberg, f"DROP MATERIALIZED VIEW {view}")
     assert rows(lake.direct, "SHOW VIEWS IN abroad") == []
-    # The rows of the view that OR REPLACE has replaced are kept for versions.retention.
+    # The rows of the view that OR REPLACE replaced are kept for versions.retention.
     stored = f"SHOW TABLES IN {lake.gateway.storage} LIKE 'abroad__*'"
-    wait_until(lambda: rows(lake.direct, stored) == [], what="what both views had stored to be dropped")
+    wait_until(lambda: rows(lake.direct, stored) == [], what="the storage of both views to be dropped")
 
 
 ODD = ["", " ", "  ", "a ", "a", "a_", "it's", 'say "hi"', "back\\slash", "\\", "50%", "ü€", "n\nl", "${x}", "/", "`"]
 
 
-def test_odd_partition_values_in_sessions_that_read_literals_otherwise(lake: Lake, abroad: Any) -> None:
-    """An empty text, and texts that differ in blanks at their end, are one partition to Hive's metastore."""
+def test_unusual_partition_values_are_refreshed_under_any_literal_settings(lake: Lake, in_iceberg: Any) -> None:
+    """Hive's metastore does not distinguish texts that differ only in trailing blanks."""
     query = f"SELECT p, count(*) AS n FROM {ICEBERG}.abroad.b GROUP BY p"
     values = ", ".join(f"(1, CAST(X'{value.encode().hex()}' AS STRING))" for value in ODD)
-    rows(abroad, f"INSERT INTO b VALUES {values}, (1, NULL)")
-    rows(abroad, f"CREATE MATERIALIZED VIEW spark_catalog.abroad.odd PARTITION BY (p) AS {query}")
+    rows(in_iceberg, f"INSERT INTO b VALUES {values}, (1, NULL)")
+    rows(in_iceberg, f"CREATE MATERIALIZED VIEW spark_catalog.abroad.odd PARTITION BY (p) AS {query}")
     for settings in (("false", "false"), ("true", "false"), ("true", "true")):
         with pyhive(lake.gateway.host, lake.gateway.port) as cursor:
             rows(cursor, f"SET spark.sql.parser.escapedStringLiterals={settings[0]}")
@@ -655,13 +653,13 @@ def test_odd_partition_values_in_sessions_that_read_literals_otherwise(lake: Lak
                 f"COMMENT 'x' TBLPROPERTIES ('q' = 'r') AS {query}",
             )
             assert sorted(rows(cursor, "SELECT * FROM abroad.odd"), key=repr) == expected
-    rows(abroad, "INSERT INTO b VALUES (9, 'a ')")
+    rows(in_iceberg, "INSERT INTO b VALUES (9, 'a ')")
     rows(lake.direct, f"REFRESH TABLE {ICEBERG}.abroad.b")
-    assert sorted(rows(abroad, "SELECT * FROM spark_catalog.abroad.odd"), key=repr) == sorted(
+    assert sorted(rows(in_iceberg, "SELECT * FROM spark_catalog.abroad.odd"), key=repr) == sorted(
         rows(lake.direct, query), key=repr
     )
     (task,) = rows(
-        abroad,
+        in_iceberg,
         'SELECT RefreshMode, NeedRefreshPartitions FROM tasks("type"="mv") '
         "WHERE MvDatabaseName = 'abroad' AND MvName = 'odd' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
     )

@@ -1,4 +1,4 @@
-"""Readers and refreshes at one time: one recompute for all, no reader broken, none waiting for what it did not ask."""
+"""Tests that concurrent readers share one refresh, keep their version, and wait only for what they read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tiers import sampled
 READERS = 40
 
 
-def test_many_stale_readers_cause_one_recompute(database: Database) -> None:
+def test_many_readers_of_a_stale_view_cause_one_refresh(database: Database) -> None:
     database.run("CREATE TABLE t (a INT) USING parquet", "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t")
     before = database.version("m")
     database.run("INSERT INTO t VALUES (1)")
@@ -38,8 +38,8 @@ def test_many_stale_readers_cause_one_recompute(database: Database) -> None:
 def test_a_reader_keeps_its_version_across_twenty_refreshes(
     database: Database, start_gateway: Any, engine: Any
 ) -> None:
-    """Rows are fetched page by page while refreshes go on; versions that it cannot see go at once, its own at its end,
-    with their files."""
+    """Rows are fetched page by page during refreshes. Other versions and their files are dropped immediately, the
+    reader's own at its end."""
     gateway = start_gateway(**{"versions.retention": 0})
     count, rounds = 20_000, 20
     with pyhive(gateway.host, gateway.port, database=database.name) as writer:
@@ -50,7 +50,7 @@ def test_a_reader_keeps_its_version_across_twenty_refreshes(
         directory = engine.data_dir / "warehouse" / f"{gateway.storage}.db" / storage
 
         def versions() -> set[int]:
-            """Those with files, or a partition in the metastore."""
+            """Returns the versions that have files or a partition in the metastore."""
             found = [row[0] for row in rows(writer, f"SHOW PARTITIONS {gateway.storage}.{storage}")]
             found += [path.name for path in directory.glob("freshgate_version=*")]
             return {int(name.partition("=")[2]) for name in found}
@@ -69,7 +69,7 @@ def test_a_reader_keeps_its_version_across_twenty_refreshes(
                 rows(writer, f"INSERT OVERWRITE t SELECT id, {number} FROM range({count})")
                 assert rows(writer, "SELECT DISTINCT round FROM m") == [(number,)]
                 seen += reader.fetchmany(500)
-            wait_until(lambda: versions() == {own, own + rounds}, what="the versions between to be dropped")
+            wait_until(lambda: versions() == {own, own + rounds}, what="the intermediate versions to be dropped")
             seen += reader.fetchall()
         assert sorted(row[0] for row in seen) == list(range(count))
         assert {row[1] for row in seen} == {0}
@@ -81,11 +81,11 @@ SLOW = (
     "SELECT count(*) AS n, max(slept) AS slept "
     "FROM (SELECT nap('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM t)"
 )
-"""Occupies one of Spark's two slots for as many milliseconds as the rows of t say."""
+"""Occupies one of Spark's two slots for the sum of t in milliseconds."""
 
 
 def test_a_reader_of_another_view_does_not_wait(database: Database) -> None:
-    """While one view's refresh runs for long, other views and other tables answer."""
+    """Other views and tables answer during one view's long refresh."""
     database.run(
         NAP,
         "CREATE TABLE t (a BIGINT) USING parquet",
@@ -107,13 +107,13 @@ def test_a_reader_of_another_view_does_not_wait(database: Database) -> None:
 
 
 def wait_for_slow(cursor: Any) -> None:
-    """Until the refresh of `slow`, in whatever database, runs."""
-    told = 'SELECT Status FROM tasks("type"="mv") WHERE MvName = \'slow\''
-    wait_until(lambda: ("RUNNING",) in rows(cursor, told), 60, "the refresh of slow")
+    """Waits until the refresh of `slow` runs, in any database."""
+    statuses = 'SELECT Status FROM tasks("type"="mv") WHERE MvName = \'slow\''
+    wait_until(lambda: ("RUNNING",) in rows(cursor, statuses), 60, "the refresh of slow")
 
 
 def make_tables(cursor: Any) -> None:
-    """`slow`, whose refresh takes 5 seconds once t has a row, and `between`, a Spark view over u."""
+    """Creates `slow`, whose refresh takes as long as the rows of t say, and `between`, a Spark view over u."""
     for statement in (
         NAP,
         "CREATE TABLE t (a BIGINT) USING parquet",
@@ -125,10 +125,10 @@ def make_tables(cursor: Any) -> None:
         rows(cursor, statement)
 
 
-def test_a_spark_view_that_is_replaced_while_a_refresh_waits(database: Database, start_gateway: Any) -> None:
-    """For its turn: what is written then to what it has come to read is noticed, though nobody looks.
+def test_a_spark_view_may_be_replaced_while_a_refresh_waits_its_turn(database: Database, start_gateway: Any) -> None:
+    """A write to the table that the replaced view now reads is noted, although no observation is due.
 
-    The view is replaced again and again, for nobody is told when the refresh has found out what it reads.
+    The view is replaced repeatedly, because the test cannot see when the refresh determines its base tables.
     """
     gateway = start_gateway(**{"refresh.max_concurrent": 1, "staleness.probe_interval": 100_000})
 
@@ -156,7 +156,7 @@ def test_a_spark_view_that_is_replaced_while_a_refresh_waits(database: Database,
             rows(cursor, f"DROP MATERIALIZED VIEW {view}")
 
 
-def test_a_spark_view_that_is_replaced_while_a_view_over_it_is_created(database: Database) -> None:
+def test_creation_fails_if_a_spark_view_it_reads_is_replaced_meanwhile(database: Database) -> None:
     make_tables(database.cursor)
     database.run("INSERT INTO t VALUES (5000)")
     create = (
@@ -179,8 +179,8 @@ def test_a_spark_view_that_is_replaced_while_a_view_over_it_is_created(database:
 
 
 @pytest.mark.parametrize("clause", sampled(["WHEN STALE SERVE", "GRACE PERIOD 1 HOUR"], {"WHEN STALE SERVE"}))
-def test_who_takes_stale_rows_does_not_wait_for_a_refresh(database: Database, clause: str) -> None:
-    """Nor does DDL of another view."""
+def test_readers_that_accept_stale_rows_do_not_wait_for_a_refresh(database: Database, clause: str) -> None:
+    """DDL of other views does not wait either."""
     database.run(
         NAP,
         "CREATE TABLE t (a BIGINT) USING parquet",
@@ -220,8 +220,8 @@ def test_handles_work_for_their_user_only(database: Database) -> None:
         assert alice.fetchall() == [(42,)]
 
 
-def test_two_creations_of_one_name(database: Database) -> None:
-    """One wins, the other is refused, and the view works."""
+def test_one_of_several_concurrent_creations_of_a_name_succeeds(database: Database) -> None:
+    """The others are refused, and the view works."""
     database.run("CREATE TABLE t (a INT) USING parquet", "INSERT INTO t VALUES (1)")
 
     def create(number: int) -> str:
@@ -239,8 +239,8 @@ def test_two_creations_of_one_name(database: Database) -> None:
     assert len(database.rows("SELECT * FROM m")) == 1
 
 
-def test_a_reader_that_gives_up_harms_no_other(database: Database) -> None:
-    """The refresh of the only waiter is cancelled; who comes meanwhile gets one of his own."""
+def test_a_cancelled_reader_does_not_affect_others(database: Database) -> None:
+    """Its refresh is cancelled if nobody else waits for it; a later reader starts a new one."""
     database.run(
         NAP,
         "CREATE TABLE t (a BIGINT) USING parquet",

@@ -1,4 +1,4 @@
-"""The examples of the systems people come from, as their documentation has them; only tables are made the Spark way."""
+"""Tests that examples from other systems' documentation work unchanged, on tables created in Spark's syntax."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Cursor = Any
 
 @contextmanager
 def in_database(gateway: Gateway, name: str) -> Iterator[Cursor]:
-    """A cursor in a new database with the name that the documentation uses; all of it is dropped afterwards."""
+    """A cursor in a new database with the documentation's name; the database is dropped afterwards."""
     with pyhive(gateway.host, gateway.port) as cursor:
         rows(cursor, f"CREATE DATABASE {name}")
         rows(cursor, f"USE {name}")
@@ -30,7 +30,7 @@ def partitions(cursor: Cursor, view: str) -> list[str]:
     return [row[1] for row in rows(cursor, f"SHOW PARTITIONS FROM {view}")]
 
 
-def test_bigquery_daily_totals(gateway: Gateway) -> None:
+def test_bigquerys_daily_totals_example_works(gateway: Gateway) -> None:
     with in_database(gateway, "sales") as cursor:
         rows(cursor, "CREATE TABLE orders (placed_at TIMESTAMP, amount DECIMAL(10,2)) USING parquet")
         rows(cursor, "INSERT INTO orders VALUES (TIMESTAMP'2024-01-01 10:00:00', 10), (TIMESTAMP'2024-01-02', 1)")
@@ -67,7 +67,7 @@ LINEITEM = (
 )
 
 
-def test_doris_orders_and_lineitem(gateway: Gateway) -> None:
+def test_doris_example_of_orders_and_lineitem_works(gateway: Gateway) -> None:
     with in_database(gateway, "tpch") as cursor:
         rows(cursor, "use tpch;")
         rows(cursor, ORDERS)
@@ -111,7 +111,7 @@ def test_doris_orders_and_lineitem(gateway: Gateway) -> None:
         rows(cursor, "DROP MATERIALIZED VIEW mv1;")
 
 
-def test_doris_partitions_of_base_tables(gateway: Gateway) -> None:
+def test_doris_partition_examples_work(gateway: Gateway) -> None:
     with in_database(gateway, "doris_partitions") as cursor:
         rows(cursor, "CREATE TABLE t1 (user_id BIGINT, num INT, o_date DATE) USING parquet PARTITIONED BY (o_date)")
         rows(cursor, "CREATE TABLE t2 (user_id BIGINT, age SMALLINT) USING parquet PARTITIONED BY (age)")
@@ -141,7 +141,7 @@ def test_doris_partitions_of_base_tables(gateway: Gateway) -> None:
         assert partitions(cursor, "mv1") == names
 
 
-def test_doris_hive_tables(gateway: Gateway) -> None:
+def test_doris_examples_with_hive_tables_work(gateway: Gateway) -> None:
     with in_database(gateway, "doris_hive") as cursor:
         rows(
             cursor,
@@ -181,7 +181,7 @@ def test_doris_hive_tables(gateway: Gateway) -> None:
             assert partitions(cursor, view) == expected
 
 
-def test_doris_roll_ups_limits_and_schedules(gateway: Gateway) -> None:
+def test_doris_examples_of_roll_ups_limits_and_schedules_work(gateway: Gateway) -> None:
     with in_database(gateway, "doris_rollup") as cursor:
         rows(cursor, "CREATE TABLE t1 (`k1` INT, `k2` DATE) USING parquet PARTITIONED BY (k2)")
         rows(cursor, "INSERT INTO t1 VALUES (1, DATE'2020-01-01'), (2, DATE'2020-01-02'), (3, DATE'2020-02-01')")
@@ -235,8 +235,8 @@ def test_doris_roll_ups_limits_and_schedules(gateway: Gateway) -> None:
         assert strategies[2][2] == "MANUAL TRIGGER"
 
 
-def test_mariadb_views(gateway: Gateway) -> None:
-    """What the request asks for: DROP VIEW drops table and definition, SHOW CREATE VIEW shows the definition."""
+def test_statements_as_proposed_for_mariadb_work(gateway: Gateway) -> None:
+    """The feature request asks that DROP VIEW drops table and definition, and SHOW CREATE VIEW shows the definition."""
     with in_database(gateway, "mariadb_views") as cursor:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "CREATE MATERIALIZED VIEW view_name AS SELECT a FROM t")
@@ -247,7 +247,7 @@ def test_mariadb_views(gateway: Gateway) -> None:
         assert [row[1] for row in rows(cursor, "SHOW TABLES")] == ["t"]
 
 
-def test_postgres_views(gateway: Gateway) -> None:
+def test_postgres_statements_work(gateway: Gateway) -> None:
     with in_database(gateway, "postgres_views") as cursor:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "CREATE MATERIALIZED VIEW mv (x) WITH (fillfactor=70) AS SELECT a FROM t WITH NO DATA")
@@ -258,7 +258,7 @@ def test_postgres_views(gateway: Gateway) -> None:
         rows(cursor, "DROP MATERIALIZED VIEW IF EXISTS renamed")
 
 
-def test_hive_views(gateway: Gateway) -> None:
+def test_hive_statements_work(gateway: Gateway) -> None:
     with in_database(gateway, "hive_views") as cursor:
         rows(cursor, "CREATE TABLE emps (deptno INT, name STRING) USING parquet")
         rows(
@@ -274,7 +274,7 @@ def test_hive_views(gateway: Gateway) -> None:
         assert rows(cursor, "DESCRIBE FORMATTED mv")
 
 
-def test_trino_databricks_and_oracle_views(gateway: Gateway) -> None:
+def test_statements_of_trino_databricks_oracle_and_bigquery_work(gateway: Gateway) -> None:
     with in_database(gateway, "other_views") as cursor:
         rows(cursor, "CREATE TABLE t (a INT, d DATE) USING parquet")
         rows(cursor, "INSERT INTO t VALUES (1, DATE'2024-01-01')")

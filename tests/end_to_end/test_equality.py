@@ -1,4 +1,4 @@
-"""Whatever is written, a read of a materialized view equals its query on the base tables."""
+"""Tests with random writes that a read of a materialized view equals its query on the base tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from processes import Engine, Gateway
 from tiers import EVERYTHING
 
-# Each example costs some seconds of Spark: few, but each a story of many steps.
+# Each example takes seconds of Spark's time: few examples, each with many steps.
 EXAMPLES = 20 if EVERYTHING else 2
 STEPS = 8
 
@@ -58,8 +58,8 @@ steps = st.lists(
 )
 
 
-class Story:
-    """One gateway life after another before one Spark."""
+class Scenario:
+    """A sequence of gateways in front of one Spark."""
 
     def __init__(self, engine: Engine, database: Database, start: Any) -> None:
         self.engine = engine
@@ -81,7 +81,7 @@ class Story:
                 rows(cursor, statement)
 
     def check(self, views: dict[str, str]) -> None:
-        """A view may name another: on Spark the other's definition stands for it."""
+        """Compares each view with its query. In the queries, definitions replace the names of other views."""
         with (
             pyhive(self.gateway.host, self.gateway.port, database=self.name) as gateway,
             pyhive(self.engine.host, self.engine.port, database=self.name) as direct,
@@ -92,8 +92,8 @@ class Story:
 
 
 @pytest.fixture
-def story(engine: Engine, database: Database, start_gateway: Any) -> Story:
-    return Story(engine, database, start_gateway)
+def scenario(engine: Engine, database: Database, start_gateway: Any) -> Scenario:
+    return Scenario(engine, database, start_gateway)
 
 
 @settings(
@@ -106,10 +106,10 @@ def story(engine: Engine, database: Database, start_gateway: Any) -> Story:
 @given(
     picked=st.lists(st.sampled_from(DEFINITIONS), min_size=1, max_size=3, unique=True),
     above=st.sampled_from(ABOVE),
-    story_steps=steps,
+    chosen_steps=steps,
 )
-def test_reads_equal_their_query(story: Story, picked: list[str], above: str, story_steps: list[str]) -> None:
-    story.run(
+def test_reads_equal_their_query(scenario: Scenario, picked: list[str], above: str, chosen_steps: list[str]) -> None:
+    scenario.run(
         "DROP VIEW IF EXISTS seen",
         *(f"DROP TABLE IF EXISTS {table}" for table in "tu"),
         *(f"CREATE TABLE {table} (k INT, v INT, w STRING) USING parquet" for table in "tu"),
@@ -120,22 +120,22 @@ def test_reads_equal_their_query(story: Story, picked: list[str], above: str, st
     first = next(iter(views))
     views["top"] = above.format(f"({views[first]}) below") if " a " not in above else above.format(f"({views[first]})")
     try:
-        story.run(
+        scenario.run(
             *(
                 f"CREATE OR REPLACE MATERIALIZED VIEW {name} AS {query}"
                 for name, query in views.items()
                 if name != "top"
             )
         )
-        story.run(f"CREATE OR REPLACE MATERIALIZED VIEW top AS {above.format(first)}")
-        story.check(views)
-        for step in story_steps:
+        scenario.run(f"CREATE OR REPLACE MATERIALIZED VIEW top AS {above.format(first)}")
+        scenario.check(views)
+        for step in chosen_steps:
             if step == "READ":
-                story.check(views)
+                scenario.check(views)
             elif step in {"RESTART", "KILL"}:
-                story.restart(kill=step == "KILL")
+                scenario.restart(kill=step == "KILL")
             else:
-                story.run(step)
-        story.check(views)
+                scenario.run(step)
+        scenario.check(views)
     finally:
-        story.run(*(f"DROP MATERIALIZED VIEW IF EXISTS {name}" for name in reversed(views)))
+        scenario.run(*(f"DROP MATERIALIZED VIEW IF EXISTS {name}" for name in reversed(views)))

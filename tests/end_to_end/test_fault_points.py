@@ -1,10 +1,10 @@
-"""Each statement that the gateway sends to Spark fails, breaks off, or is the last one before a kill -9.
+"""Tests with a fault at each statement that the gateway sends to Spark: an error, a lost connection, or a kill -9.
 
-Every subject below is one view with one statement about it (CREATE, REFRESH, ALTER, DROP, …). All that is sent for it
-is counted by its name; point N is its N-th statement. After each fault the view must be as it was or as it was to be,
-and after a restart nothing may be left over, files included.
+Each act runs one statement (CREATE, REFRESH, ALTER, DROP, …) on a view of its own. The proxy counts the statements that
+mention the view; point N is the N-th of them. After each fault the view must have its old or its new state, and
+after a restart nothing may be left behind, including files.
 
-`scripts/test --all` tries every point of every act; the suite each thirty-second one of some acts.
+`scripts/test --all` tests every point of every act; the suite tests every thirty-second point of some acts.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from sql.texts import maintenance
 
 EVERY = 1 if EVERYTHING else 32
 TOGETHER = 6
-"""Subjects whose statements are stopped at one time: the gateway has eight sessions for short statements."""
+"""Views whose statements are stopped at the same time: the gateway has eight sessions for short statements."""
 STORAGE = "freshgate_storage"
 SETTINGS = {"versions.retention": 0, "staleness.probe_interval": 0, "refresh.max_concurrent": 16}
 
 
 @dataclass(frozen=True)
 class Act:
-    """A statement about the view {v} over the table {v}_t (with 1 row; 2 after `prepare`)."""
+    """A statement about the view {v} over the table {v}_t, which has 1 row (2 after `prepare`)."""
 
     name: str
     prepare: tuple[str, ...]
     statement: str
     before: Callable[[str], dict[str, int | None]]
-    """The views that there are before, and the rows of each; None: there is none of that name."""
+    """The number of rows of each view before the statement; None: no view has the name."""
     after: Callable[[str], dict[str, int | None]]
     has_trigger: bool = False
-    """Reads do not wait for its refreshes, then."""
-    says: bool = False
-    """It changes what is said of the view, and no rows."""
+    """Whether the view has a schedule, so that reads do not refresh it."""
+    describes: bool = False
+    """Whether the statement changes the description of the view, not its rows."""
 
 
 def _one_row(view: str) -> dict[str, int | None]:
@@ -103,24 +103,24 @@ ACTS = (
         lambda v: {v: 1, f"{v}_s": 2},
         lambda v: {v: 2, f"{v}_s": None},
     ),
-    Act("comment", (CREATE,), "ALTER MATERIALIZED VIEW {v} COMMENT 'c'", _one_row, _one_row, says=True),
+    Act("comment", (CREATE,), "ALTER MATERIALIZED VIEW {v} COMMENT 'c'", _one_row, _one_row, describes=True),
     Act(
         "set",
         (CREATE,),
         "ALTER MATERIALIZED VIEW {v} SET ('workload_group' = 'g', 'replication_num' = '2')",
         _one_row,
         _one_row,
-        says=True,
+        describes=True,
     ),
-    Act("owner", (CREATE,), "ALTER MATERIALIZED VIEW {v} OWNER TO other", _one_row, _one_row, says=True),
+    Act("owner", (CREATE,), "ALTER MATERIALIZED VIEW {v} OWNER TO other", _one_row, _one_row, describes=True),
     Act("trigger", (CREATE,), f"ALTER MATERIALIZED VIEW {{v}} {SCHEDULE}", _one_row, _one_row, True, True),
     Act("pause", (SCHEDULED,), PAUSE, _one_row, _one_row, True, True),
     Act("resume", (SCHEDULED, PAUSE), "RESUME MATERIALIZED VIEW JOB ON {v}", _one_row, _one_row, True, True),
     Act("drop", (CREATE,), "DROP MATERIALIZED VIEW {v}", lambda v: {v: 1}, lambda v: {v: None}),
 )
 OF_SUITE = {"refresh", "partitions", "swap"}
-"""The acts that are part of the suite."""
-TRIED = ACTS if EVERYTHING else tuple(act for act in ACTS if act.name in OF_SUITE)
+"""The acts that the suite runs."""
+SELECTED = ACTS if EVERYTHING else tuple(act for act in ACTS if act.name in OF_SUITE)
 
 
 @dataclass(frozen=True)
@@ -137,29 +137,30 @@ class Point:
 
 
 def subject_of(text: str) -> str | None:
-    """The view whose name, storage or base table stands in a statement: v and a number."""
+    """Returns the view (v and a number) that a statement mentions by its name, storage or base table."""
     found = re.search(r"\b(?:f\d+__)?(v\d+)(?:_t|_r|_s)?(?:__\w+)?\b", text)
     return found[1] if found else None
 
 
 def switched_by(text: str) -> str | None:
-    """As `subject_of`, of the statements alone that make public views, drop them, or change what they show, and those
-    that make definitions (when those are dropped, and how often they are tried, the janitor decides)."""
+    """Like `subject_of`, but only for statements that create, drop or change public views, or create definitions.
+
+    Statements that drop definitions are excluded, because their time and number depend on the janitor."""
     switch = re.match(r"CREATE VIEW|DROP VIEW(?!.*__definition\b)|ALTER VIEW \S+ (AS|RENAME)", text)
     return subject_of(text) if switch else None
 
 
 def noted_by(text: str) -> str | None:
-    """As `subject_of`, of the statements alone that note something on a storage table."""
+    """Like `subject_of`, but only for statements that set properties of a storage table."""
     return subject_of(text) if re.match(rf"ALTER TABLE \S*{STORAGE}\S* (SET|UNSET) TBLPROPERTIES", text) else None
 
 
-Saying = tuple[str, ...]
-"""SHOW CREATE of a view, without its name, its owner, and the state of its job."""
+Description = tuple[str, ...]
+"""SHOW CREATE of a view without its name, then its owner and the state of its job."""
 
 
 class World:
-    """An engine of its own, the proxy before it, and gateways behind that are killed and started again."""
+    """A separate engine, a proxy in front of it, and gateways that are killed and restarted."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -171,24 +172,24 @@ class World:
         self.gateway = self.start()
         with unclosed(self.gateway) as cursor:
             rows(cursor, f"CREATE DATABASE {self.database}")
-        self.tried: list[str] = []
+        self.tested: list[str] = []
         self._sent: dict[str, int] = {}
-        self.sayings: dict[str, set[Saying]] = {}
-        """Of each act that `says`: what is said of a view before, and after."""
+        self.descriptions: dict[str, set[Description]] = {}
+        """For each act that `describes`: the descriptions before and after."""
 
     def start(self, **settings: object) -> Gateway:
         log = self._directory / f"gateway-{next(self._logs)}.log"
         return Gateway(log, upstream=self.proxy.address, **{**SETTINGS, **settings})
 
     def restart(self, faults: dict[tuple[str, int], Fault] | None = None, **settings: object) -> None:
-        """After a kill, or an orderly end: faults are over, but for those that the start is to meet."""
+        """Restarts the gateway, after a kill or normally; only the given faults happen during the start."""
         self.gateway.stop()
         self.proxy.hit.clear()
         self.proxy.plan(faults or {})
         self.gateway = self.start(**settings)
 
     def restart_engine(self) -> None:
-        """Spark is killed and started again on its metastore; the gateway stays."""
+        """Kills Spark and starts it again on its metastore; the gateway keeps running."""
         self.engine.kill()
         self.proxy.plan({})
         self.engine = Engine(self._directory / "engine")
@@ -196,12 +197,12 @@ class World:
 
     @contextmanager
     def connected(self, *, direct: bool = False) -> Iterator[Any]:
-        """A cursor in the database, whose end asks nothing of a server that may be dead."""
+        """A cursor in the database that sends nothing when it ends, because the server may be dead."""
         with unclosed(self.engine if direct else self.gateway, self.database) as cursor:
             yield cursor
 
     def points(self, act: Act, numbers: Iterable[int]) -> list[Point]:
-        """Points of an act, each with its view prepared."""
+        """Creates points of an act, each with a view of its own, and prepares the views."""
         found = [Point(act, f"v{next(self._numbers)}", number) for number in numbers]
         self.proxy.plan({})
         with self.connected() as cursor:
@@ -216,8 +217,9 @@ class World:
         return [f"v{next(self._numbers)}" for _ in range(count)]
 
     def leave(self, of: str, names: Iterable[str]) -> None:
-        """Makes, straight on Spark, what a CREATE OR REPLACE of a view leaves that was killed before the switch: a
-        storage and its definition that no view shows. A gateway that runs may drop each as soon as it is there."""
+        """Creates, directly on Spark, what a CREATE OR REPLACE leaves behind if it is killed before the switch.
+
+        That is a storage table and its definition that no view uses. A running gateway may drop each immediately."""
         with self.connected(direct=True) as cursor:
             like = f"SHOW TABLES IN {STORAGE} LIKE '{self.database}__{of}__*'"
             (original,) = (row[1] for row in rows(cursor, like) if not row[1].endswith("__definition"))
@@ -230,24 +232,24 @@ class World:
                 rows(cursor, maintenance.create_definition(definition_of(storage), "SELECT 1 AS a"))
 
     def statements(self, act: Act) -> int:
-        """How many statements an act sends."""
+        """Runs an act without faults; returns the number of statements that it sends."""
         (point,) = self.points(act, [0])
-        before = self.said(point.view) if act.says else None
+        before = self.describe(point.view) if act.describes else None
         self.proxy.plan({})
         assert self.run(point) is None
         count = self.proxy.counts[point.view]
         if before is not None:
-            self.sayings[act.name] = {before, self.said(point.view)}
-            assert len(self.sayings[act.name]) == 2, "the act has changed nothing"
+            self.descriptions[act.name] = {before, self.describe(point.view)}
+            assert len(self.descriptions[act.name]) == 2, "the act has changed nothing"
         return count
 
     def sends(self, act: Act) -> int:
-        """How many statements an act sends; counted once."""
+        """Returns the number of statements that an act sends; counts only once."""
         if act.name not in self._sent:
             self._sent[act.name] = self.statements(act)
         return self._sent[act.name]
 
-    def said(self, view: str) -> Saying:
+    def describe(self, view: str) -> Description:
         with self.connected() as cursor:
             ((_, text),) = rows(cursor, f"SHOW CREATE MATERIALIZED VIEW {view}")
             select = f"SELECT owner FROM freshgate.materialized_views WHERE name = '{view}'"
@@ -256,7 +258,7 @@ class World:
         return str(text).replace(view, "{v}"), owner, *(status for (status,) in found)
 
     def run(self, point: Point, until: Callable[[], None] = lambda: None) -> Exception | None:
-        """Runs the act; the error that the client gets, whose session stays open `until` then."""
+        """Runs the act and returns the client's error; the session stays open while `until` runs."""
         with self.connected() as cursor:
             try:
                 rows(cursor, point.act.statement.format(v=point.view))
@@ -267,8 +269,8 @@ class World:
         return None
 
     def try_all(self, points: list[Point], fault: Fault) -> None:
-        """Runs the acts of points, each with its fault. What an act sends last may come from the janitor, later than
-        the client's answer, and is waited for."""
+        """Runs the acts of points, each with the fault. Waits for the last statements: the janitor may send them after
+        the client has its answer."""
         self.proxy.hit.clear()
         self.proxy.plan({point.key: fault for point in points})
         with ThreadPoolExecutor(TOGETHER) as pool:
@@ -276,20 +278,20 @@ class World:
         with suppress(AssertionError):
             wait_until(lambda: len(self.proxy.hit) * 2 >= len(points), 60)
         assert len(self.proxy.hit) * 2 >= len(points), f"{fault}: {self.proxy.hit}"
-        self.tried += [f"{subject} {number} {fault.value}" for subject, number, _, _ in self.proxy.hit]
+        self.tested += [f"{subject} {number} {fault.value}" for subject, number, _, _ in self.proxy.hit]
         self.proxy.plan({})
 
     def check(self, points: Iterable[Point], *, settling: bool = False) -> None:
-        """Each view is as before or as after, for readers of the gateway and of Spark; reads lead to what is right.
+        """Checks that each view has its old or its new state, through the gateway and at Spark, and reads correctly.
 
-        `settling`: Spark was killed, its connection broke, or it said nothing true. A name that moves does so in
-        several calls, and what was cut off between them the gateway ends once Spark answers again.
+        `settling`: the outcome at Spark was unknown. Moving a name takes several calls; the gateway completes an
+        interrupted move once Spark answers again, so the check waits.
         """
         with self.connected(direct=True) as direct, self.connected() as cursor:
             for point in points:
-                told = [point.act.before(point.view), point.act.after(point.view)]
-                names = sorted(told[0].keys() | told[1].keys())
-                states = [{name: state.get(name) for name in names} for state in told]
+                expected = [point.act.before(point.view), point.act.after(point.view)]
+                names = sorted(expected[0].keys() | expected[1].keys())
+                states = [{name: state.get(name) for name in names} for state in expected]
                 if settling and len(names) > 1:
                     with suppress(AssertionError):
                         wait_until(partial(_is_settled, direct, cursor, names, states), 60)
@@ -299,11 +301,11 @@ class World:
                     assert (_count(cursor, name) is None) == (seen[name] is None), point
                     if seen[name] is not None:
                         self._check_fresh(cursor, point, name)
-                if point.act.says:
-                    assert self.said(point.view) in self.sayings[point.act.name], point
+                if point.act.describes:
+                    assert self.describe(point.view) in self.descriptions[point.act.name], point
 
     def _check_fresh(self, cursor: Any, point: Point, name: str) -> None:
-        """After one more write a read through the gateway shows what the definition says."""
+        """Writes once more, and checks that a read through the gateway equals the definition."""
         rows(cursor, f"INSERT INTO {point.view}_t VALUES {'(7, 1)' if point.act.name == 'partitions' else '(7)'}")
         text = rows(cursor, f"SELECT definition FROM freshgate.materialized_views WHERE name = '{name}'")
         assert len(text) == 1, f"{point.act.name} {point.number}: {name} is not in the catalog"
@@ -313,7 +315,7 @@ class World:
         assert sorted(rows(cursor, f"SELECT * FROM {name}")) == expected, f"{point.act.name} {point.number}"
 
     def check_nothing_is_left(self) -> None:
-        """In the metastore: two objects and one version for each view; in the warehouse: their directories alone."""
+        """Checks that each view has two objects and one version, and the warehouse no other directories."""
 
         def left() -> list[str]:
             with self.connected() as cursor, self.connected(direct=True) as direct:
@@ -347,11 +349,11 @@ def _left(direct: Any, storages: set[str], warehouse: Path) -> Iterator[str]:
 
 
 def _is_settled(direct: Any, cursor: Any, names: list[str], states: list[dict[str, int | None]]) -> bool:
-    """Spark and the gateway's catalog have come to the same names."""
+    """Returns whether Spark and the gateway's catalog have the same names."""
     try:
         seen = _counts(direct, names)
     except OperationalError:
-        return False  # A name went between two looks at it.
+        return False  # A view was dropped between the two queries.
     listed = {row[0] for row in rows(cursor, "SELECT name FROM freshgate.materialized_views")}
     return seen in states and all((seen[name] is not None) == (name in listed) for name in names)
 
@@ -361,7 +363,7 @@ def _counts(cursor: Any, names: Iterable[str]) -> dict[str, int | None]:
 
 
 def _count(cursor: Any, name: str) -> int | None:
-    """The rows of a view; None where there is none of that name."""
+    """Returns the number of rows of a view, or None if no view has the name."""
     if not rows(cursor, f"SHOW VIEWS LIKE '{name}'"):
         return None
     return int(rows(cursor, f"SELECT count(*) FROM {name}")[0][0])
@@ -375,26 +377,26 @@ def world(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def chosen(world: World, act: Act, turn: int) -> list[int]:
-    """The act's points whose turn it is; counted from another place for each act, so that short ones have theirs."""
+    """Returns the selected points of an act. The first one depends on the act, so that short acts have some too."""
     first = 7 * ACTS.index(act) + turn
     return [number for number in range(1, world.sends(act) + 1) if (first + number) % EVERY == 0]
 
 
 @pytest.mark.parametrize("act", sampled(ACTS, OF_SUITE, [act.name for act in ACTS]))
-def test_a_statement_fails_or_its_connection_breaks(world: World, act: Act) -> None:
+def test_a_failed_statement_or_connection_leaves_the_old_or_the_new_state(world: World, act: Act) -> None:
     for turn, fault in enumerate((Fault.ERROR, Fault.CUT, Fault.CUT_AFTER)):
         points = world.points(act, chosen(world, act, turn))
         world.try_all(points, fault)
-        # Refused, it is taken back before the client hears of it; broken off, the gateway has yet to ask what became of
-        # it.
+        # After an error the gateway undoes its changes before it answers. After a lost connection it must still ask
+        # Spark for the outcome.
         world.check(points, settling=fault is not Fault.ERROR)
 
 
 @pytest.mark.parametrize(
     "name", sampled(("create", "refresh", "replace", "rename", "swap", "take", "drop"), {"refresh"})
 )
-def test_spark_answers_what_it_has_done_with_an_error(world: World, name: str) -> None:
-    """In each statement that changes what names show; as a Spark does that is being stopped."""
+def test_an_error_for_a_statement_that_was_executed_leaves_the_old_or_the_new_state(world: World, name: str) -> None:
+    """The fault hits each statement that changes views; a Spark that is being stopped answers like this."""
     (act,) = (each for each in ACTS if each.name == name)
     world.proxy.subject_of = switched_by
     try:
@@ -412,9 +414,8 @@ def test_spark_answers_what_it_has_done_with_an_error(world: World, name: str) -
 @pytest.mark.parametrize(
     "names", sampled(["rename swap take", "create refresh replace drop"], {"create refresh replace drop"})
 )
-def test_spark_runs_late_what_its_connection_has_broken_at(world: World, names: str) -> None:
-    """In each statement that changes what names show: what is there when the gateway looks for the first time does not
-    stay."""
+def test_a_statement_that_spark_executes_after_the_connection_is_lost_is_resolved(world: World, names: str) -> None:
+    """The fault hits each statement that changes views: the state that the gateway first finds is not final."""
     world.proxy.subject_of = switched_by
     world.proxy.statuses.clear()
     try:
@@ -434,11 +435,11 @@ def test_spark_runs_late_what_its_connection_has_broken_at(world: World, names: 
 
 
 @pytest.mark.thorough
-def test_what_is_told_of_a_view_is_what_is_stored(world: World) -> None:
-    """Where Spark has stored it and said otherwise, or nothing: a restart changes none of it."""
+def test_the_description_of_a_view_survives_a_restart_after_an_unknown_outcome(world: World) -> None:
+    """Spark has stored the description but answered with an error, or not at all."""
     world.proxy.subject_of = noted_by
     try:
-        acts = [act for act in ACTS if act.says]
+        acts = [act for act in ACTS if act.describes]
         points = [point for act in acts for point in world.points(act, range(1, world.statements(act) + 1))]
         faults = itertools.cycle([Fault.CUT_LATE, Fault.ERROR_AFTER])
         world.proxy.hit.clear()
@@ -451,15 +452,15 @@ def test_what_is_told_of_a_view_is_what_is_stored(world: World) -> None:
         world.proxy.subject_of = subject_of
         world.proxy.plan({})
     wait_until(lambda: len(world.proxy.statuses) == len(points), 60, "Spark to have stored them")
-    said = [world.said(point.view) for point in points]
-    assert all(each in world.sayings[point.act.name] for each, point in zip(said, points, strict=True))
+    found = [world.describe(point.view) for point in points]
+    assert all(each in world.descriptions[point.act.name] for each, point in zip(found, points, strict=True))
     world.restart()
-    assert [world.said(point.view) for point in points] == said
+    assert [world.describe(point.view) for point in points] == found
 
 
 @pytest.mark.thorough
-def test_what_a_replaced_view_stood_on_goes_though_nothing_can_be_noted(world: World) -> None:
-    """The names are stored after the switch that readers see; one that is not stored is found out at the next start."""
+def test_the_storage_of_a_replaced_view_is_dropped_although_no_property_can_be_set(world: World) -> None:
+    """The name is stored after the switch that readers see; if that fails, the next start finds out."""
     (act,) = (each for each in ACTS if each.name == "take")
     world.proxy.subject_of = noted_by
     try:
@@ -473,8 +474,8 @@ def test_what_a_replaced_view_stood_on_goes_though_nothing_can_be_noted(world: W
     world.check_nothing_is_left()
 
 
-def test_nothing_is_left_of_all_this(world: World) -> None:
-    """While the gateway runs on; and after a restart."""
+def test_nothing_is_left_behind(world: World) -> None:
+    """Holds while the gateway keeps running and after a restart."""
     world.check_nothing_is_left()
     world.restart()
     world.check_nothing_is_left()
@@ -483,8 +484,8 @@ def test_nothing_is_left_of_all_this(world: World) -> None:
 @pytest.mark.parametrize(
     "fault", sampled((Fault.ERROR, Fault.CUT, Fault.CUT_AFTER), {"cut"}, ["error", "cut", "cut-after"])
 )
-def test_a_start_meets_faults(world: World, fault: Fault) -> None:
-    """One in each statement that a start sends about a view, each view another one: all of them are served after it."""
+def test_views_are_served_after_faults_during_the_start(world: World, fault: Fault) -> None:
+    """For each statement that a start sends about a view, one view has the fault at it."""
     start = Act("start", (CREATE,), "SELECT * FROM {v}", lambda v: {v: 1}, lambda v: {v: 1})
     (first,) = world.points(start, [0])
     world.restart()
@@ -496,30 +497,31 @@ def test_a_start_meets_faults(world: World, fault: Fault) -> None:
     world.check(points)
 
 
-def test_a_view_that_cannot_be_read_at_a_start_is_not_served_and_keeps_no_other_back(world: World) -> None:
+def test_a_view_that_cannot_be_loaded_at_the_start_is_damaged_and_the_others_are_served(world: World) -> None:
     start = Act("start", (CREATE,), "SELECT * FROM {v}", lambda v: {v: 1}, lambda v: {v: 1})
-    lost, well = world.points(start, [0, 0])
+    lost, intact = world.points(start, [0, 0])
     world.restart({(lost.view, number): Fault.ERROR for number in range(1, 20)})
     world.proxy.plan({})
     with world.connected() as cursor:
-        said = rows(cursor, f"SELECT state, schema_change FROM freshgate.materialized_views WHERE name = '{lost.view}'")
-        assert [state for state, _ in said] == ["DAMAGED"]
-        assert "cannot be read" in said[0][1]
+        query = f"SELECT state, schema_change FROM freshgate.materialized_views WHERE name = '{lost.view}'"
+        found = rows(cursor, query)
+        assert [state for state, _ in found] == ["DAMAGED"]
+        assert "cannot be read" in found[0][1]
         for statement in ("SELECT * FROM {v}", "REFRESH MATERIALIZED VIEW {v}", "DROP MATERIALIZED VIEW {v}"):
             with pytest.raises(Exception, match=r"is damaged: .*cannot be read"):
                 rows(cursor, statement.format(v=lost.view))
-    world.check([well])
+    world.check([intact])
     world.restart()
     world.check([lost])
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("running", sampled((False, True), {"start"}, ["start", "survey"]))
-def test_recovery_meets_faults(world: World, running: bool) -> None:
-    """Each statement of a start, or of a later look at the storage database, that finds and drops what a crash left
-    fails once: nothing of it is left in the end, and a view beside it stays."""
-    beside = Act("beside", (CREATE,), "SELECT * FROM {v}", _one_row, _one_row)
-    (view,) = world.points(beside, [0])
+def test_leftovers_of_a_crash_are_dropped_in_spite_of_faults(world: World, running: bool) -> None:
+    """Each statement that finds and drops leftovers, at a start or in a later survey of the storage database, fails
+    once. In the end nothing is left, and another view is unaffected."""
+    other = Act("other", (CREATE,), "SELECT * FROM {v}", _one_row, _one_row)
+    (view,) = world.points(other, [0])
 
     def recover(names: list[str], faults: dict[tuple[str, int], Fault]) -> None:
         if not running:
@@ -534,19 +536,19 @@ def test_recovery_meets_faults(world: World, running: bool) -> None:
     sent = world.proxy.counts[first]
     assert sent >= 3
     faults = (Fault.ERROR, Fault.CUT, Fault.CUT_AFTER)
-    # Otherwise one for each statement, by turns.
+    # The suite has one fault for each statement, in turn.
     each = faults if EVERY == 1 else (None,)
     points = [(number, fault or faults[number % 3]) for number in range(1, sent + 1) for fault in each]
     names = world.names(len(points))
     recover(names, {(name, number): fault for name, (number, fault) in zip(names, points, strict=True)})
     assert len(world.proxy.hit) * 2 >= len(names), world.proxy.hit
-    world.tried += [f"{name} {number} {fault.value}" for name, number, fault, _ in world.proxy.hit]
+    world.tested += [f"{name} {number} {fault.value}" for name, number, fault, _ in world.proxy.hit]
     world.restart()
     world.check([view])
 
 
-def _stopped(world: World, points: list[Point], kill: Callable[[], None]) -> None:
-    """Runs the acts until each stands at its point, and kills."""
+def _kill_at(world: World, points: list[Point], kill: Callable[[], None]) -> None:
+    """Runs the acts until each is stalled at its point, then kills."""
     world.proxy.plan({point.key: Fault.STALL for point in points})
     with ThreadPoolExecutor(len(points)) as pool:
         running = {point.view: pool.submit(world.run, point) for point in points}
@@ -557,11 +559,11 @@ def _stopped(world: World, points: list[Point], kill: Callable[[], None]) -> Non
         try:
             wait_until(lambda: not moving(), 60, "all to be stopped")
         except AssertionError as error:
-            others = f"{moving()} have neither stopped nor ended, beside {sorted(world.proxy.stalled)} that stand"
-            world.proxy.release()  # Otherwise the threads of those that stand are waited for.
+            others = f"{moving()} have neither stalled nor ended; {sorted(world.proxy.stalled)} are stalled"
+            world.proxy.release()  # Otherwise the pool would wait for the stalled threads.
             raise AssertionError(others) from error
         assert world.proxy.stalled
-        world.tried += [f"{view} kill" for view in world.proxy.stalled]
+        world.tested += [f"{view} kill" for view in world.proxy.stalled]
         kill()
         world.proxy.release()
         for act in running.values():
@@ -577,19 +579,19 @@ def _batches(world: World, turn: int, acts: Iterable[Act]) -> Iterator[list[Poin
         yield batch
 
 
-def test_the_gateway_is_killed_at_each_step(world: World) -> None:
-    for batch in _batches(world, 0, TRIED):
-        _stopped(world, batch, world.gateway.kill)
+def test_a_kill_of_the_gateway_at_each_step_leaves_the_old_or_the_new_state(world: World) -> None:
+    for batch in _batches(world, 0, SELECTED):
+        _kill_at(world, batch, world.gateway.kill)
         world.restart()
         world.check(batch)
     world.check_nothing_is_left()
 
 
 @pytest.mark.thorough
-def test_spark_is_killed_at_each_step(world: World) -> None:
-    for batch in _batches(world, 1, TRIED):
-        _stopped(world, batch, world.engine.program.process.kill)
+def test_a_kill_of_spark_at_each_step_leaves_the_old_or_the_new_state(world: World) -> None:
+    for batch in _batches(world, 1, SELECTED):
+        _kill_at(world, batch, world.engine.program.process.kill)
         world.restart_engine()
         world.check(batch, settling=True)
     world.check_nothing_is_left()
-    print(f"{len(world.tried)} points were tried")
+    print(f"{len(world.tested)} points were tested")

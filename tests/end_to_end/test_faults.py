@@ -1,4 +1,4 @@
-"""What crashes leave: nothing of a view is lost, nothing half-built is shown, nothing is left behind."""
+"""Tests that after crashes no view is lost, no partial rows are shown, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ SLOW = (
     "SELECT sum(a) AS s, count(*) AS n, max(slept) AS slept "
     "FROM (SELECT a, nap('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM t)"
 )
-"""Takes as many milliseconds as the rows of t say."""
+"""Sleeps for the sum of t in milliseconds."""
 
 
-LOOPBACK_IN_SHORT = "127.1"
-"""127.0.0.1 to the system. The gateway knows of no name but localhost where it leads."""
+SHORT_LOOPBACK = "127.1"
+"""127.0.0.1 to the system. The gateway resolves no names, so it does not recognize a loopback address."""
 PLANNED_SLOWLY = "levenshtein(repeat('x', 40000), repeat('y', 40000))"
-"""Spark works out what is constant while it plans; this keeps it busy for some seconds, and heeds no interrupt."""
+"""Spark evaluates constant expressions during planning; this one takes some seconds and ignores interrupts."""
 EXHAUSTING = "SELECT length(repeat('x', 2000000000))"
-"""Java finds no room for such a text in its heap."""
+"""The text does not fit into Java's heap."""
 
 
 def _storage_tables(cursor: Any, gateway: Gateway, database: str) -> list[str]:
@@ -40,12 +40,14 @@ def _storage_tables(cursor: Any, gateway: Gateway, database: str) -> list[str]:
     return [row[1] for row in rows(cursor, f"SHOW TABLES IN {gateway.storage} LIKE '{database}__*'")]
 
 
-def _said(gateway: Gateway, text: str) -> bool:
+def _logged(gateway: Gateway, text: str) -> bool:
     return text in gateway.log.read_text(encoding="utf-8")
 
 
-def test_kill_during_a_refresh(database: Database, direct: Any, start_gateway: Any) -> None:
-    """The published version survives, and does not count as fresh; the half-written version goes."""
+def test_after_a_kill_during_a_refresh_the_published_version_remains(
+    database: Database, direct: Any, start_gateway: Any
+) -> None:
+    """It does not count as fresh, and the partial version is dropped."""
     gateway: Gateway = start_gateway(**{"versions.retention": 0})
     with unclosed(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
@@ -53,7 +55,7 @@ def test_kill_during_a_refresh(database: Database, direct: Any, start_gateway: A
         rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
         rows(cursor, "INSERT INTO t VALUES (3000)")
         reading = pool.submit(rows, cursor, "SELECT s, n FROM m")
-        wait_until(lambda: _said(gateway, "Refreshing"), what="the refresh to begin")
+        wait_until(lambda: _logged(gateway, "Refreshing"), what="the refresh to begin")
         gateway.kill()
         assert reading.exception(30) is not None
     assert rows(direct, f"SELECT s, n FROM {database.name}.m") == [(None, 0)]
@@ -73,7 +75,9 @@ def test_kill_during_a_refresh(database: Database, direct: Any, start_gateway: A
 
 
 @pytest.mark.thorough
-def test_kill_during_a_creation(database: Database, direct: Any, start_gateway: Any) -> None:
+def test_after_a_kill_during_a_creation_nothing_is_left_behind(
+    database: Database, direct: Any, start_gateway: Any
+) -> None:
     gateway: Gateway = start_gateway()
     with unclosed(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
@@ -94,11 +98,11 @@ def test_kill_during_a_creation(database: Database, direct: Any, start_gateway: 
         rows(cursor, "DROP MATERIALIZED VIEW m")
 
 
-@pytest.mark.parametrize("look", sampled([True, False], {"False"}))
-def test_nothing_counts_as_fresh_after_a_kill_before_it_was_looked_at(
-    database: Database, start_gateway: Any, look: bool
+@pytest.mark.parametrize("show", sampled([True, False], {"False"}))
+def test_after_a_kill_views_are_checked_again_before_they_count_as_fresh(
+    database: Database, start_gateway: Any, show: bool
 ) -> None:
-    """What was written right before it is noticed; what was not changed is not recomputed."""
+    """A write just before the kill is noticed; unchanged views are not recomputed."""
     gateway: Gateway = start_gateway()
     with unclosed(gateway, database.name) as cursor:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
@@ -112,31 +116,31 @@ def test_nothing_counts_as_fresh_after_a_kill_before_it_was_looked_at(
     with unclosed(again, database.name) as cursor:
 
         def shown() -> dict[str, tuple[str, bool]]:
-            """Freshness, and whether it was refreshed."""
+            """Returns the freshness of each view and whether it was refreshed."""
             return {row[1]: (row[2], row[3] > 1) for row in rows(cursor, "SHOW MATERIALIZED VIEWS")}
 
-        said = (
+        states = (
             "SELECT name, freshness, stale_because, stale_since FROM freshgate.materialized_views "
             f"WHERE database_name = '{database.name}' ORDER BY name"
         )
         reason = "its base tables were not looked at since the gateway was started"
         below = f"the materialized view {database.name}.m may be stale: {reason}"
         reasons = {"above": below, "m": reason, "same": reason}
-        assert rows(cursor, said) == [(name, "UNKNOWN", why, None) for name, why in reasons.items()]
-        if look:
-            # SHOW looks at a few views.
+        assert rows(cursor, states) == [(name, "UNKNOWN", why, None) for name, why in reasons.items()]
+        if show:
+            # SHOW observes the base tables of a few views.
             assert shown() == {"above": ("STALE", False), "m": ("STALE", False), "same": ("FRESH", False)}
         assert rows(cursor, "SELECT a FROM above") == [(1,)]
         assert rows(cursor, "SELECT a FROM same") == []
-        assert [row[1] for row in rows(cursor, said)] == ["FRESH"] * 3
+        assert [row[1] for row in rows(cursor, states)] == ["FRESH"] * 3
         assert shown() == {"above": ("FRESH", True), "m": ("FRESH", True), "same": ("FRESH", False)}
         rows(cursor, "DROP MATERIALIZED VIEW same")
         rows(cursor, "DROP MATERIALIZED VIEW above")
         rows(cursor, "DROP MATERIALIZED VIEW m")
 
 
-def test_a_stopped_gateway_stops_its_refresh(database: Database, direct: Any, start_gateway: Any) -> None:
-    """SIGTERM: clients hear of it, the refresh is cancelled at Spark, the exit code is 0."""
+def test_a_stopped_gateway_cancels_its_refresh(database: Database, direct: Any, start_gateway: Any) -> None:
+    """On SIGTERM clients get an error, the refresh is cancelled at Spark, and the exit code is 0."""
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1})
     with unclosed(gateway, database.name) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
@@ -144,7 +148,7 @@ def test_a_stopped_gateway_stops_its_refresh(database: Database, direct: Any, st
         rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
         rows(cursor, "INSERT INTO t VALUES (60000)")
         reading = pool.submit(rows, cursor, "SELECT s FROM m")
-        wait_until(lambda: _said(gateway, "Refreshing"), what="the refresh to begin")
+        wait_until(lambda: _logged(gateway, "Refreshing"), what="the refresh to begin")
         assert gateway.stop() == 0
         assert reading.exception(30) is not None
     again: Gateway = start_gateway()
@@ -155,10 +159,10 @@ def test_a_stopped_gateway_stops_its_refresh(database: Database, direct: Any, st
 
 
 @pytest.mark.thorough
-def test_a_spark_that_hangs_holds_up_no_stop(
+def test_a_spark_that_hangs_does_not_delay_the_stop(
     engine: Engine, database: Database, direct: Any, start_gateway: Any
 ) -> None:
-    """What clients and a refresh have there is left to it, in a time in which whoever stops programs does not kill."""
+    """The gateway abandons its sessions and its refresh at Spark before a service manager would kill it."""
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 0, "listen.http_port": 0})
     (java,) = [process for process in descendants(engine.program.process.pid) if process.name() == "java"]
     with (
@@ -172,29 +176,31 @@ def test_a_spark_that_hangs_holds_up_no_stop(
         rows(cursor, f"CREATE MATERIALIZED VIEW m AS {SLOW}")
         rows(cursor, "INSERT INTO t VALUES (8000)")
         reading = pool.submit(rows, cursor, "SELECT s FROM m")
-        wait_until(lambda: _said(gateway, "Refreshing"), what="the refresh to begin")
+        wait_until(lambda: _logged(gateway, "Refreshing"), what="the refresh to begin")
         java.suspend()
         try:
             assert gateway.stop() == 0
         finally:
             java.resume()
         assert reading.exception(30) is not None
-    assert _said(gateway, "Spark took longer than 20 seconds to end what is there")
+    assert _logged(gateway, "Spark took longer than 20 seconds to end what is there")
     again: Gateway = start_gateway(**{"versions.retention": 0})
     with unclosed(again, database.name) as cursor:
         rows(cursor, "INSERT OVERWRITE t VALUES (1)")
         assert rows(cursor, "SELECT s FROM m") == [(1,)]
         rows(cursor, "DROP MATERIALIZED VIEW m")
-    wait_until(lambda: _storage_tables(direct, again, database.name) == [], what="what the refresh wrote to be dropped")
+    wait_until(
+        lambda: _storage_tables(direct, again, database.name) == [], what="the rows of the refresh to be dropped"
+    )
 
 
 class _Embedded:
-    """A gateway with an engine of its own, that tests may kill. It takes its address for one that other machines reach,
-    and has been told to listen there all the same."""
+    """A gateway with an embedded engine that tests may kill. It assumes that other machines reach its address, and is
+    configured to accept that."""
 
     def __init__(self, directory: Path) -> None:
-        reached = {"listen.host": LOOPBACK_IN_SHORT, "engine.accept_user_code": "true"}
-        self.gateway = Gateway(directory / "gateway.log", data_dir=directory / "data", **reached)
+        exposed = {"listen.host": SHORT_LOOPBACK, "engine.accept_user_code": "true"}
+        self.gateway = Gateway(directory / "gateway.log", data_dir=directory / "data", **exposed)
         self._printed = directory / "data" / "engine.out"
 
     def java(self) -> psutil.Process:
@@ -202,10 +208,10 @@ class _Embedded:
         return java
 
     def threads(self) -> list[str]:
-        """What each of Spark's threads does now: its name and its stack. Java prints that when it is sent SIGQUIT."""
+        """Returns the name and stack of each of Spark's threads. Java prints them on SIGQUIT."""
         before = len(self._dumped())
         self.java().send_signal(signal.SIGQUIT)
-        wait_until(lambda: "JNI global refs" in self._dumped()[before:], what="Java to tell of its threads")
+        wait_until(lambda: "JNI global refs" in self._dumped()[before:], what="Java's thread dump")
         return self._dumped()[before:].split("\n\n")
 
     def _dumped(self) -> str:
@@ -219,8 +225,8 @@ def embedded(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> It
     running.gateway.stop()
 
 
-def _rows_in_the_end(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
-    """The rows once Spark runs again."""
+def _rows_after_restart(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
+    """Repeats the statement until Spark runs again, and returns its rows."""
     found: list[list[tuple[Any, ...]]] = []
 
     def answered() -> bool:
@@ -236,18 +242,18 @@ def _rows_in_the_end(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
     return found[-1]
 
 
-def test_an_engine_that_others_reach_is_said_in_the_log(embedded: _Embedded) -> None:
-    said = embedded.gateway.log.read_text(encoding="utf-8")
-    assert "WARNING" in said
-    assert LOOPBACK_IN_SHORT in said
+def test_an_engine_that_other_machines_reach_is_logged(embedded: _Embedded) -> None:
+    log = embedded.gateway.log.read_text(encoding="utf-8")
+    assert "WARNING" in log
+    assert SHORT_LOOPBACK in log
 
 
 @pytest.mark.thorough
-def test_a_statement_that_is_cancelled_while_it_is_planned_ends(embedded: _Embedded) -> None:
-    """Its thread at Spark with the planning, and the job of hours that it would submit then never runs."""
+def test_a_statement_cancelled_during_planning_submits_no_job(embedded: _Embedded) -> None:
+    """Its thread at Spark ends with the planning; the job, which would take hours, is never submitted."""
     with unclosed(embedded.gateway) as cursor:
-        asked = f"SELECT count(*) FROM range(1000000000000) WHERE id % {PLANNED_SLOWLY} = -1"
-        cursor.execute(asked, async_=True)
+        statement = f"SELECT count(*) FROM range(1000000000000) WHERE id % {PLANNED_SLOWLY} = -1"
+        cursor.execute(statement, async_=True)
 
         def planned_now() -> list[str]:
             return [each for each in embedded.threads() if "SparkExecuteStatementOperation" in each]
@@ -256,7 +262,7 @@ def test_a_statement_that_is_cancelled_while_it_is_planned_ends(embedded: _Embed
         cursor.cancel()
         wait_until(lambda: not planned_now(), 180, "the statement's thread to end")
         wait_until(
-            lambda: not any("TaskRunner" in each for each in embedded.threads()), 90, "what runs for it to be ended"
+            lambda: not any("TaskRunner" in each for each in embedded.threads()), 90, "the statement's tasks to end"
         )
         assert rows(cursor, "SELECT 1") == [(1,)]
 
@@ -271,8 +277,8 @@ def _exhaust(embedded: _Embedded) -> None:
 
 
 @pytest.mark.parametrize("end", sampled([_kill, _exhaust], {"killed"}, ["killed", "out of memory"]))
-def test_spark_dies_and_comes_again(embedded: _Embedded, end: Callable[[_Embedded], None]) -> None:
-    """A waiting statement gets a clear error; later statements of the same connection work in a new session."""
+def test_a_connection_survives_the_death_of_spark(embedded: _Embedded, end: Callable[[_Embedded], None]) -> None:
+    """The running statement fails with a clear error; later ones of the connection run in a new session."""
     with unclosed(embedded.gateway) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "DROP MATERIALIZED VIEW IF EXISTS m")
         rows(cursor, "DROP TABLE IF EXISTS t")
@@ -288,7 +294,7 @@ def test_spark_dies_and_comes_again(embedded: _Embedded, end: Callable[[_Embedde
         assert error is not None
         assert "08S01" in str(error)
         assert "temporary views" in str(error)
-        assert _rows_in_the_end(cursor, "SELECT s FROM m") == [(1,)]
+        assert _rows_after_restart(cursor, "SELECT s FROM m") == [(1,)]
         rows(cursor, "INSERT INTO t VALUES (2)")
         assert rows(cursor, "SELECT s FROM m") == [(3,)]
         with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
@@ -296,8 +302,8 @@ def test_spark_dies_and_comes_again(embedded: _Embedded, end: Callable[[_Embedde
 
 
 @pytest.mark.thorough
-def test_spark_dies_while_nobody_asks(embedded: _Embedded) -> None:
-    """The session's settings are gone, which must not go unnoticed: the next statement fails once with the news."""
+def test_the_first_statement_after_spark_died_unnoticed_fails(embedded: _Embedded) -> None:
+    """The session's settings are lost, and the client must learn that."""
     with unclosed(embedded.gateway) as cursor:
         rows(cursor, "SET spark.sql.session.timeZone=Asia/Tokyo")
         old = embedded.java()
@@ -305,11 +311,11 @@ def test_spark_dies_while_nobody_asks(embedded: _Embedded) -> None:
         old.wait(30)
         with pytest.raises(Exception, match="08S01"):
             rows(cursor, "SELECT current_timezone()")
-        assert _rows_in_the_end(cursor, "SELECT 1") == [(1,)]
+        assert _rows_after_restart(cursor, "SELECT 1") == [(1,)]
 
 
 @pytest.mark.thorough
-def test_spark_dies_during_a_refresh(embedded: _Embedded) -> None:
+def test_a_view_is_refreshed_again_after_spark_died_during_a_refresh(embedded: _Embedded) -> None:
     with unclosed(embedded.gateway) as cursor, ThreadPoolExecutor(1) as pool:
         rows(cursor, "CREATE TABLE IF NOT EXISTS t (a INT) USING parquet")
         rows(cursor, NAP)
@@ -323,6 +329,6 @@ def test_spark_dies_during_a_refresh(embedded: _Embedded) -> None:
         )
         os.kill(embedded.java().pid, signal.SIGKILL)
         assert "08S01" in str(reading.exception(60))
-        assert _rows_in_the_end(cursor, "SELECT s FROM m") == [(4000,)]
+        assert _rows_after_restart(cursor, "SELECT s FROM m") == [(4000,)]
         rows(cursor, "DROP MATERIALIZED VIEW m")
         rows(cursor, "DROP TABLE t")

@@ -1,4 +1,4 @@
-"""What is not about a stale view reaches Spark, and comes back, with the same bytes."""
+"""Tests that requests that involve no stale view, and their replies, are forwarded byte for byte."""
 
 from __future__ import annotations
 
@@ -83,18 +83,20 @@ def _with_beeline(chain: Chain) -> None:
 @pytest.mark.parametrize(
     "client", [_with_pyhive, _with_pyhive_nosasl, _with_jdbc, _with_beeline], ids=lambda each: each.__name__
 )
-def test_the_same_bytes(recorded: Chain, client: Callable[[Chain], None]) -> None:
+def test_requests_and_replies_are_forwarded_unchanged(recorded: Chain, client: Callable[[Chain], None]) -> None:
     client(recorded)
     assert assert_same_bytes(recorded)["ExecuteStatement"] >= len(STATEMENTS)
 
 
-def test_the_same_bytes_over_http(engine: Engine, database: Database, tmp_path: Path) -> None:
+def test_requests_and_replies_are_forwarded_unchanged_over_http(
+    engine: Engine, database: Database, tmp_path: Path
+) -> None:
     with chain(engine, database.name, tmp_path / "gateway.log", http=True) as recorded:
         _with_jdbc(recorded)
         assert assert_same_bytes(recorded)["ExecuteStatement"] >= len(STATEMENTS)
 
 
-def test_a_message_of_150_megabytes_passes_and_stays_nowhere(
+def test_a_reply_of_150_megabytes_is_streamed_without_being_held(
     engine: Engine, start_gateway: Callable[..., Gateway]
 ) -> None:
     gateway = start_gateway()
@@ -103,7 +105,7 @@ def test_a_message_of_150_megabytes_passes_and_stays_nowhere(
     for server in (engine, gateway):
         with RawSession(server) as session:
             page = session.fetch(session.execute(WIDE), MILLIONS)
-        # What differs is the number by which the client has asked.
+        # The replies differ only in the request's sequence number.
         rows_only = page[page.index(b"x" * 100) :]
         sums.append((len(page), hashlib.sha256(rows_only).digest()))
     assert sums[0] == sums[1]
@@ -112,6 +114,6 @@ def test_a_message_of_150_megabytes_passes_and_stays_nowhere(
 
 
 def _peak(gateway: Gateway) -> int:
-    """The most memory that it ever had, in bytes."""
+    """Returns the peak of its resident memory, in bytes."""
     status = Path(f"/proc/{gateway.pid}/status").read_text(encoding="ascii")
     return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM:"))

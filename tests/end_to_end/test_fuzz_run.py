@@ -1,4 +1,4 @@
-"""A short run of scripts/fuzz: a gateway of its own, and a small server in Spark's place."""
+"""Tests the gateway by a short run of scripts/fuzz, with a small server in Spark's place."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from processes import ROOT
 
 SECONDS_MAX = 300.0
 SEED = 20_261_121
-"""The same wrong sessions each time, as far as the machine's pace does not decide."""
+"""Makes the malformed sessions reproducible, except for their timing."""
 
 
-def test_wrong_sessions_beside_honest_ones() -> None:
-    """No crash, no hang, no answer to the wrong client, no leak; every kind of wrong session was tried."""
+def test_malformed_sessions_do_not_affect_others() -> None:
+    """No crash, hang, leak, or answer to the wrong client; every kind of malformed session runs."""
     paths = os.pathsep.join(str(ROOT / each) for each in (".", "scripts", "tests"))
     command = [sys.executable, "-m", "fuzzing", "0.1", "--churn", "300", "--idle", "60", "--seed", str(SEED)]
     run = subprocess.run(

@@ -1,4 +1,5 @@
-"""Files of Spark's own tests on Spark and through a gateway, and how answers are compared (scripts/fuzz --golden)."""
+"""Tests that Spark's own test files give the same answers directly and through a gateway (scripts/fuzz --golden), and
+how answers are compared."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from golden import Answer, Golden, Report, files
 from processes import Engine, Gateway
 
 SAMPLE = ("cte-command.sql", "session-variable-precedence.sql", "show-views.sql")
-"""Writes from CTEs, variables that have the names of columns, and lists: what the gateway has to look at."""
+"""Writes from CTEs, variables with the names of columns, and lists: statements that the gateway inspects."""
 
 QUERY = "SELECT a FROM t"
 ROWS = Answer((("a", "INT_TYPE"),), ("(1,)", "(2,)"))
-TURNED = Answer(ROWS.columns, ROWS.rows[::-1])
-CHANGING = "may differ: Spark's answer varies"
+REVERSED = Answer(ROWS.columns, ROWS.rows[::-1])
+VARIES = "may differ: Spark's answer varies"
 REFUSED = Answer(error="42P01 [TABLE_OR_VIEW_NOT_FOUND] There is no t.")
 
 
@@ -30,13 +31,13 @@ def test_the_gateway_answers_as_spark_does(engine: Engine, gateway: Gateway, tmp
     assert total.counts["same"] >= 40, total
 
 
-def test_files_come_in_the_order_of_their_patterns() -> None:
+def test_files_are_listed_in_the_order_of_their_patterns() -> None:
     assert files(["show-views.sql", "cte-c*", "cte-*"])[:2] == ["show-views.sql", "cte-command.sql"]
     assert set(files(["cte*", "!cte-*"])) == {"cte.sql"}
     assert set(files(["!*/*"])) < set(files()) == {*files(["!*/*"]), *files(["*/*"])}
 
 
-def test_reports_add_up() -> None:
+def test_reports_are_summed() -> None:
     one, two, total = Report(), Report(), Report()
     one.add("a.sql", QUERY, ROWS, ROWS, lambda: ROWS)
     two.add("b.sql", QUERY, REFUSED, REFUSED, lambda: REFUSED)
@@ -63,26 +64,26 @@ def test_a_planted_difference_is_found(through: Answer, swapped: bool) -> None:
     assert _compared(QUERY, *pair) == {"different"}
 
 
-def test_errors_differ_by_state_and_by_text() -> None:
+def test_errors_are_compared_by_sqlstate_and_text() -> None:
     assert _compared(QUERY, REFUSED, Answer(error=REFUSED.error.replace("42P01", "42000"))) == {"different"}
     assert _compared(QUERY, REFUSED, Answer(error=REFUSED.error.replace(" t.", " u."))) == {"different"}
 
 
-def test_an_order_counts_where_it_was_asked_for() -> None:
-    assert _compared(QUERY, ROWS, TURNED) == {"may differ: order of rows not specified"}
-    assert _compared(f"{QUERY} ORDER BY a", ROWS, TURNED) == {"different"}
-    assert _compared("SHOW TABLES", ROWS, TURNED) == {"different"}
+def test_the_order_of_rows_counts_only_if_the_statement_specifies_it() -> None:
+    assert _compared(QUERY, ROWS, REVERSED) == {"may differ: order of rows not specified"}
+    assert _compared(f"{QUERY} ORDER BY a", ROWS, REVERSED) == {"different"}
+    assert _compared("SHOW TABLES", ROWS, REVERSED) == {"different"}
 
 
-def test_what_changes_by_itself_does_not_count() -> None:
+def test_answers_that_vary_at_spark_are_not_differences() -> None:
     once_more = Answer(ROWS.columns, ("(4,)",))
     direct, through = Answer(ROWS.columns, ("(3,)",)), Answer(ROWS.columns, ("(5,)",))
-    assert _compared("SELECT rand() AS a", direct, through, once_more) == {"may differ: Spark's answer varies"}
+    assert _compared("SELECT rand() AS a", direct, through, once_more) == {VARIES}
     assert _compared("SELECT rand() AS a", direct, REFUSED, once_more) == {"different"}
     assert _compared("SELECT rand() AS a", direct, ROWS, once_more) == {"different"}
 
 
-def test_what_differs_on_purpose_is_explained() -> None:
+def test_intended_differences_are_explained() -> None:
     listed = Answer((("namespace", "S"), ("viewName", "S"), ("isTemporary", "B")), ("('d', 'v', False)",))
     turned = Answer((("viewName", "S"), ("namespace", "S"), ("isTemporary", "B")), ("('v', 'd', False)",))
     assert _compared("SHOW VIEWS IN `d`", listed, turned) == {
@@ -94,7 +95,7 @@ def test_what_differs_on_purpose_is_explained() -> None:
 
 
 def _compared(command: str, direct: Answer, through: Answer, again: Answer | None = None) -> set[str]:
-    """The counts that tell what came of it."""
+    """Returns the counts that the comparison has raised."""
     report = Report()
     report.add("file.sql", command, direct, through, lambda: again or direct)
     assert len(report.differences) == report.counts["different"]

@@ -1,6 +1,6 @@
-"""Each of Spark's faults that the gateway makes good: at Spark itself, healed, and with its setting off.
+"""Tests each fault of Spark's server that the gateway heals: at Spark itself, healed, and with its setting off.
 
-The first is there so that somebody notices when Spark has mended it.
+A test that fails at Spark itself shows that Spark has fixed the fault.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ UNHEALED = {
 }
 HEALED = {"healing.early_metadata": "true", "healing.ddl_columns": "true"}
 EXCEPTION = 3
-"""The type of a Thrift message that is one."""
+"""The Thrift message type of an exception."""
 SLOW = "SELECT id AS a, id + 1 AS b FROM range(2) WHERE java_method('java.lang.Thread', 'sleep', bigint(400)) IS NULL"
 FAILING = "SELECT 1 AS a, raise_error(java_method('java.lang.Thread', 'sleep', bigint(400))) AS b"
 
 
 @pytest.fixture(scope="module")
 def unhealed(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway that heals nothing."""
+    """A gateway with all healing turned off."""
     yield from _gateway(engine, tmp_path_factory, "storage_unhealed", UNHEALED)
 
 
 @pytest.fixture(scope="module")
 def healed(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway that heals all there is."""
+    """A gateway with all healing turned on."""
     yield from _gateway(engine, tmp_path_factory, "storage_healed", HEALED)
 
 
@@ -73,17 +73,17 @@ def table(shared: Database) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("wanted", [0, 29, 47, 10005])
-def test_spark_closes_the_connection_at_most_types_of_info(engine: Engine, unhealed: Gateway, wanted: int) -> None:
+def test_spark_closes_the_connection_for_most_types_of_info(engine: Engine, unhealed: Gateway, wanted: int) -> None:
     with RawSession(engine) as session, pytest.raises(Closed):
         session.list("GetInfo", wanted)
-    # Before a gateway the client's own connection stays, and it is told that its session went with Spark's.
+    # Through a gateway the client keeps its connection and gets an error about the lost session.
     with RawSession(unhealed) as session:
         status = decoded(session.list("GetInfo", wanted)).status
         assert (status.statusCode, status.sqlState) == (3, "08S01")
 
 
-def test_spark_closes_the_connection_at_a_type_of_info_that_it_does_not_know(engine: Engine) -> None:
-    """Behind a Thrift exception, which says nothing."""
+def test_spark_closes_the_connection_after_an_unknown_type_of_info(engine: Engine) -> None:
+    """It first sends a Thrift exception without a reason."""
     with RawSession(engine) as session:
         assert session.list("GetInfo", 77777)[3] == EXCEPTION
         with pytest.raises(Closed):
@@ -102,12 +102,12 @@ def test_every_type_of_info_is_answered(gateway: Gateway) -> None:
         assert values[47].stringValue == "tester"
         assert values[115].integerBitmask == 127
         assert values[3].lenValue == 0
-        # The session goes on.
+        # The session still works.
         assert texts(session.fetch(session.execute("SELECT 'still here' AS a"))) == [("still here",)]
 
 
 @pytest.mark.parametrize("wanted", [13, 17, 18, 10006])
-def test_what_spark_says_of_itself_is_untouched(
+def test_types_of_info_that_spark_answers_are_forwarded(
     engine: Engine, gateway: Gateway, unhealed: Gateway, wanted: int
 ) -> None:
     answers = set()
@@ -128,7 +128,7 @@ KEY_CALLS: list[tuple[str, list[str | None]]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), KEY_CALLS)
-def test_spark_fails_at_keys_without_a_schema(
+def test_spark_fails_on_key_calls_without_a_schema(
     engine: Engine, unhealed: Gateway, name: str, arguments: list[str | None]
 ) -> None:
     answers = []
@@ -140,7 +140,7 @@ def test_spark_fails_at_keys_without_a_schema(
 
 
 @pytest.mark.parametrize(("name", "arguments"), KEY_CALLS)
-def test_keys_without_a_schema_are_those_of_the_current_one(
+def test_key_calls_without_a_schema_use_the_current_one(
     gateway: Gateway, name: str, arguments: list[str | None]
 ) -> None:
     with RawSession(gateway) as session:
@@ -152,7 +152,7 @@ def test_keys_without_a_schema_are_those_of_the_current_one(
         assert {len(column.stringVal.values) for column in page.results.columns if column.stringVal} == {0}
 
 
-def test_beeline_asks_for_keys(engine: Engine, gateway: Gateway) -> None:
+def test_beeline_lists_primary_keys_without_an_error(engine: Engine, gateway: Gateway) -> None:
     direct = beeline(engine.url, "!primarykeys t", check=False)
     healed = beeline(gateway.url, "!primarykeys t", check=False)
     assert "NullPointerException" in direct.stderr
@@ -176,7 +176,9 @@ STARS: list[tuple[str, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), STARS)
-def test_spark_fails_at_stars(engine: Engine, unhealed: Gateway, name: str, arguments: list[Any]) -> None:
+def test_spark_fails_on_patterns_with_a_leading_star(
+    engine: Engine, unhealed: Gateway, name: str, arguments: list[Any]
+) -> None:
     answers = []
     for server in (engine, unhealed):
         with RawSession(server) as session:
@@ -187,7 +189,7 @@ def test_spark_fails_at_stars(engine: Engine, unhealed: Gateway, name: str, argu
 
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize(("name", "arguments"), STARS)
-def test_stars_are_any_text(gateway: Gateway, name: str, arguments: list[Any]) -> None:
+def test_a_leading_star_matches_any_text(gateway: Gateway, name: str, arguments: list[Any]) -> None:
     percents = [each.replace("*", "%") if isinstance(each, str) else each for each in arguments]
     with RawSession(gateway) as session:
         found = []
@@ -200,8 +202,8 @@ def test_stars_are_any_text(gateway: Gateway, name: str, arguments: list[Any]) -
         assert found[0]
 
 
-def test_stars_that_spark_reads_stay(engine: Engine, gateway: Gateway, table: tuple[str, str]) -> None:
-    """As any text in names of schemas, tables and functions, and in a regular expression of columns."""
+def test_stars_that_spark_accepts_are_forwarded(engine: Engine, gateway: Gateway, table: tuple[str, str]) -> None:
+    """A star matches any text in names of schemas, tables and functions; for columns it is a regular expression."""
     database, _ = table
     calls: list[tuple[str, list[Any]]] = [
         ("GetSchemas", [None, f"{database[:3]}*"]),
@@ -230,7 +232,7 @@ def _is_open(watcher: RawConnection, handle: Any) -> bool:
 
 
 def test_spark_closes_a_lost_clients_newest_session_only(engine: Engine, unhealed: Gateway) -> None:
-    """Handles work from any connection: so it is seen which sessions are left at Spark."""
+    """Handles work over any connection; so the test can see which sessions remain at Spark."""
     for server in (engine, unhealed):
         with RawConnection(engine.host, engine.port) as watcher:
             lost = RawSession(server)
@@ -238,12 +240,12 @@ def test_spark_closes_a_lost_clients_newest_session_only(engine: Engine, unheale
             assert _is_open(watcher, lost.handle)
             assert _is_open(watcher, second)
             lost.close()
-            wait_until(lambda: not _is_open(watcher, second), what="the newest session's end")  # noqa: B023
+            wait_until(lambda: not _is_open(watcher, second), what="the newest session to be closed")  # noqa: B023
             assert _is_open(watcher, lost.handle)
             watcher.ask("CloseSession", ttypes.TCloseSessionReq(lost.handle))
 
 
-def test_a_session_that_is_left_open_can_be_used(engine: Engine, unhealed: Gateway) -> None:
+def test_a_leaked_session_can_still_be_used(engine: Engine, unhealed: Gateway) -> None:
     for server in (engine, unhealed):
         lost = RawSession(server)
         lost.open()
@@ -260,19 +262,19 @@ def test_every_session_of_a_lost_client_is_closed(engine: Engine, gateway: Gatew
         handles = [lost.handle, lost.open(), lost.open()]
         assert all(_is_open(watcher, handle) for handle in handles)
         lost.close()
-        wait_until(lambda: not any(_is_open(watcher, handle) for handle in handles), what="the sessions' end")
+        wait_until(lambda: not any(_is_open(watcher, handle) for handle in handles), what="the sessions to be closed")
 
 
-def test_sessions_beside_the_one_whose_call_broke_the_connection_are_closed(engine: Engine, gateway: Gateway) -> None:
-    """Spark breaks the connection, closes the newest session, and keeps the other, which the client has lost."""
+def test_all_sessions_of_a_connection_that_spark_broke_are_closed(engine: Engine, gateway: Gateway) -> None:
+    """Spark itself closes only the newest session and keeps the other one, which the client has lost."""
     broken = encoded("GetSchemas", ttypes.TGetSchemasReq())
     with RawConnection(engine.host, engine.port) as watcher, RawSession(gateway) as session:
         second = session.open()
         assert _is_open(watcher, session.handle)
-        # Spark stops reading in the middle of this call, and breaks the connection at the next one.
+        # Spark stops reading in the middle of this call and closes the connection at the next one.
         session.exchange(broken)
         assert decoded(session.list("GetInfo", 17)).status.sqlState == "08S01"
-        wait_until(lambda: not _is_open(watcher, session.handle), what="the older session's end")
+        wait_until(lambda: not _is_open(watcher, session.handle), what="the older session to be closed")
         assert not _is_open(watcher, second)
 
 
@@ -289,7 +291,7 @@ WITHOUT_RESULT = [
 
 
 @pytest.mark.parametrize("protocol", [COLUMNAR, ROW_WISE])
-def test_statements_without_result_have_a_column(
+def test_results_of_statements_without_rows_have_a_column(
     engine: Engine, gateway: Gateway, healed: Gateway, table: tuple[str, str], protocol: int
 ) -> None:
     sessions = [RawSession(server, protocol) for server in (engine, gateway, healed)]
@@ -299,22 +301,22 @@ def test_statements_without_result_have_a_column(
             operation = session.execute(statement.format(table=".".join(table)))
             assert column_names(session.metadata(operation)) == ["Result"]
             pages.append([session.fetch(operation, 100, orientation) for orientation in (0, FIRST, 0)])
-        direct, plain, mended = pages
-        # What stands off by default changes nothing, and there is nothing to mend where results are rows.
+        direct, plain, fixed = pages
+        # This healing is off by default, and row-wise results need none.
         assert direct == plain
-        assert (direct == mended) is (protocol == ROW_WISE)
+        assert (direct == fixed) is (protocol == ROW_WISE)
         for page in map(decoded, direct):
             assert not page.results.columns
             assert page.results.rows == []
         if protocol == COLUMNAR:
-            for page in map(decoded, mended):
+            for page in map(decoded, fixed):
                 (column,) = page.results.columns
                 assert (column.stringVal.values, page.status.statusCode, page.hasMoreRows) == ([], 0, False)
     for session in sessions:
         session.close()
 
 
-def test_statements_with_a_result_keep_their_bytes(engine: Engine, healed: Gateway, table: tuple[str, str]) -> None:
+def test_results_with_rows_are_forwarded_unchanged(engine: Engine, healed: Gateway, table: tuple[str, str]) -> None:
     statements = [
         "SELECT 'insert' AS a, 2 AS b WHERE false",
         "WITH q AS (SELECT 'insert into x' AS a) SELECT * FROM q",
@@ -332,39 +334,39 @@ def test_statements_with_a_result_keep_their_bytes(engine: Engine, healed: Gatew
         assert answers[0] == answers[1], statement
 
 
-def test_jdbc_reads_what_a_statement_without_result_gives(healed: Gateway) -> None:
+def test_jdbc_reads_the_result_of_a_statement_without_rows(healed: Gateway) -> None:
     with Jdbc(healed.url) as jdbc:
         names, found = jdbc.query("CREATE TEMPORARY VIEW read_by_jdbc AS SELECT 1 AS n")
         assert (names, found) == (["Result"], [])
 
 
-# --- early questions for the schema ----------------------------------------------------------------------
+# --- early requests for the schema -----------------------------------------------------------------------
 
 
-def test_spark_spoils_a_schema_that_is_asked_for_early(engine: Engine, gateway: Gateway) -> None:
+def test_spark_returns_a_wrong_schema_if_it_is_requested_early(engine: Engine, gateway: Gateway) -> None:
     for server in (engine, gateway):
         with RawSession(server) as session:
-            # Early is before Spark has analysed it; on a busy machine that may be over.
-            asked = (session.execute(SLOW, run_async=True) for _ in range(50))
-            operation = next(each for each in asked if column_names(session.metadata(each)) == ["Result"])
+            # "Early" is before Spark has analysed the statement, which a busy machine may miss.
+            operations = (session.execute(SLOW, run_async=True) for _ in range(50))
+            operation = next(each for each in operations if column_names(session.metadata(each)) == ["Result"])
             assert session.wait(operation) == 2
             assert column_names(session.metadata(operation)) == ["Result"]
             assert len(decoded(session.fetch(operation)).results.columns) == 2
 
 
-def test_a_schema_that_is_asked_for_early_is_right(healed: Gateway) -> None:
+def test_a_schema_that_is_requested_early_is_correct(healed: Gateway) -> None:
     with RawSession(healed) as session:
         operation = session.execute(SLOW, run_async=True)
         assert column_names(session.metadata(operation)) == ["a", "b"]
         assert session.wait(operation) == 2
         assert column_names(session.metadata(operation)) == ["a", "b"]
-        # One that has ended is asked for at once.
+        # A statement that has ended is not waited for.
         assert column_names(session.metadata(session.execute("SELECT 1 AS c"))) == ["c"]
         listed = decoded(session.list("GetSchemas", None, "%")).operationHandle
         assert column_names(session.metadata(listed)) == ["TABLE_SCHEM", "TABLE_CATALOG"]
 
 
-def test_the_schema_of_a_statement_that_fails(engine: Engine, healed: Gateway) -> None:
+def test_the_schema_of_a_failed_statement_is_sparks(engine: Engine, healed: Gateway) -> None:
     answers = []
     for server in (engine, healed):
         with RawSession(server) as session:
@@ -376,18 +378,18 @@ def test_the_schema_of_a_statement_that_fails(engine: Engine, healed: Gateway) -
     assert answers[0] == answers[1]
 
 
-def test_a_statement_that_is_closed_while_its_schema_is_waited_for(healed: Gateway) -> None:
+def test_waiting_for_a_schema_ends_when_the_statement_is_closed(healed: Gateway) -> None:
     with RawSession(healed) as session, RawConnection(healed.host, healed.port) as other:
         operation = session.execute(SLOW.replace("400", "20000"), run_async=True)
         message = ttypes.TGetResultSetMetadataReq(operation)
         session.send("GetResultSetMetadata", message)
-        # Another connection works on meanwhile, with the same operation.
+        # Meanwhile another connection can use the same operation.
         assert other.ask("GetOperationStatus", ttypes.TGetOperationStatusReq(operation)).operationState in (0, 1, 7)
         assert other.ask("CloseOperation", ttypes.TCloseOperationReq(operation)).status.statusCode == 0
         assert "Invalid OperationHandle" in decoded(session.receive()).status.errorMessage
 
 
-# --- pages that are too long -----------------------------------------------------------------------------
+# --- long pages ------------------------------------------------------------------------------------------
 
 PAGE_BYTES = 100_000
 WIDE = "SELECT CAST(id AS STRING) AS n, repeat('x', 400 + int(id * 7919 % 5000)) AS wide FROM range(300)"
@@ -395,7 +397,7 @@ WIDE = "SELECT CAST(id AS STRING) AS n, repeat('x', 400 + int(id * 7919 % 5000))
 
 @pytest.fixture(scope="module")
 def bounded(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway that gives out short pages only."""
+    """A gateway with a small limit on the size of pages."""
     yield from _gateway(engine, tmp_path_factory, "storage_bounded", {"healing.page_bytes": str(PAGE_BYTES)})
 
 
@@ -415,7 +417,7 @@ def test_pages_are_not_longer_than_the_limit(engine: Engine, bounded: Gateway, i
                     break
                 found += texts(page)
                 lengths.append(len(page))
-            # And from the beginning again.
+            # Then from the beginning.
             again = texts(session.fetch(operation, 200, FIRST))
             assert again == found[: len(again)]
             assert (max(lengths) > PAGE_BYTES) is (server is engine)
@@ -424,7 +426,7 @@ def test_pages_are_not_longer_than_the_limit(engine: Engine, bounded: Gateway, i
     assert len(wholes[0]) == 300
 
 
-def test_a_row_beyond_the_limit_comes_alone(engine: Engine, bounded: Gateway) -> None:
+def test_a_row_larger_than_the_limit_is_sent_alone(engine: Engine, bounded: Gateway) -> None:
     sql = "SELECT CAST(id AS STRING) AS n, repeat('x', if(id = 3, 300000, 10)) AS wide FROM range(6)"
     with RawSession(engine) as direct, RawSession(bounded) as session:
         expected = texts(direct.fetch(direct.execute(sql)))
@@ -436,7 +438,7 @@ def test_a_row_beyond_the_limit_comes_alone(engine: Engine, bounded: Gateway) ->
     assert [expected[3]] in pages
 
 
-def test_pages_that_fit_keep_their_bytes(engine: Engine, bounded: Gateway) -> None:
+def test_pages_within_the_limit_are_forwarded_unchanged(engine: Engine, bounded: Gateway) -> None:
     with RawSession(engine) as direct, RawSession(bounded) as session:
         operations = [(direct, direct.execute(WIDE)), (session, session.execute(WIDE))]
         for orientation, rows_max in ((NEXT, 10), (NEXT, 5), (1, 5), (FIRST, 3), (NEXT, 0)):
@@ -444,10 +446,10 @@ def test_pages_that_fit_keep_their_bytes(engine: Engine, bounded: Gateway) -> No
             assert first == second
 
 
-def test_jdbc_reads_more_than_its_driver_takes_in_one_message(engine: Engine, start_gateway: Any) -> None:
-    """The driver that Spark ships ends at 100 MiB."""
+def test_jdbc_reads_results_larger_than_its_message_limit(engine: Engine, start_gateway: Any) -> None:
+    """The limit of the driver that Spark ships is 100 MiB."""
     sql = "SELECT id, repeat('x', 1000000) AS wide FROM range(110)"
-    # After that it cannot even close its statement.
+    # After this error the driver cannot even close its statement.
     with pytest.raises(Exception, match="MaxMessageSize reached"):
         _lengths(engine.url, sql)
     gateway: Gateway = start_gateway(**{"healing.page_bytes": 20 << 20})
@@ -455,7 +457,7 @@ def test_jdbc_reads_more_than_its_driver_takes_in_one_message(engine: Engine, st
 
 
 def _lengths(url: str, sql: str) -> list[tuple[int, int]]:
-    """Without keeping the texts: they are more than the tests' JVM should hold."""
+    """Returns each row's id and text length. The texts are not kept, because the tests' JVM should not hold them."""
     found = []
     with Jdbc(url) as jdbc:
         result = jdbc.statement.executeQuery(sql)

@@ -1,4 +1,4 @@
-"""Another user drops, forges and empties a materialized view in every way that is known, and none comes through."""
+"""Tests that another user cannot drop, change or hide a materialized view in any known way."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from raw_session import RawSession, decoded, texts
 from gateway.service.clients.session import DATABASE_KEY
 
 RIGHT = [(1,)]
-NOBODYS, NOT_HIS = "42809", "42501"
-"""What nobody may do with a view, and what only its owner may."""
+NOT_ALLOWED, NOT_OWNER = "42809", "42501"
+"""SQLSTATEs: of a statement that nobody may run on a view, and of one that only its owner may run."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class Target:
 
     database: Database
     location: str
-    """Of the storage database."""
+    """The location of the storage database."""
 
     @property
     def name(self) -> str:
         return self.database.name
 
     def read(self) -> list[tuple[Any, ...]]:
-        """As bob sees it."""
+        """Returns the rows that bob sees."""
         with pyhive(self.database.gateway.host, self.database.gateway.port, user="bob") as bob:
             return rows(bob, f"SELECT n FROM {self.name}.mv")
 
@@ -56,7 +56,7 @@ def target(gateway: Gateway) -> Iterator[Target]:
 
 
 def attempt(cursor: Any, *statements: str) -> list[str]:
-    """Runs them all, and returns the SQLSTATEs of those that failed."""
+    """Runs all statements and returns the SQLSTATEs of the failed ones."""
     states = []
     for statement in statements:
         try:
@@ -66,9 +66,9 @@ def attempt(cursor: Any, *statements: str) -> list[str]:
     return states
 
 
-def refusal_of(stroke: str) -> str:
-    """DROP VIEW is ours, and its owner's, to run."""
-    return NOT_HIS if stroke.startswith("DROP") else NOBODYS
+def refusal_of(attack: str) -> str:
+    """Returns the SQLSTATE of the refusal. The gateway runs DROP VIEW, for the view's owner."""
+    return NOT_OWNER if attack.startswith("DROP") else NOT_ALLOWED
 
 
 REPLACED = "SELECT 666L AS n"
@@ -79,32 +79,34 @@ DISGUISED = [
 ]
 
 
-@pytest.mark.parametrize("stroke", ["DROP VIEW mv", f"ALTER VIEW mv AS {REPLACED}"])
+@pytest.mark.parametrize("attack", ["DROP VIEW mv", f"ALTER VIEW mv AS {REPLACED}"])
 @pytest.mark.parametrize(("disguise", "after"), DISGUISED)
-def test_another_thing_of_its_name_is_no_temporary_view(target: Target, disguise: str, after: str, stroke: str) -> None:
+def test_other_temporary_objects_of_its_name_do_not_hide_it(
+    target: Target, disguise: str, after: str, attack: str
+) -> None:
     gateway = target.database.gateway
     with pyhive(gateway.host, gateway.port, user="mallory", database=target.name) as mallory:
-        assert attempt(mallory, disguise, stroke, after) == [refusal_of(stroke)]
+        assert attempt(mallory, disguise, attack, after) == [refusal_of(attack)]
     assert target.read() == RIGHT
 
 
-@pytest.mark.parametrize("stroke", ["DROP VIEW mv", f"ALTER VIEW mv AS {REPLACED}"])
-def test_case_counts_where_the_session_says_so(target: Target, stroke: str) -> None:
+@pytest.mark.parametrize("attack", ["DROP VIEW mv", f"ALTER VIEW mv AS {REPLACED}"])
+def test_names_differ_by_case_if_the_session_is_case_sensitive(target: Target, attack: str) -> None:
     gateway = target.database.gateway
     with pyhive(gateway.host, gateway.port, user="mallory", database=target.name) as mallory:
         states = attempt(
             mallory,
             "SET spark.sql.caseSensitive=true",
             "CREATE TEMPORARY VIEW MV AS SELECT 1 x",
-            stroke,
+            attack,
             "DROP VIEW MV",
             "SET spark.sql.caseSensitive=false",
         )
-        assert states == [refusal_of(stroke)]
+        assert states == [refusal_of(attack)]
     assert target.read() == RIGHT
 
 
-def test_a_temporary_view_of_its_name_is_its_sessions_own(target: Target) -> None:
+def test_a_temporary_view_of_its_name_belongs_to_its_session(target: Target) -> None:
     gateway = target.database.gateway
     with pyhive(gateway.host, gateway.port, user="mallory", database=target.name) as mallory:
         rows(mallory, "CREATE TEMPORARY VIEW mv AS SELECT 1 AS x")
@@ -112,7 +114,7 @@ def test_a_temporary_view_of_its_name_is_its_sessions_own(target: Target) -> Non
         assert rows(mallory, "SELECT x FROM mv") == [(2,)]
         rows(mallory, "DROP VIEW mv")
         assert rows(mallory, "SELECT n FROM mv") == RIGHT
-        assert attempt(mallory, "DROP VIEW mv") == [NOT_HIS]
+        assert attempt(mallory, "DROP VIEW mv") == [NOT_OWNER]
     assert target.read() == RIGHT
 
 
@@ -126,7 +128,7 @@ MOVES = [
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_a_session_may_move_into_its_database(target: Target, move: str) -> None:
+def test_it_is_protected_from_a_session_that_uses_its_database(target: Target, move: str) -> None:
     gateway = target.database.gateway
     with pyhive(gateway.host, gateway.port, user="mallory") as mallory:
         attempt(mallory, move.format(target.name))
@@ -138,8 +140,8 @@ BEGINNINGS = ["`{}`", "NAMESPACE {}"]
 
 
 @pytest.mark.parametrize("beginning", BEGINNINGS)
-def test_a_session_may_begin_in_its_database(target: Target, beginning: str) -> None:
-    """Spark runs what OpenSession says as the rest of a USE."""
+def test_it_is_protected_from_a_session_that_starts_in_its_database(target: Target, beginning: str) -> None:
+    """Spark appends the database of OpenSession to USE, whatever it contains."""
     gateway = target.database.gateway
     with RawSession(gateway, configuration={DATABASE_KEY: beginning.format(target.name)}) as mallory:
 
@@ -149,10 +151,10 @@ def test_a_session_may_begin_in_its_database(target: Target, beginning: str) -> 
         def refused(sql: str) -> str:
             return str(decoded(mallory.list("ExecuteStatement", sql, {}, False, None)).status.sqlState)
 
-        for stroke in ("DROP VIEW mv", f"ALTER VIEW mv AS {REPLACED}"):
-            assert refused(stroke) == refusal_of(stroke)
+        for attack in ("DROP VIEW mv", f"ALTER VIEW mv AS {REPLACED}"):
+            assert refused(attack) == refusal_of(attack)
         assert shown("SELECT current_database()") == [(target.name,)]
-        # Its bare names are known: what is written in it is seen by views that are read in it.
+        # The gateway resolves unqualified names in it: a write makes the view over the table stale.
         for statement in (
             "CREATE TABLE own (a INT) USING parquet",
             "CREATE MATERIALIZED VIEW of_own AS SELECT CAST(count(*) AS STRING) AS n FROM own",
@@ -166,16 +168,16 @@ def test_a_session_may_begin_in_its_database(target: Target, beginning: str) -> 
 
 
 @pytest.mark.parametrize("move", MOVES[:2])
-def test_nobody_need_ask_whether_a_move_has_ended(target: Target, move: str) -> None:
+def test_it_is_protected_although_nobody_polls_an_asynchronous_use(target: Target, move: str) -> None:
     with RawSession(target.database.gateway) as mallory:
         mallory.execute(move.format(target.name), run_async=True)
-        for stroke in (f"ALTER VIEW mv AS {REPLACED}", "DROP VIEW mv"):
+        for attack in (f"ALTER VIEW mv AS {REPLACED}", "DROP VIEW mv"):
             with contextlib.suppress(AssertionError):
-                mallory.wait(mallory.execute(stroke, run_async=True))
+                mallory.wait(mallory.execute(attack, run_async=True))
     assert target.read() == RIGHT
 
 
-STROKES = [
+ATTACKS = [
     r"EXECUTE IMMEDIATE 'D\ROP \VIEW {}.mv'",
     r"EXECUTE IMMEDIATE '\104ROP VIEW {}.m\166'",
     "EXECUTE IMMEDIATE 'DROP VI' 'EW {}.m' 'v'",
@@ -197,9 +199,9 @@ STROKES = [
 ]
 
 
-@pytest.mark.parametrize("stroke", STROKES)
-def test_no_text_drops_or_forges_it(target: Target, stroke: str) -> None:
-    text = stroke.format(target.name, target.name)
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_obfuscated_statement_drops_or_changes_it(target: Target, attack: str) -> None:
+    text = attack.format(target.name, target.name)
     with RawSession(target.database.gateway) as mallory:
         with contextlib.suppress(AssertionError):  # refused
             mallory.wait(mallory.execute(text))

@@ -1,4 +1,4 @@
-"""Refresh jobs and tasks on real Spark: schedules, ON COMMIT, tasks that wait, and what stops them."""
+"""Tests refresh jobs and tasks on real Spark: schedules, ON COMMIT, queues, cancellation and retries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLOW = (
     "SELECT sum(a) AS s, max(slept) AS slept "
     "FROM (SELECT a, nap('java.lang.Thread', 'sleep', bigint(abs(a))) AS slept FROM t)"
 )
-"""Takes as many milliseconds as the rows of t say."""
+"""Sleeps for the sum of the absolute values in t, in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Task:
 
 
 class Site(Database):
-    """A database at a gateway of its own, whose jobs run."""
+    """A database at a separate gateway that runs jobs."""
 
     def tasks(self, view: str) -> list[Task]:
-        """Oldest first."""
+        """Returns the view's tasks, oldest first."""
         found = rows(
             self.cursor,
             'SELECT TaskId, Status, TaskContext, RefreshMode, TriggeredBy, ErrorMsg FROM tasks("type"="mv") '
@@ -45,7 +45,7 @@ class Site(Database):
         return [Task(int(row[0]), row[1], json.loads(row[2])["triggerMode"], *row[3:]) for row in found]
 
     def job(self, view: str) -> tuple[str, str, str]:
-        """Type, strategy and status."""
+        """Returns the job's type, strategy and status."""
         (found,) = rows(
             self.cursor,
             'SELECT ExecuteType, RecurringStrategy, Status FROM jobs("type"="mv") '
@@ -54,7 +54,7 @@ class Site(Database):
         return found
 
     def state(self, view: str) -> tuple[str, str | None]:
-        """Freshness, and when the schedule runs next."""
+        """Returns the freshness and the time of the next scheduled refresh."""
         (found,) = rows(
             self.cursor,
             "SELECT freshness, CAST(next_refresh_time AS STRING) FROM freshgate.materialized_views "
@@ -92,19 +92,18 @@ def site(database: Database, served: Gateway) -> Iterator[Site]:
             here.run(f"DROP MATERIALIZED VIEW {view}")
 
 
-def has(site: Site, view: str, expected: list[tuple[Any, ...]], columns: str = "*") -> None:
-    """The view comes to show the rows, though no read refreshes it."""
+def wait_for_rows(site: Site, view: str, expected: list[tuple[Any, ...]], columns: str = "*") -> None:
+    """Waits until the view has the rows; reads do not refresh it."""
     wait_until(lambda: site.rows(f"SELECT {columns} FROM {view}") == expected, PATIENCE, f"{view} to show {expected}")
 
 
-def test_the_life_of_a_job(site: Site) -> None:
-    """Create, wait, pause, REFRESH while paused, cancel, resume, alter the schedule, drop."""
+def test_a_scheduled_job_can_be_paused_cancelled_resumed_altered_and_dropped(site: Site) -> None:
     site.run(f"CREATE MATERIALIZED VIEW m REFRESH AUTO ON SCHEDULE EVERY 1 SECOND AS {SLOW}")
     assert site.job("m")[0] == "RECURRING"
     assert site.job("m")[1].startswith("EVERY 1 SECOND")
     assert site.job("m")[2] == "RUNNING"
     site.run("INSERT INTO t VALUES (1)")
-    has(site, "m", [(1,)], "s")
+    wait_for_rows(site, "m", [(1,)], "s")
     scheduled = next(task for task in site.tasks("m") if task.trigger == "SYSTEM" and task.mode == "COMPLETE")
     assert scheduled.status == "SUCCESS"
     assert scheduled.by.startswith("EVERY 1 SECOND")
@@ -129,7 +128,7 @@ def test_the_life_of_a_job(site: Site) -> None:
 
     site.run("INSERT OVERWRITE t VALUES (1), (2), (3)", "RESUME MATERIALIZED VIEW JOB ON m")
     assert site.job("m")[2] == "RUNNING"
-    has(site, "m", [(6,)], "s")
+    wait_for_rows(site, "m", [(6,)], "s")
 
     site.run("ALTER MATERIALIZED VIEW m REFRESH COMPLETE ON SCHEDULE EVERY 1 DAY STARTS '2030-01-31 04:00:00'")
     assert site.job("m") == ("RECURRING", "EVERY 1 DAY STARTS 2030-01-31 04:00:00", "RUNNING")
@@ -140,13 +139,13 @@ def test_the_life_of_a_job(site: Site) -> None:
     assert rows(site.cursor, f'SELECT * FROM jobs("type"="mv") WHERE MvDatabaseName = \'{site.name}\'') == []
 
 
-def test_cron_and_reads_that_still_refresh(site: Site, gateway: Gateway) -> None:
+def test_cron_schedules_run_and_when_stale_refresh_still_applies(site: Site, gateway: Gateway) -> None:
     clause = "SCHEDULE CRON '*/2 * * * * ?' AT TIME ZONE 'Asia/Tokyo'"
     site.run(f"CREATE MATERIALIZED VIEW m {clause} AS SELECT count(*) AS n FROM t", "INSERT INTO t VALUES (1)")
-    has(site, "m", [(1,)])
+    wait_for_rows(site, "m", [(1,)])
     assert site.state("m")[1] is not None
     assert "SYSTEM" in {task.trigger for task in site.tasks("m")}
-    # A read waits for nobody's clock where it was told so.
+    # With WHEN STALE REFRESH a read does not wait for the schedule.
     later = "REFRESH ON SCHEDULE EVERY 1 DAY WHEN STALE REFRESH"
     site.run(f"CREATE MATERIALIZED VIEW warm {later} AS SELECT count(*) AS n FROM t", "INSERT INTO t VALUES (2)")
     assert site.rows("SELECT * FROM warm") == [(2,)]
@@ -156,51 +155,51 @@ def test_cron_and_reads_that_still_refresh(site: Site, gateway: Gateway) -> None
         rows(plain, f"CREATE MATERIALIZED VIEW no {clause} AS SELECT count(*) AS n FROM t")
 
 
-def test_on_commit_follows_writes_and_views_below(site: Site) -> None:
+def test_on_commit_refreshes_after_writes_and_after_refreshes_of_lower_views(site: Site) -> None:
     site.run(
         "CREATE MATERIALIZED VIEW low REFRESH ON COMMIT AS SELECT count(*) AS n FROM t",
         "CREATE MATERIALIZED VIEW plain AS SELECT n FROM low",
         "CREATE MATERIALIZED VIEW top REFRESH ON COMMIT AS SELECT n + 1 AS n FROM plain",
         "INSERT INTO t VALUES (1)",
     )
-    has(site, "top", [(2,)])
+    wait_for_rows(site, "top", [(2,)])
     assert site.rows("SELECT * FROM low") == [(1,)]
     assert {task.trigger for task in site.tasks("low")} == {"MANUAL", "COMMIT"}
-    # The watch may come before the write's end is known.
+    # The background check may run before the end of the write is noted.
     assert site.tasks("low")[1].by in {f"{site.name}.t", "a look at its base tables"}
     site.run("PAUSE MATERIALIZED VIEW JOB ON low", "INSERT INTO t VALUES (2)")
     assert site.state("low")[0] == "STALE"
     site.run("REFRESH MATERIALIZED VIEW low")
-    has(site, "top", [(3,)])
+    wait_for_rows(site, "top", [(3,)])
 
 
-def test_changes_past_the_gateway_are_noticed_in_the_background(site: Site, direct: Any) -> None:
+def test_changes_made_directly_at_spark_are_found_in_the_background(site: Site, direct: Any) -> None:
     site.run("CREATE MATERIALIZED VIEW m REFRESH ON COMMIT AS SELECT count(*) AS n FROM t")
     rows(direct, f"INSERT INTO {site.name}.t VALUES (1)")
-    has(site, "m", [(1,)])
+    wait_for_rows(site, "m", [(1,)])
     assert site.tasks("m")[-1].by == "a look at its base tables"
 
 
-def test_rows_that_cannot_be_computed_are_tried_again_after_a_change(site: Site, direct: Any) -> None:
-    """Each watch, of one second, looks; none refreshes in vain. A view beside it shows that watches went on."""
+def test_a_failed_on_commit_refresh_is_repeated_only_after_a_change(site: Site, direct: Any) -> None:
+    """The background check runs every second; a second view shows that it still runs."""
     site.run(
         "SET spark.sql.ansi.enabled=true",
         "CREATE TABLE u (a INT) USING parquet",
         "CREATE MATERIALIZED VIEW m REFRESH ON COMMIT AS SELECT sum(1 div a) AS s FROM t",
-        "CREATE MATERIALIZED VIEW beside REFRESH ON COMMIT AS SELECT count(*) AS n FROM u",
+        "CREATE MATERIALIZED VIEW other REFRESH ON COMMIT AS SELECT count(*) AS n FROM u",
         "INSERT INTO t VALUES (0)",
     )
     wait_until(lambda: site.tasks("m")[-1].status == "FAILED", PATIENCE, "the task to fail")
     before = len(site.tasks("m"))
     for number in range(1, 4):
         rows(direct, f"INSERT INTO {site.name}.u VALUES ({number})")
-        has(site, "beside", [(number,)])
-    assert len(site.tasks("m")) <= before + 1, "a watch that began before the failure may have asked for one more"
+        wait_for_rows(site, "other", [(number,)])
+    assert len(site.tasks("m")) <= before + 1, "a check that began before the failure may have started one more"
     rows(direct, f"INSERT OVERWRITE {site.name}.t VALUES (1)")
-    has(site, "m", [(1,)])
+    wait_for_rows(site, "m", [(1,)])
 
 
-def test_one_automatic_task_waits_and_manual_ones_queue(site: Site) -> None:
+def test_at_most_one_automatic_task_waits_but_manual_ones_queue(site: Site) -> None:
     site.run(f"CREATE MATERIALIZED VIEW m REFRESH COMPLETE ON COMMIT AS {SLOW}", "INSERT INTO t VALUES (4000)")
     wait_until(lambda: site.tasks("m")[-1].status == "RUNNING", PATIENCE, "the task to run")
     (running,) = (task for task in site.tasks("m") if task.status == "RUNNING")
@@ -222,7 +221,7 @@ def test_one_automatic_task_waits_and_manual_ones_queue(site: Site) -> None:
         site.run(f"CANCEL MATERIALIZED VIEW TASK {first} ON m")
 
 
-def test_a_cancelled_task_stops_at_spark_and_its_reader_hears_of_it(site: Site) -> None:
+def test_a_cancelled_task_ends_at_spark_and_its_reader_gets_an_error(site: Site) -> None:
     site.run(f"CREATE MATERIALIZED VIEW m AS {SLOW}", "INSERT INTO t VALUES (60000)")
     with unclosed(site.gateway, site.name) as reader, ThreadPoolExecutor(1) as pool:
         reading = pool.submit(rows, reader, "SELECT s FROM m")
@@ -231,12 +230,12 @@ def test_a_cancelled_task_stops_at_spark_and_its_reader_hears_of_it(site: Site) 
         error = str(reading.exception(20))
     assert "HY008" in error
     assert "cancelled by tester" in error
-    # Spark has two slots here, and both are free again.
+    # Both of Spark's two slots are free again.
     site.run("INSERT OVERWRITE t VALUES (1), (2)")
     assert site.rows("SELECT s FROM m") == [(3,)]
 
 
-def test_a_reader_that_leaves_does_not_stop_what_a_trigger_asked_for(site: Site) -> None:
+def test_a_cancelled_reader_does_not_cancel_a_manual_refresh(site: Site) -> None:
     site.run(f"CREATE MATERIALIZED VIEW m AS {SLOW}", "INSERT INTO t VALUES (2000)")
     ((task,),) = rows(site.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
     with unclosed(site.gateway, site.name) as reader:
@@ -246,8 +245,8 @@ def test_a_reader_that_leaves_does_not_stop_what_a_trigger_asked_for(site: Site)
     assert site.tasks("m")[-1].id == task
 
 
-def test_one_refresh_at_a_time_and_its_time_limit(database: Database, start_gateway: Any) -> None:
-    """The second waits for the first one, and runs when that is cancelled: its place at Spark is free."""
+def test_refreshes_wait_for_a_slot_and_end_at_the_timeout(database: Database, start_gateway: Any) -> None:
+    """The second refresh waits for the first, and runs when the first is cancelled."""
     limits = {"refresh.max_concurrent": 1, "refresh.timeout": 10, "refresh.retries": 0}
     gateway: Gateway = start_gateway(**SETTINGS | limits | {"storage.database": f"s_{database.name}"})
     with pyhive(gateway.host, gateway.port, database=database.name) as cursor:
@@ -273,8 +272,8 @@ def test_one_refresh_at_a_time_and_its_time_limit(database: Database, start_gate
         site.run("DROP MATERIALIZED VIEW long", "DROP MATERIALIZED VIEW short")
 
 
-def test_a_refresh_that_occupies_spark_lets_readers_in(site: Site) -> None:
-    """Sixty tasks on two slots; under FIFO a reader's would wait for them all."""
+def test_readers_get_slots_while_a_refresh_occupies_spark(site: Site) -> None:
+    """The refresh has sixty tasks on two slots; with FIFO scheduling a reader would wait for all of them."""
     nap = "nap('java.lang.Thread', 'sleep', bigint(500 * a))"
     site.run(
         "CREATE MATERIALIZED VIEW m AS SELECT max(slept) AS slept "
@@ -289,7 +288,7 @@ def test_a_refresh_that_occupies_spark_lets_readers_in(site: Site) -> None:
     site.run(f"CANCEL MATERIALIZED VIEW TASK {task} ON m")
 
 
-def test_missed_runs_after_downtime_run_once(database: Database, start_gateway: Any, direct: Any) -> None:
+def test_runs_missed_during_downtime_run_once(database: Database, start_gateway: Any, direct: Any) -> None:
     first: Gateway = start_gateway(**SETTINGS | {"storage.database": f"s_{database.name}"})
     with pyhive(first.host, first.port, database=database.name) as cursor:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
@@ -303,16 +302,16 @@ def test_missed_runs_after_downtime_run_once(database: Database, start_gateway: 
     again: Gateway = start_gateway(**unwatched | {"storage.database": f"s_{database.name}"})
     with pyhive(again.host, again.port, database=database.name) as cursor:
         site = Site(database.name, again, cursor)
-        has(site, "m", [(1,)])
+        wait_for_rows(site, "m", [(1,)])
         assert (site.job("m")[2], site.job("c")[2]) == ("RUNNING", "PAUSED")
         assert site.rows("SELECT * FROM c") == [(0,)]
-        has(site, "d", [(1,)])
+        wait_for_rows(site, "d", [(1,)])
         assert site.tasks("d")[-1].by == "a change before the start"
         site.run("DROP MATERIALIZED VIEW m", "DROP MATERIALIZED VIEW c", "DROP MATERIALIZED VIEW d")
 
 
-def test_a_refresh_is_tried_again_where_the_error_may_pass(site: Site, tmp_path: Path) -> None:
-    """A row that is written while it fails for want of it."""
+def test_a_refresh_is_retried_if_the_error_may_be_temporary(site: Site, tmp_path: Path) -> None:
+    """A damaged file is repaired after the retries."""
     home = tmp_path / "late"
     site.run(
         f"CREATE TABLE late (a INT) USING parquet LOCATION '{home}'",
@@ -325,8 +324,8 @@ def test_a_refresh_is_tried_again_where_the_error_may_pass(site: Site, tmp_path:
     file.write_bytes(good[:-4] + b"BAD!")
     with pytest.raises(OperationalError):
         site.run("REFRESH MATERIALIZED VIEW m")
-    said = site.gateway.log.read_text(encoding="utf-8")
-    assert said.count(f"The refresh of materialized view {site.name}.m failed") == 3
+    log = site.gateway.log.read_text(encoding="utf-8")
+    assert log.count(f"The refresh of materialized view {site.name}.m failed") == 3
     assert site.tasks("m")[-1].status == "FAILED"
     file.write_bytes(good)
     site.run("REFRESH MATERIALIZED VIEW m")

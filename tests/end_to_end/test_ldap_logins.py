@@ -1,4 +1,4 @@
-"""A directory for the gateway, and a Spark that checks passwords against the same one: both ways to hand a user on."""
+"""Tests both values of authentication.hand_on, with a Spark that checks passwords in the gateway's LDAP directory."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slapd]:
 
 @pytest.fixture(scope="module")
 def strict(spark_server: None, slapd: Slapd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """Spark's server as a company runs it: it asks the directory, and lets one account stand for users."""
+    """Spark's server as companies run it: it checks logins in the directory, and one account may impersonate users."""
     ldap = "-Dhive.server2.authentication.ldap"
     running = Engine(
         tmp_path_factory.mktemp("strict"),
         **{
             "spark.hadoop.hive.server2.authentication": "LDAP",
-            # Spark reads these from no other place than Java's properties or a hive-site.xml.
+            # Spark reads these only from Java's system properties or a hive-site.xml.
             JAVA_OPTIONS: f"{spark_java_options()} {ldap}.url={slapd.url} {ldap}.userDNPattern={PATTERN}",
             "spark.hadoop.hadoop.proxyuser.svc.hosts": "*",
             "spark.hadoop.hadoop.proxyuser.svc.groups": "*",
@@ -62,7 +62,7 @@ def start(slapd: Slapd, strict: Engine, folder: Path, hand_on: str) -> Gateway:
 
 
 @pytest.mark.parametrize("hand_on", ["replay", "proxy_user"])
-def test_members_of_the_group_get_in_as_themselves(slapd: Slapd, strict: Engine, tmp_path: Path, hand_on: str) -> None:
+def test_members_of_the_group_log_in_as_themselves(slapd: Slapd, strict: Engine, tmp_path: Path, hand_on: str) -> None:
     gateway = start(slapd, strict, tmp_path, hand_on)
     try:
         with pyhive(gateway.host, gateway.port, "ada", auth="LDAP", password=PASSWORDS["ada"]) as cursor:
@@ -74,14 +74,14 @@ def test_members_of_the_group_get_in_as_themselves(slapd: Slapd, strict: Engine,
                 f"INSERT INTO {hand_on}.t VALUES (2)",
             ):
                 rows(cursor, statement)
-            # The read waits for a refresh, and then goes on over the session's second connection.
+            # The read waits for a refresh, and then continues over the session's second connection.
             assert sorted(rows(cursor, f"SELECT a FROM {hand_on}.m")) == [(1,), (2,)]
             rows(cursor, f"DROP MATERIALIZED VIEW {hand_on}.m")
             rows(cursor, f"DROP DATABASE {hand_on} CASCADE")
         with Jdbc(gateway.url, "ada", PASSWORDS["ada"]) as client:
             assert client.query("SELECT current_user()")[1] == [("ada",)]
         for user, password in (("ada", "wrong"), ("eve", PASSWORDS["eve"])):
-            # A wrong password, and one who is in no such group, are told the same.
+            # The message does not tell a wrong password from a missing group.
             with (
                 pytest.raises(Exception, match=f"User '{user}' cannot log in"),
                 pyhive(gateway.host, gateway.port, user, auth="LDAP", password=password),
@@ -95,8 +95,8 @@ def test_members_of_the_group_get_in_as_themselves(slapd: Slapd, strict: Engine,
         gateway.stop()
 
 
-def test_spark_lets_only_the_account_stand_for_others(strict: Engine) -> None:
-    """What the documentation promises of Hadoop's rules."""
+def test_only_the_configured_account_may_impersonate_others(strict: Engine) -> None:
+    """Checks the documentation's statement about Hadoop's rules."""
     configuration = {"hive.server2.proxy.user": "ada"}
     with pyhive(
         strict.host, strict.port, "svc", auth="LDAP", password=PASSWORDS["svc"], configuration=configuration

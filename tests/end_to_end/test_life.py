@@ -1,4 +1,4 @@
-"""The whole life of a materialized view through each client."""
+"""Tests the life cycle of a materialized view through each client."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from processes import Gateway
 from pyhive.exc import OperationalError
 from tiers import sampled
 
-Life = Callable[..., list[list[list[str]]]]
-"""Runs statements in one session; for each the rows as texts."""
+Client = Callable[..., list[list[list[str]]]]
+"""Runs statements in one session; returns the rows of each as texts."""
 
 
 def _through_beeline(gateway: Gateway, *statements: str) -> list[list[list[str]]]:
-    # A line between the answers tells them apart; tsv2 has a line of column names before the rows.
+    # A marker separates the answers; tsv2 prints a line of column names before the rows.
     marked = [part for statement in statements for part in (statement, "SELECT '--end--' AS mark")]
     output = beeline(f"jdbc:hive2://{gateway.host}:{gateway.port}/default", *marked).stdout
     answers = output.replace("\r", "").split("mark\n--end--\n")
@@ -25,7 +25,7 @@ def _through_beeline(gateway: Gateway, *statements: str) -> list[list[list[str]]
 
 
 def _lines(answer: str) -> list[list[str]]:
-    """The lines of an answer; those of beeline's prompt left out."""
+    """Returns the lines of an answer without beeline's prompts."""
     return [line.split("\t") for line in answer.splitlines() if line.strip(" .>")]
 
 
@@ -48,7 +48,7 @@ def _texts(found: list[tuple[object, ...]]) -> list[list[str]]:
     return [["NULL" if value is None else str(value) for value in row] for row in found]
 
 
-LIVES = {
+CLIENTS = {
     "beeline": _through_beeline,
     "jdbc": _through_jdbc,
     "pyhive": _through_pyhive,
@@ -56,10 +56,12 @@ LIVES = {
 }
 
 
-@pytest.mark.parametrize("life", sampled(list(LIVES.values()), {"beeline", "jdbc", "pyhive without SASL"}, list(LIVES)))
-def test_the_life_of_a_view(database: Database, life: Life) -> None:
+@pytest.mark.parametrize(
+    "client", sampled(list(CLIENTS.values()), {"beeline", "jdbc", "pyhive without SASL"}, list(CLIENTS))
+)
+def test_the_life_cycle_of_a_view_runs_in_each_client(database: Database, client: Client) -> None:
     orders, totals = f"{database.name}.orders", f"{database.name}.daily_totals"
-    answers = life(
+    answers = client(
         database.gateway,
         f"CREATE TABLE {orders} (day STRING, amount DECIMAL(10,2)) USING parquet",
         f"INSERT INTO {orders} VALUES ('mon', 10), ('mon', 5), ('tue', 1)",
@@ -97,7 +99,7 @@ def test_a_dropped_view_leaves_nothing_behind(database: Database) -> None:
     assert [row[1] for row in database.rows(f"SHOW TABLES IN {database.name}")] == ["t"]
 
 
-def test_create_variants(database: Database) -> None:
+def test_views_can_be_created_with_columns_replaced_and_dropped_if_they_exist(database: Database) -> None:
     database.run("CREATE TABLE t (a INT, b STRING) USING parquet", "INSERT INTO t VALUES (1, 'x'), (2, NULL)")
     database.run("CREATE MATERIALIZED VIEW m (k COMMENT 'the key', v) AS SELECT a, b FROM t")
     assert database.rows("SELECT k, v FROM m") == [(1, "x"), (2, None)]
@@ -118,7 +120,7 @@ def test_create_variants(database: Database) -> None:
 
 
 def test_a_definition_keeps_the_settings_it_was_created_with(database: Database) -> None:
-    """ANSI mode, time zone and current database at creation hold when anybody's read refreshes later."""
+    """ANSI mode, time zone and current database at creation apply whoever's read refreshes later."""
     database.run(
         "CREATE TABLE t (s STRING) USING parquet",
         "INSERT INTO t VALUES ('x')",
@@ -133,8 +135,8 @@ def test_a_definition_keeps_the_settings_it_was_created_with(database: Database)
     assert sorted(found, key=repr) == [(7, "2020-01-01 09:00:00"), (None, "2020-01-01 09:00:00")]
 
 
-def test_variables_in_a_definition_are_those_of_its_creation(database: Database) -> None:
-    """Spark substitutes ${name} before it parses: the base table's name may stand in a variable."""
+def test_variables_in_a_definition_have_their_values_at_creation(database: Database) -> None:
+    """Spark substitutes ${name} before it parses, so a variable may contain the base table's name."""
     database.run(
         "CREATE TABLE t (a INT) USING parquet",
         "SET base=t",
@@ -145,7 +147,7 @@ def test_variables_in_a_definition_are_those_of_its_creation(database: Database)
     assert database.rows("SELECT a FROM m") == [(1,)]
 
 
-def test_odd_names_and_texts(database: Database) -> None:
+def test_unusual_names_and_texts_are_kept(database: Database) -> None:
     database.run(
         "CREATE TABLE `select` (`a b` INT, `c``d` STRING, `é` STRING) USING parquet",
         "INSERT INTO `select` VALUES (1, 'it''s', '${x}'), (2, 'b\\\\s', 'ü')",
@@ -183,8 +185,8 @@ def test_replacing_a_view_replaces_its_properties(database: Database) -> None:
     assert "q" not in shown
 
 
-def test_a_restart_forgets_nothing_whatever_the_names_are(database: Database, start_gateway: Any) -> None:
-    """Spark shows properties with words like these as redacted."""
+def test_a_restart_keeps_views_whose_names_spark_would_redact(database: Database, start_gateway: Any) -> None:
+    """Spark redacts the values of properties that contain such words."""
     first = start_gateway()
     with pyhive(first.host, first.port, database=database.name) as cursor:
         rows(cursor, "CREATE TABLE token_urls (page_url STRING, secret INT) USING parquet")
@@ -202,7 +204,7 @@ def test_a_restart_forgets_nothing_whatever_the_names_are(database: Database, st
         rows(cursor, "DROP MATERIALIZED VIEW password_resets")
 
 
-def test_a_storage_dropped_past_the_gateway_does_not_stop_writers(database: Database, direct: Any) -> None:
+def test_a_storage_dropped_directly_at_spark_damages_the_view_only(database: Database, direct: Any) -> None:
     database.run("CREATE TABLE t (a INT) USING parquet", "CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
     for name in (row[1] for row in rows(direct, f"SHOW TABLES IN freshgate_storage LIKE '{database.name}__m__*'")):
         rows(direct, f"DROP {'VIEW' if name.endswith('__definition') else 'TABLE'} freshgate_storage.{name}")

@@ -1,4 +1,4 @@
-"""What the gateway bounds, and how it says so; and its orderly end."""
+"""Tests the gateway's limits and their messages, and its graceful shutdown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gateway.wire.sasl import COMPLETE, START, negotiation
 LOGIN = negotiation(START, b"PLAIN") + negotiation(COMPLETE, b"\0ada\0x")
 
 
-def _said(gateway: Gateway, text: str) -> bool:
+def _logged(gateway: Gateway, text: str) -> bool:
     return text in gateway.log.read_text(encoding="utf-8")
 
 
@@ -34,7 +34,7 @@ def _dial(gateway: Gateway, *sent: bytes) -> socket.socket:
 
 
 def _rest(client: socket.socket) -> bytes:
-    """What comes until the gateway closes."""
+    """Returns everything received until the gateway closes the connection."""
     found = b""
     try:
         while data := client.recv(65536):
@@ -44,7 +44,7 @@ def _rest(client: socket.socket) -> bytes:
     return found
 
 
-def test_sessions_of_one_user(start_gateway: Any) -> None:
+def test_sessions_of_one_user_are_limited(start_gateway: Any) -> None:
     gateway: Gateway = start_gateway(**{"limits.sessions_per_user": 2})
     with ExitStack() as stack:
         for _ in range(2):
@@ -56,7 +56,7 @@ def test_sessions_of_one_user(start_gateway: Any) -> None:
         assert rows(cursor, "SELECT 1") == [(1,)]
 
 
-def test_a_long_statement_is_refused_and_the_session_stays(start_gateway: Any) -> None:
+def test_a_long_statement_is_refused_and_the_session_stays_open(start_gateway: Any) -> None:
     gateway: Gateway = start_gateway(**{"limits.statement_bytes": 2000})
     with pyhive(gateway.host, gateway.port) as cursor:
         with pytest.raises(Exception, match=r"has 3009 bytes; limits\.statement_bytes allows 2000") as refusal:
@@ -65,7 +65,7 @@ def test_a_long_statement_is_refused_and_the_session_stays(start_gateway: Any) -
         assert rows(cursor, "SELECT 1") == [(1,)]
 
 
-def test_connections(start_gateway: Any) -> None:
+def test_connections_are_limited(start_gateway: Any) -> None:
     gateway: Gateway = start_gateway(**{"limits.connections": 1})
     with pyhive(gateway.host, gateway.port) as cursor:
         with pytest.raises(Exception, match="Too many connections: the gateway serves 1"):
@@ -77,22 +77,22 @@ def test_an_idle_connection_is_closed_with_its_session(start_gateway: Any) -> No
     gateway: Gateway = start_gateway(**{"limits.idle_seconds": 1})
     with unclosed(gateway) as cursor:
         assert rows(cursor, "SELECT 1") == [(1,)]
-        wait_until(lambda: _said(gateway, "limits.idle_seconds"), what="the connection to be closed")
+        wait_until(lambda: _logged(gateway, "limits.idle_seconds"), what="the connection to be closed")
         with pytest.raises(Exception, match=r"read 0 bytes|[Cc]onnection|[Bb]roken pipe|None"):
             rows(cursor, "SELECT 1")
 
 
-def test_half_a_request_does_not_hold_its_place(start_gateway: Any) -> None:
+def test_a_connection_with_an_incomplete_request_is_closed(start_gateway: Any) -> None:
     gateway: Gateway = start_gateway(**{"limits.stall_seconds": 1})
     client = _dial(gateway, LOGIN)
     assert client.recv(5) == negotiation(COMPLETE)
     client.sendall(b"\0\0\1\0" + b"\x80\1\0\1\0\0\0\x0bOpenSession")
     assert _rest(client) == b""
     client.close()
-    assert _said(gateway, "limits.stall_seconds")
+    assert _logged(gateway, "limits.stall_seconds")
 
 
-def test_a_client_that_reads_nothing_does_not_hold_its_place(start_gateway: Any) -> None:
+def test_a_client_that_reads_nothing_is_disconnected(start_gateway: Any) -> None:
     gateway: Gateway = start_gateway(**{"limits.stall_seconds": 1})
     with unclosed(gateway) as cursor:
         cursor.execute("SELECT repeat('x', 1000) FROM range(100000)")
@@ -100,17 +100,17 @@ def test_a_client_that_reads_nothing_does_not_hold_its_place(start_gateway: Any)
         client = cursor._connection.client
         fetch = ttypes.TFetchResultsReq(handle, ttypes.TFetchOrientation.FETCH_NEXT, 100_000)
         client.send_FetchResults(fetch)  # and never reads the reply
-        wait_until(lambda: _said(gateway, "limits.stall_seconds"), 60, "the client to be cut")
+        wait_until(lambda: _logged(gateway, "limits.stall_seconds"), 60, "the client to be disconnected")
 
 
 def _nap(seconds: int) -> str:
-    """A statement that says in Spark's JVM that it has begun, sleeps, and says that it has ended."""
+    """Returns a statement that sleeps, and records its start and its end as properties of Spark's JVM."""
     sleep = f"java_method('java.lang.Thread', 'sleep', {seconds}000L)"
     return f"SELECT {_note('begun', 'yes')}, {sleep}, 7, {_note(f'ended.{seconds}', 'yes')}"
 
 
-def _note(name: str, said: str) -> str:
-    return f"java_method('java.lang.System', 'setProperty', 'freshgate.{name}', '{said}')"
+def _note(name: str, value: str) -> str:
+    return f"java_method('java.lang.System', 'setProperty', 'freshgate.{name}', '{value}')"
 
 
 def _noted(direct: Any, name: str) -> bool:
@@ -123,19 +123,19 @@ def _has_begun(direct: Any) -> bool:
 
 @pytest.fixture
 def spark(direct: Any) -> Any:
-    """Where no such statement has begun."""
+    """A cursor on Spark, after the record of a started statement is reset."""
     rows(direct, f"SELECT {_note('begun', 'no')}")
     return direct
 
 
-def test_running_statements_end_before_the_gateway_does(start_gateway: Any, spark: Any) -> None:
+def test_a_stopping_gateway_waits_for_running_statements(start_gateway: Any, spark: Any) -> None:
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 60})
     nap = _nap(3)
     with unclosed(gateway) as slow, unclosed(gateway) as other, ThreadPoolExecutor(1) as pool:
         reading = pool.submit(rows, slow, nap)
         wait_until(lambda: _has_begun(spark), what="the statement to run")
         gateway.program.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: _said(gateway, "Stopping when"), what="the signal to be heard")
+        wait_until(lambda: _logged(gateway, "Stopping when"), what="the signal to be handled")
         with pytest.raises(Exception, match="being stopped") as refusal:
             rows(other, "SELECT 1")
         assert refusal.value.args[0].status.sqlState == "57P01"
@@ -145,15 +145,15 @@ def test_running_statements_end_before_the_gateway_does(start_gateway: Any, spar
     assert gateway.stop() == 0
 
 
-def test_rows_that_are_read_slowly_are_read_to_their_end(start_gateway: Any) -> None:
-    """The Hive 2.3 driver asks for the status with each row, and for a page when its rows are over."""
+def test_a_stopping_gateway_waits_until_slowly_read_rows_are_read(start_gateway: Any) -> None:
+    """The Hive 2.3 driver polls the status with each row, and fetches a page when its rows are used up."""
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 60})
     with RawSession(gateway) as client:
         operation = client.execute("VALUES ('a'), ('b')", run_async=True)
         client.wait(operation)
         assert texts(client.fetch(operation, rows_max=1)) == [("a",)]
         gateway.program.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: _said(gateway, "Stopping when"), what="the signal to be heard")
+        wait_until(lambda: _logged(gateway, "Stopping when"), what="the signal to be handled")
         page_ends = time.monotonic() + 1.5 * FETCHING_SECONDS
         while time.monotonic() < page_ends:
             assert client.wait(operation) == ttypes.TOperationState.FINISHED_STATE
@@ -161,8 +161,8 @@ def test_rows_that_are_read_slowly_are_read_to_their_end(start_gateway: Any) -> 
     assert gateway.stop() == 0
 
 
-def test_a_statement_that_nobody_asks_about_ends_before_the_gateway_does(start_gateway: Any, spark: Any) -> None:
-    """Some clients ask for a status every quarter of a minute only."""
+def test_a_stopping_gateway_waits_for_statements_that_are_rarely_polled(start_gateway: Any, spark: Any) -> None:
+    """Some clients poll the status only every 15 seconds."""
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 60})
     with RawSession(gateway) as client:
         operation = client.execute(_nap(8), run_async=True)
@@ -174,23 +174,22 @@ def test_a_statement_that_nobody_asks_about_ends_before_the_gateway_does(start_g
     assert gateway.stop() == 0
 
 
-@pytest.mark.parametrize("how", ["its time is over", "a second signal"])
-def test_statements_that_do_not_end_are_cut(start_gateway: Any, spark: Any, how: str) -> None:
-    gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1 if how == "its time is over" else 600})
+@pytest.mark.parametrize("how", ["timeout", "a second signal"])
+def test_statements_that_do_not_end_are_aborted(start_gateway: Any, spark: Any, how: str) -> None:
+    gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1 if how == "timeout" else 600})
     nap = _nap(10)
     with unclosed(gateway) as slow, ThreadPoolExecutor(1) as pool:
         reading = pool.submit(rows, slow, nap)
         wait_until(lambda: _has_begun(spark), what="the statement to run")
         gateway.program.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: _said(gateway, "Stopping when"), what="the signal to be heard")
+        wait_until(lambda: _logged(gateway, "Stopping when"), what="the signal to be handled")
         if how == "a second signal":
             gateway.program.process.send_signal(signal.SIGTERM)
         assert reading.exception(60) is not None
     assert gateway.program.process.wait(30) == 0
 
 
-def test_an_idle_gateway_stops_at_once(database: Database, start_gateway: Any) -> None:
-    """Sessions that are merely open hold nothing up."""
+def test_idle_sessions_do_not_delay_the_stop(database: Database, start_gateway: Any) -> None:
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 600})
     with unclosed(gateway) as cursor:
         assert rows(cursor, "SELECT 1") == [(1,)]

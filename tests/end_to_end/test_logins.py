@@ -1,4 +1,4 @@
-"""Logins that the gateway checks, before a real Spark that checks none: who gets in, as whom, and what Spark sees."""
+"""Tests logins that the gateway checks in front of a Spark that checks none, and what Spark receives."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 PROXY_USER = "hive.server2.proxy.user"
 
 
-class Place:
-    """A gateway that checks logins, and a record of what it sends to Spark."""
+class Site:
+    """A gateway that checks logins, and a recorder of what it sends to Spark."""
 
     def __init__(self, engine: Engine, folder: Path, **settings: object) -> None:
         self.recorder = Recorder(engine.host, engine.port)
@@ -65,7 +65,7 @@ class Place:
         return pyhive(self.gateway.host, self.gateway.port, user, auth="CUSTOM", password=chosen, **options)
 
     def sent(self) -> bytes:
-        """All that Spark got."""
+        """Returns all bytes that Spark received."""
         return b"".join(bytes(recording.sent) for recording in self.recorder.recordings)
 
     def close(self) -> None:
@@ -74,24 +74,24 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    running = Place(engine, tmp_path_factory.mktemp("logins"), **{"storage.database": "storage_logins"})
+def site(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    running = Site(engine, tmp_path_factory.mktemp("logins"), **{"storage.database": "storage_logins"})
     yield running
     running.close()
 
 
 @pytest.fixture(scope="module")
-def proxied(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """Spark sees one account, and the users' names."""
+def proxied(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site whose gateway logs in at Spark with one account and names the user."""
     account = {"authentication.hand_on": "proxy_user", "upstream.user": "svc", "upstream.password": "svc's secret"}
     folder = tmp_path_factory.mktemp("proxied")
-    running = Place(engine, folder, **account, **{"storage.database": "storage_proxied"})
+    running = Site(engine, folder, **account, **{"storage.database": "storage_proxied"})
     yield running
     running.close()
 
 
 class Raw:
-    """A client without SASL: each OpenSession is a login of its own."""
+    """A client without SASL: each OpenSession is a separate login."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._transport = TBufferedTransport(TSocket(gateway.host, gateway.port))
@@ -114,77 +114,77 @@ def whoami(cursor: Any) -> str:
     return str(user)
 
 
-# --- right and wrong -------------------------------------------------------------------------------------------
+# --- passwords -------------------------------------------------------------------------------------------------
 
 
-def test_the_right_password(place: Place) -> None:
-    with place.connect("ada") as cursor:
+def test_the_right_password_logs_in(site: Site) -> None:
+    with site.connect("ada") as cursor:
         assert whoami(cursor) == "ada"
-    with Jdbc(place.gateway.url, "eve", PASSWORDS["eve"]) as client:
+    with Jdbc(site.gateway.url, "eve", PASSWORDS["eve"]) as client:
         assert client.query("SELECT current_user()")[1] == [("eve",)]
 
 
 @pytest.mark.parametrize(("user", "password"), [("ada", "wrong-password"), ("nobody-known", "some-password")])
-def test_a_refused_login_is_told_why_and_never_reaches_spark(place: Place, user: str, password: str) -> None:
-    with pytest.raises(Exception, match=f"User '{user}' {REFUSED}"), place.connect(user, password):
+def test_a_refused_login_is_explained_and_never_reaches_spark(site: Site, user: str, password: str) -> None:
+    with pytest.raises(Exception, match=f"User '{user}' {REFUSED}"), site.connect(user, password):
         pass
     with pytest.raises(jpype.JException, match=f"User '{user}' {REFUSED}"):
-        Jdbc(place.gateway.url, user, password)
-    with Raw(place.gateway) as client:
+        Jdbc(site.gateway.url, user, password)
+    with Raw(site.gateway) as client:
         answer = client.open(user, password)
         assert answer.status.sqlState == "28000"
         assert f"User '{user}' {REFUSED}" in answer.status.errorMessage
         assert answer.sessionHandle is None
-    assert password.encode() not in place.sent()
-    log = place.gateway.log.read_text(encoding="utf-8")
+    assert password.encode() not in site.sent()
+    log = site.gateway.log.read_text(encoding="utf-8")
     assert f"WARNING gateway.login.authenticator: login of '{user}' from 127.0.0.1:" in log
     assert password not in log
 
 
-def test_no_password(place: Place) -> None:
-    with Raw(place.gateway) as client:
+def test_a_login_without_a_password_is_refused(site: Site) -> None:
+    with Raw(site.gateway) as client:
         for password in ("", None):
             assert client.open("ada", password).status.sqlState == "28000"
-    with pytest.raises(Exception, match=REFUSED), pyhive(place.gateway.host, place.gateway.port, "ada"):
-        pass  # PyHive then sends a password of its own.
+    with pytest.raises(Exception, match=REFUSED), pyhive(site.gateway.host, site.gateway.port, "ada"):
+        pass  # PyHive sends a default password.
 
 
-def test_a_user_who_is_added_and_removed_while_the_gateway_runs(place: Place) -> None:
-    with pytest.raises(Exception, match=REFUSED), place.connect("new", "secret"):
+def test_users_can_be_added_and_removed_while_the_gateway_runs(site: Site) -> None:
+    with pytest.raises(Exception, match=REFUSED), site.connect("new", "secret"):
         pass
-    place.add("new", "secret")
-    with place.connect("new", "secret") as cursor:
+    site.add("new", "secret")
+    with site.connect("new", "secret") as cursor:
         assert whoami(cursor) == "new"
-    user_file.write(place.users, user_file.without_user(user_file.read(place.users), "new"))
-    with pytest.raises(Exception, match=REFUSED), place.connect("new", "secret"):
+    user_file.write(site.users, user_file.without_user(user_file.read(site.users), "new"))
+    with pytest.raises(Exception, match=REFUSED), site.connect("new", "secret"):
         pass
 
 
 # --- without SASL ----------------------------------------------------------------------------------------------
 
 
-def test_nothing_without_a_login(place: Place) -> None:
-    with place.connect("ada") as cursor, Raw(place.gateway) as client:
+def test_nothing_reaches_spark_without_a_login(site: Site) -> None:
+    with site.connect("ada") as cursor, Raw(site.gateway) as client:
         handle = cursor._connection.sessionHandle
-        before = len(place.recorder.recordings)
+        before = len(site.recorder.recordings)
         info = client.calls.GetInfo(TGetInfoReq(handle, 17))
         assert "Invalid SessionHandle" in info.status.errorMessage
-        # A call that has no handle, and that Spark would answer itself.
+        # This call has no handle; Spark would answer it.
         with pytest.raises(TApplicationException, match="RenewDelegationToken"):
             client.calls.RenewDelegationToken(TRenewDelegationTokenReq())
         assert client.open("eve", "wrong").status.statusCode == 3
         with pytest.raises(TApplicationException, match="RenewDelegationToken"):
             client.calls.RenewDelegationToken(TRenewDelegationTokenReq())
-        assert len(place.recorder.recordings) == before
+        assert len(site.recorder.recordings) == before
 
 
-def test_each_open_session_is_checked(place: Place) -> None:
-    with Raw(place.gateway) as client:
+def test_each_open_session_is_checked(site: Site) -> None:
+    with Raw(site.gateway) as client:
         opened = client.open("ada", PASSWORDS["ada"])
         assert opened.status.statusCode == 0
         assert client.open("ada", "wrong").status.sqlState == "28000"
         assert client.open("eve", "wrong").status.sqlState == "28000"
-        # Spark would take eve's session for ada's, whose password it has seen on this connection.
+        # Spark would attribute eve's session to ada, who logged in on this connection.
         second = client.open("eve", PASSWORDS["eve"])
         assert second.status.sqlState == "28000"
         assert "Open another one for 'eve'" in second.status.errorMessage
@@ -194,8 +194,8 @@ def test_each_open_session_is_checked(place: Place) -> None:
             assert client.calls.CloseSession(TCloseSessionReq(each.sessionHandle)).status.statusCode == 0
 
 
-def test_a_handle_works_for_its_own_user_only(place: Place) -> None:
-    with Raw(place.gateway) as ada, Raw(place.gateway) as twin, Raw(place.gateway) as eve:
+def test_a_handle_works_for_its_own_user_only(site: Site) -> None:
+    with Raw(site.gateway) as ada, Raw(site.gateway) as twin, Raw(site.gateway) as eve:
         handle = ada.open("ada", PASSWORDS["ada"]).sessionHandle
         other = twin.open("ada", PASSWORDS["ada"]).sessionHandle
         hers = eve.open("eve", PASSWORDS["eve"]).sessionHandle
@@ -205,7 +205,7 @@ def test_a_handle_works_for_its_own_user_only(place: Place) -> None:
         assert "Invalid SessionHandle: it was not opened by eve" in stolen.status.errorMessage
         fetch = TFetchResultsReq(operation, 0, 10, 0)
         assert "Invalid OperationHandle: it is not eve's" in eve.calls.FetchResults(fetch).status.errorMessage
-        # From another connection of the same user it works, as Hue needs it.
+        # It works over another connection of the same user, which Hue needs.
         assert twin.calls.FetchResults(fetch).results.columns[0].i32Val.values == [7]
         for client, each in ((ada, handle), (twin, other), (eve, hers)):
             client.calls.CloseSession(TCloseSessionReq(each))
@@ -214,8 +214,8 @@ def test_a_handle_works_for_its_own_user_only(place: Place) -> None:
 # --- owners and administrators ---------------------------------------------------------------------------------
 
 
-def test_owners_and_administrators_are_who_logged_in(place: Place) -> None:
-    with place.connect("ada") as ada, place.connect("eve") as eve, place.connect("root") as root:
+def test_owners_and_administrators_are_identified_by_their_login(site: Site) -> None:
+    with site.connect("ada") as ada, site.connect("eve") as eve, site.connect("root") as root:
         for statement in (
             "CREATE DATABASE logins",
             "CREATE TABLE logins.t USING parquet AS SELECT 1 AS a",
@@ -229,16 +229,16 @@ def test_owners_and_administrators_are_who_logged_in(place: Place) -> None:
         rows(ada, "DROP DATABASE logins CASCADE")
 
 
-# --- an account for all ----------------------------------------------------------------------------------------
+# --- one account for all users ---------------------------------------------------------------------------------
 
 
-def test_spark_runs_the_session_as_the_user_whom_the_account_names(proxied: Place) -> None:
+def test_spark_runs_a_session_as_the_user_that_the_account_names(proxied: Site) -> None:
     with proxied.connect("ada") as cursor:
         assert whoami(cursor) == "ada"
     with Jdbc(proxied.gateway.url, "eve", PASSWORDS["eve"]) as client:
         assert client.query("SELECT current_user()")[1] == [("eve",)]
     with Raw(proxied.gateway) as client:
-        # Each names its own user, so one connection serves several.
+        # Each session names its user, so one connection serves several users.
         for user in ("ada", "eve"):
             handle = client.open(user, PASSWORDS[user]).sessionHandle
             statement = TExecuteStatementReq(handle, "SELECT current_user()", runAsync=False)
@@ -251,7 +251,7 @@ def test_spark_runs_the_session_as_the_user_whom_the_account_names(proxied: Plac
 
 
 @pytest.mark.parametrize("key", [PROXY_USER, f"set:hiveconf:{PROXY_USER}", PROXY_USER.upper()])
-def test_nobody_names_another_user(proxied: Place, key: str) -> None:
+def test_a_user_cannot_open_a_session_as_another_user(proxied: Site, key: str) -> None:
     message = "User 'eve' cannot open a session as 'root'"
     with pytest.raises(OperationalError, match=message), proxied.connect("eve", configuration={key: "root"}):
         pass
@@ -260,24 +260,24 @@ def test_nobody_names_another_user(proxied: Place, key: str) -> None:
         assert answer.status.sqlState == "42501"
 
 
-def test_a_user_may_name_himself(proxied: Place) -> None:
+def test_a_session_configuration_may_name_its_own_user(proxied: Site) -> None:
     with proxied.connect("eve", configuration={PROXY_USER: "eve", "use:database": "default"}) as cursor:
         assert whoami(cursor) == "eve"
 
 
-def test_a_session_that_is_opened_again_is_the_users_too(proxied: Place) -> None:
+def test_a_reopened_session_runs_as_the_same_user(proxied: Site) -> None:
     with proxied.connect("ada") as cursor:
         assert whoami(cursor) == "ada"
         for recording in list(proxied.recorder.recordings):
             recording.cut()
-        told = []
+        answers = []
 
         def runs_again() -> bool:
             try:
-                told.append(whoami(cursor))
+                answers.append(whoami(cursor))
             except (OperationalError, TTransportException) as error:
-                told.append(str(error))
-            return told[-1] == "ada"
+                answers.append(str(error))
+            return answers[-1] == "ada"
 
-        wait_until(runs_again, 60, "the session to be opened again")
-        assert len(told) > 1
+        wait_until(runs_again, 60, "the session to be reopened")
+        assert len(answers) > 1

@@ -1,4 +1,4 @@
-"""RENAME and REPLACE WITH that were cut off between two metastore calls: the next start brings them to an end."""
+"""Tests that a start completes RENAME and REPLACE WITH that were interrupted between two metastore calls."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NUMBERS, TEXTS = [(1,), (2,)], [("x",), ("y",)]
 Content = list[tuple[Any, ...]]
 
 
-class Cut:
-    """Two views, `one…` of numbers and `two…` of texts, and the steps of what moves them, straight on Spark."""
+class Interrupted:
+    """Two views, `one…` of numbers and `two…` of texts, and the steps that move them, run directly on Spark."""
 
     def __init__(self, database: str, number: int, storages: dict[str, TableName], direct: Any) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class Cut:
     def run(self, sql: str) -> None:
         rows(self._direct, sql)
 
-    def mean_to_move(self, view: str, target: str) -> None:
+    def announce(self, view: str, target: str) -> None:
         self.run(maintenance.set_properties(self.storage(view), properties.write_move(self.name(target), 1)))
 
     def show(self, target: str, view: str) -> None:
@@ -57,26 +57,26 @@ class Cut:
         self.run(maintenance.unset_properties(self.storage(view), properties.published_keys()))
 
 
-Step = Callable[[Cut], None]
+Step = Callable[[Interrupted], None]
 RENAME: tuple[Step, ...] = (
-    lambda cut: cut.mean_to_move("one", "new"),
-    lambda cut: cut.rename("one", "new"),
-    lambda cut: cut.store_name("one", "new"),
+    lambda move: move.announce("one", "new"),
+    lambda move: move.rename("one", "new"),
+    lambda move: move.store_name("one", "new"),
 )
 SWAP: tuple[Step, ...] = (
-    lambda cut: cut.mean_to_move("one", "two"),
-    lambda cut: cut.mean_to_move("two", "one"),
-    lambda cut: cut.show("one", "two"),
-    lambda cut: cut.show("two", "one"),
-    lambda cut: cut.store_name("one", "two"),
-    lambda cut: cut.store_name("two", "one"),
+    lambda move: move.announce("one", "two"),
+    lambda move: move.announce("two", "one"),
+    lambda move: move.show("one", "two"),
+    lambda move: move.show("two", "one"),
+    lambda move: move.store_name("one", "two"),
+    lambda move: move.store_name("two", "one"),
 )
-TAKE_PLACE: tuple[Step, ...] = (
-    lambda cut: cut.mean_to_move("two", "one"),
-    lambda cut: cut.show("one", "two"),
-    lambda cut: cut.drop("two"),
-    lambda cut: cut.unpublish("one"),
-    lambda cut: cut.store_name("two", "one"),
+REPLACE: tuple[Step, ...] = (
+    lambda move: move.announce("two", "one"),
+    lambda move: move.show("one", "two"),
+    lambda move: move.drop("two"),
+    lambda move: move.unpublish("one"),
+    lambda move: move.store_name("two", "one"),
 )
 
 
@@ -85,11 +85,11 @@ TAKE_PLACE: tuple[Step, ...] = (
     [
         (RENAME, 2, {"new": NUMBERS, "two": TEXTS}),
         (SWAP, 3, {"one": TEXTS, "two": NUMBERS}),
-        (TAKE_PLACE, 2, {"one": TEXTS}),
+        (REPLACE, 2, {"one": TEXTS}),
     ],
-    ids=["rename", "swap", "take place"],
+    ids=["rename", "swap", "replace"],
 )
-def test_what_was_cut_off_is_brought_to_an_end(
+def test_an_interrupted_move_is_completed_or_undone(
     database: Database,
     start_gateway: Any,
     direct: Any,
@@ -97,7 +97,7 @@ def test_what_was_cut_off_is_brought_to_an_end(
     commits_with: int,
     expected: dict[str, Content],
 ) -> None:
-    """After every number of steps; from the one that `commits_with` names on readers have seen the change."""
+    """The move is interrupted after every number of steps. Readers see the change from step `commits_with` on."""
     database.run("CREATE TABLE t (a INT, b STRING) USING parquet", "INSERT INTO t VALUES (1, 'x'), (2, 'y')")
     points = range(1, len(steps) + 1)
     first = start_gateway()
@@ -111,9 +111,9 @@ def test_what_was_cut_off_is_brought_to_an_end(
     storages = {name: TableName(*storage.split(".")) for name, storage in found}
     views: dict[str, Content] = {}
     for done in points:
-        cut = Cut(database.name, done, storages, direct)
+        move = Interrupted(database.name, done, storages, direct)
         for step in steps[:done]:
-            step(cut)
+            step(move)
         shown = expected if done >= commits_with else {"one": NUMBERS, "two": TEXTS}
         views |= {f"{view}{done}": content for view, content in shown.items()}
 
