@@ -1,6 +1,7 @@
-"""What tools see: JDBC's DatabaseMetaData as DBeaver calls it, HiveServer2's calls themselves, SQLAlchemy, beeline.
+"""Tests the metadata that tools see: JDBC's DatabaseMetaData as DBeaver calls it, HiveServer2's calls, SQLAlchemy and
+beeline.
 
-Where no materialized view is concerned the answers are held against those of Spark itself.
+If no materialized view is involved, the answers must equal Spark's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Row = tuple[Any, ...]
 
 @pytest.fixture(scope="module")
 def tree(shared: Database) -> Iterator[Database]:
-    """A table `t`, a view `v`, a materialized view `m`; in another database `t` is materialized and `m` a table."""
+    """A table `t`, a view `v`, a materialized view `m`; in another database `t` is a materialized view, `m` a table."""
     other = f"{shared.name}_other"
     shared.run(
         "CREATE TABLE t (a INT COMMENT 'its key', price DECIMAL(10,2), tags ARRAY<STRING>, `Odd name` DATE) "
@@ -53,13 +54,13 @@ def tool(tree: Database) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def plain(engine: Engine) -> Iterator[Any]:
-    """The DatabaseMetaData of a connection straight to Spark."""
+    """The DatabaseMetaData of a direct connection to Spark."""
     with Jdbc(engine.url) as jdbc:
         yield jdbc.connection.getMetaData()
 
 
 def listed(result: Any, *columns: int) -> list[Row]:
-    """All rows of a JDBC result, values as texts; only some columns, from 1, where they are given."""
+    """Returns the rows of a JDBC result as texts; `columns` selects columns, counted from 1."""
     wanted = columns or range(1, result.getMetaData().getColumnCount() + 1)
     found = []
     while result.next():
@@ -69,14 +70,14 @@ def listed(result: Any, *columns: int) -> list[Row]:
 
 
 def names(result: Any) -> list[Row]:
-    """Name and type of what getTables lists."""
+    """Returns name and type of each object that getTables lists."""
     return sorted(listed(result, 3, 4))
 
 
 # --- JDBC ------------------------------------------------------------------------------------------------
 
 
-def test_table_types(tool: Any, plain: Any) -> None:
+def test_table_types_include_materialized_view(tool: Any, plain: Any) -> None:
     assert listed(tool.getTableTypes()) == [("MATERIALIZED_VIEW",), *listed(plain.getTableTypes())]
 
 
@@ -95,7 +96,7 @@ def test_table_types(tool: Any, plain: Any) -> None:
         (["LOCAL TEMPORARY", "SYSTEM TABLE"], []),
     ],
 )
-def test_tables_by_type(tree: Database, tool: Any, types: list[str] | None, expected: list[Row]) -> None:
+def test_tables_are_listed_by_type(tree: Database, tool: Any, types: list[str] | None, expected: list[Row]) -> None:
     assert names(tool.getTables(None, tree.name, "%", types)) == expected
 
 
@@ -105,7 +106,7 @@ def test_a_materialized_view_has_its_comment(tree: Database, tool: Any) -> None:
     ]
 
 
-def test_the_same_names_in_another_database(tree: Database, tool: Any) -> None:
+def test_equal_names_in_another_database_have_their_own_types(tree: Database, tool: Any) -> None:
     found = tool.getTables(None, f"{tree.name}_other", "%", None)
     assert names(found) == [("m", "TABLE"), ("t", "MATERIALIZED_VIEW")]
     both = sorted(listed(tool.getTables(None, f"{tree.name}%", "t", None), 2, 4))
@@ -123,20 +124,22 @@ def test_a_temporary_view_of_the_same_name_is_a_view(tree: Database) -> None:
 
 
 @pytest.mark.parametrize("pattern", [None, "%", "", "fresh%", STORAGE, "%_storage", "freshgate_storag_"])
-def test_the_storage_database_is_no_schema(tree: Database, tool: Any, plain: Any, pattern: str | None) -> None:
+def test_the_storage_database_is_not_listed(tree: Database, tool: Any, plain: Any, pattern: str | None) -> None:
     there = listed(plain.getSchemas(None, pattern))
     assert listed(tool.getSchemas(None, pattern)) == [row for row in there if row[0] != STORAGE]
     assert (STORAGE, "") in there
 
 
-def test_schemas_by_pattern(tree: Database, tool: Any) -> None:
+def test_schemas_are_listed_by_pattern(tree: Database, tool: Any) -> None:
     assert listed(tool.getSchemas(None, f"{tree.name}%"), 1) == [(tree.name,), (f"{tree.name}_other",)]
     assert (tree.name,) in listed(tool.getSchemas(), 1)
 
 
 @pytest.mark.parametrize("pattern", [None, "%", "fresh%", STORAGE])
-def test_nothing_of_the_storage_database_is_listed(tree: Database, tool: Any, plain: Any, pattern: str | None) -> None:
-    """Neither its tables, nor their columns, nor the functions that Spark has in every database."""
+def test_objects_of_the_storage_database_are_not_listed(
+    tree: Database, tool: Any, plain: Any, pattern: str | None
+) -> None:
+    """This includes tables, columns, and the functions that Spark lists in every database."""
     for call, arguments in (
         ("getTables", ("%", None)),
         ("getTables", ("%", ["TABLE"])),
@@ -151,7 +154,7 @@ def test_nothing_of_the_storage_database_is_listed(tree: Database, tool: Any, pl
             assert here == [row for row in there if row != (STORAGE,)], call
 
 
-def test_columns_are_as_in_the_definition(tree: Database, tool: Any) -> None:
+def test_columns_equal_the_definitions(tree: Database, tool: Any) -> None:
     found = listed(tool.getColumns(None, tree.name, "m", "%"), 3, 4, 6, 12, 17)
     assert found == [
         ("m", "a", "INT", "its key", "1"),
@@ -162,7 +165,7 @@ def test_columns_are_as_in_the_definition(tree: Database, tool: Any) -> None:
     assert listed(tool.getColumns(None, tree.name, "m", "p%"), 4) == [("price",)]
 
 
-def test_what_concerns_no_materialized_view_is_as_from_spark(tree: Database, tool: Any, plain: Any) -> None:
+def test_calls_that_involve_no_materialized_view_return_sparks_answer(tree: Database, tool: Any, plain: Any) -> None:
     for call, *arguments in (
         ("getCatalogs",),
         ("getTypeInfo",),
@@ -184,7 +187,7 @@ def test_what_concerns_no_materialized_view_is_as_from_spark(tree: Database, too
         assert getattr(tool, call)() == getattr(plain, call)()
 
 
-def test_a_setting_shows_the_storage_database(tree: Database, plain: Any, start_gateway: Any) -> None:
+def test_storage_listed_shows_the_storage_database(tree: Database, plain: Any, start_gateway: Any) -> None:
     gateway: Gateway = start_gateway(**{"storage.listed": "true"})
     with Jdbc(gateway.url) as jdbc:
         metadata = jdbc.connection.getMetaData()
@@ -202,7 +205,7 @@ def test_a_setting_shows_the_storage_database(tree: Database, plain: Any, start_
 
 
 class Raw:
-    """A session of which every call is made by hand, in one of HiveServer2's protocol versions."""
+    """A session that makes HiveServer2's calls directly, in one of its protocol versions."""
 
     def __init__(self, client: Any, protocol: int) -> None:
         self.client = client
@@ -217,7 +220,7 @@ class Raw:
         return begun.operationHandle
 
     def fetch(self, operation: Any, rows_max: int, orientation: int = NEXT) -> list[Row]:
-        """One page of texts."""
+        """Returns one page of texts."""
         page = self.client.FetchResults(ttypes.TFetchResultsReq(operation, orientation, rows_max, 0))
         assert page.status.statusCode == 0, page.status.errorMessage
         if page.results.columns is not None:
@@ -225,7 +228,7 @@ class Raw:
         return [tuple(value.stringVal.value for value in row.colVals) for row in page.results.rows]
 
     def fetch_all(self, operation: Any, rows_max: int, orientation: int = NEXT) -> list[Row]:
-        """What a client sees that takes an empty page for the end."""
+        """Fetches until an empty page, as clients do."""
         found: list[Row] = []
         while page := self.fetch(operation, rows_max, orientation):
             assert len(page) <= rows_max
@@ -256,11 +259,11 @@ def many_hidden(direct: Any) -> Iterator[None]:
 @pytest.mark.usefixtures("many_hidden")
 @pytest.mark.parametrize("protocol", [COLUMNAR, ROW_WISE])
 @pytest.mark.parametrize("rows_max", [1, 5, 100_000])
-def test_pages_of_hidden_rows_are_no_end(
+def test_pages_that_contain_only_hidden_rows_do_not_end_a_listing(
     tree: Database, engine: Engine, database: Database, protocol: int, rows_max: int
 ) -> None:
-    """The databases of the tests stand before and behind the storage database in Spark's lists."""
-    database.run("CREATE TABLE behind (a INT) USING parquet")
+    """In Spark's lists the tests' databases come before and after the storage database."""
+    database.run("CREATE TABLE after_storage (a INT) USING parquet")
     with raw(tree.gateway.host, tree.gateway.port, protocol) as here, raw(engine.host, engine.port, protocol) as there:
         for call in (("GetTables", None, "%", "%", ["TABLE", "VIEW"]), ("GetSchemas", None, "%")):
             column = 1 if call[0] == "GetTables" else 0
@@ -271,13 +274,13 @@ def test_pages_of_hidden_rows_are_no_end(
                 assert expected != direct
                 assert here.fetch_all(operation, rows_max, orientation) == expected
                 assert here.fetch(operation, rows_max) == []
-                # Of metadata Spark keeps no rows that it gave, so that there is no way back.
+                # Spark does not keep metadata rows that it has sent: FETCH_FIRST cannot return to them.
                 assert here.fetch(operation, rows_max, FIRST) == there.fetch(at_spark, rows_max, FIRST) == []
 
 
 @pytest.mark.parametrize("protocol", [COLUMNAR, ROW_WISE])
 @pytest.mark.parametrize("rows_max", [1, 2, 100])
-def test_table_types_page_by_page(tree: Database, protocol: int, rows_max: int) -> None:
+def test_table_types_can_be_fetched_page_by_page(tree: Database, protocol: int, rows_max: int) -> None:
     with raw(tree.gateway.host, tree.gateway.port, protocol) as here:
         for orientation in (NEXT, FIRST):
             operation = here.begin("GetTableTypes")
@@ -285,8 +288,8 @@ def test_table_types_page_by_page(tree: Database, protocol: int, rows_max: int) 
             assert here.fetch(operation, rows_max, FIRST) == []
 
 
-def test_a_view_that_is_dropped_while_it_is_listed(database: Database) -> None:
-    """Spark has made the list already: it tells what there was."""
+def test_a_view_dropped_during_a_listing_is_still_listed(database: Database) -> None:
+    """Spark has already made the list."""
     database.run(
         "CREATE TABLE a (n INT) USING parquet",
         "CREATE MATERIALIZED VIEW m AS SELECT n FROM a",
@@ -308,9 +311,9 @@ def test_a_view_that_is_dropped_while_it_is_listed(database: Database) -> None:
 
 
 def test_a_listing_is_cancelled_and_closed_as_at_spark(tree: Database, engine: Engine) -> None:
-    told = []
-    for place in (tree.gateway, engine):
-        with raw(place.host, place.port) as session:
+    outcomes = []
+    for server in (tree.gateway, engine):
+        with raw(server.host, server.port) as session:
             operation = session.begin("GetTables", None, tree.name, "v", ["TABLE", "VIEW"])
             assert [row[2] for row in session.fetch(operation, 10)] == ["v"]
             fetch = ttypes.TFetchResultsReq(operation, NEXT, 10, 0)
@@ -320,15 +323,15 @@ def test_a_listing_is_cancelled_and_closed_as_at_spark(tree: Database, engine: E
             closed = session.client.CloseOperation(ttypes.TCloseOperationReq(operation)).status.statusCode
             after_close = session.client.FetchResults(fetch).status
             assert "Invalid OperationHandle" in after_close.errorMessage
-            told.append((log, cancelled, after_cancel.statusCode, after_cancel.errorMessage, closed))
-    assert told[0] == told[1]
+            outcomes.append((log, cancelled, after_cancel.statusCode, after_cancel.errorMessage, closed))
+    assert outcomes[0] == outcomes[1]
 
 
 class Breakable(Recorder):
-    """A way to Spark that can be cut."""
+    """A relay to Spark whose connections can be cut."""
 
     def cut(self) -> None:
-        """Breaks every connection; new ones can be made."""
+        """Breaks all connections; new ones can be opened."""
         for each in self._sockets:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -336,10 +339,10 @@ class Breakable(Recorder):
             assert recording.done.wait(10)
 
 
-def test_a_listing_that_is_lost_with_its_session(tree: Database, engine: Engine, tmp_path: Any) -> None:
-    way = Breakable(engine.host, engine.port)
+def test_a_listing_fails_if_its_session_is_lost(tree: Database, engine: Engine, tmp_path: Any) -> None:
+    relay = Breakable(engine.host, engine.port)
     gateway = Gateway(
-        tmp_path / "gateway.log", upstream=f"{way.host}:{way.port}", **{"storage.database": "storage_of_metadata"}
+        tmp_path / "gateway.log", upstream=f"{relay.host}:{relay.port}", **{"storage.database": "storage_of_metadata"}
     )
     try:
         with pyhive(gateway.host, gateway.port, database=tree.name) as cursor:
@@ -348,7 +351,7 @@ def test_a_listing_that_is_lost_with_its_session(tree: Database, engine: Engine,
             call = ("GetTables", None, tree.name, "%", ["MATERIALIZED_VIEW"])
             operation = session.begin(*call)
             assert len(session.fetch(operation, 10)) == 1
-            way.cut()
+            relay.cut()
             lost = session.client.FetchResults(ttypes.TFetchResultsReq(operation, NEXT, 10, 0)).status
             assert (lost.statusCode, lost.sqlState) == (3, "08S01")
             assert session.client.CloseOperation(ttypes.TCloseOperationReq(operation)).status.statusCode == 0
@@ -357,7 +360,7 @@ def test_a_listing_that_is_lost_with_its_session(tree: Database, engine: Engine,
             rows(cursor, "DROP MATERIALIZED VIEW lost")
     finally:
         gateway.stop()
-        way.close()
+        relay.close()
 
 
 # --- other tools -----------------------------------------------------------------------------------------
@@ -371,7 +374,7 @@ def test_sqlalchemy_reflects_and_reads(tree: Database) -> None:
             schemas = inspector.get_schema_names()
             assert tree.name in schemas
             assert STORAGE not in schemas
-            # PyHive's own lists of tables and views take the first column, which is the database in Spark's answer.
+            # PyHive's own lists use the first column, which is the database in Spark's answer.
             for sql, expected in (("SHOW TABLES", {"m", "t", "v"}), ("SHOW VIEWS", {"m", "v"})):
                 assert expected == {
                     row.tableName if "TABLES" in sql else row.viewName

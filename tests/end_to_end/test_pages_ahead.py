@@ -1,4 +1,4 @@
-"""Pages that Spark is asked for ahead: whatever a client asks for, it has what Spark itself would have answered."""
+"""Tests that with pages fetched in advance a client gets exactly the replies that Spark would have sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tiers import EVERYTHING
 
 SHORT = "SELECT CAST(id AS STRING) AS n, id, IF(id % 7 = 0, NULL, id / 3) AS d FROM range(60)"
 WIDE = "SELECT CAST(id AS STRING) AS n, repeat('x', 400000) AS wide FROM range(60)"
-"""Whose pages are longer than what is kept."""
+"""Its pages are larger than the gateway keeps."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 class HttpConnection(RawConnection):
-    """Calls over HTTP, whose connection may end between two of them."""
+    """Calls over HTTP; the connection may be closed between calls."""
 
     def __init__(self, seen: Seen) -> None:
         self.caller = Caller(seen.gateway.http_port)
@@ -46,14 +46,14 @@ class HttpConnection(RawConnection):
         return body
 
     def leave(self) -> None:
-        """Ends the connection; the next call makes another."""
+        """Closes the connection; the next call opens another."""
         self.caller.close()
 
     close = leave
 
 
 class HttpSession(HttpConnection, RawSession):
-    """A session over HTTP. Close it: its connection's end does not."""
+    """A session over HTTP. It must be closed explicitly: the end of its connection does not close it."""
 
     def __init__(self, seen: Seen) -> None:
         super().__init__(seen)
@@ -85,7 +85,7 @@ STEPS = st.lists(
     max_examples=200 if EVERYTHING else 12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.sampled_from([SHORT, WIDE]), STEPS)
-def test_each_page_is_what_spark_answers(engine: Engine, seen: Seen, sql: str, steps: list[Any]) -> None:
+def test_each_page_equals_sparks(engine: Engine, seen: Seen, sql: str, steps: list[Any]) -> None:
     with contextlib.ExitStack() as stack:
         sides: list[tuple[RawSession, RawConnection, Any]] = []
         for server in (engine, seen.gateway):
@@ -110,7 +110,7 @@ def test_each_page_is_what_spark_answers(engine: Engine, seen: Seen, sql: str, s
             assert answers[0] == answers[1] == answers[2], (number, orientation, rows_max, kind)
 
 
-def test_pages_are_made_before_they_are_asked_for(seen: Seen) -> None:
+def test_pages_are_fetched_in_advance(seen: Seen) -> None:
     taken, asked = seen.metric("pages_ahead_taken_total"), seen.metric("pages_ahead_total")
     with RawSession(seen.gateway) as session:
         operation = session.execute(SHORT)
@@ -120,7 +120,7 @@ def test_pages_are_made_before_they_are_asked_for(seen: Seen) -> None:
     assert seen.metric("pages_ahead_taken_total") == taken + 5
 
 
-def test_one_connection_reads_two_results_in_turn(engine: Engine, seen: Seen) -> None:
+def test_one_connection_can_read_several_results_in_turn(engine: Engine, seen: Seen) -> None:
     chance = random.Random(7)
     with RawSession(engine) as direct, RawSession(seen.gateway) as session:
         pairs = [[each.execute(sql) for each in (direct, session)] for sql in (SHORT, WIDE, SHORT)]
@@ -131,7 +131,7 @@ def test_one_connection_reads_two_results_in_turn(engine: Engine, seen: Seen) ->
 
 
 @pytest.mark.parametrize("how", ["SET spark.sql.thriftServer.incrementalCollect=true", "configuration"])
-def test_nothing_is_read_ahead_where_spark_would_run_the_query_again(seen: Seen, how: str) -> None:
+def test_nothing_is_fetched_in_advance_if_spark_would_run_the_query_again(seen: Seen, how: str) -> None:
     asked = seen.metric("pages_ahead_total")
     with RawSession(seen.gateway) as session:
         if how == "configuration":
@@ -146,7 +146,7 @@ def test_nothing_is_read_ahead_where_spark_would_run_the_query_again(seen: Seen,
     assert seen.metric("pages_ahead_total") == asked
 
 
-def test_the_setting(engine: Engine, tmp_path: Any) -> None:
+def test_fetching_in_advance_can_be_turned_off(engine: Engine, tmp_path: Any) -> None:
     quiet = start(
         tmp_path, f"{engine.host}:{engine.port}", **{"storage.database": "ahead_off", "upstream.read_ahead": "false"}
     )
@@ -160,7 +160,7 @@ def test_the_setting(engine: Engine, tmp_path: Any) -> None:
         quiet.gateway.stop()
 
 
-def test_pages_are_made_before_they_are_asked_for_over_http(seen: Seen) -> None:
+def test_pages_are_fetched_in_advance_over_http(seen: Seen) -> None:
     taken = seen.metric("pages_ahead_taken_total")
     with HttpSession(seen) as session:
         operation = session.execute(SHORT)
@@ -169,8 +169,8 @@ def test_pages_are_made_before_they_are_asked_for_over_http(seen: Seen) -> None:
     assert seen.metric("pages_ahead_taken_total") == taken + 4
 
 
-def test_rows_go_on_over_another_connection_when_one_ends_under_a_page(seen: Seen) -> None:
-    """The first one asks for the page behind its two, and is left then; those that follow ask for none."""
+def test_rows_continue_over_another_connection_if_one_ends_during_a_fetch(seen: Seen) -> None:
+    """The first connection fetches one page in advance before it ends; the later ones fetch none."""
     asked = seen.metric("pages_ahead_total")
     with HttpSession(seen) as session:
         operation = session.execute(WIDE)
@@ -181,10 +181,10 @@ def test_rows_go_on_over_another_connection_when_one_ends_under_a_page(seen: See
     assert seen.metric("pages_ahead_total") == asked + 1
 
 
-def test_a_client_that_is_killed_with_a_page_under_way_leaves_nothing(seen: Seen) -> None:
+def test_the_session_of_a_client_that_ends_during_a_fetch_is_closed(seen: Seen) -> None:
     sessions = seen.metric("sessions")
     with RawSession(seen.gateway) as session:
         operation = session.execute(WIDE)
         for _ in range(2):
             session.fetch(operation, 10)
-    wait_until(lambda: seen.metric("sessions") == sessions, what="the end of the session")
+    wait_until(lambda: seen.metric("sessions") == sessions, what="the session to be closed")

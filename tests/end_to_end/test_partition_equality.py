@@ -1,4 +1,4 @@
-"""Whatever is written to whichever partition, a read equals its query, and only touched partitions are recomputed."""
+"""Tests with random writes to partitions that a read equals its query and only changed partitions are recomputed."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from tiers import EVERYTHING
 
 from sql.texts.rewrite import safe_literal
 
-# Each example costs many seconds of Spark: few, but each a story of many steps.
+# Each example takes many seconds of Spark's time: few examples, each with many steps.
 EXAMPLES = 15 if EVERYTHING else 2
 STEPS = 12
 SLOW = 25_000
-"""Takes a definition seconds."""
+"""A length with which the definition takes seconds."""
 
 Kind = Literal["INT", "STRING", "DATE"]
 Values = tuple[str | None, ...]
-"""A partition of the base table, as Spark's texts; None is NULL."""
+"""The values of a partition of the base table, as Spark's texts; None is NULL."""
 Key = str | None
 Files = frozenset[str]
 
-# Names of a view's partitions leave odd characters out: these are values whose names differ all the same. Derby takes
-# texts that differ in trailing spaces only for equal.
+# The names of a view's partitions omit special characters; the names of these values are still distinct. Derby does
+# not distinguish texts that differ only in trailing spaces.
 POOLS: dict[Kind, list[str | None]] = {
     "INT": ["-3", "0", "7", "20240101", None],
     "STRING": [" a b", "t ", "x/y", "50%25", "it's", 'say "hi"', "ü", "b=c", "Ab", "aB", "\\n", "", None],
@@ -59,7 +59,7 @@ class Definition:
 
     query: str
     other: bool = False
-    """It reads the second table, so that a change of that is a change of every partition."""
+    """Whether it reads the second table; a change of that table makes every partition stale."""
     unit: str = ""
 
 
@@ -86,21 +86,21 @@ ABOVE = "SELECT {p}, count(*) AS n FROM {below} GROUP BY {p}"
 
 @dataclass(frozen=True)
 class Setting:
-    """The base tables and the views of one story."""
+    """The base tables and the views of one scenario."""
 
     kinds: tuple[Kind, ...]
-    place: int
-    """Which of the partition columns is followed."""
+    position: int
+    """The index of the partition column that the view follows."""
     file_format: str
     definition: Definition
     above: bool
-    """Another materialized view stands on the first."""
+    """Whether another materialized view reads the first one."""
     together: int | None
-    """refresh_partition_num."""
+    """The property refresh_partition_num."""
 
     @property
     def kind(self) -> Kind:
-        return self.kinds[self.place]
+        return self.kinds[self.position]
 
     @property
     def pools(self) -> list[list[str | None]]:
@@ -112,14 +112,14 @@ class Setting:
 
     @property
     def column(self) -> str:
-        return self.columns[self.place]
+        return self.columns[self.position]
 
     @property
     def query(self) -> str:
         return self.definition.query.format(p=self.column)
 
     def values(self, data: tuple[int, ...]) -> Values:
-        """Numbers as partition values."""
+        """Maps numbers to partition values."""
         return tuple(POOLS[kind][number % len(POOLS[kind])] for kind, number in zip(self.kinds, data, strict=False))
 
     def spec(self, values: Values) -> str:
@@ -136,7 +136,7 @@ class Setting:
 class Step:
     what: str
     directly: bool = False
-    """On Spark itself, past the gateway."""
+    """Whether it runs directly on Spark."""
     picks: tuple[int, ...] = (0, 0)
     rows: tuple[tuple[tuple[int | None, int | None, str], tuple[int, ...]], ...] = ()
     target: int = 0
@@ -145,12 +145,12 @@ class Step:
 @st.composite
 def scenes(draw: st.DrawFn) -> Setting:
     kinds = draw(st.lists(st.sampled_from(list(POOLS)), min_size=1, max_size=2).map(tuple))
-    place = draw(st.integers(0, len(kinds) - 1))
-    pool = PLAIN + ROLLED_UP if kinds[place] == "DATE" else PLAIN
+    position = draw(st.integers(0, len(kinds) - 1))
+    pool = PLAIN + ROLLED_UP if kinds[position] == "DATE" else PLAIN
     definition = draw(st.sampled_from(pool))
     return Setting(
         kinds,
-        place,
+        position,
         draw(st.sampled_from(["parquet", "orc", "json"])),
         definition,
         not definition.unit and draw(st.booleans()),
@@ -194,32 +194,32 @@ uses = st.builds(
     picks=picks,
     target=st.integers(0, 1),
 )
-stories = st.lists(st.one_of(writes, writes, uses), min_size=5, max_size=STEPS)
+sequences = st.lists(st.one_of(writes, writes, uses), min_size=5, max_size=STEPS)
 
 
-# --- what the gateway should do ------------------------------------------------------------------------
+# --- the expected behaviour ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class State:
-    """All that a view reads."""
+    """The state of everything that a view reads."""
 
     partitions: dict[Values, object]
-    """Of what it follows."""
+    """The partitions of the table that it follows."""
     other: object = None
-    """Of everything else."""
+    """The state of all other tables."""
     whole: object = None
-    """What makes every partition of the followed another."""
+    """A value whose change makes every partition of the followed table a changed one."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Partitions of a view: some, or all but some."""
+    """A set of a view's partitions: the given ones, or all except the given ones."""
 
     keys: frozenset[Key]
     all_but: bool = False
     touched: frozenset[Key] = frozenset()
-    """Of all but some: those that changes of the followed table lead to."""
+    """With `all_but`: the partitions that changes of the followed table affect."""
 
     def __contains__(self, key: Key) -> bool:
         return (key in self.keys) != self.all_but
@@ -228,41 +228,41 @@ class Chosen:
         return self.all_but or bool(self.keys)
 
 
-EVERYTHING = Chosen(frozenset(), all_but=True)
+ALL_PARTITIONS = Chosen(frozenset(), all_but=True)
 
 
 @dataclass
 class Model:
-    """What one view's partitions were written from."""
+    """The state from which each partition of a view was written."""
 
     name: str
     unit: str
     kind: Kind
-    place: int
+    position: int
     seen: State
     others: dict[Key, object] = field(default_factory=dict)
-    """Of partitions that were written since all were."""
+    """The state of all other tables for each partition written after the last write of all partitions."""
     since_all: dict[Key, int] = field(default_factory=dict)
     all_written: int = 0
     task: int = 0
-    """The last task that was looked at."""
+    """The last task that was checked."""
     versions: dict[str, int] = field(default_factory=dict)
-    """By the partitions' names, when they were looked at last."""
+    """The version of each partition, by name, at the last check."""
     shown: set[str] = field(default_factory=set)
-    """The names of those that it had then."""
+    """The names of the partitions at the last check."""
     _numbers: int = 0
 
     def key(self, values: Values) -> Key:
-        return self.key_of(values[self.place])
+        return self.key_of(values[self.position])
 
     def key_of(self, value: str | None) -> Key:
-        """Of a value of the view's column as text."""
+        """Returns the key of a value of the view's column, given as text."""
         if value is None or not self.unit:
             return value
         return value[: {"month": 8, "year": 5}[self.unit]] + {"month": "01", "year": "01-01"}[self.unit]
 
     def label(self, key: Key) -> str:
-        """Doris' name of the partition."""
+        """Returns the partition's name in Doris."""
         if key is None:
             return "p_NULL"
         if self.kind == "DATE":
@@ -274,9 +274,9 @@ class Model:
         return "p_" + re.sub("[^a-zA-Z0-9,]", "", key).replace(",", "_")
 
     def stale(self, now: State) -> Chosen:
-        """What a refresh has to write."""
+        """Returns the partitions that a refresh must write."""
         if self.seen.whole != now.whole:
-            return EVERYTHING
+            return ALL_PARTITIONS
         either = self.seen.partitions.keys() | now.partitions.keys()
         touched = {
             self.key(values) for values in either if self.seen.partitions.get(values) != now.partitions.get(values)
@@ -303,7 +303,7 @@ class Model:
         self.since_all |= dict.fromkeys(chosen.keys, self._numbers)
 
     def as_state(self) -> State:
-        """For a view on this one."""
+        """Returns the state that a view over this one reads."""
         return State({(key,): number for key, number in self.since_all.items()}, whole=self.all_written)
 
 
@@ -311,7 +311,7 @@ class Model:
 
 
 class World:
-    """One gateway life after another before one Spark, and what is known of the files."""
+    """A sequence of gateways in front of one Spark, and access to its files."""
 
     def __init__(self, engine: Engine, direct: Any, database: Database, start: Callable[..., Gateway]) -> None:
         self.name = database.name
@@ -342,17 +342,17 @@ class World:
             note(f"{'spark' if directly else 'gateway'}: {statement}")
             rows(self.direct if directly else self.through, statement)
 
-    # --- what is there ---------------------------------------------------------------------------------
+    # --- the current state -----------------------------------------------------------------------------
 
     def now(self, setting: Setting) -> State:
-        """What the first view reads, from the files themselves."""
+        """Returns the state that the first view reads, from the files themselves."""
         root = self._location("t")
         listed = rows(self.direct, "SHOW PARTITIONS t")
         partitions: dict[Values, object] = {_values(name): _files(root / name) for (name,) in listed}
         return State(partitions, _files(self._location("u")) if setting.definition.other else None)
 
     def files(self, table: str) -> list[Path]:
-        """Those with rows, in all of its partitions."""
+        """Returns the data files of all partitions."""
         places = [self._location(table) / name for (name,) in rows(self.direct, f"SHOW PARTITIONS {table}")]
         return sorted(place / file for place in places for file in _files(place))
 
@@ -361,12 +361,12 @@ class World:
         return Path(unquote(urlparse(described["Location"]).path))
 
     def shown(self, view: str, column: str) -> list[str | None]:
-        """Values of the partition column that the published version has."""
+        """Returns the values of the partition column in the published version."""
         found = rows(self.direct, f"SELECT DISTINCT CAST({column} AS STRING) FROM {view}")
         return sorted((row[0] for row in found), key=repr)
 
     def versions(self, view: str) -> dict[str, tuple[int, bool]]:
-        """Of each partition of a view: which version wrote it, and whether it is in sync."""
+        """Returns, for each partition of a view, the version that wrote it and whether it is in sync."""
         return {row[1]: (int(row[2]), row[7]) for row in rows(self.through, f"SHOW PARTITIONS {view}")}
 
     def tasks(self, view: str, after: int) -> list[Task]:
@@ -398,8 +398,8 @@ def _values(name: str) -> Values:
     return tuple(None if text == DEFAULT_PARTITION else text for text in texts)
 
 
-class Story:
-    """The base tables, the views on them, and what should be recomputed."""
+class Scenario:
+    """The base tables, the views over them, and the expected refreshes."""
 
     def __init__(self, world: World, setting: Setting) -> None:
         self.world = world
@@ -428,7 +428,7 @@ class Story:
         for name, query in self.queries.items():
             world.run(f"CREATE MATERIALIZED VIEW {name} PARTITION BY ({partition}) {together}AS {query}")
         unit, kind = setting.definition.unit, setting.kind
-        self.views = [Model("m", unit, kind, setting.place, world.now(setting))]
+        self.views = [Model("m", unit, kind, setting.position, world.now(setting))]
         if setting.above:
             self.views.append(Model("top", unit, kind, 0, self.views[0].as_state()))
         for view in self.views:
@@ -454,7 +454,7 @@ class Story:
     def _write(self, step: Step) -> list[str]:
         setting, what = self.setting, step.what
         chosen = setting.values(step.picks)
-        # Spark refuses an empty text as a static partition, and fails on NULL in some statements.
+        # Spark refuses an empty text as a static partition value, and fails on NULL in some statements.
         static = tuple(value or pool[0] for value, pool in zip(chosen, setting.pools, strict=True))
         spec = setting.spec(static)
         full = ", ".join(setting.row(row, setting.values(data)) for row, data in step.rows)
@@ -492,12 +492,12 @@ class Story:
 
     def _other_row(self, row: tuple[tuple[int | None, int | None, str], tuple[int, ...]]) -> str:
         (_, k, w), data = row
-        # Of a branch of UNION ALL that is no partition's value, an empty text is refused.
+        # In a branch of UNION ALL, an empty text that is not a partition value is refused.
         value = POOLS[self.setting.kind][data[0] % len(POOLS[self.setting.kind])] or None
         return f"({'NULL' if k is None else k}, {w}, {literal(value, self.setting.kind)})"
 
     def _alter(self, step: Step, spec: str, chosen: Values) -> list[str]:
-        """What needs a partition that is there."""
+        """Returns statements that need an existing partition."""
         there = sorted(self.world.now(self.setting).partitions, key=repr)
         if not there:
             return []
@@ -515,7 +515,7 @@ class Story:
         raise AssertionError(step.what)
 
     def _by_program(self, step: Step) -> None:
-        """Another program copies a file within its partition, or removes one."""
+        """Copies a file within its partition or removes one, as another program would."""
         files = self.world.files("t")
         if not files:
             return
@@ -529,7 +529,7 @@ class Story:
     # --- reads and refreshes ---------------------------------------------------------------------------
 
     def use(self, step: Step) -> None:
-        """A read or a refresh of a view; those below it are made fresh on the way."""
+        """Reads or refreshes a view, which first refreshes the views below it; checks the tasks of all of them."""
         chain = self.views[: 1 + step.target % len(self.views)]
         target = chain[-1]
         now = self.world.now(self.setting)
@@ -540,7 +540,7 @@ class Story:
         for view in chain:
             chosen = view.stale(now)
             if view is target and step.what == "COMPLETE":
-                chosen = EVERYTHING
+                chosen = ALL_PARTITIONS
             elif view is target and named is not None and view.seen.whole == now.whole:
                 chosen = Chosen(frozenset({named.key}))
             expected.append((view, chosen, {view.label(view.key(values)) for values in now.partitions}))
@@ -558,7 +558,7 @@ class Story:
             now = view.as_state()
 
     def _named(self, view: Model, now: State, pick: int) -> Named | None:
-        """A partition that REFRESH may name: one that is shown or, of the first view, that the base table leads to."""
+        """Returns a partition that REFRESH may name: one of the view or, for the first view, of its base table."""
         keys = {view.key_of(value) for value in self.world.shown(view.name, self.setting.column)}
         if view is self.views[0]:
             keys |= {view.key(values) for values in now.partitions}
@@ -577,15 +577,16 @@ class Story:
         assert found == sorted(rows(self.world.direct, query), key=repr), view.name
 
     def _check(self, view: Model, chosen: Chosen, followed: set[str], stale: Chosen) -> None:
-        """Exactly what was `chosen` was written; what is `stale` yet is not in sync. `followed` are the labels of what
-        the followed table had."""
+        """Checks that exactly the `chosen` partitions were written, and exactly the `stale` ones are not in sync.
+
+        `followed`: the labels of the followed table's partitions."""
         tasks = self.world.tasks(view.name, view.task)
         view.task = max((task.number for task in tasks), default=view.task)
         assert {task.status for task in tasks} <= {"SUCCESS"}
         labels = {view.label(key) for key in chosen.keys}
-        did = [task for task in tasks if task.mode != "NOT_REFRESH"]
-        assert [task.mode for task in did] == ["PARTIAL" if labels else "COMPLETE"] * bool(chosen), view
-        for task in did:
+        done = [task for task in tasks if task.mode != "NOT_REFRESH"]
+        assert [task.mode for task in done] == ["PARTIAL" if labels else "COMPLETE"] * bool(chosen), view
+        for task in done:
             self._check_named(view, chosen, followed, task.partitions or [])
         before, after = view.versions, self.world.versions(view.name)
         newest = max(before.values(), default=0)
@@ -598,7 +599,7 @@ class Story:
         view.shown = set(after)
 
     def _check_named(self, view: Model, chosen: Chosen, followed: set[str], named: list[str]) -> None:
-        """The task has named what was `chosen`."""
+        """Checks that the task names the `chosen` partitions."""
         labels = {view.label(key) for key in chosen.keys}
         assert len(set(named)) == len(named)
         if not chosen.all_but:
@@ -613,7 +614,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Named:
-    """A partition of a view, and how Doris calls it."""
+    """A partition of a view and its name in Doris."""
 
     key: Key
     label: str
@@ -633,23 +634,26 @@ def world(engine: Engine, database: Database, start_gateway: Callable[..., Gatew
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-@given(setting=scenes(), steps=stories)
-def test_reads_equal_their_query(world: World, setting: Setting, steps: list[Step]) -> None:
-    story = Story(world, setting)
+@given(setting=scenes(), steps=sequences)
+def test_reads_equal_their_query_and_refresh_only_changed_partitions(
+    world: World, setting: Setting, steps: list[Step]
+) -> None:
+    scenario = Scenario(world, setting)
     try:
-        story.begin()
-        for step in [*steps, Step("READ", target=len(story.queries) - 1)]:
-            story.step(step)
+        scenario.begin()
+        for step in [*steps, Step("READ", target=len(scenario.queries) - 1)]:
+            scenario.step(step)
     finally:
-        story.end()
+        scenario.end()
 
 
 @pytest.mark.thorough
-def test_kill_during_a_partition_refresh(
+def test_a_refresh_of_partitions_that_was_killed_is_repeated(
     database: Database, direct: Any, start_gateway: Callable[..., Gateway]
 ) -> None:
-    """Nothing of the half-done refresh is shown, the next does what it left undone, and its rows go."""
-    # Quadratic, so that some ten thousand take seconds. (A view with a function of its own cannot follow partitions.)
+    """No rows of the incomplete refresh are shown, the next refresh completes it, and its rows are dropped."""
+    # The function takes quadratic time: seconds for ten thousand characters. (A view with a user-defined function
+    # cannot follow partitions.)
     query = "SELECT p, a, levenshtein(repeat('x', a), repeat('y', a)) AS distance FROM t"
     read = "SELECT p, a FROM m ORDER BY p, a"
     old, new = [("a", 1), ("b", 1), ("c", 1)], [("b", 2), ("c", SLOW)]
@@ -669,7 +673,7 @@ def test_kill_during_a_partition_refresh(
         )
 
         def stored() -> set[tuple[str, str]]:
-            """Version and partition of all rows in the storage."""
+            """Returns the version and key of each partition in the storage."""
             names = (row[0] for row in rows(direct, f"SHOW PARTITIONS {gateway.storage}.{storage}"))
             pairs = ([text.partition("=")[2] for text in name.split("/")] for name in names)
             return {(version, key) for version, key in pairs}

@@ -1,4 +1,4 @@
-"""Views that follow a base table's partitions: what a refresh recomputes, and what it says of it."""
+"""Tests views that follow a base table's partitions: which ones a refresh recomputes, and what is reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE = 120.0
 
 
 def last_task(database: Database, view: str) -> tuple[str, list[str], str]:
-    """Mode, partitions and reason of the view's last task."""
+    """Returns mode, partitions and reason of the view's last task."""
     found = rows(
         database.cursor,
         'SELECT RefreshMode, NeedRefreshPartitions, Reason FROM tasks("type"="mv") '
@@ -33,10 +33,10 @@ def last_task(database: Database, view: str) -> tuple[str, list[str], str]:
     return mode, [] if partitions == "\\N" else json.loads(partitions), reason
 
 
-def told(database: Database) -> list[tuple[str, Any]]:
-    """Freshness of the database's view, and since when it is stale, by what was seen so far."""
-    said = "SELECT freshness, stale_since FROM freshgate.materialized_views"
-    return rows(database.cursor, f"{said} WHERE database_name = '{database.name}'")
+def known_freshness(database: Database) -> list[tuple[str, Any]]:
+    """Returns freshness and stale_since of the database's view, without a new observation."""
+    select = "SELECT freshness, stale_since FROM freshgate.materialized_views"
+    return rows(database.cursor, f"{select} WHERE database_name = '{database.name}'")
 
 
 def check(database: Database, view: str, query: str) -> None:
@@ -61,7 +61,7 @@ def test_a_read_recomputes_the_partitions_that_were_written(sales: Database) -> 
     assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_NULL"])
 
 
-def test_what_a_write_did_not_change_is_not_recomputed(sales: Database) -> None:
+def test_a_write_without_rows_refreshes_nothing(sales: Database) -> None:
     before = sales.version("daily")
     sales.run("INSERT INTO sales SELECT * FROM sales WHERE price > 100", "REFRESH MATERIALIZED VIEW daily AUTO")
     assert last_task(sales, "daily")[0] == "NOT_REFRESH"
@@ -75,7 +75,7 @@ def test_what_a_write_did_not_change_is_not_recomputed(sales: Database) -> None:
 
 
 def test_the_first_refresh_may_build_some_partitions(sales: Database, direct: Any) -> None:
-    """The rest is not there yet: nobody is served without it."""
+    """Reads are not served until all partitions are built."""
     sales.run(f"CREATE MATERIALIZED VIEW late BUILD DEFERRED PARTITION BY (day) AS {DAILY}")
     expected = ["p_NULL", "p_20240101_20240102", "p_20240102_20240103"]
     assert [row[1] for row in rows(sales.cursor, "SHOW PARTITIONS late")] == expected
@@ -94,8 +94,8 @@ def test_the_first_refresh_may_build_some_partitions(sales: Database, direct: An
     assert sales.freshness("late") == "FRESH"
 
 
-def test_partitions_before_the_first_build(database: Database) -> None:
-    """Texts are read as partition_date_format says, and partition_sync_limit leaves old ones out."""
+def test_partitions_are_listed_before_the_first_build(database: Database) -> None:
+    """partition_date_format and partition_sync_limit apply."""
     database.run(
         "CREATE TABLE t (a INT, d STRING) USING parquet PARTITIONED BY (d)",
         "INSERT INTO t SELECT 1, date_format(current_date(), 'yyyyMMdd')",
@@ -115,7 +115,7 @@ def test_partitions_before_the_first_build(database: Database) -> None:
         assert [row[1] for row in rows(database.cursor, f"SHOW PARTITIONS {view}")] == before[view]
 
 
-def test_partitions_go_with_those_of_the_base_table(sales: Database) -> None:
+def test_partitions_are_dropped_with_those_of_the_base_table(sales: Database) -> None:
     sales.run("ALTER TABLE sales DROP PARTITION (day = DATE'2024-01-01')")
     check(sales, "daily", DAILY)
     assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240101_20240102"])
@@ -134,7 +134,7 @@ def test_the_view_has_the_definitions_columns_in_their_order(sales: Database) ->
     assert "InMemoryFileIndex [file" in plan or "InMemoryFileIndex(1 paths)" in plan, plan
 
 
-def test_show_partitions_says_which_are_in_sync(sales: Database) -> None:
+def test_show_partitions_reports_which_are_in_sync(sales: Database) -> None:
     sales.run("ALTER MATERIALIZED VIEW daily SET ('when_stale' = 'SERVE')")
     sales.run("INSERT INTO sales VALUES ('d', 5, 1, DATE'2024-01-02'), ('e', 6, 1, DATE'2024-01-03')")
     shown = {row[1]: (row[7], row[8], row[9]) for row in rows(sales.cursor, "SHOW PARTITIONS daily")}
@@ -157,19 +157,19 @@ def test_show_partitions_says_which_are_in_sync(sales: Database) -> None:
 
 
 def test_a_refresh_of_one_partition_leaves_the_others_stale(sales: Database) -> None:
-    """For as long as they are, and until the next read, though it is a moment after a look."""
+    """They keep their stale_since, and the next read refreshes them although an observation has just been made."""
     sales.run("INSERT INTO sales VALUES ('d', 5, 1, DATE'2024-01-02'), ('e', 6, 1, DATE'2024-01-03')")
-    ((_, since),) = told(sales)
+    ((_, since),) = known_freshness(sales)
     sales.run("REFRESH MATERIALIZED VIEW daily PARTITIONS (p_20240103_20240104)")
     assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240103_20240104"])
-    assert told(sales) == [("STALE", since)]
+    assert known_freshness(sales) == [("STALE", since)]
     check(sales, "daily", DAILY)
-    assert told(sales) == [("FRESH", None)]
+    assert known_freshness(sales) == [("FRESH", None)]
     assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240102_20240103"])
 
 
-def test_what_another_views_reader_saw_counts_for_all(sales: Database, engine: Engine) -> None:
-    """A look that was taken for one view shows the others, too, what somebody else has written."""
+def test_an_observation_for_one_view_counts_for_all(sales: Database, engine: Engine) -> None:
+    """It shows the other views what was written directly on Spark."""
     seldom = f"CREATE MATERIALIZED VIEW seldom PARTITION BY (day) PROPERTIES ('probe_interval' = '100000') AS {DAILY}"
     often = "CREATE MATERIALIZED VIEW often PROPERTIES ('probe_interval' = '0') AS SELECT count(*) AS n FROM sales"
     sales.run(seldom, often)
@@ -180,7 +180,7 @@ def test_what_another_views_reader_saw_counts_for_all(sales: Database, engine: E
     check(sales, "seldom", DAILY)
 
 
-def test_another_tables_change_is_everybodys(sales: Database) -> None:
+def test_a_change_of_another_base_table_makes_every_partition_stale(sales: Database) -> None:
     query = "SELECT day, item, name FROM sales LEFT JOIN shops ON shop = id"
     sales.run(
         "CREATE TABLE shops (id INT, name STRING) USING parquet",
@@ -218,7 +218,7 @@ def test_another_tables_change_is_everybodys(sales: Database) -> None:
     assert last_task(sales, "named")[:2] == ("PARTIAL", ["p_20240102_20240103"])
 
 
-def test_refresh_partition_num_cuts_a_refresh(sales: Database) -> None:
+def test_refresh_partition_num_splits_a_refresh(sales: Database) -> None:
     sales.run("ALTER MATERIALIZED VIEW daily SET ('refresh_partition_num' = '2')")
     sales.run(
         "INSERT INTO sales VALUES ('d', 1, 1, DATE'2024-02-01'), ('e', 1, 1, DATE'2024-02-02'), ('f', 1, 1, NULL)"
@@ -247,7 +247,7 @@ UNITS = [unit for _, _, unit, _ in ROLLED_UP]
 
 
 @pytest.mark.parametrize(("kind", "value", "unit", "names"), sampled(ROLLED_UP, {"month", "week"}, UNITS))
-def test_roll_up(database: Database, kind: str, value: str, unit: str, names: set[str]) -> None:
+def test_partitions_are_rolled_up(database: Database, kind: str, value: str, unit: str, names: set[str]) -> None:
     slashes = ", 'partition_date_format' = '%Y/%m/%d'" if "/" in value else ""
     database.run(
         f"CREATE TABLE t (a INT, p {kind}) USING parquet PARTITIONED BY (p)",
@@ -267,7 +267,7 @@ def test_roll_up(database: Database, kind: str, value: str, unit: str, names: se
     assert last_task(database, "m")[1] == ["p_NULL"]
 
 
-def test_either_of_several_partition_columns(database: Database) -> None:
+def test_a_view_may_follow_any_of_several_partition_columns(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT, year INT, region STRING) USING orc PARTITIONED BY (year, region)",
         "INSERT INTO t VALUES (1, 2020, 'bj'), (2, 2020, 'sh'), (3, 2021, 'bj')",
@@ -286,7 +286,7 @@ def test_either_of_several_partition_columns(database: Database) -> None:
 ODD = ["a b", "x/y", "50%", "it's", 'say "hi"', "ü", "a=b", "{}", "c:d", "back\\slash", "[a]", "", "NULL", "${x}"]
 
 
-def test_odd_partition_values(database: Database) -> None:
+def test_unusual_partition_values_are_followed(database: Database) -> None:
     quoted = list(map(safe_literal, ODD))
     listed = ", ".join(f"({number}, {value})" for number, value in enumerate(quoted))
     query = "SELECT _p, count(*) AS n FROM t GROUP BY _p"
@@ -304,8 +304,8 @@ def test_odd_partition_values(database: Database) -> None:
 
 
 @pytest.mark.parametrize("day", sampled(["to_date(dt)", "date_trunc('MONTH', dt)"], {"to_date(dt)"}))
-def test_texts_that_are_no_dates(database: Database, day: str) -> None:
-    """Without ANSI mode, in which the definition would fail, they are NULL."""
+def test_texts_that_are_not_dates_are_in_the_null_partition(database: Database, day: str) -> None:
+    """Without ANSI mode they become NULL; with it the definition would fail."""
     query = f"SELECT {day} AS d, count(*) AS n FROM t GROUP BY {day}"
     database.run(
         "SET spark.sql.ansi.enabled=false",
@@ -319,7 +319,7 @@ def test_texts_that_are_no_dates(database: Database, day: str) -> None:
     assert (mode, len(partitions)) == ("PARTIAL", 2)
 
 
-def test_the_last_units_only(database: Database) -> None:
+def test_partition_sync_limit_keeps_only_the_last_days(database: Database) -> None:
     query = "SELECT d, count(*) AS n FROM t GROUP BY d"
     database.run(
         "CREATE TABLE t (a INT, d DATE) USING parquet PARTITIONED BY (d)",
@@ -339,15 +339,15 @@ def test_the_last_units_only(database: Database) -> None:
     database.run("INSERT INTO t VALUES (6, current_date())")
     check(database, "m", f"{query} HAVING d >= current_date()")
     assert len(rows(database.cursor, "SHOW PARTITIONS m")) == 1
-    # What was kept out comes back, though its base partitions have not changed.
+    # Partitions excluded so far are built, although their base partitions have not changed.
     database.run("ALTER MATERIALIZED VIEW m UNSET ('partition_sync_limit')")
     check(database, "m", query)
     assert last_task(database, "m")[0] == "COMPLETE"
 
 
 @pytest.mark.thorough
-def test_a_limit_that_is_lifted_while_a_refresh_writes(database: Database) -> None:
-    """What that refresh kept out does not count as seen."""
+def test_partition_sync_limit_may_be_unset_during_a_refresh(database: Database) -> None:
+    """The partitions that the refresh excluded do not count as fresh."""
     database.run(
         "CREATE TABLE t (a INT, d DATE) USING parquet PARTITIONED BY (d)",
         "CREATE TABLE n USING parquet AS SELECT id FROM range(4000)",
@@ -373,8 +373,7 @@ def test_a_limit_that_is_lifted_while_a_refresh_writes(database: Database) -> No
     ("unit", "kind"),
     sampled([("MONTH", "DATE"), ("YEAR", "TIMESTAMP"), ("YEAR", "STRING")], {"days"}, ["days", "times", "texts"]),
 )
-def test_the_last_months_and_years(database: Database, unit: str, kind: str) -> None:
-    """They begin with the calendar's, and not so many days ago."""
+def test_partition_sync_limit_counts_calendar_months_and_years(database: Database, unit: str, kind: str) -> None:
     months = {"MONTH": 1, "YEAR": 12}[unit]
     query = "SELECT d, count(*) AS n FROM t GROUP BY d"
     begins = f"add_months(date_trunc('{unit}', current_date()), -{months})"
@@ -394,8 +393,7 @@ def test_the_last_months_and_years(database: Database, unit: str, kind: str) -> 
 EXCLUDED = ["shops", "{db}.shops", "spark_catalog.{db}.shops", "other, `{db}`.`SHOPS` ", "sales"]
 
 
-def test_a_table_that_counts_again(database: Database) -> None:
-    """What was written to it while it did not is noticed."""
+def test_writes_to_an_excluded_table_are_noticed_once_it_counts_again(database: Database) -> None:
     query = "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM u) AS n"
     database.run(
         "CREATE TABLE t (a INT) USING parquet",
@@ -407,12 +405,12 @@ def test_a_table_that_counts_again(database: Database) -> None:
     )
     assert database.rows("SELECT * FROM m") == [(0,)]
     database.run("ALTER MATERIALIZED VIEW m UNSET ('excluded_trigger_tables')")
-    assert [freshness for freshness, _ in told(database)] == ["UNKNOWN"]
+    assert [freshness for freshness, _ in known_freshness(database)] == ["UNKNOWN"]
     assert database.rows("SELECT * FROM m") == [(1,)]
 
 
 @pytest.mark.parametrize("named", sampled(EXCLUDED, {EXCLUDED[2], EXCLUDED[4]}))
-def test_excluded_trigger_tables_name_a_table_as_doris_does(database: Database, named: str) -> None:
+def test_excluded_trigger_tables_accept_names_as_in_doris(database: Database, named: str) -> None:
     names = named.format(db=database.name)
     database.run(
         "CREATE TABLE shops (id INT) USING parquet",
@@ -430,7 +428,7 @@ def test_excluded_trigger_tables_name_a_table_as_doris_does(database: Database, 
 
 
 def test_each_level_of_a_diamond_is_refreshed_once(sales: Database) -> None:
-    """Two views stand on one, and a fourth on both: the fourth never joins an old one with a new one."""
+    """Two views read one view, and a fourth reads both: it never joins an old version with a new one."""
     sales.run(
         "CREATE MATERIALIZED VIEW many PARTITION BY (day) AS SELECT day, n FROM daily",
         "CREATE MATERIALIZED VIEW much PARTITION BY (day) AS SELECT day, total FROM daily",
@@ -456,7 +454,7 @@ def test_each_level_of_a_diamond_is_refreshed_once(sales: Database) -> None:
         check(sales, "many", f"SELECT day, n FROM ({DAILY}) x")
 
 
-def test_views_on_views_follow_partitions(sales: Database) -> None:
+def test_views_over_views_follow_partitions(sales: Database) -> None:
     monthly = "SELECT date_trunc('month', day) AS month, sum(n) AS n FROM daily GROUP BY 1"
     sales.run(
         "INSERT INTO sales VALUES ('m', 1, 1, DATE'2024-03-05')",
@@ -474,8 +472,8 @@ def test_views_on_views_follow_partitions(sales: Database) -> None:
     assert last_task(sales, "top")[1] == ["p_20240101_20250101", "p_20250101_20260101"]
 
 
-def test_a_view_below_has_the_days_of_its_own_time_zone(database: Database) -> None:
-    """Its days are not those of a view that cuts them elsewhere."""
+def test_a_view_cannot_follow_one_with_another_time_zone(database: Database) -> None:
+    """Their days differ."""
     database.run(
         "CREATE TABLE events (id INT, at TIMESTAMP) USING parquet PARTITIONED BY (at)",
         "SET spark.sql.session.timeZone=Asia/Tokyo",
@@ -505,7 +503,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("clause", "query", "reason"), REFUSED)
-def test_what_cannot_follow_is_refused_with_its_reason(shared: Database, clause: str, query: str, reason: str) -> None:
+def test_a_definition_that_cannot_follow_partitions_is_refused_with_a_reason(
+    shared: Database, clause: str, query: str, reason: str
+) -> None:
     shared.run(
         SALES.replace("TABLE", "TABLE IF NOT EXISTS"),
         "CREATE TABLE IF NOT EXISTS shops (id INT) USING parquet",
@@ -518,7 +518,7 @@ def test_what_cannot_follow_is_refused_with_its_reason(shared: Database, clause:
     assert reason.lower() in status.errorMessage.lower()
 
 
-def test_other_systems_clause_only_says_how_rows_are_laid_out(shared: Database) -> None:
+def test_partitioned_by_is_accepted_as_a_layout_without_following(shared: Database) -> None:
     shared.run(
         SALES.replace("TABLE", "TABLE IF NOT EXISTS"),
         "CREATE MATERIALIZED VIEW laid_out PARTITIONED BY (day) AS SELECT day, item FROM sales LIMIT 5",
@@ -526,8 +526,8 @@ def test_other_systems_clause_only_says_how_rows_are_laid_out(shared: Database) 
     )
 
 
-def test_a_table_that_was_made_anew_with_partitions(database: Database) -> None:
-    """As the refusal says; what somebody has seen of the old one does not count."""
+def test_a_view_can_follow_a_table_that_was_recreated_with_partitions(database: Database) -> None:
+    """The refusal advises this; the observation of the old table is discarded."""
     create = "CREATE MATERIALIZED VIEW m PARTITION BY (day) AS SELECT day, sum(a) AS s FROM t GROUP BY day"
     database.run("CREATE TABLE t (a INT, day STRING, region STRING) USING parquet")
     with pytest.raises(OperationalError, match="has no partition columns"):
@@ -544,7 +544,7 @@ def test_a_table_that_was_made_anew_with_partitions(database: Database) -> None:
     assert last_task(database, "m")[0] == "PARTIAL"
 
 
-def test_what_was_replaced_is_dropped_and_survives_a_restart(
+def test_replaced_partitions_are_dropped_and_the_others_survive_a_restart(
     engine: Engine, database: Database, start_gateway: Any
 ) -> None:
     eager: Gateway = start_gateway(**{"versions.retention": 0, "storage.database": f"s_{database.name}"})

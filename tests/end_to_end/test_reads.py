@@ -1,4 +1,4 @@
-"""Every way in which a statement can mention a materialized view makes a stale one fresh first."""
+"""Tests that every kind of statement that reads a stale materialized view refreshes it first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gateway.wire import message
 
 @pytest.fixture(scope="module")
 def view(shared: Database) -> Database:
-    """A materialized view `m` over `t`, with what else reads can go through."""
+    """A materialized view `m` over `t`, and views over it through which reads can go."""
     shared.run(
         "CREATE TABLE t (a INT) USING parquet",
         "CREATE TABLE other (a INT) USING parquet",
@@ -75,7 +75,7 @@ def test_a_read_is_fresh(view: Database, sql: str) -> None:
     assert rows(view.cursor, sql.format(db=view.name))[0][-1] == expected
 
 
-def test_rows_that_are_written_from_a_view_are_fresh(view: Database) -> None:
+def test_rows_copied_from_a_view_are_fresh(view: Database) -> None:
     for statement in (
         "CREATE TABLE made USING parquet AS SELECT n FROM m",
         "INSERT OVERWRITE made SELECT n FROM m",
@@ -97,7 +97,7 @@ def test_rows_that_are_written_from_a_view_are_fresh(view: Database) -> None:
         "CREATE OR REPLACE TEMPORARY VIEW unread AS SELECT n FROM m",
     ],
 )
-def test_a_probe_refreshes_nothing(view: Database, sql: str) -> None:
+def test_a_statement_that_reads_no_rows_refreshes_nothing(view: Database, sql: str) -> None:
     view.run("INSERT INTO t VALUES (1)")
     before = view.version("m")
     view.run(sql)
@@ -112,8 +112,8 @@ def test_a_fresh_view_is_not_refreshed(view: Database) -> None:
     assert (view.version("m"), view.version("above")) == before
 
 
-def test_a_view_made_elsewhere_is_seen_through(view: Database, start_gateway: object) -> None:
-    """Made straight on Spark after the gateway knew the database; its list of views is read again when old."""
+def test_a_view_created_directly_on_spark_is_resolved(view: Database, start_gateway: object) -> None:
+    """It is created after the gateway has listed the database's views; the list is read again when it is old."""
     gateway = start_gateway(**{"views.scan_interval": 0})  # type: ignore[operator]
     with pyhive(gateway.host, gateway.port) as cursor:
         rows(cursor, f"USE {view.name}")
@@ -125,7 +125,7 @@ def test_a_view_made_elsewhere_is_seen_through(view: Database, start_gateway: ob
 
 
 def test_an_asynchronous_read_waits_for_the_refresh(view: Database) -> None:
-    """JDBC polls: it must see RUNNING until the refreshed rows are there, and metadata with the right columns."""
+    """JDBC polls: it must see RUNNING until the refreshed rows are available, and then the right columns."""
     with Jdbc(f"jdbc:hive2://{view.gateway.host}:{view.gateway.port}/{view.name}") as jdbc:
         view.run("INSERT INTO t VALUES (1)")
         names, found = jdbc.query("SELECT n, 'x' AS label FROM m")
@@ -145,11 +145,11 @@ def test_an_asynchronous_read_waits_for_the_refresh(view: Database) -> None:
         "SELECT table_name FROM i WHERE table_name = 'm'",
     ],
 )
-def test_information_schema_is_a_table(view: Database, sql: str) -> None:
+def test_information_schema_can_be_queried_like_a_table(view: Database, sql: str) -> None:
     assert view.rows(sql.format(db=view.name)) == [("m",)]
 
 
-def test_information_schema_has_bigquery_columns(view: Database) -> None:
+def test_information_schema_has_bigquerys_columns(view: Database) -> None:
     view.run(f"SELECT * FROM {view.name}.INFORMATION_SCHEMA.MATERIALIZED_VIEWS")
     assert [column[0] for column in view.cursor.description] == [
         "table_catalog",
@@ -164,12 +164,12 @@ def test_information_schema_has_bigquery_columns(view: Database) -> None:
     ]
 
 
-def test_columns_and_types_of_the_catalog(view: Database) -> None:
+def test_the_catalog_table_has_the_declared_columns_and_types(view: Database) -> None:
     described = rows(view.cursor, "DESCRIBE QUERY SELECT * FROM freshgate.materialized_views")
     assert [row[:2] for row in described] == [(name, kind.lower()) for name, kind in MATERIALIZED_VIEWS]
 
 
-def test_a_view_that_was_dropped_and_made_anew_below(database: Database) -> None:
+def test_a_lower_view_that_was_dropped_and_recreated_is_read_anew(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT) USING parquet",
         "INSERT INTO t VALUES (1)",
@@ -187,7 +187,7 @@ def test_a_view_that_was_dropped_and_made_anew_below(database: Database) -> None
     assert database.rows("SELECT a FROM seen") == [(101,), (102,)]
 
 
-def test_a_spark_view_that_comes_to_read_another_stale_view(database: Database) -> None:
+def test_a_replaced_spark_view_is_resolved_to_the_view_it_now_reads(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT) USING parquet",
         "CREATE TABLE u (a INT) USING parquet",
@@ -211,7 +211,7 @@ def test_a_spark_view_that_comes_to_read_another_stale_view(database: Database) 
         r"EXECUTE IMMEDIATE 'SELECT n FROM \u006d'",
     ],
 )
-def test_a_name_that_is_composed_at_run_time(view: Database, sql: str) -> None:
+def test_a_view_is_fresh_if_its_name_is_computed_at_run_time(view: Database, sql: str) -> None:
     variable = "DECLARE OR REPLACE VARIABLE composed STRING DEFAULT char(109)"
     view.run("SET which=m", variable, "INSERT INTO t VALUES (1)")
     assert rows(view.cursor, sql)[0] == view.rows("SELECT count(*) FROM t")[0]
@@ -228,7 +228,7 @@ def test_a_name_that_is_composed_at_run_time(view: Database, sql: str) -> None:
         "BEGIN USE {db}; CREATE OR REPLACE TEMP VIEW made_{name} AS SELECT n FROM m; USE default; END",
     ],
 )
-def test_a_temporary_view_made_by_a_text_that_is_not_understood(view: Database, statement: str) -> None:
+def test_a_temporary_view_created_by_an_opaque_statement_is_fresh(view: Database, statement: str) -> None:
     gateway = view.gateway
     inside = "default" if "USE" in statement else view.name
     with pyhive(gateway.host, gateway.port, database=inside) as cursor:
@@ -238,13 +238,13 @@ def test_a_temporary_view_made_by_a_text_that_is_not_understood(view: Database, 
         assert rows(cursor, "SELECT n FROM made_x") == view.rows("SELECT count(*) FROM t")
 
 
-def test_a_temporary_view_that_comes_to_read_a_materialized_one(view: Database) -> None:
+def test_a_temporary_view_altered_to_read_a_materialized_view_is_fresh(view: Database) -> None:
     view.run("CREATE TEMP VIEW altered AS SELECT a AS n FROM other", "ALTER VIEW altered AS SELECT n FROM m")
     view.run("INSERT INTO t VALUES (1)")
     assert view.rows("SELECT n FROM altered") == view.rows("SELECT count(*) FROM t")
 
 
-def test_a_shared_temporary_view_made_by_a_script(view: Database) -> None:
+def test_a_global_temporary_view_created_by_a_script_is_fresh(view: Database) -> None:
     gateway = view.gateway
     name = f"global_temp.of_{view.name}"
     view.run(f"BEGIN CREATE GLOBAL TEMP VIEW {name.partition('.')[2]} AS SELECT n FROM {view.name}.m; END")
@@ -255,22 +255,22 @@ def test_a_shared_temporary_view_made_by_a_script(view: Database) -> None:
 
 
 @pytest.mark.parametrize("relation", ["m", "plain"])
-def test_a_script_that_chooses_another_database(view: Database, relation: str) -> None:
+def test_a_script_that_changes_the_database_reads_fresh_rows(view: Database, relation: str) -> None:
     with pyhive(view.gateway.host, view.gateway.port) as cursor:
         view.run("INSERT INTO t VALUES (1)")
         found = rows(cursor, f"BEGIN USE {view.name}; SELECT n FROM {relation}; END")
         assert found == view.rows("SELECT count(*) FROM t")
 
 
-def test_a_long_list_stalls_nobody(view: Database) -> None:
-    """A text of 150 kB is not parsed; its many names must not be looked up one by one."""
+def test_a_statement_of_150_kb_reads_fresh_rows(view: Database) -> None:
+    """Such a text is not parsed, and its many names must not be looked up one by one."""
     numbers = ", ".join(f"{number}.5" for number in range(15_000))
     view.run("INSERT INTO t VALUES (1)")
     found = rows(view.cursor, f"SELECT n FROM m WHERE n NOT IN ({numbers})")
     assert found == view.rows("SELECT count(*) FROM t")
 
 
-def test_the_time_limit_of_a_statement_holds_for_its_refresh(database: Database) -> None:
+def test_the_time_limit_of_a_statement_includes_its_refresh(database: Database) -> None:
     slow = "SELECT max(s) AS slept FROM (SELECT nap('java.lang.Thread', 'sleep', bigint(a)) AS s FROM t)"
     database.run(
         NAP,
@@ -287,7 +287,7 @@ def test_the_time_limit_of_a_statement_holds_for_its_refresh(database: Database)
 
 
 @pytest.mark.parametrize("run_async", [False, True], ids=["synchronous", "asynchronous"])
-def test_spark_has_what_a_refresh_leaves_of_the_time_limit(
+def test_spark_gets_the_time_limit_minus_the_refresh(
     engine: Engine, database: Database, tmp_path: Path, run_async: bool
 ) -> None:
     sql = "SELECT slept FROM slow"
@@ -306,9 +306,9 @@ def test_spark_has_what_a_refresh_leaves_of_the_time_limit(
     assert 1 <= limit <= 58
 
 
-def test_a_long_page_of_a_client_that_asks_for_no_status(view: Database) -> None:
-    """Nothing of it is held: the gateway asks how the statement has ended before the page."""
-    view.rows("SELECT n FROM m")  # A fresh view is read without a wait.
+def test_a_client_that_never_polls_gets_a_long_page(view: Database) -> None:
+    """The gateway buffers nothing: it asks for the statement's outcome before the page."""
+    view.rows("SELECT n FROM m")  # so that the view is fresh and the read need not wait
     query = f"SELECT repeat('x', 10000000) FROM {view.name}.m LATERAL VIEW explode(array(1, 2, 3)) AS e"
     with RawSession(view.gateway) as client:
         operation = client.execute(query, run_async=True)
@@ -323,7 +323,7 @@ def test_a_long_page_of_a_client_that_asks_for_no_status(view: Database) -> None
 
 
 def test_a_global_temporary_view_is_fresh_in_every_session(view: Database, direct: Any) -> None:
-    """Also one that was made past the gateway, and under another name."""
+    """This includes one created directly on Spark and one that was renamed."""
     view.run("CREATE GLOBAL TEMPORARY VIEW everywhere AS SELECT n FROM m")
     rows(direct, f"CREATE GLOBAL TEMPORARY VIEW elsewhere AS SELECT n FROM {view.name}.m")
     with pyhive(view.gateway.host, view.gateway.port) as other:
@@ -335,8 +335,8 @@ def test_a_global_temporary_view_is_fresh_in_every_session(view: Database, direc
     view.run("DROP VIEW global_temp.renamed", "DROP VIEW global_temp.elsewhere")
 
 
-def test_views_that_only_may_be_read_hurt_nobody(database: Database) -> None:
-    """One that was never built and cannot be, and one that nobody but its owner builds."""
+def test_statements_that_may_read_any_view_do_not_build_broken_or_manual_views(database: Database) -> None:
+    """One view was never built and cannot be, and one is built only on request."""
     database.run(
         "CREATE TABLE gone (a INT) USING parquet",
         "CREATE TABLE t USING parquet AS SELECT 7 AS a",
@@ -362,7 +362,7 @@ def test_views_that_only_may_be_read_hurt_nobody(database: Database) -> None:
 
 
 def test_files_are_read_with_the_creators_settings(database: Database, tmp_path: Path) -> None:
-    """Their times are those of the creator's time zone, whoever refreshes, and whoever reads."""
+    """Times in files are in the creator's time zone, whoever refreshes or reads the view."""
     (tmp_path / "csv").mkdir()
     (tmp_path / "json").mkdir()
     (tmp_path / "csv" / "a.csv").write_text("2024-01-01 00:00:00\n")
@@ -387,17 +387,17 @@ def test_files_are_read_with_the_creators_settings(database: Database, tmp_path:
         "CREATE MATERIALIZED VIEW by_time PARTITION BY (h) AS SELECT h, unix_seconds(h) AS s FROM p",
         "CREATE MATERIALIZED VIEW later BUILD DEFERRED AS " + query,
     )
-    with pyhive(database.gateway.host, database.gateway.port, database=database.name) as abroad:
-        rows(abroad, "SET spark.sql.session.timeZone=America/New_York")
+    with pyhive(database.gateway.host, database.gateway.port, database=database.name) as new_york:
+        rows(new_york, "SET spark.sql.session.timeZone=America/New_York")
         for a in (2, 3):
             for view in ("served", "inlined", "later"):
-                assert sorted(rows(abroad, f"SELECT DISTINCT f, s FROM {view}")) == expected, view
-            assert rows(abroad, "SELECT DISTINCT s FROM by_time") == [(midnight + 1800,)]
+                assert sorted(rows(new_york, f"SELECT DISTINCT f, s FROM {view}")) == expected, view
+            assert rows(new_york, "SELECT DISTINCT s FROM by_time") == [(midnight + 1800,)]
             database.run(f"INSERT INTO p VALUES ({a}, TIMESTAMP'2024-01-01 00:30:00')")
-        rows(abroad, "REFRESH MATERIALIZED VIEW served")
-        assert sorted(rows(abroad, "SELECT DISTINCT f, s FROM served")) == expected
-        assert [row[1] for row in rows(abroad, "SHOW PARTITIONS by_time")] == ["p_20240101003000"]
-    # In a session like its creator's the definition itself stands in the place of the view.
+        rows(new_york, "REFRESH MATERIALIZED VIEW served")
+        assert sorted(rows(new_york, "SELECT DISTINCT f, s FROM served")) == expected
+        assert [row[1] for row in rows(new_york, "SHOW PARTITIONS by_time")] == ["p_20240101003000"]
+    # In a session with the creator's settings the view is inlined.
     database.run("INSERT INTO p VALUES (4, TIMESTAMP'2024-01-01 00:30:00')")
     version = database.version("inlined")
     assert sorted(set(database.rows("SELECT f, s FROM inlined"))) == expected

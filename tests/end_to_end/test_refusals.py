@@ -1,4 +1,4 @@
-"""Bad input is refused with Spark's reason, a SQLSTATE and advice, and nothing is left behind."""
+"""Tests that invalid statements are refused with a reason, a SQLSTATE and advice, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyhive.exc import OperationalError
 
 
 @pytest.fixture(scope="module")
-def place(shared: Database) -> Database:
+def objects(shared: Database) -> Database:
     shared.run(
         "CREATE TABLE t (a INT, b STRING) USING parquet",
         "CREATE VIEW v AS SELECT a FROM t",
@@ -69,21 +69,21 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("sql", "sqlstate", "said"), REFUSED)
-def test_bad_input_is_refused(place: Database, direct: Any, sql: str, sqlstate: str, said: str) -> None:
+@pytest.mark.parametrize(("sql", "sqlstate", "message"), REFUSED)
+def test_an_invalid_statement_is_refused(objects: Database, direct: Any, sql: str, sqlstate: str, message: str) -> None:
     with pytest.raises(OperationalError) as refusal:
-        place.run(sql)
+        objects.run(sql)
     status = refusal.value.args[0].status
     assert status.sqlState == sqlstate, status.errorMessage
-    assert said.lower() in status.errorMessage.lower()
+    assert message.lower() in status.errorMessage.lower()
     left = {row[1] for row in rows(direct, "SHOW TABLES IN freshgate_storage LIKE 'shared*'") if "__x__" in row[1]}
     assert left == set()
-    assert {row[1] for row in rows(direct, f"SHOW TABLES IN {place.name}")} == {"t", "v", "m"}
+    assert {row[1] for row in rows(direct, f"SHOW TABLES IN {objects.name}")} == {"t", "v", "m"}
 
 
-def test_jdbc_gets_the_sqlstate(place: Database) -> None:
-    """An asynchronous client hears of a failure through the operation's status."""
-    with Jdbc(f"jdbc:hive2://{place.gateway.host}:{place.gateway.port}/{place.name}") as jdbc:
+def test_jdbc_gets_the_sqlstate(objects: Database) -> None:
+    """An asynchronous client learns of a failure from the operation's status."""
+    with Jdbc(f"jdbc:hive2://{objects.gateway.host}:{objects.gateway.port}/{objects.name}") as jdbc:
         for sql, sqlstate in (
             ("CREATE MATERIALIZED VIEW x AS SELECT a FROM missing", "42P01"),
             ("CREATE MATERIALIZED VIEW x AS SELECT 1 AS a", "42P16"),

@@ -1,4 +1,4 @@
-"""Schedules on real Spark, under a clock that the test sets."""
+"""Tests schedules on real Spark, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def start(engine: Engine, clock: Clock, tmp_path: Path) -> Iterator[Callable[[],
 
 
 def scheduled(cursor: Any, database: str) -> Counter[str]:
-    """How many tasks of each view a schedule has asked for; each has ended well."""
+    """Counts each view's finished scheduled tasks; checks that none has failed."""
     found = rows(
         cursor,
         'SELECT MvName, Status FROM tasks("type"="mv") '
@@ -70,11 +70,11 @@ def scheduled(cursor: Any, database: str) -> Counter[str]:
 
 
 def test_each_schedule_runs_once_when_it_is_due(database: Database, clock: Clock, start: Callable[[], Gateway]) -> None:
-    """Through minutes, days, a week, a clock that is set back, and a time without a gateway."""
+    """The clock moves by minutes, days and a week, is set back, and moves while no gateway runs."""
     expected: Counter[str] = Counter()
 
     def have_run(cursor: Any, *due: str) -> None:
-        """These come to have one more task, however many moments of theirs have passed, and the others none."""
+        """Waits until each of these views has one more task, however many runs were due, and the others have none."""
         expected.update(due)
         wait_until(lambda: scheduled(cursor, database.name) == expected, PATIENCE, f"a task of {due}")
         written = rows(cursor, "SELECT count(*) FROM t")
@@ -84,7 +84,7 @@ def test_each_schedule_runs_once_when_it_is_due(database: Database, clock: Clock
     def at(cursor: Any, moment: str, *due: str) -> None:
         rows(cursor, "INSERT INTO t VALUES (1)")
         clock.set(moment)
-        # The scheduler looks at the clock at least each half minute, and when any job changes.
+        # The scheduler reads the clock at least every 30 seconds, and whenever a job changes.
         rows(cursor, "RESUME MATERIALIZED VIEW JOB ON nudge")
         have_run(cursor, *due)
 
@@ -102,7 +102,7 @@ def test_each_schedule_runs_once_when_it_is_due(database: Database, clock: Clock
         at(cursor, "2030-01-01 04:00:30", "minutes", "hourly", "daily", "weekly")
         at(cursor, "2030-01-02 00:00:30", "minutes", "hourly", "tokyo")
         at(cursor, "2030-01-08 04:01:00", "minutes", "hourly", "daily", "weekly", "tokyo")
-        # Set back: nothing runs again at once, and nothing waits for the old time to come again.
+        # The clock is set back: nothing runs again immediately, and nothing waits until the old time is reached.
         at(cursor, "2030-01-05 12:00:00")
         at(cursor, "2030-01-05 12:41:00", "minutes", "hourly")
         rows(cursor, "RESUME MATERIALIZED VIEW JOB ON paused")
@@ -113,7 +113,7 @@ def test_each_schedule_runs_once_when_it_is_due(database: Database, clock: Clock
     clock.set("2030-01-06 01:05:00")
     gateway = start()
     with pyhive(gateway.host, gateway.port, database=database.name) as cursor:
-        # (That the clock was set back after the last tasks of the others, nobody knows any more.)
+        # After the restart, nothing records that the clock was set back after the last tasks of the other views.
         have_run(cursor, "minutes", "hourly", "paused")
         at(cursor, "2030-01-06 01:06:00")
         view = f"name = 'daily' AND database_name = '{database.name}'"

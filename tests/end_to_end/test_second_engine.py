@@ -1,4 +1,4 @@
-"""Another Spark application writes to the tables of the same metastore, of which the gateway hears nothing."""
+"""Tests that the gateway finds the writes of another Spark application that uses the same metastore."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ FOREIGN = {
     "spark.sql.defaultCatalog": ICEBERG,
     SESSION_CATALOG: "org.apache.iceberg.spark.SparkSessionCatalog",
     f"{SESSION_CATALOG}.type": "hive",
-    # Iceberg would take a lock in the metastore, whose tables for locks are not there.
+    # Iceberg would lock tables in the metastore, which has no tables for locks.
     "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
-    # As Iceberg's documentation sets Spark up: views in its catalogs are Iceberg's then.
+    # As in Iceberg's documentation: views in its catalogs are then Iceberg's.
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
@@ -35,10 +35,10 @@ QUERY = "SELECT d, count(*) AS n, sum(a) AS s FROM {} GROUP BY d"
 
 @dataclass(frozen=True)
 class Two:
-    """Two Spark applications with one metastore, a gateway before each, and a cursor on each of the four.
+    """Two Spark applications with one metastore, a gateway in front of each, and a cursor on each of the four.
 
-    The gateway of the second serves the tests of other catalogs only: there Iceberg's catalog is the default, and
-    Spark's own is Iceberg's, too.
+    The second gateway is only for tests with another default catalog: there Iceberg's catalog is the default, and
+    Spark's session catalog is Iceberg's too.
     """
 
     metastore: SpawnProcess
@@ -46,13 +46,13 @@ class Two:
     through: Any
     first: Any
     second: Any
-    """In Spark's catalog, as Delta makes it."""
-    abroad: Any
-    """Through the second gateway, in the catalog of the second application."""
-    storage_abroad: str
+    """Uses Spark's session catalog as Delta implements it."""
+    other_default: Any
+    """Goes through the second gateway, with the default catalog of the second application."""
+    second_storage: str
 
     def start(self, database: str, stored: str = "(a INT, d STRING) USING parquet PARTITIONED BY (d)") -> str:
-        """A table `t` with three rows, and a view `m` on it. Returns the table's name."""
+        """Creates a table `t` with three rows and a view `m` over it; returns the table's name."""
         rows(self.through, f"CREATE DATABASE {database} LOCATION '{self.home / database}'")
         table = f"{ICEBERG}.{database}.t" if "iceberg" in stored else f"{database}.t"
         rows(self.through, f"CREATE TABLE {table} {stored}")
@@ -70,7 +70,7 @@ class Two:
         return str(rows(self.through, f"SHOW MATERIALIZED VIEWS IN {database}")[0][2])
 
     def tasks(self, database: str) -> list[tuple[str, list[str]]]:
-        """Mode and partitions of the view's tasks, the last one first."""
+        """Returns mode and partitions of the view's tasks, the last one first."""
         found = rows(
             self.through,
             'SELECT RefreshMode, NeedRefreshPartitions FROM tasks("type"="mv") '
@@ -98,7 +98,7 @@ def two(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             stack.callback(engine.stop)
             direct.append(stack.enter_context(pyhive(engine.host, engine.port)))
             if name == "first":
-                # PyHive begins with USE default.
+                # PyHive starts each session with USE default.
                 rows(direct[0], f"CREATE NAMESPACE {ICEBERG}.default")
             own = {"staleness.probe_interval": 0, "storage.database": f"storage_{name}"}
             gateway = Gateway(home / f"{name}.log", upstream=f"{engine.host}:{engine.port}", **own)
@@ -110,7 +110,7 @@ def two(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield Two(process, home, through[0], *direct, through[1], gateway.storage)
 
 
-def test_a_write_of_another_application_recomputes_what_it_touched(two: Two) -> None:
+def test_a_write_of_another_application_recomputes_the_changed_partitions(two: Two) -> None:
     two.start("touched")
     assert two.view("touched") == two.base("touched")
     rows(two.second, "INSERT INTO touched.t VALUES (4, 'y'), (5, 'new')")
@@ -135,14 +135,15 @@ KINDS = [
 @pytest.mark.parametrize(
     ("name", "stored", "changed"), sampled(KINDS, {"hive_parquet", "delta", "iceberg"}, [kind[0] for kind in KINDS])
 )
-def test_tables_of_other_kinds(two: Two, name: str, stored: str, changed: str | None) -> None:
-    """What one read recomputes is what the other application has touched since the read before."""
+def test_a_read_recomputes_what_changed_since_the_last_read(
+    two: Two, name: str, stored: str, changed: str | None
+) -> None:
     database = f"of_{name}"
     table = two.start(database, stored)
 
     def check(*touched: str) -> None:
         shown = two.view(database)
-        # Iceberg's tables are remembered by each session.
+        # Each session caches Iceberg's tables.
         rows(two.first, f"REFRESH TABLE {table}")
         assert shown == sorted(rows(two.first, QUERY.format(table)))
         assert two.tasks(database)[0] == ("PARTIAL", [f"p_{value}" for value in touched])
@@ -166,7 +167,7 @@ def test_tables_of_other_kinds(two: Two, name: str, stored: str, changed: str | 
 
 
 @pytest.mark.thorough
-def test_a_read_looks_as_often_as_the_view_says(two: Two) -> None:
+def test_reads_observe_tables_at_the_views_probe_interval(two: Two) -> None:
     two.start("seldom")
     rows(two.through, "ALTER MATERIALIZED VIEW seldom.m SET ('probe_interval' = '3600')")
     old, tasks = two.view("seldom"), two.tasks("seldom")
@@ -178,7 +179,7 @@ def test_a_read_looks_as_often_as_the_view_says(two: Two) -> None:
     assert two.tasks("seldom")[0] == ("PARTIAL", ["p_y"])
 
 
-ABROAD = [
+CATALOGS = [
     ("spark_catalog.{}.p", "parquet", ICEBERG),
     ("spark_catalog.{}.i", "iceberg", "spark_catalog"),
     (f"{ICEBERG}.{{}}.i", "iceberg", ICEBERG),
@@ -187,11 +188,11 @@ ABROAD = [
 
 @pytest.mark.parametrize(
     ("table", "provider", "current"),
-    sampled(ABROAD, {"Iceberg's"}, ["default", "Iceberg's", "default and base"]),
+    sampled(CATALOGS, {"Iceberg's"}, ["default", "Iceberg's", "default and base"]),
 )
-def test_another_catalog_is_the_default(two: Two, table: str, provider: str, current: str) -> None:
-    """The gateway's own statements mean Spark's catalog, wherever a session is; and Spark's may be Iceberg's."""
-    database = f"abroad_{table[0]}{provider[0]}_{current[0]}"
+def test_views_work_if_another_catalog_is_the_default(two: Two, table: str, provider: str, current: str) -> None:
+    """The gateway's own statements name Spark's session catalog, which may be Iceberg's."""
+    database = f"catalogs_{table[0]}{provider[0]}_{current[0]}"
     table, view = table.format(database), f"spark_catalog.{database}.m"
     query = QUERY.format(table)
     for statement in (
@@ -202,39 +203,39 @@ def test_another_catalog_is_the_default(two: Two, table: str, provider: str, cur
         f"INSERT INTO {table} VALUES (1, 'x'), (2, 'y'), (3, 'z')",
         f"CREATE MATERIALIZED VIEW {view} PARTITION BY (d) COMMENT 'it' AS {query}",
     ):
-        rows(two.abroad, statement)
+        rows(two.other_default, statement)
 
     def shown() -> list[tuple[Any, ...]]:
-        return sorted(rows(two.abroad, f"SELECT * FROM {view}"))
+        return sorted(rows(two.other_default, f"SELECT * FROM {view}"))
 
     def mode() -> tuple[str, str]:
-        """Of the last task, and its partitions."""
+        """Returns mode and partitions of the last task."""
         (found,) = rows(
-            two.abroad,
+            two.other_default,
             'SELECT RefreshMode, NeedRefreshPartitions FROM tasks("type"="mv") '
             f"WHERE MvDatabaseName = '{database}' ORDER BY CAST(TaskId AS BIGINT) DESC LIMIT 1",
         )
         return found
 
     assert shown() == [("x", 1, 1), ("y", 1, 2), ("z", 1, 3)]
-    rows(two.abroad, f"INSERT INTO {table} VALUES (4, 'y')")
+    rows(two.other_default, f"INSERT INTO {table} VALUES (4, 'y')")
     assert shown() == [("x", 1, 1), ("y", 2, 6), ("z", 1, 3)]
     assert mode() == ("PARTIAL", '["p_y"]')
-    rows(two.abroad, f"INSERT INTO {table} VALUES (5, 'x')")
-    rows(two.abroad, f"REFRESH MATERIALIZED VIEW {view}")
-    assert rows(two.abroad, f"SHOW MATERIALIZED VIEWS IN spark_catalog.{database}")[0][2] == "FRESH"
+    rows(two.other_default, f"INSERT INTO {table} VALUES (5, 'x')")
+    rows(two.other_default, f"REFRESH MATERIALIZED VIEW {view}")
+    assert rows(two.other_default, f"SHOW MATERIALIZED VIEWS IN spark_catalog.{database}")[0][2] == "FRESH"
     assert shown() == [("x", 2, 6), ("y", 2, 6), ("z", 1, 3)]
-    rows(two.abroad, f"ALTER MATERIALIZED VIEW {view} RENAME TO m2")
-    assert sorted(rows(two.abroad, f"SELECT n FROM {view}2")) == [(1,), (2,), (2,)]
+    rows(two.other_default, f"ALTER MATERIALIZED VIEW {view} RENAME TO m2")
+    assert sorted(rows(two.other_default, f"SELECT n FROM {view}2")) == [(1,), (2,), (2,)]
     with pytest.raises(Error, match="is a materialized view"):
-        rows(two.abroad, f"DROP TABLE {view}2")
-    rows(two.abroad, f"DROP MATERIALIZED VIEW {view}2")
-    assert rows(two.first, f"SHOW TABLES IN {two.storage_abroad}") == []
+        rows(two.other_default, f"DROP TABLE {view}2")
+    rows(two.other_default, f"DROP MATERIALIZED VIEW {view}2")
+    assert rows(two.first, f"SHOW TABLES IN {two.second_storage}") == []
     assert rows(two.first, f"SHOW VIEWS IN {database}") == []
 
 
 def check_not_falsely_fresh(two: Two, database: str) -> None:
-    """A look has failed: a read says so, and nothing says that the view is fresh."""
+    """Checks that after a failed observation a read fails, and the view is not shown as fresh."""
     with pytest.raises(Error):
         two.view(database)
     try:
@@ -244,7 +245,7 @@ def check_not_falsely_fresh(two: Two, database: str) -> None:
     assert freshness == "UNKNOWN"
 
 
-def test_files_that_are_gone_are_rows_that_are_gone(two: Two) -> None:
+def test_deleted_files_are_noticed(two: Two) -> None:
     two.start("removed")
     shutil.rmtree(two.home / "removed" / "t")
     assert two.view("removed") == [] == two.base("removed")
@@ -252,19 +253,19 @@ def test_files_that_are_gone_are_rows_that_are_gone(two: Two) -> None:
 
 
 @pytest.mark.thorough
-def test_a_place_that_cannot_be_looked_at(two: Two) -> None:
+def test_a_view_over_a_location_that_cannot_be_listed_is_not_fresh(two: Two) -> None:
     two.start("nowhere")
-    # Of a partition: the metastore itself refuses such a place for a table.
+    # The location is a partition's: the metastore refuses such a location for a table.
     rows(two.second, "ALTER TABLE nowhere.t PARTITION (d = 'y') SET LOCATION 'nofs:/x'")
     check_not_falsely_fresh(two, "nowhere")
-    place = two.home / "nowhere" / "t" / "d=y"
-    rows(two.second, f"ALTER TABLE nowhere.t PARTITION (d = 'y') SET LOCATION '{place}'")
+    original = two.home / "nowhere" / "t" / "d=y"
+    rows(two.second, f"ALTER TABLE nowhere.t PARTITION (d = 'y') SET LOCATION '{original}'")
     assert two.view("nowhere") == two.base("nowhere")
     assert two.freshness("nowhere") == "FRESH"
 
 
 def test_without_the_metastore_no_view_is_fresh(two: Two) -> None:
-    """The last one: nothing works after it."""
+    """This test must be the last one, because it stops the metastore."""
     two.start("lost")
     assert two.freshness("lost") == "FRESH"
     two.metastore.kill()

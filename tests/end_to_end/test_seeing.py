@@ -1,4 +1,4 @@
-"""What operators see: metrics, probes and the audit of a gateway on real Spark."""
+"""Tests metrics, probes, logs and the audit of a gateway on real Spark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @contextlib.contextmanager
 def table(seen: Seen, name: str) -> Iterator[Any]:
-    """A cursor with a table of that name and a materialized view over it, `<name>_mv`."""
+    """A cursor, a table with the given name, and a materialized view over it, `<name>_mv`."""
     with pyhive("127.0.0.1", seen.gateway.port, user="alice", database="seeing") as cursor:
         rows(cursor, f"CREATE TABLE {name} (a INT) USING parquet")
         rows(cursor, f"INSERT INTO {name} VALUES (1)")
@@ -52,7 +52,7 @@ def table(seen: Seen, name: str) -> Iterator[Any]:
             rows(cursor, f"DROP TABLE {name}")
 
 
-def test_metrics_and_audit_of_a_stale_read(seen: Seen) -> None:
+def test_a_read_of_a_stale_view_is_counted_and_audited(seen: Seen) -> None:
     with table(seen, "stale") as cursor:
         waited = seen.metric("statements_total", taken_for="waited", outcome="succeeded")
         refreshed = seen.metric("refreshes_total", outcome="success", method="complete")
@@ -76,7 +76,7 @@ def test_metrics_and_audit_of_a_stale_read(seen: Seen) -> None:
         assert (written["taken_for"], written["writes"]) == ("write", ["seeing.stale"])
 
 
-def test_metrics_move_with_traffic(seen: Seen) -> None:
+def test_traffic_is_counted(seen: Seen) -> None:
     names = ("client_received_bytes_total", "client_sent_bytes_total", "upstream_sent_bytes_total")
     before = {name: seen.metric(name) for name in (*names, "upstream_received_bytes_total")}
     requests = seen.metric("requests_total", method="ExecuteStatement")
@@ -87,7 +87,7 @@ def test_metrics_move_with_traffic(seen: Seen) -> None:
         assert seen.metric("sessions") == sessions + 1
         assert seen.metric("client_connections") >= 2
     assert all(seen.metric(name) > value for name, value in before.items())
-    # PyHive begins each connection with a USE.
+    # PyHive starts each connection with a USE.
     assert seen.metric("requests_total", method="ExecuteStatement") == requests + 2
     assert seen.metric("requests_total", method="other") >= 0
     assert seen.metric("logins_total", outcome="accepted") == logins + 1
@@ -99,7 +99,7 @@ def test_metrics_move_with_traffic(seen: Seen) -> None:
     assert not {"views", "reads", "writes", "refreshed"} & line.keys()
 
 
-def test_tables_that_are_no_view_s_business_are_named(seen: Seen) -> None:
+def test_the_audit_names_tables_that_no_view_reads(seen: Seen) -> None:
     with pyhive("127.0.0.1", seen.gateway.port) as cursor:
         rows(cursor, "CREATE DATABASE elsewhere")
         rows(cursor, "CREATE TABLE elsewhere.plain AS SELECT 1 AS a")
@@ -111,7 +111,7 @@ def test_tables_that_are_no_view_s_business_are_named(seen: Seen) -> None:
         rows(cursor, "DROP DATABASE elsewhere CASCADE")
 
 
-def test_refused_and_failed_statements(seen: Seen) -> None:
+def test_refused_and_failed_statements_are_audited(seen: Seen) -> None:
     with table(seen, "guarded") as cursor:
         refused = seen.metric("statements_total", taken_for="refused")
         with pytest.raises(hive.OperationalError, match="guarded_mv"):
@@ -131,7 +131,7 @@ def test_refused_and_failed_statements(seen: Seen) -> None:
         assert seen.line_of("also_missing")["outcome"] == "failed"
 
 
-def test_cancelled_statement(seen: Seen) -> None:
+def test_a_cancelled_statement_is_audited(seen: Seen) -> None:
     with pyhive("127.0.0.1", seen.gateway.port) as cursor:
         cursor.execute(f"{SLEEP} -- cancelled", async_=True)
         cursor.cancel()
@@ -139,7 +139,7 @@ def test_cancelled_statement(seen: Seen) -> None:
         assert seen.line_of("-- cancelled")["outcome"] == "cancelled"
 
 
-def test_cancelled_refresh(seen: Seen) -> None:
+def test_a_cancelled_refresh_is_audited_and_counted(seen: Seen) -> None:
     with table(seen, "slow") as cursor:
         rows(cursor, NAP)
         query = "SELECT max(b) AS b FROM (SELECT nap('java.lang.Thread', 'sleep', bigint(a)) AS b FROM slow)"
@@ -168,7 +168,7 @@ def test_each_driver_is_audited(seen: Seen) -> None:
         assert seen.end_of(user)["session"] == line["session"]
 
 
-def test_own_commands_are_audited(seen: Seen) -> None:
+def test_the_gateways_own_statements_are_audited(seen: Seen) -> None:
     with table(seen, "owned") as cursor:
         rows(cursor, "REFRESH MATERIALIZED VIEW owned_mv COMPLETE")
         line = seen.line_of("REFRESH MATERIALIZED VIEW owned_mv")
@@ -176,8 +176,8 @@ def test_own_commands_are_audited(seen: Seen) -> None:
         assert line["views"] == ["seeing.owned_mv"]
 
 
-def test_passwords_are_nowhere(seen: Seen) -> None:
-    """Neither those of logins nor those in statements, at DEBUG, whether Spark takes the statement or not."""
+def test_passwords_are_neither_logged_nor_audited(seen: Seen) -> None:
+    """This covers logins and statements, valid or not, at the log level DEBUG."""
     connection = hive.connect("127.0.0.1", seen.gateway.port, username="eve", password=PASSWORD, auth="LDAP")
     with contextlib.closing(connection), contextlib.closing(connection.cursor()) as cursor:
         for statement in (
@@ -190,7 +190,7 @@ def test_passwords_are_nowhere(seen: Seen) -> None:
             with contextlib.suppress(hive.OperationalError):
                 rows(cursor, statement)
     seen.end_of("eve")
-    # PyHive begins each connection with a USE.
+    # PyHive starts each connection with a USE.
     assert sum(line["user"] == "eve" and line["event"] == "statement" for line in seen.lines()) == 6
     assert PASSWORD not in seen.audit.read_text(encoding="utf-8")
     assert PASSWORD not in seen.gateway.log.read_text(encoding="utf-8")
@@ -207,7 +207,7 @@ def test_log_lines_are_json_with_ids(seen: Seen) -> None:
     assert all((each["session"], each["user"]) == (line["session"], "alice") for each in about)
 
 
-def test_nosasl_login_is_audited(seen: Seen) -> None:
+def test_a_login_without_sasl_is_audited(seen: Seen) -> None:
     with pyhive("127.0.0.1", seen.gateway.port, user="nora", auth="NOSASL") as cursor:
         assert rows(cursor, "SELECT 'without sasl'") == [("without sasl",)]
     line = seen.line_of("without sasl")
@@ -215,7 +215,7 @@ def test_nosasl_login_is_audited(seen: Seen) -> None:
     assert [each["outcome"] for each in seen.lines() if each["event"] == "login" and each["user"] == "nora"]
 
 
-def test_client_that_vanishes(seen: Seen) -> None:
+def test_a_lost_client_is_audited(seen: Seen) -> None:
     connection = hive.connect("127.0.0.1", seen.gateway.port, username="van")
     cursor = connection.cursor()
     cursor.execute(f"{SLEEP} -- vanished", async_=True)
@@ -226,8 +226,8 @@ def test_client_that_vanishes(seen: Seen) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
-def test_probes_when_spark_dies_and_comes_again(tmp_path: Path) -> None:
-    """With an engine of its own, which its gateway starts again."""
+def test_the_readiness_probe_fails_while_spark_is_down(tmp_path: Path) -> None:
+    """The gateway has an embedded engine and restarts it."""
     port, audit = free_port(), tmp_path / "audit.jsonl"
     settings = {"metrics.port": port, "metrics.check_interval": 0.2, "log.audit": audit}
     gateway = Gateway(tmp_path / "gateway.log", data_dir=tmp_path / "data", **settings)
@@ -237,9 +237,9 @@ def test_probes_when_spark_dies_and_comes_again(tmp_path: Path) -> None:
         assert seen.metric("upstream_up") == 1
 
         def not_ready() -> bool:
-            # One that came again within the ten seconds that a look takes at most would have been waited for.
+            # A probe waits up to ten seconds for Spark, so a Spark that restarts earlier must be killed again.
             for child in _children(gateway):
-                with contextlib.suppress(psutil.NoSuchProcess):  # It ends by itself while it is looked at.
+                with contextlib.suppress(psutil.NoSuchProcess):  # The child may end by itself meanwhile.
                     if child.name() == "java":
                         child.kill()
             return seen.get("/readyz")[0] == 503

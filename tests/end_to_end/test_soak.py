@@ -1,4 +1,4 @@
-"""A minute of scripts/soak, or longer on a slow machine."""
+"""Tests the gateway by a run of scripts/soak that takes a minute, or longer on a slow machine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ EACH = 2
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("spark_server")
-def test_everything_at_once() -> None:
-    """Every read is right, and none fails but for a kill; each actor comes to something, however slow the machine."""
+def test_concurrent_reads_writes_and_kills_give_correct_rows() -> None:
+    """Reads fail only because of kills. The run lasts until each actor has acted, also on a slow machine."""
     paths = os.pathsep.join(str(ROOT / each) for each in (".", "scripts", "tests"))
     command = [sys.executable, "-m", "soaking", "1", "--each", str(EACH)]
     environment = {**os.environ, "PYTHONPATH": paths}

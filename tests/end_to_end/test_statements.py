@@ -1,4 +1,4 @@
-"""ALTER, REFRESH, SHOW, DESCRIBE, EXPLAIN and the catalog's tables, on real Spark."""
+"""Tests CREATE, ALTER, REFRESH, SHOW, DESCRIBE, EXPLAIN and the catalog's tables on real Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyhive.exc import OperationalError
 
 
 def refused(database: Database, sql: str) -> tuple[str, str]:
-    """SQLSTATE and message with which a statement is refused."""
+    """Runs a statement that must be refused; returns SQLSTATE and message."""
     with pytest.raises(OperationalError) as refusal:
         database.run(sql)
     status = refusal.value.args[0].status
@@ -23,7 +23,7 @@ def refused(database: Database, sql: str) -> tuple[str, str]:
 
 
 def described(database: Database, view: str) -> dict[str, str]:
-    """What DESCRIBE EXTENDED says below the columns."""
+    """Returns the details of DESCRIBE EXTENDED by name."""
     return {row[0]: row[1] for row in rows(database.cursor, f"DESCRIBE EXTENDED {view}")}
 
 
@@ -43,7 +43,7 @@ def tasks(database: Database, columns: str, view: str = "m") -> list[tuple[Any, 
 
 @pytest.fixture
 def base(database: Database) -> Database:
-    """A database with a base table t of two rows."""
+    """A database with a base table t that has two rows."""
     database.run("CREATE TABLE t (a INT, b STRING) USING parquet", "INSERT INTO t VALUES (1, 'x'), (2, 'y')")
     return database
 
@@ -60,11 +60,11 @@ def test_a_deferred_view_is_built_by_its_first_read(base: Database) -> None:
     assert tasks(base, "Status, RefreshMode, Reason") == [("SUCCESS", "COMPLETE", "it was not built yet")]
 
 
-def test_a_deferred_view_that_reads_must_not_build(base: Database) -> None:
+def test_a_deferred_view_on_manual_is_not_built_by_reads(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m BUILD DEFERRED REFRESH AUTO ON MANUAL AS SELECT a FROM t")
-    sqlstate, said = refused(base, "SELECT a FROM m")
+    sqlstate, message = refused(base, "SELECT a FROM m")
     assert sqlstate == "55000"
-    assert f"REFRESH MATERIALIZED VIEW {base.name}.m" in said
+    assert f"REFRESH MATERIALIZED VIEW {base.name}.m" in message
     base.run("REFRESH MATERIALIZED VIEW m AUTO")
     assert base.rows("SELECT a FROM m") == [(1,), (2,)]
 
@@ -80,7 +80,7 @@ def test_with_no_data_empties_a_view(base: Database) -> None:
     assert base.version("m") > 1
 
 
-def test_each_change_of_a_view_is_a_line_in_the_log(base: Database) -> None:
+def test_each_change_of_a_view_is_logged(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW logged AS SELECT a FROM t")
     base.run("CREATE MATERIALIZED VIEW IF NOT EXISTS logged AS SELECT a FROM t")
     base.run("ALTER MATERIALIZED VIEW logged SET ('grace_period' = '1')", "DROP MATERIALIZED VIEW logged")
@@ -89,7 +89,7 @@ def test_each_change_of_a_view_is_a_line_in_the_log(base: Database) -> None:
     assert re.findall(line, base.gateway.log.read_text(encoding="utf-8")) == ["Created", "Altered", "Dropped"]
 
 
-def test_storage_clauses_shape_the_files(base: Database, direct: Any, tmp_path: Path) -> None:
+def test_storage_clauses_determine_format_location_and_buckets(base: Database, direct: Any, tmp_path: Path) -> None:
     place = tmp_path / "elsewhere"
     base.run(
         f"CREATE MATERIALIZED VIEW m USING orc LOCATION '{place}' DISTRIBUTED BY HASH(a) BUCKETS 2 "
@@ -106,7 +106,7 @@ def test_storage_clauses_shape_the_files(base: Database, direct: Any, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("clause", "sqlstate", "said"),
+    ("clause", "sqlstate", "expected"),
     [
         ("PARTITION BY (nope)", "42703", "nope"),
         ("PARTITION BY (date_trunc(a, 'month'))", "42P16", "only support"),
@@ -117,9 +117,9 @@ def test_storage_clauses_shape_the_files(base: Database, direct: Any, tmp_path: 
         ("USING csv", "42601", "csv"),
     ],
 )
-def test_clauses_that_cannot_be_are_refused_by_name(base: Database, clause: str, sqlstate: str, said: str) -> None:
+def test_an_invalid_clause_is_refused_by_name(base: Database, clause: str, sqlstate: str, expected: str) -> None:
     found, message = refused(base, f"CREATE MATERIALIZED VIEW m {clause} AS SELECT a FROM t")
-    assert said in message
+    assert expected in message
     assert found == sqlstate
     assert rows(base.cursor, "SHOW MATERIALIZED VIEWS") == []
 
@@ -133,13 +133,13 @@ def test_clauses_that_cannot_be_are_refused_by_name(base: Database, clause: str,
         "_metadata.file_name",
     ],
 )
-def test_what_changes_without_a_write_is_refused(base: Database, expression: str) -> None:
-    sqlstate, said = refused(base, f"CREATE MATERIALIZED VIEW m AS SELECT a, {expression} AS x FROM t")
+def test_an_expression_that_changes_without_a_write_is_refused(base: Database, expression: str) -> None:
+    sqlstate, message = refused(base, f"CREATE MATERIALIZED VIEW m AS SELECT a, {expression} AS x FROM t")
     assert sqlstate == "42P16"
-    assert "nonDeterministic" in said
+    assert "nonDeterministic" in message
 
 
-def test_nondeterministic_functions_are_found_below_views_and_not_in_strings(base: Database) -> None:
+def test_nondeterministic_functions_are_found_in_views_and_not_in_strings(base: Database) -> None:
     base.run(
         "CREATE FUNCTION drawn AS 'org.apache.hadoop.hive.ql.udf.UDFUUID'", "CREATE VIEW w AS SELECT DATE 'today' d"
     )
@@ -164,7 +164,7 @@ def test_nondeterministic_functions_are_found_below_views_and_not_in_strings(bas
     assert len(base.rows("SELECT d FROM d")) == 2
 
 
-def test_select_star_is_frozen_at_creation(base: Database) -> None:
+def test_select_star_is_expanded_at_creation(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m AS SELECT * FROM t", "ALTER TABLE t ADD COLUMN c INT")
     base.run("INSERT INTO t VALUES (3, 'z', 9)")
     assert base.rows("SELECT * FROM m") == [(1, "x"), (2, "y"), (3, "z")]
@@ -179,16 +179,16 @@ def test_select_star_is_frozen_at_creation(base: Database) -> None:
     ],
 )
 def test_a_view_that_cannot_be_built_is_named(base: Database, properties: str, expression: str, cause: str) -> None:
-    said = refused(base, f"CREATE MATERIALIZED VIEW m {properties} AS SELECT {expression} AS n FROM t")[1]
-    assert f"The materialized view {base.name}.m was not created; nothing has changed. Mend the cause and" in said
-    assert f"Spark said: {cause}" in said
+    message = refused(base, f"CREATE MATERIALIZED VIEW m {properties} AS SELECT {expression} AS n FROM t")[1]
+    assert f"The materialized view {base.name}.m was not created; nothing has changed. Mend the cause and" in message
+    assert f"Spark said: {cause}" in message
     assert rows(base.cursor, f'SELECT Name FROM mv_infos("database"="{base.name}")') == []
 
 
 # --- WHEN STALE ----------------------------------------------------------------------------------------
 
 
-def test_what_a_read_of_a_stale_view_does(base: Database) -> None:
+def test_reads_of_stale_views_follow_when_stale(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW serving WHEN STALE SERVE AS SELECT a FROM t",
         "CREATE MATERIALIZED VIEW inlining WHEN STALE INLINE AS SELECT a FROM t",
@@ -201,9 +201,9 @@ def test_what_a_read_of_a_stale_view_does(base: Database) -> None:
         assert base.rows(f"SELECT a FROM {view}") == [(1,), (2,)], view
     assert base.freshness("tolerant") == "FRESH_WITHIN_GRACE"
     assert base.freshness("serving") == "STALE"
-    sqlstate, said = refused(base, "SELECT a FROM failing")
+    sqlstate, message = refused(base, "SELECT a FROM failing")
     assert sqlstate == "55000"
-    assert f"{base.name}.t has changed" in said
+    assert f"{base.name}.t has changed" in message
     all_rows = [(1,), (2,), (3,)]
     assert base.rows("SELECT a FROM inlining") == all_rows
     assert base.rows("TABLE /* of numbers */ inlining") == all_rows
@@ -213,12 +213,12 @@ def test_what_a_read_of_a_stale_view_does(base: Database) -> None:
     base.run("CREATE TEMPORARY VIEW inlining AS SELECT 42 AS a")
     assert base.rows("SELECT a FROM inlining") == [(42,)]
     base.run("DROP VIEW inlining", "INSERT INTO t VALUES (4, 'w')")
-    # Where the definition cannot stand in the view's place, the view is refreshed.
+    # If the view cannot be replaced by its definition, it is refreshed.
     assert base.rows(f"SELECT {base.name} /* . */ . inlining . a FROM {base.name}.inlining") == [*all_rows, (4,)]
     assert base.version("inlining") == 2
 
 
-def test_inline_runs_fresh_definitions_of_views_below(base: Database) -> None:
+def test_inline_also_inlines_the_views_below(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW low WHEN STALE SERVE AS SELECT a FROM t",
         "CREATE MATERIALIZED VIEW high WHEN STALE INLINE AS SELECT max(a) AS top FROM low",
@@ -228,7 +228,7 @@ def test_inline_runs_fresh_definitions_of_views_below(base: Database) -> None:
     assert base.version("high") == 1
 
 
-def test_views_whose_names_are_put_together_are_never_served_unbuilt(base: Database) -> None:
+def test_views_whose_names_are_computed_are_refreshed_before_the_read(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW m BUILD DEFERRED WHEN STALE SERVE AS SELECT a FROM t",
         "CREATE MATERIALIZED VIEW f WHEN STALE FAIL AS SELECT a FROM t",
@@ -242,7 +242,7 @@ def test_views_whose_names_are_put_together_are_never_served_unbuilt(base: Datab
 # --- ALTER ---------------------------------------------------------------------------------------------
 
 
-def test_renaming(base: Database) -> None:
+def test_a_renamed_view_keeps_its_rows_and_properties(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW m COMMENT 'mine' TBLPROPERTIES ('team' = 'sales') AS SELECT a FROM t",
         "ALTER MATERIALIZED VIEW m RENAME TO renamed",
@@ -260,7 +260,7 @@ def test_renaming(base: Database) -> None:
     base.run("ALTER MATERIALIZED VIEW IF EXISTS missing RENAME x")
 
 
-def test_replacing_by_another_view(base: Database) -> None:
+def test_replace_with_swaps_or_drops_the_other_view(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW m1 COMMENT 'one' AS SELECT a FROM t",
         "CREATE MATERIALIZED VIEW m2 COMMENT 'two' AS SELECT b, count(*) AS n FROM t GROUP BY b",
@@ -282,7 +282,7 @@ def test_replacing_by_another_view(base: Database) -> None:
     assert refused(base, "ALTER MATERIALIZED VIEW m1 REPLACE WITH MATERIALIZED VIEW above")[0] == "42P19"
 
 
-def test_what_reads_a_moved_view_is_stale_after_a_restart(base: Database, start_gateway: Any) -> None:
+def test_views_over_swapped_views_are_stale_after_a_restart(base: Database, start_gateway: Any) -> None:
     first = start_gateway()
     with pyhive(first.host, first.port, database=base.name) as cursor:
         for sql in (
@@ -303,7 +303,7 @@ def test_what_reads_a_moved_view_is_stale_after_a_restart(base: Database, start_
             rows(cursor, f"DROP MATERIALIZED VIEW {view}")
 
 
-def test_a_view_on_two_that_exchange_their_names(base: Database) -> None:
+def test_a_view_over_two_swapped_views_is_refreshed(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW ma AS SELECT a FROM t",
         "CREATE MATERIALIZED VIEW mb AS SELECT a + 100 AS a FROM t",
@@ -320,7 +320,7 @@ def test_a_view_on_two_that_exchange_their_names(base: Database) -> None:
     base.run(*(f"DROP MATERIALIZED VIEW {view}" for view in ("both", "asked", "ma", "mb")))
 
 
-def test_names_survive_a_restart(base: Database, start_gateway: Any) -> None:
+def test_changed_names_and_properties_survive_a_restart(base: Database, start_gateway: Any) -> None:
     first = start_gateway()
     with pyhive(first.host, first.port, database=base.name) as cursor:
         for sql in (
@@ -345,7 +345,7 @@ def test_names_survive_a_restart(base: Database, start_gateway: Any) -> None:
             rows(cursor, f"DROP MATERIALIZED VIEW {view}")
 
 
-def test_settings_can_be_changed_and_taken_away(base: Database) -> None:
+def test_properties_can_be_set_and_unset(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW m TBLPROPERTIES ('team' = 'sales') AS SELECT a FROM t",
         'ALTER MATERIALIZED VIEW m SET ("grace_period"="3333")',
@@ -367,20 +367,20 @@ def test_settings_can_be_changed_and_taken_away(base: Database) -> None:
     base.run("ALTER MATERIALIZED VIEW m REFRESH AUTO", "COMMENT ON TABLE m IS NULL")
     assert infos(base, "RefreshInfo") == (info.replace("COMPLETE", "AUTO"),)
     assert "Comment" not in described(base, "m")
-    for sql, said in (
+    for sql, message in (
         ("ALTER MATERIALIZED VIEW m SET ('nonsense' = '1')", "illegal key:nonsense"),
         ("ALTER MATERIALIZED VIEW m SET ('grace_period' = 'x')", "valid grace_period"),
         ("ALTER MATERIALIZED VIEW m UNSET TBLPROPERTIES ('nonsense')", "nonsense"),
         ("ALTER MATERIALIZED VIEW m SET TBLPROPERTIES ('location' = '/x')", "location"),
         ("ALTER TABLE m SET TBLPROPERTIES ('view.query.out.numCols' = '7')", "view.query.out.numCols"),
     ):
-        assert said in refused(base, sql)[1]
+        assert message in refused(base, sql)[1]
 
 
 # --- REFRESH -------------------------------------------------------------------------------------------
 
 
-def test_refresh_in_all_its_forms(base: Database) -> None:
+def test_every_form_of_refresh_works(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m WHEN STALE SERVE AS SELECT a FROM t")
     base.run("REFRESH MATERIALIZED VIEW m AUTO")
     assert base.version("m") == 1
@@ -394,13 +394,13 @@ def test_refresh_in_all_its_forms(base: Database) -> None:
     assert modes == ["COMPLETE", "NOT_REFRESH", *["COMPLETE"] * 8]
     assert "partitions were asked for" in tasks(base, "Reason")[5][0]
     base.run("INSERT INTO t VALUES (3, 'z')")
-    (announced,) = rows(base.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
+    (started,) = rows(base.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
     wait_until(lambda: base.version("m") == 10, what="the refresh in the background")
     last = tasks(base, "TaskId, Status, TriggeredBy, Progress")[-1]
-    assert last == (str(announced[0]), "SUCCESS", "tester", "100.00% (1/1)")
+    assert last == (str(started[0]), "SUCCESS", "tester", "100.00% (1/1)")
 
 
-def test_a_failed_task_says_why_and_survives_a_restart(base: Database, start_gateway: Any) -> None:
+def test_a_failed_task_has_a_reason_and_survives_a_restart(base: Database, start_gateway: Any) -> None:
     first = start_gateway()
     with pyhive(first.host, first.port, database=base.name) as cursor:
         rows(cursor, "CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
@@ -422,7 +422,7 @@ def test_a_failed_task_says_why_and_survives_a_restart(base: Database, start_gat
 # --- SHOW and DESCRIBE ---------------------------------------------------------------------------------
 
 
-def test_show_create_makes_the_same_view_again(base: Database) -> None:
+def test_show_create_recreates_the_same_view(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW m (k COMMENT 'it''s', v) BUILD DEFERRED REFRESH AUTO ON SCHEDULE EVERY 1 DAY "
         "DUPLICATE KEY (k) COMMENT 'c' PARTITIONED BY (k) DISTRIBUTED BY RANDOM BUCKETS 2 "
@@ -439,7 +439,7 @@ def test_show_create_makes_the_same_view_again(base: Database) -> None:
     assert base.rows("SELECT k, v FROM m") == [(1, "x"), (2, "y")]
 
 
-def test_show_create_of_a_frozen_star_lists_the_columns(base: Database) -> None:
+def test_show_create_of_an_expanded_star_lists_the_columns(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m AS SELECT * FROM t", "ALTER TABLE t ADD COLUMN c INT")
     assert base.freshness("m") == "FRESH"
     ((_, text),) = rows(base.cursor, "SHOW CREATE MATERIALIZED VIEW m")
@@ -448,7 +448,7 @@ def test_show_create_of_a_frozen_star_lists_the_columns(base: Database) -> None:
     assert rows(base.cursor, "SHOW CREATE MATERIALIZED VIEW m") == [("m", text)]
 
 
-def test_describe(base: Database) -> None:
+def test_describe_shows_columns_and_details(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m (k COMMENT 'the key', v) AS SELECT a, b FROM t")
     columns = [("k", "int", "the key"), ("v", "string", None)]
     for form in ("DESCRIBE m", "DESC TABLE m", "DESCRIBE MATERIALIZED VIEW m", "DESCRIBE QUERY SELECT * FROM m"):
@@ -464,7 +464,7 @@ def test_describe(base: Database) -> None:
     assert [column["name"] for column in json.loads(text)["columns"]] == ["k", "v"]
 
 
-def test_listings(base: Database) -> None:
+def test_listings_include_views_but_not_the_storage(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t", "CREATE VIEW v AS SELECT a FROM t")
     assert {row[1] for row in rows(base.cursor, "SHOW TABLES")} == {"t", "m", "v"}
     assert {row[1] for row in rows(base.cursor, f"SHOW VIEWS IN {base.name}")} == {"m", "v"}
@@ -474,7 +474,7 @@ def test_listings(base: Database) -> None:
         assert "freshgate_storage" not in names, form
 
 
-def test_the_storage_is_listed_where_a_setting_says_so(base: Database, start_gateway: Any) -> None:
+def test_storage_listed_lists_the_storage(base: Database, start_gateway: Any) -> None:
     open_gateway = start_gateway(**{"storage.listed": "true"})
     with pyhive(open_gateway.host, open_gateway.port, database=base.name) as cursor:
         rows(cursor, "CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
@@ -482,7 +482,7 @@ def test_the_storage_is_listed_where_a_setting_says_so(base: Database, start_gat
         rows(cursor, "DROP MATERIALIZED VIEW m")
 
 
-def test_partitions_that_follow_no_base_table(database: Database) -> None:
+def test_partitions_without_a_followed_table_are_listed(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT, d DATE, s STRING) USING parquet",
         "INSERT INTO t VALUES (1, DATE'2023-10-17', 'bj'), (2, DATE'2023-10-17', NULL), (3, DATE'2023-11-01', '')",
@@ -518,11 +518,11 @@ def test_analyze_counts_the_stored_rows(base: Database, direct: Any) -> None:
     base.run("ANALYZE TABLE m COMPUTE STATISTICS FOR ALL COLUMNS")
 
 
-def test_drop_view_drops_and_drop_table_says_what_to_do(base: Database) -> None:
+def test_drop_view_drops_and_drop_table_names_the_right_statement(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
-    sqlstate, said = refused(base, "DROP TABLE m")
+    sqlstate, message = refused(base, "DROP TABLE m")
     assert sqlstate == "42809"
-    assert f"DROP MATERIALIZED VIEW {base.name}.m" in said
+    assert f"DROP MATERIALIZED VIEW {base.name}.m" in message
     base.run("DROP VIEW IF EXISTS m")
     assert rows(base.cursor, "SHOW MATERIALIZED VIEWS") == []
     assert base.rows("SHOW TABLES IN freshgate_storage LIKE '" + base.name + "*'") == []
@@ -531,7 +531,7 @@ def test_drop_view_drops_and_drop_table_says_what_to_do(base: Database) -> None:
 # --- EXPLAIN -------------------------------------------------------------------------------------------
 
 
-def test_explain_refresh_and_create(base: Database) -> None:
+def test_explain_shows_the_plan_of_refresh_and_create(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW low AS SELECT a FROM t",
         "CREATE MATERIALIZED VIEW m AS SELECT max(a) AS top FROM low",
@@ -542,15 +542,15 @@ def test_explain_refresh_and_create(base: Database) -> None:
 
     assert "NOT_REFRESH" in plan("EXPLAIN REFRESH MATERIALIZED VIEW m AUTO")
     base.run("INSERT INTO t VALUES (3, 'z')")
-    said = plan("EXPLAIN REFRESH MATERIALIZED VIEW m AUTO")
-    assert f"first: REFRESH MATERIALIZED VIEW {base.name}.low" in said
-    assert "INSERT OVERWRITE" in said
-    assert "ALTER VIEW" in said
+    shown = plan("EXPLAIN REFRESH MATERIALIZED VIEW m AUTO")
+    assert f"first: REFRESH MATERIALIZED VIEW {base.name}.low" in shown
+    assert "INSERT OVERWRITE" in shown
+    assert "ALTER VIEW" in shown
     assert base.freshness("m") == "STALE"
-    said = plan("EXPLAIN CREATE MATERIALIZED VIEW x REFRESH AUTO ON MANUAL AS SELECT a FROM t")
-    assert f"reads: {base.name}.t" in said
-    assert "when stale: SERVE" in said
-    assert "FileScan parquet" in said
+    shown = plan("EXPLAIN CREATE MATERIALIZED VIEW x REFRESH AUTO ON MANUAL AS SELECT a FROM t")
+    assert f"reads: {base.name}.t" in shown
+    assert "when stale: SERVE" in shown
+    assert "FileScan parquet" in shown
     assert refused(base, "EXPLAIN CREATE MATERIALIZED VIEW m AS SELECT a FROM t")[0] == "42P07"
     for sql, sqlstate in (
         ("EXPLAIN CREATE MATERIALIZED VIEW x AS SELECT nope FROM t", "42703"),
@@ -565,7 +565,7 @@ def test_explain_refresh_and_create(base: Database) -> None:
 # --- the catalog as tables -----------------------------------------------------------------------------
 
 
-def test_doris_functions_stand_in_any_query(base: Database) -> None:
+def test_doris_table_functions_work_in_any_query(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m PROPERTIES ('grace_period' = '7') AS SELECT a FROM t")
     (row,) = rows(base.cursor, f'select * from mv_infos("database"="{base.name}") where Name="m"')
     assert len(row) == 12
@@ -591,7 +591,7 @@ def test_doris_functions_stand_in_any_query(base: Database) -> None:
     assert refused(base, 'CREATE VIEW pv AS SELECT * FROM tasks("type"="mv")')[0] == "0A000"
 
 
-def test_our_own_table_tells_an_operator_everything(base: Database) -> None:
+def test_the_catalog_table_shows_freshness_size_and_refreshes(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m WHEN STALE SERVE AS SELECT a FROM t", "INSERT INTO t VALUES (3, 'z')")
     select = (
         "SELECT freshness, stale_because, state, version, row_count, size_bytes > 0, versions_kept >= 1, base_tables, "
@@ -608,7 +608,7 @@ def test_our_own_table_tells_an_operator_everything(base: Database) -> None:
 # --- State ---------------------------------------------------------------------------------------------
 
 
-def test_states_follow_the_base_tables(base: Database) -> None:
+def test_the_state_follows_the_base_tables(base: Database) -> None:
     state = "State, RefreshState, SyncWithBaseTables"
     base.run("CREATE MATERIALIZED VIEW m REFRESH AUTO ON MANUAL AS SELECT a FROM t")
     assert infos(base, state) == ("NORMAL", "SUCCESS", True)
@@ -625,7 +625,7 @@ def test_states_follow_the_base_tables(base: Database) -> None:
     assert infos(base, "State") == ("SCHEMA_CHANGE",)
 
 
-def test_states_follow_the_views_below(base: Database) -> None:
+def test_the_state_follows_the_views_below(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW low AS SELECT a FROM t",
         "CREATE MATERIALIZED VIEW m REFRESH AUTO ON MANUAL AS SELECT a FROM low",
@@ -635,8 +635,8 @@ def test_states_follow_the_views_below(base: Database) -> None:
         "SCHEMA_CHANGE",
         f"the materialized view {base.name}.low was renamed to {base.name}.other",
     )
-    sqlstate, said = refused(base, "REFRESH MATERIALIZED VIEW m")
-    assert (sqlstate, "was renamed to" in said) == ("42P01", True)
+    sqlstate, message = refused(base, "REFRESH MATERIALIZED VIEW m")
+    assert (sqlstate, "was renamed to" in message) == ("42P01", True)
     assert refused(base, "DROP MATERIALIZED VIEW other RESTRICT")[0] == "2BP01"
     base.run("ALTER MATERIALIZED VIEW other RENAME TO low", "REFRESH MATERIALIZED VIEW m")
     assert infos(base, "State") == ("NORMAL",)
@@ -644,7 +644,7 @@ def test_states_follow_the_views_below(base: Database) -> None:
     assert infos(base, "SchemaChangeDetail") == (f"the materialized view {base.name}.low was dropped",)
 
 
-def test_what_is_gone_is_not_looked_for_at_each_read(base: Database) -> None:
+def test_a_missing_base_table_is_not_retried_at_each_read(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t", "DROP TABLE t")
     for _ in range(3):
         assert base.rows("SELECT a FROM m") == [(1,), (2,)]
@@ -653,7 +653,7 @@ def test_what_is_gone_is_not_looked_for_at_each_read(base: Database) -> None:
     assert base.rows("SELECT a FROM m") == [(7,)]
 
 
-def test_what_spark_cannot_parse_changes_nothing(base: Database) -> None:
+def test_a_statement_that_spark_cannot_parse_makes_no_view_stale(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
     for typo in ("SELEC * FROM t", "INSERT INT t VALUES (1)", "CREATE MATERIALZED VIEW x AS SELECT a FROM t"):
         refused(base, typo)
@@ -664,7 +664,7 @@ def test_what_spark_cannot_parse_changes_nothing(base: Database) -> None:
         assert base.freshness("m") == "FRESH"
 
 
-def test_a_column_that_is_gone_does_not_stop_reads(base: Database) -> None:
+def test_a_missing_base_column_does_not_stop_reads(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW m AS SELECT a, b FROM t",
         "DROP TABLE t",
@@ -675,7 +675,7 @@ def test_a_column_that_is_gone_does_not_stop_reads(base: Database) -> None:
     assert "b" in refused(base, "REFRESH MATERIALIZED VIEW m")[1]
 
 
-def test_beeline_shows_the_warning_that_the_base_table_is_gone(base: Database) -> None:
+def test_beeline_shows_the_warning_about_a_missing_base_table(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t", "DROP TABLE t")
     shown = beeline(f"jdbc:hive2://{base.gateway.host}:{base.gateway.port}/{base.name}", "SELECT a FROM m")
     assert re.search(r"^1$", shown.stdout.replace("\r", ""), re.MULTILINE)
@@ -685,7 +685,7 @@ def test_beeline_shows_the_warning_that_the_base_table_is_gone(base: Database) -
 # --- rights --------------------------------------------------------------------------------------------
 
 
-def test_only_the_owner_changes_a_view(base: Database, gateway: Gateway) -> None:
+def test_only_the_owner_may_change_a_view(base: Database, gateway: Gateway) -> None:
     base.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t")
     with pyhive(gateway.host, gateway.port, user="other", database=base.name) as cursor:
         other = Database(base.name, gateway, cursor)
@@ -700,9 +700,9 @@ def test_only_the_owner_changes_a_view(base: Database, gateway: Gateway) -> None
             "CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT 1 AS a FROM t",
             "ANALYZE TABLE m COMPUTE STATISTICS",
         ):
-            sqlstate, said = refused(other, sql)
+            sqlstate, message = refused(other, sql)
             assert sqlstate == "42501", sql
-            assert "tester" in said
+            assert "tester" in message
         for sql in (
             f"EXECUTE IMMEDIATE 'DROP VIEW {base.name}.m'",
             f"EXECUTE IMMEDIATE '\\u0044ROP VIEW {base.name}.\\u006d'",
@@ -722,16 +722,16 @@ def test_only_the_owner_changes_a_view(base: Database, gateway: Gateway) -> None
         other.run("ALTER MATERIALIZED VIEW m OWNER TO tester")
 
 
-def test_an_administrator_may_do_everything(base: Database, start_gateway: Any) -> None:
-    ruled = start_gateway(**{"access.administrators": "root,boss"})
-    with pyhive(ruled.host, ruled.port, database=base.name) as cursor:
+def test_an_administrator_may_change_any_view(base: Database, start_gateway: Any) -> None:
+    gateway = start_gateway(**{"access.administrators": "root,boss"})
+    with pyhive(gateway.host, gateway.port, database=base.name) as cursor:
         rows(cursor, "CREATE MATERIALIZED VIEW owned AS SELECT a FROM t")
-    with pyhive(ruled.host, ruled.port, user="boss", database=base.name) as cursor:
+    with pyhive(gateway.host, gateway.port, user="boss", database=base.name) as cursor:
         rows(cursor, "REFRESH MATERIALIZED VIEW owned")
         rows(cursor, "DROP MATERIALIZED VIEW owned")
 
 
-def test_texts_within_texts_are_read_as_spark_reads_them(base: Database) -> None:
+def test_nested_statements_are_read_as_spark_reads_them(base: Database) -> None:
     name = base.name
     base.run("CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t")
     ((before,),) = base.rows("SELECT n FROM m")
@@ -741,8 +741,8 @@ def test_texts_within_texts_are_read_as_spark_reads_them(base: Database) -> None
     assert base.rows("SELECT n FROM " + "\u017f".join(["m WHERE n > 0 ", "ort by n"])) == [(before + 2,)]
     for text in (rf"'D\ROP \VIEW\n{name}.m'", "'DROP VI' /* c */ 'EW m'"):
         assert "is a materialized view" in refused(base, f"EXECUTE IMMEDIATE {text}")[1]
-    sqlstate, said = refused(base, "BEGIN INSERT INTO t SELECT * FROM t LIMIT 1; SELECT n FROM m; END")
-    assert (sqlstate, "Run the statements one by one" in said) == ("0A000", True)
+    sqlstate, message = refused(base, "BEGIN INSERT INTO t SELECT * FROM t LIMIT 1; SELECT n FROM m; END")
+    assert (sqlstate, "Run the statements one by one" in message) == ("0A000", True)
     base.run("SET spark.sql.caseSensitive = true", "INSERT INTO t SELECT * FROM t LIMIT 1")
     assert base.rows("WITH M AS (SELECT 5 AS n) SELECT n FROM m") == [(before + 3,)]
     base.run("RESET spark.sql.caseSensitive")

@@ -1,4 +1,4 @@
-"""`freshgate status` before real gateways, as a program."""
+"""Tests the program `freshgate status` with real gateways."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from processes import ROOT, Engine, Program, environment, wait_until
 from pyhive.exc import OperationalError
 
 NAP_MS = 30_000
-"""As long as the refresh may take that a test looks at; it is ended before."""
+"""The maximum duration of the refresh that a test observes; the test cancels it earlier."""
 
 
 def command(url: str, *arguments: str) -> list[str]:
@@ -29,15 +29,15 @@ def command(url: str, *arguments: str) -> list[str]:
 
 
 def status(url: str, *arguments: str, columns: int = 120) -> subprocess.CompletedProcess[str]:
-    """Runs it to its end, in a terminal's width, as somebody who pipes its output."""
+    """Runs the command to its end, with the given terminal width and its output piped."""
     variables = {**environment(), "COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(
         command(url, *arguments), capture_output=True, text=True, timeout=120, env=variables, cwd=ROOT, check=False
     )
 
 
-def looked(database: Database, *arguments: str) -> dict[str, Any]:
-    """The JSON of one database."""
+def json_status(database: Database, *arguments: str) -> dict[str, Any]:
+    """Returns the JSON status of one database."""
     done = status(database.gateway.url, "--json", "--database", database.name, *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] = json.loads(done.stdout)
@@ -55,7 +55,7 @@ def watching(url: str, *arguments: str, stderr: Path | None = None) -> Iterator[
 
 @pytest.fixture
 def base(database: Database) -> Database:
-    """A table t of one row, the view `m` over it, and `served`, which reads do not refresh."""
+    """A table t with one row, the view `m` over it, and `served`, which reads do not refresh."""
     database.run(
         "CREATE TABLE t (a INT) USING parquet",
         "INSERT INTO t VALUES (1)",
@@ -65,12 +65,12 @@ def base(database: Database) -> Database:
     return database
 
 
-def test_stale_views_with_their_reasons(base: Database) -> None:
-    assert [view["freshness"] for view in looked(base)["views"]] == ["FRESH", "FRESH"]
+def test_stale_views_are_shown_with_their_reasons(base: Database) -> None:
+    assert [view["freshness"] for view in json_status(base)["views"]] == ["FRESH", "FRESH"]
     base.run("INSERT INTO t VALUES (0)")
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         base.run("REFRESH MATERIALIZED VIEW served")
-    m, served = looked(base)["views"]
+    m, served = json_status(base)["views"]
     assert (m["database"], m["name"], m["freshness"], m["version"], m["trigger"]) == (
         base.name,
         "m",
@@ -94,18 +94,18 @@ def test_stale_views_with_their_reasons(base: Database) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 120
 
 
-def test_a_schedule(base: Database) -> None:
+def test_a_schedule_is_shown(base: Database) -> None:
     base.run("CREATE MATERIALIZED VIEW hourly REFRESH AUTO ON SCHEDULE EVERY 1 HOUR AS SELECT a FROM t")
-    (view,) = (each for each in looked(base)["views"] if each["name"] == "hourly")
+    (view,) = (each for each in json_status(base)["views"] if each["name"] == "hourly")
     assert (view["trigger"], view["schedule"]) == ("SCHEDULE", "EVERY 1 HOUR")
 
 
-def test_next_runs(base: Database) -> None:
+def test_the_next_runs_are_shown(base: Database) -> None:
     base.run(
         "CREATE MATERIALIZED VIEW late REFRESH AUTO ON SCHEDULE EVERY 1 DAY STARTS '2090-01-31 04:00:00' "
         "AS SELECT a FROM t"
     )
-    found = looked(base)
+    found = json_status(base)
     (view,) = (each for each in found["views"] if each["name"] == "late")
     (run,) = found["next"]
     assert run["name"] == "late"
@@ -114,47 +114,47 @@ def test_next_runs(base: Database) -> None:
     shown = status(base.gateway.url, "--database", base.name).stdout
     assert re.search(r"\.late .* 2090-01-31 04:00:00$", shown, re.MULTILINE)
     base.run("PAUSE MATERIALIZED VIEW JOB ON late")
-    paused = looked(base)
+    paused = json_status(base)
     assert [each["next_refresh_time"] for each in paused["views"] if each["name"] == "late"] == [None]
     assert paused["next"] == []
 
 
-def test_a_session_in_another_time_zone_changes_no_time(base: Database) -> None:
-    """TIMESTAMPs are shown in the session's zone, which Spark's configuration may set."""
+def test_times_do_not_depend_on_the_sessions_time_zone(base: Database) -> None:
+    """Spark shows TIMESTAMPs in the session's time zone, which its configuration may set."""
     (expected,) = rows(
         base.cursor,
         "SELECT unix_millis(last_refresh_time) FROM freshgate.materialized_views "
         f"WHERE database_name = '{base.name}' AND name = 'm'",
     )
-    stamp = looked(base)["views"][0]["last_refresh_time"]
+    stamp = json_status(base)["views"][0]["last_refresh_time"]
     (shown,) = rows(base.cursor, f"SELECT unix_millis(TIMESTAMP'{stamp}')")
     assert shown == expected
 
 
-def test_a_running_refresh(database: Database) -> None:
+def test_a_running_refresh_is_shown(database: Database) -> None:
     slow = "SELECT max(s) AS slept FROM (SELECT nap('java.lang.Thread', 'sleep', bigint(a)) AS s FROM t)"
     database.run(NAP, "CREATE TABLE t (a INT) USING parquet", f"CREATE MATERIALIZED VIEW m WHEN STALE SERVE AS {slow}")
-    assert looked(database)["tasks"] == []
+    assert json_status(database)["tasks"] == []
     database.run(f"INSERT INTO t VALUES ({NAP_MS})")
     with pyhive(database.gateway.host, database.gateway.port, database=database.name) as cursor:
         cursor.execute("REFRESH MATERIALIZED VIEW m", async_=True)
-        wait_until(lambda: looked(database)["tasks"], what="the task")
-        (task,) = looked(database)["tasks"]
+        wait_until(lambda: json_status(database)["tasks"], what="the task")
+        (task,) = json_status(database)["tasks"]
         assert (task["database"], task["view"], task["status"]) == (database.name, "m", "RUNNING")
         assert (task["user"], task["trigger"]) == ("tester", "MANUAL")
         assert (task["partitions_done"], task["partitions_needed"], task["percent"]) == (0, 1, 0.0)
         assert 0 <= task["elapsed_seconds"] < NAP_MS / 1000
-        assert looked(database)["views"][0]["is_refreshing"] is True
+        assert json_status(database)["views"][0]["is_refreshing"] is True
         done = status(database.gateway.url, "--database", database.name)
         assert "Tasks: 1 running, 0 waiting." in done.stdout
         assert re.search(
             rf"^{database.name}\.m +RUNNING +\[.{{10}}\] 0% +0 of 1 .* tester \(MANUAL\)", done.stdout, re.M
         )
         cursor.cancel()
-    wait_until(lambda: looked(database)["tasks"] == [], what="the end of the refresh")
+    wait_until(lambda: json_status(database)["tasks"] == [], what="the end of the refresh")
 
 
-def test_a_damaged_view(base: Database, direct: Any) -> None:
+def test_a_damaged_view_is_shown(base: Database, direct: Any) -> None:
     storage = base.gateway.storage
     for name in (row[1] for row in rows(direct, f"SHOW TABLES IN {storage} LIKE '{base.name}__m__*'")):
         rows(direct, f"DROP {'VIEW' if name.endswith('__definition') else 'TABLE'} {storage}.{name}")
@@ -165,25 +165,25 @@ def test_a_damaged_view(base: Database, direct: Any) -> None:
     done = status(base.gateway.url, "--database", base.name, columns=200)
     assert "2 materialized views: 1 STALE, 1 DAMAGED." in done.stdout
     assert re.search(rf"^{base.name}\.m +DAMAGED +- +- .*because its storage table was dropped", done.stdout, re.M)
-    assert [view["freshness"] for view in looked(base)["views"]] == ["DAMAGED", "STALE"]
+    assert [view["freshness"] for view in json_status(base)["views"]] == ["DAMAGED", "STALE"]
 
 
 @pytest.mark.parametrize("suffix", [";auth=noSasl", ";user=ada;password=any", "?x=y#z"])
-def test_ways_to_log_in(base: Database, suffix: str) -> None:
+def test_url_parameters_are_accepted(base: Database, suffix: str) -> None:
     url = base.gateway.url.removesuffix("/default") + f"/{base.name}{suffix}"
     done = status(url, "--json", "--user", "bob")
     assert (done.returncode, done.stderr) == (0, "")
     assert {"m", "served"} <= {view["name"] for view in json.loads(done.stdout)["views"]}
 
 
-def test_no_session_is_left_over_http(start_gateway: Any, tmp_path: Path) -> None:
-    """A session over HTTP ends with no connection, so it must be closed: also where it could not begin."""
+def test_sessions_over_http_are_closed(start_gateway: Any, tmp_path: Path) -> None:
+    """A session over HTTP does not end with its connection, so it must be closed, even if its database is missing."""
     audit = tmp_path / "audit.jsonl"
     gateway = start_gateway(**{"listen.http_port": 0, "log.audit": audit})
-    place = f"jdbc:hive2://127.0.0.1:{gateway.http_port}"
-    looked = status(f"{place}/default;transportMode=http", "--json", "--user", "looks")
-    assert (looked.returncode, looked.stderr) == (0, "")
-    missing = status(f"{place}/nowhere;transportMode=http", "--user", "misses")
+    url = f"jdbc:hive2://127.0.0.1:{gateway.http_port}"
+    found = status(f"{url}/default;transportMode=http", "--json", "--user", "finds")
+    assert (found.returncode, found.stderr) == (0, "")
+    missing = status(f"{url}/nowhere;transportMode=http", "--user", "misses")
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "SCHEMA_NOT_FOUND" in missing.stderr
 
@@ -191,13 +191,13 @@ def test_no_session_is_left_over_http(start_gateway: Any, tmp_path: Path) -> Non
         lines = [json.loads(line) for line in audit.read_text(encoding="utf-8").splitlines()]
         return {line["user"]: line["outcome"] for line in lines if line["event"] == "session_end"}
 
-    wait_until(lambda: len(ended()) == 2, what="the ends of both sessions")
-    assert ended() == {"looks": "closed", "misses": "closed"}
+    wait_until(lambda: len(ended()) == 2, what="both sessions to end")
+    assert ended() == {"finds": "closed", "misses": "closed"}
 
 
-def test_a_gateway_that_is_not_there() -> None:
+def test_an_unreachable_gateway_is_reported() -> None:
     with socket.socket() as taken:
-        # Bound, but nobody listens.
+        # The port is bound, but nothing listens.
         taken.bind(("127.0.0.1", 0))
         url = f"jdbc:hive2://127.0.0.1:{taken.getsockname()[1]}"
         for arguments in ((), ("--watch",), ("--json",)):
@@ -208,20 +208,20 @@ def test_a_gateway_that_is_not_there() -> None:
             assert done.stderr.count("\n") == 1
 
 
-def test_what_is_no_gateway_says_so(engine: Engine, base: Database) -> None:
+def test_a_server_that_is_not_a_gateway_and_a_missing_database_are_reported(engine: Engine, base: Database) -> None:
     spark = status(engine.url)
     assert spark.returncode == 1
     assert f"{engine.url} is no gateway of Freshgate" in spark.stderr
     missing = status(base.gateway.url.replace("/default", "/no%20such"))
     assert missing.returncode == 1
     assert "SCHEMA_NOT_FOUND" in missing.stderr
-    slip = status(base.gateway.url, "--database", "no such")
-    assert (slip.returncode, slip.stdout) == (1, "")
-    assert f"{base.gateway.url} has no database 'no such'. Choose another with --database." in slip.stderr
+    unknown = status(base.gateway.url, "--database", "no such")
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert f"{base.gateway.url} has no database 'no such'. Choose another with --database." in unknown.stderr
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Cannot reach a gateway at {url}: it closed the connection. "),
         (b"", "Cannot reach a gateway at {url}: it closed the connection. "),
@@ -231,7 +231,7 @@ def test_what_is_no_gateway_says_so(engine: Engine, base: Database) -> None:
         (b"\x04\x00\x00\x00\x00", "{url} refused the login: it gave no reason. Check --user, "),
     ],
 )
-def test_servers_that_are_none_or_refuse(answer: bytes, said: str) -> None:
+def test_invalid_replies_and_refused_logins_are_reported(answer: bytes, message: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"jdbc:hive2://127.0.0.1:{server.getsockname()[1]}/default"
         with subprocess.Popen(command(url), stderr=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as program:
@@ -239,19 +239,19 @@ def test_servers_that_are_none_or_refuse(answer: bytes, said: str) -> None:
             with peer:
                 peer.sendall(answer)
                 peer.shutdown(socket.SHUT_WR)
-                # What is left unread would reset the connection.
+                # Unread bytes would reset the connection.
                 while peer.recv(1000):
                     pass
             _, shown = program.communicate(timeout=60)
     assert program.returncode == 1
-    assert shown.startswith(f"freshgate: {said.format(url=url)}")
+    assert shown.startswith(f"freshgate: {message.format(url=url)}")
     assert shown.count("\n") == 1
 
 
 # --- watching ------------------------------------------------------------------------------------------
 
 
-def test_watching_ends_in_order_by_ctrl_c(base: Database) -> None:
+def test_ctrl_c_ends_watching_with_exit_code_0(base: Database) -> None:
     with watching(base.gateway.url, "--database", base.name) as program:
         blocks = [program.line() for _ in range(14)]
         assert [line for line in blocks if line.startswith("jdbc:hive2://")][1:]
@@ -259,7 +259,7 @@ def test_watching_ends_in_order_by_ctrl_c(base: Database) -> None:
         assert program.stop(signal.SIGINT) == 0
 
 
-def test_watching_gives_an_object_a_line(base: Database) -> None:
+def test_watching_prints_one_json_object_per_line(base: Database) -> None:
     with watching(base.gateway.url, "--database", base.name, "--json") as program:
         assert [view["name"] for view in json.loads(program.line())["views"]] == ["m", "served"]
         base.run("DROP MATERIALIZED VIEW served")
@@ -269,23 +269,23 @@ def test_watching_gives_an_object_a_line(base: Database) -> None:
 
 @pytest.fixture
 def proxy(base: Database) -> Iterator[FaultProxy]:
-    """Between the program and the gateway; it counts the statements of a look by the relation that they read."""
+    """A proxy between the program and the gateway that counts statements by the relation that they read."""
 
     def relation(sql: str) -> str | None:
         found = re.search(r"FROM (\w+)", sql)
         return found and found[1]
 
-    between = FaultProxy(base.gateway.host, base.gateway.port, relation)
-    yield between
-    between.close()
+    running = FaultProxy(base.gateway.host, base.gateway.port, relation)
+    yield running
+    running.close()
 
 
-def test_a_look_is_three_statements_at_most(base: Database, proxy: FaultProxy) -> None:
+def test_an_update_takes_at_most_three_statements(base: Database, proxy: FaultProxy) -> None:
     for number in range(3):
         base.run(f"CREATE MATERIALIZED VIEW more{number} AS SELECT a FROM t")
     with watching(f"jdbc:hive2://{proxy.address}/", "--database", base.name, "--json") as program:
         assert len(json.loads(program.line())["views"]) == 5
-        # What an older gateway has not is asked for once.
+        # Columns that an older gateway lacks are queried once.
         assert proxy.counts["freshgate"] <= 3
         before = proxy.counts.copy()
         for _ in range(5):
@@ -297,7 +297,9 @@ def test_a_look_is_three_statements_at_most(base: Database, proxy: FaultProxy) -
         assert program.stop(signal.SIGINT) == 0
 
 
-def test_a_gateway_that_goes_away_and_comes_again(base: Database, proxy: FaultProxy, tmp_path: Path) -> None:
+def test_watching_continues_after_the_gateway_was_unreachable(
+    base: Database, proxy: FaultProxy, tmp_path: Path
+) -> None:
     errors = tmp_path / "errors"
 
     def reported() -> int:
@@ -312,12 +314,12 @@ def test_a_gateway_that_goes_away_and_comes_again(base: Database, proxy: FaultPr
         wait_until(lambda: reported() >= 3, what="the reports")
         assert f"Cannot reach a gateway at {url}default" in errors.read_text(encoding="utf-8")
         proxy.port = base.gateway.port
-        looks = proxy.counts["tasks"]
-        wait_until(lambda: program.line() and proxy.counts["tasks"] > looks + 2, what="further looks")
+        before = proxy.counts["tasks"]
+        wait_until(lambda: program.line() and proxy.counts["tasks"] > before + 2, what="further updates")
         assert program.stop(signal.SIGINT) == 0
 
 
-def test_a_pipe_that_ends_early_is_no_error(base: Database) -> None:
+def test_a_closed_pipe_is_not_an_error(base: Database) -> None:
     program = subprocess.Popen(
         command(base.gateway.url, "--watch", "0.1"),
         stdout=subprocess.PIPE,

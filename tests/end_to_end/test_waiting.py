@@ -1,4 +1,4 @@
-"""What a client sees while its statement waits for a refresh, and in what surroundings that runs, on real Spark."""
+"""Tests on real Spark what a client sees while its statement waits for a refresh, and the refresh's settings."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pyhive.exc import OperationalError
 PATIENCE = 120.0
 NUMBERS = 3000
 SLOW = "SELECT t.d, sum(t.a) AS s, max(hash(x.id, y.id, t.a)) AS h FROM t CROSS JOIN n x CROSS JOIN n y GROUP BY t.d"
-"""Keeps a core busy for a second or more for each row of t. (A function of one's own may read tables, so that the
-partitions of a view with `nap` follow nobody's.)"""
+"""Keeps a core busy for at least a second per row of t. (A view with the user-defined function `nap` could not follow
+partitions, because such a function may read tables.)"""
 SUM = NUMBERS * NUMBERS
 
 
@@ -30,7 +30,7 @@ PREPARED = (
     f"CREATE MATERIALIZED VIEW m PARTITION BY (d) PROPERTIES ('refresh_partition_num' = '1') AS {SLOW}",
     "INSERT INTO t VALUES (1, 1), (1, 2)",
 )
-"""A view of two partitions, to be written one after the other."""
+"""A view with two stale partitions, which are written one after the other."""
 
 
 @pytest.fixture
@@ -39,30 +39,30 @@ def slow(database: Database) -> Database:
     return database
 
 
-def test_beeline_shows_log_and_bar(slow: Database) -> None:
+def test_beeline_shows_log_and_progress_bar(slow: Database) -> None:
     url = f"jdbc:hive2://{slow.gateway.host}:{slow.gateway.port}/{slow.name}"
     done = beeline(url, "SELECT d, s FROM m ORDER BY d")
     assert [line.split("\t") for line in done.stdout.splitlines()[1:3]] == [["1", str(SUM)], ["2", str(SUM)]]
-    said = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
     name = re.escape(f"{slow.name}.m")
-    assert re.search(rf"Refreshing materialized view {name} \(\w+: .+\)", said)
-    assert re.search(rf"{name}\s+(PARTITIONS|COMPLETE)\s+RUNNING\s", said)
-    assert re.search(r"VIEWS: 0/1 .*\d+%\s+ELAPSED TIME: \d+\.\d+ s", said)
-    assert re.search(rf"Refreshed materialized view {name} in \d+\.\d+ s", said)
-    assert "Exception" not in said
+    assert re.search(rf"Refreshing materialized view {name} \(\w+: .+\)", shown)
+    assert re.search(rf"{name}\s+(PARTITIONS|COMPLETE)\s+RUNNING\s", shown)
+    assert re.search(r"VIEWS: 0/1 .*\d+%\s+ELAPSED TIME: \d+\.\d+ s", shown)
+    assert re.search(rf"Refreshed materialized view {name} in \d+\.\d+ s", shown)
+    assert "Exception" not in shown
 
 
-def test_beelines_bar_has_a_view_that_is_created_from_its_first_frame_on(slow: Database) -> None:
+def test_beelines_progress_bar_counts_a_new_view_from_the_first_frame(slow: Database) -> None:
     url = f"jdbc:hive2://{slow.gateway.host}:{slow.gateway.port}/{slow.name}"
-    said = beeline(url, f"CREATE MATERIALIZED VIEW made AS {SLOW}").stderr
-    assert f"Building materialized view {slow.name}.made" in said
-    assert "VIEWS: 0/1" in said
-    assert "VIEWS: 0/0" not in said
+    shown = beeline(url, f"CREATE MATERIALIZED VIEW made AS {SLOW}").stderr
+    assert f"Building materialized view {slow.name}.made" in shown
+    assert "VIEWS: 0/1" in shown
+    assert "VIEWS: 0/0" not in shown
 
 
 @pytest.mark.usefixtures("spark_server")
-def test_the_log_tells_partitions_and_stages(tmp_path: Path) -> None:
-    """To clients that poll without beeline's bar. Of its own Spark the gateway knows the stages."""
+def test_the_statement_log_shows_partitions_and_stages(tmp_path: Path) -> None:
+    """Clients without beeline's progress bar get log lines. The gateway knows the stages of its embedded Spark."""
     gateway = Gateway(tmp_path / "gateway.log", data_dir=tmp_path / "data")
     lines: list[str] = []
     try:
@@ -84,7 +84,7 @@ def test_the_log_tells_partitions_and_stages(tmp_path: Path) -> None:
     assert any(re.search(r"stage \d+ of \d+, \d+ of \d+ tasks", line) for line in counted), lines
 
 
-def test_tasks_show_how_far_they_are(slow: Database) -> None:
+def test_tasks_show_their_progress(slow: Database) -> None:
     with unclosed(slow.gateway, slow.name) as reader, ThreadPoolExecutor(1) as pool:
         reading = pool.submit(rows, reader, "SELECT s FROM m")
         select = (
@@ -97,12 +97,12 @@ def test_tasks_show_how_far_they_are(slow: Database) -> None:
             seen.extend(rows(slow.cursor, select))
             return any(row[0] == "50.00% (1/2)" for row in seen)
 
-        wait_until(half, PATIENCE, "half of it to be done")
+        wait_until(half, PATIENCE, "half of the refresh")
         assert reading.exception(PATIENCE) is None
     assert ("50.00% (1/2)", '["p_1","p_2"]', '["p_1"]', "tester") in seen
     assert rows(slow.cursor, select.replace("RUNNING", "SUCCESS"))[-1][0] == "100.00% (2/2)"
     counted = select.replace("RUNNING", "SUCCESS").replace("TriggeredBy", "RowCount")
-    wait_until(lambda: rows(slow.cursor, counted)[-1][3] == "2", PATIENCE, "its rows to be counted")
+    wait_until(lambda: rows(slow.cursor, counted)[-1][3] == "2", PATIENCE, "the row count")
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_tasks_show_how_far_they_are(slow: Database) -> None:
         ("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT a FROM t WHERE d = 2", 7),
     ],
 )
-def test_a_name_that_comes_to_mean_another_view_meanwhile(slow: Database, statement: str, count: int) -> None:
-    """The reader sees the rows of the view that has the name when his turn comes, and these are fresh, too."""
+def test_a_waiting_read_uses_the_view_that_has_the_name_afterwards(slow: Database, statement: str, count: int) -> None:
+    """The name gets another view during the wait; the reader sees that view's rows, and they are fresh."""
     slow.run(
         "CREATE MATERIALIZED VIEW other AS SELECT a FROM t",
         f"INSERT INTO t VALUES {', '.join(['(1, 2)'] * 6)}, (1, 3)",
@@ -127,25 +127,25 @@ def test_a_name_that_comes_to_mean_another_view_meanwhile(slow: Database, statem
 
 
 @dataclass
-class Overheard:
-    """A gateway, and what it sends to Spark."""
+class Recorded:
+    """A gateway, and the statements that it sends to Spark."""
 
     gateway: Gateway
     texts: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
-def overheard(engine: Engine, tmp_path: Path) -> Iterator[Overheard]:
+def recorded(engine: Engine, tmp_path: Path) -> Iterator[Recorded]:
     texts: list[str] = []
     proxy = FaultProxy(engine.host, engine.port, texts.append)
     gateway = Gateway(tmp_path / "gateway.log", upstream=proxy.address, **{"storage.database": "storage_of_waiting"})
-    yield Overheard(gateway, texts)
+    yield Recorded(gateway, texts)
     gateway.stop()
     proxy.close()
 
 
-def test_a_refresh_has_its_own_pool_and_settings(overheard: Overheard, database: Database, direct: Any) -> None:
-    with pyhive(overheard.gateway.host, overheard.gateway.port, database=database.name) as cursor:
+def test_a_refresh_has_its_own_pool_and_settings(recorded: Recorded, database: Database, direct: Any) -> None:
+    with pyhive(recorded.gateway.host, recorded.gateway.port, database=database.name) as cursor:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "INSERT INTO t SELECT id FROM range(100)")
         rows(
@@ -161,7 +161,7 @@ def test_a_refresh_has_its_own_pool_and_settings(overheard: Overheard, database:
         pool = "SET `spark.sql.thriftserver.scheduler.pool`="
         sent = [
             text
-            for text in overheard.texts
+            for text in recorded.texts
             if text.startswith((pool, "INSERT OVERWRITE `spark_catalog`.`storage_of_waiting`"))
         ]
         assert [text.removeprefix(pool)[:6] for text in sent] == ["`etl`", "INSERT", "`fresh", "INSERT"]

@@ -1,4 +1,4 @@
-"""Every statement that changes what a materialized view reads makes it stale; the next read is right."""
+"""Tests that every change of what a materialized view reads makes it stale, and that the next read is correct."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def view(shared: Database) -> Database:
         "CREATE TABLE source (a INT, p STRING) USING parquet",
         "INSERT INTO source VALUES (5, 'z')",
         "CREATE TABLE bystander (a INT) USING parquet",
-        # What is noted is seen though nobody looks.
+        # With this probe interval only noted writes make the view stale.
         f"CREATE MATERIALIZED VIEW m PROPERTIES ('probe_interval' = '100000') AS {QUERY}",
         "SET hidden=t",
         "DECLARE OR REPLACE VARIABLE composed STRING DEFAULT char(116)",
@@ -71,7 +71,7 @@ def test_a_write_is_noticed(view: Database, sql: str) -> None:
         "BEGIN SET CATALOG spark_catalog; USE {db}; INSERT INTO `T` VALUES (18, 'l'); END",
     ],
 )
-def test_a_write_in_a_database_that_a_script_chooses(view: Database, sql: str) -> None:
+def test_a_write_in_a_database_that_a_script_uses_is_noticed(view: Database, sql: str) -> None:
     view.run("SELECT * FROM m")
     assert view.freshness("m") == "FRESH"
     with pyhive(view.gateway.host, view.gateway.port) as cursor:
@@ -90,8 +90,8 @@ def test_load_data_is_noticed(database: Database, tmp_path: Path) -> None:
     assert database.rows("SELECT n FROM m") == [(2,)]
 
 
-def test_partitions_that_appear_are_noticed(database: Database, tmp_path: Path) -> None:
-    """ADD PARTITION with files in it, and MSCK REPAIR of files that somebody laid down."""
+def test_added_and_repaired_partitions_are_noticed(database: Database, tmp_path: Path) -> None:
+    """ADD PARTITION adds a directory with files; MSCK REPAIR adds one that another program created."""
     location = tmp_path / "t"
     database.run(
         f"CREATE TABLE t (a INT, p INT) USING csv PARTITIONED BY (p) LOCATION '{location}'",
@@ -136,7 +136,7 @@ def test_a_replaced_spark_view_is_noticed(database: Database) -> None:
     assert database.rows("SELECT a FROM m") == [(11,), (12,)]
 
 
-def test_a_base_table_that_is_gone_leaves_the_rows(database: Database) -> None:
+def test_a_view_keeps_its_rows_if_its_base_table_is_dropped(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT) USING parquet",
         "INSERT INTO t VALUES (1)",
@@ -148,7 +148,7 @@ def test_a_base_table_that_is_gone_leaves_the_rows(database: Database) -> None:
         database.run("REFRESH MATERIALIZED VIEW m")
 
 
-def test_a_failing_refresh_tells_why_and_is_tried_again(database: Database) -> None:
+def test_a_failed_refresh_gives_the_reason_and_is_repeated(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a STRING) USING parquet",
         "INSERT INTO t VALUES ('1')",
@@ -172,14 +172,14 @@ def test_an_asynchronous_write_is_noticed_when_it_has_ended(view: Database) -> N
             assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
 
 
-def test_a_failed_write_does_no_harm(view: Database) -> None:
+def test_reads_are_correct_after_a_failed_write(view: Database) -> None:
     with pytest.raises(Exception, match="nothing_there"):
         view.run("INSERT INTO t SELECT a, p FROM nothing_there")
     assert view.rows("SELECT n, s FROM m") == view.rows(QUERY)
 
 
-def test_a_write_of_a_client_that_vanished_is_noticed(view: Database) -> None:
-    """The client goes without closing anything; its statement may have committed."""
+def test_a_write_of_a_lost_client_is_noticed(view: Database) -> None:
+    """The client disconnects without closing anything; its statement may have committed."""
     connection = hive.connect(view.gateway.host, view.gateway.port, username="tester", database=view.name)
     connection.cursor().execute("INSERT INTO t VALUES (31, 'k')", async_=True)
     connection._transport.close()
@@ -249,8 +249,8 @@ def test_the_storage_cannot_be_written(view: Database) -> None:
     view.run(f"USE {view.name}")
 
 
-def test_a_write_whose_end_only_its_rows_tell(view: Database) -> None:
-    """The client asks for no status: that rows can be fetched says that the write has succeeded."""
+def test_a_write_is_noticed_by_a_fetch_of_its_rows(view: Database) -> None:
+    """The client never polls the status; a successful fetch shows that the write has succeeded."""
     connection = hive.connect(view.gateway.host, view.gateway.port, username="tester", database=view.name)
     cursor = connection.cursor()
     view.run("SELECT * FROM m")
@@ -280,9 +280,9 @@ def test_files_written_into_a_base_table_are_noticed(database: Database) -> None
     assert database.rows("SELECT a FROM m") == [(7,)]
 
 
-def test_what_nobody_polls_counts(database: Database) -> None:
-    """A client runs statements one after the other and asks for no status: the next one knows what they have done, and
-    so does every other session."""
+def test_statements_that_are_never_polled_take_effect(database: Database) -> None:
+    """A client runs statements without polling their status: its next statement, and every other session, sees their
+    effects."""
     database.run(
         "CREATE TABLE t USING parquet AS SELECT 1 AS a",
         "CREATE MATERIALIZED VIEW m AS SELECT cast(count(*) AS STRING) AS n FROM t",
@@ -308,7 +308,7 @@ def _count(database: Database) -> int:
     return int(database.rows("SELECT count(*) FROM t")[0][0])
 
 
-def test_a_function_that_reads_a_view_is_read_fresh(database: Database) -> None:
+def test_a_function_that_reads_a_stale_view_refreshes_it(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT) USING parquet",
         "CREATE MATERIALIZED VIEW m PROPERTIES ('probe_interval' = '100000') AS SELECT count(*) AS n FROM t",
@@ -319,9 +319,9 @@ def test_a_function_that_reads_a_view_is_read_fresh(database: Database) -> None:
     assert database.rows("SELECT counted()") == [(1,)]
 
 
-def test_functions_are_part_of_a_definition(database: Database, direct: hive.Cursor) -> None:
-    """Of a SQL function its body counts, what that reads, and what that calls; one of a class is what a statement makes
-    it. Made anew through the gateway they are seen at once, past it by the next look."""
+def test_changed_functions_make_views_that_call_them_stale(database: Database, direct: hive.Cursor) -> None:
+    """A SQL function counts with its body, the tables it reads and the functions it calls; a Java function with its
+    class. Changes through the gateway are noted immediately; others are found by the next observation."""
     name, rarely = database.name, "PROPERTIES ('probe_interval' = '100000')"
     database.run(
         "CREATE TABLE t (a INT) USING parquet",
