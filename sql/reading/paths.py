@@ -30,6 +30,10 @@ _OPTION_PIECES = 40
 """What is looked at of one option: lists may stand in lists, each to the end of the text."""
 
 
+_JSON = ("[", "{", "")
+"""How a string begins that is JSON, or a pattern of files, which only a clause can hold."""
+
+
 @dataclass(slots=True)
 class Paths:
     """`clauses` are surely paths. `loose` are texts that may be one. `told`: every clause's path could be read."""
@@ -128,7 +132,7 @@ def _strings_within(pieces: Sequence[Lexeme], found: Paths, depth: int) -> None:
             literal = _strings(pieces, place - 1)
             place += len(literal) - 1
             values = _values(literal)
-            found.loose |= values
+            found.loose |= {value for value in values if value.lstrip()[:1] not in _JSON}
             if depth < _DEPTH_MAX:
                 for value in values:
                     _look(value, found, depth + 1, deep=True)

@@ -83,6 +83,11 @@ def test_nested_options_take_no_quadratic_time() -> None:
     assert written("options(a = 'b', " * 20_000, exact=True).loose == {"b"}
 
 
+def test_json_is_no_path() -> None:
+    text = "BEGIN IF a = '[]' OR a = '{}' THEN SET b = ' {\"c\": [1]}'; SET d = '/e'; END IF; END"
+    assert written(text, exact=False).loose == {"/e"}
+
+
 def test_an_unknown_statement_may_write_to_any_string_in_it() -> None:
     assert {"/a", "/b"} <= written("VACUUM '/a' RETAIN delta.`/b`", exact=False).loose
 
