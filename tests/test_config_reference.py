@@ -36,6 +36,12 @@ def test_every_setting_has_a_reason() -> None:
         assert setting.why.endswith("."), setting.name
 
 
+def test_every_table_is_listed_in_the_documentation() -> None:
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^(\[[a-z.]+\])$", settings_file.reference(), re.MULTILINE)
+    assert re.findall(r"^\| `(\[[a-z.]+\])` \|", page, re.MULTILINE) == tables
+
+
 def test_the_command_line_takes_precedence_over_the_file(tmp_path: Path) -> None:
     path = tmp_path / "some.toml"
     path.write_text('data_dir = "here"\n[listen]\nport = 7\ntransports = ["sasl"]\n', encoding="utf-8")
