@@ -37,7 +37,7 @@ GET_TABLES = "GetTables"
 LISTS_DATABASES = re.compile(rb"SHOW\s+(SCHEMAS|DATABASES)", re.IGNORECASE)
 MESSAGE_BYTES_MAX = 1 << 30
 NEVER = 1_000_000
-"""The seconds between two looks at base tables."""
+"""The probe interval, in seconds."""
 Pair = tuple[bytes, bytes]
 """A request and its reply."""
 
@@ -78,7 +78,7 @@ class Chain:
 def chain(engine: Engine, database: str, log: Path, *, http: bool = False) -> Iterator[Chain]:
     """Starts a gateway between two recorders, and creates a view `m` in an existing database."""
     behind = Recorder(engine.host, engine.port)
-    # If a look were due, a statement that may read anything would wait for it, and then use another connection.
+    # If an observation were due, a statement that may read anything would wait and then use another connection.
     settings = {"storage.database": f"storage_of_{database}", "staleness.probe_interval": NEVER, "listen.http_port": 0}
     gateway = Gateway(log, upstream=f"{behind.host}:{behind.port}", **settings)
     before = Recorder(gateway.host, gateway.http_port if http else gateway.port)

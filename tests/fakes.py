@@ -377,7 +377,7 @@ class FakeSqlSession:
     def spoil(self) -> None: ...
 
 
-# --- parts of the gateway that refresh views or look at tables ----------------------------------------------
+# --- parts of the gateway that refresh views or observe tables ----------------------------------------------
 
 
 class FakeTasks:

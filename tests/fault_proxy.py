@@ -22,7 +22,7 @@ from gateway.wire.frame import frame
 SASL_COMPLETE = 5
 STALL_SECONDS = 120.0
 LATE_SECONDS = 1.0
-"""How late Spark runs a statement whose connection broke: the gateway has looked at the tables by then."""
+"""The delay of a statement whose connection broke; the gateway has observed the tables by then."""
 
 
 class Fault(Enum):

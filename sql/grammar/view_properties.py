@@ -218,7 +218,7 @@ def when_stale(properties: Mapping[str, str], trigger: Trigger | None) -> WhenSt
 
 
 def probe_seconds(properties: Mapping[str, str]) -> float | None:
-    """How old the last look at the base tables may be for a read, in seconds; None: the gateway's setting applies."""
+    """The maximum age of an observation for a read, in seconds; None: the gateway's setting applies."""
     value = properties.get("probe_interval")
     return float(value) if value is not None and _NUMBER.fullmatch(value) else None
 

@@ -41,7 +41,7 @@ def create_statement(
     if pairs:
         listed = ",\n".join(f"  {string_token(key)} = {string_token(value)}" for key, value in pairs)
         lines.append(f"TBLPROPERTIES (\n{listed})")
-    # The first line of several would be moved to the right of the others.
+    # Behind AS, the first line of a query would be indented further than its other lines.
     lines += ["AS", query] if "\n" in query else [f"AS {query}"]
     return "\n".join(lines)
 

@@ -147,7 +147,7 @@ def unescaped(text: str) -> str:
 # --- Delta -----------------------------------------------------------------------------------------------
 
 COMMITS_MAX = 1000
-"""The maximum number of commits that one look reads."""
+"""The maximum number of commits that one observation reads."""
 HARMLESS_OPERATIONS = frozenset({"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
 """Delta's operations whose commits write new metadata with the same columns."""
 _ACTIONS = (

@@ -120,7 +120,7 @@ def test_views_can_be_created_with_columns_replaced_and_dropped_if_they_exist(da
 
 
 def test_a_definition_keeps_the_settings_it_was_created_with(database: Database) -> None:
-    """ANSI mode, time zone and current database at creation apply whoever's read refreshes later."""
+    """ANSI mode, time zone and current database at creation apply to later refreshes, whichever session causes them."""
     database.run(
         "CREATE TABLE t (s STRING) USING parquet",
         "INSERT INTO t VALUES ('x')",

@@ -239,7 +239,7 @@ def test_the_readiness_probe_fails_while_spark_is_down(tmp_path: Path) -> None:
         def not_ready() -> bool:
             # A probe waits up to ten seconds for Spark, so a Spark that restarts earlier must be killed again.
             for child in _children(gateway):
-                with contextlib.suppress(psutil.NoSuchProcess):  # The child may end by itself meanwhile.
+                with contextlib.suppress(psutil.NoSuchProcess):  # The child may have ended.
                     if child.name() == "java":
                         child.kill()
             return seen.get("/readyz")[0] == 503

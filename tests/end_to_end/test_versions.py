@@ -294,7 +294,7 @@ def test_versions_survive_a_restart(views: Database, start_gateway: Any) -> None
 
 
 def test_a_stopping_gateway_deletes_the_rows_of_its_refresh(views: Database, start_gateway: Any, direct: Any) -> None:
-    """On SIGTERM during a refresh of several batches its rows are deleted at once, not at the next start."""
+    """On SIGTERM during a refresh of several batches its rows are deleted immediately, not at the next start."""
     gateway: Gateway = start_gateway(**{"limits.drain_seconds": 1})
     with unclosed(gateway, views.name) as writer, ThreadPoolExecutor(1) as pool:
         # With text files Spark checks for cancellation at each row; with Parquet, every four thousand rows.

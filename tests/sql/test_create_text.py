@@ -70,8 +70,8 @@ known = st.fixed_dictionaries(
 )
 
 
-def is_of_the_users_own(name: str) -> bool:
-    """May a property have this name, and does it mean nothing to the gateway?"""
+def is_user_property(name: str) -> bool:
+    """Whether a property may have this name and the gateway gives it no meaning."""
     try:
         check_name(name, free=True)
     except ValueError:
@@ -79,7 +79,7 @@ def is_of_the_users_own(name: str) -> bool:
     return is_kept_only(name)
 
 
-free = st.dictionaries(names.filter(is_of_the_users_own), texts, max_size=3)
+free = st.dictionaries(names.filter(is_user_property), texts, max_size=3)
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""SQL that is laid out for people stays the same statement (for Spark's parser, too: test_spark_parser.py)."""
+"""Tests that SQL formatted for display stays the same statement (test_spark_parser.py asks Spark's parser)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ HERE = Path(__file__).parent
 
 @cache
 def definitions() -> list[str]:
-    """The queries of the views in the case files."""
+    """Returns the queries of the views in the case files."""
     files = sorted(path.relative_to(HERE).as_posix() for path in HERE.rglob("*.sql"))
-    texts = [text for name in files for text, said in cases.load(name) if said.startswith("CreateMaterializedView")]
+    texts = [text for name in files for text, result in cases.load(name) if result.startswith("CreateMaterializedView")]
     parsed = list(map(parse, texts))
     return [each.query for each in parsed if isinstance(each, CreateMaterializedView)]
 
@@ -45,7 +45,7 @@ def definitions() -> list[str]:
         ),
     ],
 )
-def test_a_line_of_sql_becomes_several(text: str, expected: str) -> None:
+def test_a_one_line_statement_is_broken_into_lines(text: str, expected: str) -> None:
     assert indented(text) == expected
 
 
@@ -58,13 +58,13 @@ def test_a_line_of_sql_becomes_several(text: str, expected: str) -> None:
         f"SELECT a FROM t WHERE b = '{'x' * CHARACTERS_MAX}'",
         # sqlparse gives up at a depth of 100.
         f"SELECT {'(' * 200}a{')' * 200} FROM t",
-        # It knows neither nested comments nor raw strings.
+        # sqlparse knows neither nested comments nor raw strings.
         "SELECT 1 AS a /* x /* y */ , z */ FROM t",
         "SELECT r'\\', ' FROM a, ' FROM t",
         "",
     ],
 )
-def test_the_authors_lines_and_what_sqlparse_misreads_stay(text: str) -> None:
+def test_a_statement_with_line_breaks_or_that_sqlparse_misreads_is_unchanged(text: str) -> None:
     assert indented(text) == text
 
 
@@ -88,20 +88,20 @@ def test_the_authors_lines_and_what_sqlparse_misreads_stay(text: str) -> None:
         ("SELECT a -- b", "-- b SELECT a"),
     ],
 )
-def test_another_statement_is_never_shown(text: str, changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_with_another_meaning_is_discarded(text: str, changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlparse, "format", lambda *_, **__: changed)
     assert indented(text) == text
 
 
 @st.composite
 def one_liners(draw: st.DrawFn) -> str:
-    """A definition on one line, with other blanks and further comments between its pieces."""
+    """A definition on one line, with other whitespace and more comments between its tokens."""
     definition = draw(st.sampled_from(definitions()))
-    apart = [(mark.start, mark.end) for mark in marks(definition) if mark.kind == "hint"]
-    places = sorted(apart + [(piece.start, piece.end) for piece in lexemes(definition)])
+    hints = [(mark.start, mark.end) for mark in marks(definition) if mark.kind == "hint"]
+    spans = sorted(hints + [(piece.start, piece.end) for piece in lexemes(definition)])
     blanks = st.sampled_from([" ", "  ", "\t", " /* c */ ", " /* SELECT /* ' */ */ ", "/**/", " /*+ x */ "])
     pieces, position = list[str](), 0
-    for start, end in places:
+    for start, end in spans:
         pieces.append(draw(blanks) if start > position else "")
         pieces.append(definition[start:end])
         position = end
@@ -109,23 +109,23 @@ def one_liners(draw: st.DrawFn) -> str:
 
 
 @given(one_liners())
-def test_a_definition_stays_the_same_however_it_is_spaced(text: str) -> None:
-    laid_out = indented(text)
-    assert [piece.text for piece in lexemes(laid_out)] == [piece.text for piece in lexemes(text)]
-    assert remarks(laid_out) == remarks(text)
-    assert indented(laid_out) == laid_out
-    said = parse(create_statement("`mv`", (), None, Clauses(), (), laid_out))
-    assert isinstance(said, CreateMaterializedView)
-    # What follows the last piece is no part of a definition.
-    assert laid_out.startswith(said.query)
-    assert list(lexemes(laid_out, len(said.query))) == []
+def test_a_formatted_definition_has_the_same_tokens(text: str) -> None:
+    formatted = indented(text)
+    assert [piece.text for piece in lexemes(formatted)] == [piece.text for piece in lexemes(text)]
+    assert remarks(formatted) == remarks(text)
+    assert indented(formatted) == formatted
+    parsed = parse(create_statement("`mv`", (), None, Clauses(), (), formatted))
+    assert isinstance(parsed, CreateMaterializedView)
+    # A definition ends with its last token; comments after it are not part of it.
+    assert formatted.startswith(parsed.query)
+    assert list(lexemes(formatted, len(parsed.query))) == []
 
 
 def remarks(text: str) -> list[str]:
     return [text[mark.start : mark.end] for mark in marks(text) if mark.kind in ("comment", "hint")]
 
 
-def test_every_definition_with_a_table_is_laid_out() -> None:
+def test_every_definition_with_a_table_is_broken_into_lines() -> None:
     joined = [" ".join(text.split()) for text in definitions() if "--" not in text]
     reading = [text for text in joined if " FROM " in text.upper()]
     assert len(reading) > 30

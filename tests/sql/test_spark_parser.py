@@ -25,7 +25,7 @@ from tests.sql.test_spark_corpus import QUERIES
 SEED = 20_261_126
 PLAIN = 400
 MUTATED = 1_200
-LAID_OUT = 200
+FORMATTED = 200
 
 
 def outcome(samples: list[Sample]) -> trial.Outcome:
@@ -158,13 +158,13 @@ def test_the_oracle_finds_what_spark_reads(text: str, settings: Settings, reads:
     } == reads
 
 
-def test_a_query_that_is_laid_out_is_the_same_query() -> None:
+def test_a_formatted_query_has_the_same_plan() -> None:
     joined = {" ".join(text.split()) for text in statements() if APART.isdisjoint(text) and len(text) < 800}
-    chosen = Random(SEED).sample(sorted(text for text in joined if glance(text).keyword in QUERIES), LAID_OUT)
+    chosen = Random(SEED).sample(sorted(text for text in joined if glance(text).keyword in QUERIES), FORMATTED)
     accepted = [text for text, plan in zip(chosen, read(chosen, Settings()), strict=True) if plan.accepted]
-    changed = {text: laid_out for text in accepted if (laid_out := indented(text)) != text}
-    assert len(changed) > LAID_OUT / 2
-    assert [text for text, laid_out in changed.items() if numberless(laid_out) != numberless(text)] == []
+    changed = {text: formatted for text in accepted if (formatted := indented(text)) != text}
+    assert len(changed) > FORMATTED / 2
+    assert [text for text, formatted in changed.items() if numberless(formatted) != numberless(text)] == []
 
 
 def numberless(text: str) -> str:
