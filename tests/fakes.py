@@ -481,7 +481,7 @@ class World:
         self.inspector = FakeInspector()
         self.commands = FakeCommands()
         self.sides = Sides(self.spark, 60.0)
-        self.sessions = Sessions()
+        self.sessions = Sessions(on_end=audit.closed)
         nothing = cast(Any, SimpleNamespace())
         self.router = Router(
             self.catalog,

@@ -55,8 +55,8 @@ ROOMS = {
 SHARED_NAMES = {"client", "command"}
 """`client`: of Spark, and of the gateway. `command`: `freshgate user`, and `freshgate status`."""
 LEAVES = {"gateway.config", "gateway.errors", "gateway.tally", "gateway.loops"}
-# The command line and the server connect all layers. Only they import each other.
-COMPOSITION = {"gateway.__main__", "gateway.server"}
+# The command line, the server and the assembly connect all layers. Only they import each other.
+COMPOSITION = {"gateway.__main__", "gateway.server", "gateway.assembly"}
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager"}
 
 

@@ -21,10 +21,12 @@ from typing import Any, cast
 
 from fakes import Answer, named
 
+from gateway import assembly
 from gateway.config import Settings
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.freshness.entry import Entry
-from gateway.server import Server
+from gateway.mv.refresh.habits import Habits
+from gateway.proxy.traffic import Traffic
 from gateway.service.clients.session import Session
 from gateway.spark.metastore import SparkMetastore
 from sql.classify import classify
@@ -262,10 +264,6 @@ class House:
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse
 
-        class Joined(Server):
-            def _pool(self, *_: object) -> Any:
-                return warehouse
-
         class NoEngine:
             async def of_statement(self, statement: str) -> None:
                 return None
@@ -273,9 +271,15 @@ class House:
             def cancel_statement(self, statement: str) -> None:
                 pass
 
-        self.server = Joined(Settings(), cast(Any, NoEngine()))
-        self.catalog = self.server._catalog
-        self.commands = self.server._router(SparkMetastore(cast(Any, warehouse)))._commands
+        settings, engine, pool = Settings(), cast(Any, NoEngine()), cast(Any, warehouse)
+        spark = assembly.Spark(engine, settings.upstream, Traffic())
+        at_spark = assembly.AtSpark(spark, Habits(), pool, pool, pool, pool, SparkMetastore(pool))
+        self.views = assembly.known_views(settings, at_spark, lambda _: None)
+        self.versions = assembly.kept_versions(settings, at_spark, self.views)
+        self.refreshes = assembly.refreshed_views(settings, at_spark, self.views, self.versions, engine)
+        assembly.subscribe(self.views, self.versions, self.refreshes)
+        self.catalog = self.views.catalog
+        self.commands = assembly.own_statements(settings, at_spark, self.views, self.versions, self.refreshes)
 
     async def run(self, text: str, user: str = "ada", namespace: Namespace | None = None) -> list[tuple[Any, ...]]:
         """Runs one of the gateway's own statements and returns its rows."""

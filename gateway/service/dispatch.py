@@ -72,9 +72,6 @@ class Service:
     audit: Audit = field(default_factory=Audit)
     background: Background = field(default_factory=Background)
 
-    def __post_init__(self) -> None:
-        self.sessions.on_end = self.audit.closed
-
 
 class Dispatch:
     """One client connection. Implements `decision.Dispatcher`."""

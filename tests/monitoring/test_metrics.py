@@ -253,8 +253,7 @@ def test_a_statement_that_never_reached_spark_is_recorded(error: BaseException, 
 def test_the_end_of_a_session_has_a_cause() -> None:
     """Sessions that end because the gateway stops are not counted as lost."""
     lines = KeptLines()
-    sessions = Sessions()
-    sessions.on_end = Audit(lines.keep).closed
+    sessions = Sessions(on_end=Audit(lines.keep).closed)
 
     def opened(user: str, number: int) -> Session:
         session = session_of(user)

@@ -165,7 +165,7 @@ async def test_what_a_refresh_finds_while_a_doubt_is_settled_stays() -> None:
     entry = made.entry("s.m")
     entry.doubt()
     hold = made.warehouse.hold("SHOW TBLPROPERTIES")
-    settling = asyncio.create_task(made.server._settlement.settle(entry))
+    settling = asyncio.create_task(made.views.settlement.settle(entry))
     await hold.reached.wait()
     entry.read_more(frozenset({named("s.u")}), frozenset())
     hold.go.set()
@@ -185,7 +185,7 @@ async def test_a_gateway_that_was_superseded_during_a_slow_call_changes_no_view(
     statement: str, slow: str, never: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = await built()
-    fence = made.server._fence
+    fence = made.views.fence
     await fence.take()
     await fence.check()
     hold = made.warehouse.hold(slow)

@@ -16,7 +16,7 @@ from gateway.errors import StatementFailed
 from gateway.mv.catalog.fence import LATELY, Fence, Superseded
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Version
-from gateway.mv.refresh.executor import Executor
+from gateway.mv.versions.version_numbers import VersionNumbers
 
 
 @dataclass
@@ -127,17 +127,17 @@ def test_no_rows_are_written_once_it_is_lost_though_their_number_is_reserved() -
     async def story() -> None:
         database, nobody, time_now = Database(), cast(Any, None), 0.0
         first, second = fence(database, clock=lambda: time_now), fence(database)
-        executor = Executor(*[nobody] * 8, first, *[nobody] * 4)
+        numbers = VersionNumbers(nobody, first)
         version = Version.whole(1, 0, 0, {})
         entry = Entry(replace(view_of(version), versions_reserved=9))
         await first.take()
-        await executor._reserve(entry, 2, nobody)
+        await numbers.reserve(entry, 2, nobody)
         await second.take()
         # A successor waits longer than this before it takes stock.
         time_now += LATELY
-        await executor._reserve(entry, 3, nobody)
+        await numbers.reserve(entry, 3, nobody)
         time_now += 0.1
         with pytest.raises(Superseded):
-            await executor._reserve(entry, 3, nobody)
+            await numbers.reserve(entry, 3, nobody)
 
     asyncio.run(story())

@@ -7,17 +7,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import cast
+from collections.abc import Awaitable, Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.model.view import Kept, Leftover, Version
 from gateway.mv.ports import Metastore
-from gateway.mv.versions.janitor import DROPPED_TOGETHER, Janitor
+from gateway.mv.versions.janitor import Janitor
 from gateway.mv.versions.readers import Read, Readers
+from gateway.mv.versions.removal import DROPPED_TOGETHER, Removal
 from sql.names import TableName
 from sql.texts.maintenance import Shown
 
@@ -65,16 +66,14 @@ class Spark:
 
 
 def janitor_of(spark: Spark, shown: Shown, readers: Readers, retention_seconds: float = 0.0) -> Janitor:
-    @asynccontextmanager
-    async def lock(_: str) -> AsyncIterator[None]:
-        yield
-
     async def verify(_: str) -> None:
         pass
 
     kept = Kept(shown, frozenset(), CURRENT + 1)
-    fence, metastore = cast(Fence, spark), cast(Metastore, spark)
-    janitor = Janitor(metastore, lock, lambda _: kept, verify, readers, fence, retention_seconds)
+    catalog = SimpleNamespace(kept=lambda _: kept, lock_of=lambda _: asyncio.Lock())
+    nobody = SimpleNamespace(verify_id=verify)
+    removal = Removal(cast(Any, catalog), cast(Any, nobody), cast(Any, nobody), cast(Metastore, spark))
+    janitor = Janitor(removal, readers, cast(Fence, spark), retention_seconds)
     readers.released.add(janitor.released)
     return janitor
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.mv.ports import JobProgress
-from gateway.mv.refresh.progress import Lines, Progress, follow
+from gateway.mv.refresh.progress import Lines, Progress, followed
 from sql.names import TableName
 
 VIEW = TableName("sales", "daily")
@@ -164,18 +164,13 @@ class FakeSpark:
             await self._changed.wait_for(lambda: len(self.asked) > times)
 
 
-def followed(progress: Progress, spark: FakeSpark, questions: int) -> list[str]:
+def lines_of(progress: Progress, spark: FakeSpark, questions: int) -> list[str]:
     """The lines that are told until Spark was asked so often."""
     lines: list[str] = []
 
     async def check() -> None:
-        following = asyncio.create_task(follow(progress, spark, lines.append, 0.001))
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with asyncio.timeout(DEADLINE_SECONDS), followed(progress, spark, Lines(lines.append), 0.001):
             await spark.asked_more_than(questions)
-        assert not following.done()
-        following.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await following
 
     asyncio.run(check())
     return lines
@@ -183,7 +178,7 @@ def followed(progress: Progress, spark: FakeSpark, questions: int) -> list[str]:
 
 def test_only_what_is_new_is_told() -> None:
     spark = FakeSpark(jobs(1, 10), jobs(1, 10), None, jobs(2, 10))
-    assert followed(inserting(), spark, 20) == [
+    assert lines_of(inserting(), spark, 20) == [
         "sales.daily: running, stage 2 of 4, 1 of 10 tasks, 0 s",
         "sales.daily: running, stage 2 of 4, 2 of 10 tasks, 0 s",
     ]
@@ -192,7 +187,7 @@ def test_only_what_is_new_is_told() -> None:
 
 def test_a_spark_that_fails_ends_nothing() -> None:
     spark = FakeSpark("no", jobs(1, 10), "no", "no", jobs(2, 10))
-    assert followed(inserting(), spark, 20) == [
+    assert lines_of(inserting(), spark, 20) == [
         "sales.daily: running, 0 s",
         "sales.daily: running, stage 2 of 4, 1 of 10 tasks, 0 s",
         "sales.daily: running, stage 2 of 4, 2 of 10 tasks, 0 s",
@@ -209,7 +204,7 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_statement() -> 
             progress.started("b")
 
     spark = FakeSpark(jobs(1, 10), None, on_ask=go_on)
-    assert followed(progress, spark, 3) == ["sales.daily: INSERT 2 of 2, 0 s"]
+    assert lines_of(progress, spark, 3) == ["sales.daily: INSERT 2 of 2, 0 s"]
     assert spark.asked[:2] == ["a", "b"]
 
 
@@ -217,9 +212,8 @@ def test_nothing_is_told_of_a_short_refresh() -> None:
     lines: list[str] = []
 
     async def check() -> None:
-        following = asyncio.create_task(follow(inserting(), FakeSpark(jobs(1, 10)), lines.append, DEADLINE_SECONDS))
-        await asyncio.sleep(0)
-        following.cancel()
+        async with followed(inserting(), FakeSpark(jobs(1, 10)), Lines(lines.append), DEADLINE_SECONDS):
+            await asyncio.sleep(0)
 
     asyncio.run(check())
     assert lines == []

@@ -23,6 +23,7 @@ from gateway.mv.model.view import Leftover, MaterializedView, Version
 from gateway.mv.ports import Metastore, Relation, RelationKind
 from gateway.mv.versions.janitor import Janitor
 from gateway.mv.versions.readers import Readers
+from gateway.mv.versions.removal import Removal
 from sql.names import TableName
 from sql.texts.maintenance import UNPARTITIONED, Shown, shown_rows
 
@@ -309,7 +310,7 @@ def test_a_creation_of_unknown_outcome_is_left_to_the_next_start() -> None:
         gateway.settlement.find_created(reserved, tell)
         while not gateway.spark.asked:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        (task,) = gateway.settlement._settling.values()
+        (task,) = gateway.settlement._creating.values()
         await gateway.settlement.stop()
         assert task.cancelled()
         assert told == []
@@ -392,7 +393,8 @@ def test_what_somebody_has_gone_from_dropping_is_dropped_later() -> None:
                 return await super().relation(name)
 
         spark, nothing = Slow(), cast(Any, None)
-        janitor = Janitor(cast(Metastore, spark), nothing, nothing, nothing, Readers(), cast(Fence, spark), 0.0)
+        removal = Removal(nothing, nothing, nothing, cast(Metastore, spark))
+        janitor = Janitor(removal, Readers(), cast(Fence, spark), 0.0)
         storage = TableName("s", "d__v__1")
         task = asyncio.create_task(janitor.drop_now("v", Leftover(storage, naming.definition_of(storage))))
         await asyncio.sleep(0)

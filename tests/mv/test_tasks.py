@@ -26,8 +26,7 @@ from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.history import History
 from gateway.mv.model.view import Cause, MaterializedView, TaskStatus, TriggerMode, Version
 from gateway.mv.observation.inspection import Inspector, Situation
-from gateway.mv.refresh.executor import Executor
-from gateway.mv.refresh.progress import Lines, Report
+from gateway.mv.refresh.progress import Lines
 from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.refresh.tasks import CHECKED_TOGETHER, RefreshLimits, Tasks
@@ -80,7 +79,6 @@ class Stage:
     outcomes: dict[str, list[FreshgateError | None]] = field(default_factory=dict)
     began: list[tuple[str, TriggerMode]] = field(default_factory=list)
     gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
-    make_fresh: Any = None
     refreshed: set[str] = field(default_factory=set)
     """Views that were being refreshed when those that were dropped were to be forgotten last."""
     published: Any = None
@@ -95,17 +93,12 @@ class Stage:
     def _gate(self, view: str) -> asyncio.Semaphore:
         return self.gates.setdefault(view, asyncio.Semaphore(0))
 
-    # --- what `Tasks` asks of an executor
-
-    async def make_bases_fresh(self, views: Iterable[str], cause: Cause, report: Report) -> None: ...
-
-    def current(self, view_id: str) -> int:
-        return 1
+    # --- what `Tasks` asks of an executor, and of the numbers of versions
 
     def forget_dropped(self, refreshed: Container[str]) -> None:
         self.refreshed = {view_id for view_id in self.gates if view_id in refreshed}
 
-    async def run(self, run: Run, cause: Cause) -> None:
+    async def run(self, run: Run, cause: Cause, make_fresh: object) -> None:
         entry = run.entry
         self.began.append((entry.view.id, cause.trigger))
         run.begin_work()
@@ -130,7 +123,8 @@ class World:
         self.log = TaskLog(self.catalog, free, free, free, self.time)
         self.stage.log = self.log
         inspector = cast(Inspector, free)
-        self.tasks = Tasks(self.catalog, inspector, cast(Executor, self.stage), self.log, free, limits)
+        stage = cast(Any, self.stage)
+        self.tasks = Tasks(self.catalog, inspector, stage, stage, self.log, free, limits)
         self.jobs = Jobs(self.catalog, free, free, free, ZoneInfo("UTC"), allow_seconds=True, now_ms=self.time)
         self.scheduler = Scheduler(self.catalog, self.jobs, self.tasks, inspector, free, 0, self.time)
         self.stage.published = self.scheduler.published

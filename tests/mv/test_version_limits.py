@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import cast
 
 import pytest
@@ -17,18 +15,10 @@ from gateway.mv.ports import Metastore
 from gateway.mv.versions.janitor import Janitor
 from gateway.mv.versions.kept import KeptLimits, Versions
 from gateway.mv.versions.readers import Readers
+from gateway.mv.versions.removal import Removal
 
 FIRST, SECOND = Version.whole(1, 0, 1, {}), Version.whole(2, 1, 2, {})
 VIEW = view_of(SECOND)
-
-
-@asynccontextmanager
-async def no_lock(_: str) -> AsyncIterator[None]:
-    yield
-
-
-async def no_check(_: str) -> None:
-    pass
 
 
 class Kept:
@@ -37,9 +27,7 @@ class Kept:
     def __init__(self, retention_seconds: float = 0.0) -> None:
         self.readers = Readers()
         nothing = cast(Metastore, None)
-        janitor = Janitor(
-            nothing, no_lock, lambda _: None, no_check, self.readers, cast(Fence, None), retention_seconds
-        )
+        janitor = Janitor(cast(Removal, None), self.readers, cast(Fence, None), retention_seconds)
         limits = KeptLimits(count=2, wait_seconds=0)
         self.versions = Versions(janitor, self.readers, nothing, limits)
         self.read = self.readers.begin(versions=[("v", 1)])

@@ -9,8 +9,8 @@ from views import view_of
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, Version
-from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.tasks import RefreshLimits, Tasks
+from gateway.mv.versions.version_numbers import VersionNumbers
 from sql.names import TableName
 
 NOBODY = cast(Any, None)
@@ -19,12 +19,12 @@ NOBODY = cast(Any, None)
 class World:
     def __init__(self) -> None:
         self.catalog = Catalog("s", NOBODY)
-        self.executor = Executor(self.catalog, *[NOBODY] * 12)
-        self.tasks = Tasks(self.catalog, NOBODY, self.executor, NOBODY, NOBODY, RefreshLimits(0, 0, 0))
+        self.numbers = VersionNumbers(self.catalog, NOBODY)
+        self.tasks = Tasks(self.catalog, NOBODY, NOBODY, self.numbers, NOBODY, NOBODY, RefreshLimits(0, 0, 0))
 
     def refresh(self, view: MaterializedView) -> int:
         """The number that it takes."""
-        return self.executor._next_version(view)
+        return self.numbers.take(view)
 
 
 def view(view_id: str, reserved: int) -> MaterializedView:
@@ -42,7 +42,7 @@ def test_no_number_is_kept_of_a_view_that_is_no_more() -> None:
         world.refresh(entry.view)
         world.catalog.remove(entry)
         world.tasks.forget_dropped()
-    assert world.executor._next_versions.keys() == {"stays"}
+    assert world.numbers._next.keys() == {"stays"}
     # Those that a failed refresh has used up are not used again.
     assert world.refresh(view("stays", 9)) == 10
 
@@ -54,7 +54,7 @@ def test_a_view_that_was_damaged_goes_on_from_what_is_reserved() -> None:
     taken = world.refresh(entry.view)
     world.catalog.remove(entry)
     # While the refresh is under way the number may not be reserved yet, and the view may be found again.
-    world.executor.forget_dropped({"v"})
+    world.numbers.forget_dropped({"v"})
     assert world.refresh(view("v", 9)) == taken + 1
-    world.executor.forget_dropped(())
+    world.numbers.forget_dropped(())
     assert world.refresh(view("v", 25)) == 25

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import settings_file
+from gateway import assembly, settings_file
 from gateway.errors import FreshgateError
-from gateway.server import _handover
 from gateway.service.clients.handover import ANONYMOUS, PROXY_USER_KEY, Handover
 from gateway.wire import message
 from gateway.wire.connection import NOSASL, PLAIN
@@ -79,7 +78,7 @@ def test_a_connection_is_one_users_at_spark(handover: Handover) -> None:
     ],
 )
 def test_who_may_name_another_user_follows_from_the_settings(overrides: list[str], refused: bool) -> None:
-    handover = _handover(settings_file.load(None, overrides), PLAIN)
+    handover = assembly.handover(settings_file.load(None, overrides), PLAIN)
     try:
         handover.refuse_another(EVE, call(**{PROXY_USER_KEY: ANONYMOUS}), None)
     except FreshgateError:

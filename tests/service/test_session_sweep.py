@@ -55,8 +55,7 @@ def test_a_session_that_spark_does_not_close_keeps_no_other_open() -> None:
         answering = asyncio.Event()
         sides = [Side(answering) for _ in range(3)]
         ended: list[Session] = []
-        sessions = Sessions(loose_seconds=0.01)
-        sessions.on_end = ended.append
+        sessions = Sessions(loose_seconds=0.01, on_end=ended.append)
         for number, side in enumerate(sides):
             handle = Handle(bytes([number]) * 16, bytes(16))
             session = Session(handle, 5, "ada", LOGIN, open_session(OPEN), OPEN, Sides(NoSpark(), 0.0))

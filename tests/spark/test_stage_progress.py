@@ -19,7 +19,7 @@ from processes import Engine, descendants, none_alive, wait_until
 from gateway import settings_file
 from gateway.config import Address
 from gateway.mv.ports import JobProgress
-from gateway.mv.refresh.progress import Progress, follow
+from gateway.mv.refresh.progress import Lines, Progress, followed
 from gateway.spark.client import Connection, Session
 from gateway.spark.engine import EmbeddedEngine
 from gateway.spark.host import REQUESTS_MAX
@@ -206,12 +206,12 @@ async def follow_one(engine: EmbeddedEngine, address: Address) -> None:
     async with session_at(address) as session:
         task, statement = await started(session, SLOW)
         progress.started(statement)
-        following = asyncio.create_task(follow(progress, engine, lines.append, 0.1))
-        await task
-        # Concurrent requests after the end each get the answer to their own question.
-        asked = (engine.of_statement(each) for each in (statement, "another", statement))
-        assert await asyncio.gather(*asked) == [known := JobProgress(2, 2, TASKS + 1, TASKS + 1, 0, 0), None, known]
-        following.cancel()
+        async with followed(progress, engine, Lines(lines.append), 0.1):
+            await task
+            # Concurrent requests after the end each get the answer to their own question.
+            asked = (engine.of_statement(each) for each in (statement, "another", statement))
+            assert await asyncio.gather(*asked) == [known := JobProgress(2, 2, TASKS + 1, TASKS + 1, 0, 0), None, known]
+            fraction = progress.fraction()
         # Spark's UI, at one of the ports, reports the same.
         connections = java_of(engine).net_connections(kind="tcp")
         ports = {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
@@ -219,4 +219,4 @@ async def follow_one(engine: EmbeddedEngine, address: Address) -> None:
         assert known in await asyncio.gather(*(ui.of_statement(statement) for ui in uis))
     assert any(f"stage 1 of 1, {done} of {TASKS} tasks" in line for line in lines for done in range(1, TASKS)), lines
     assert all(line.startswith("sales.daily: running") for line in lines)
-    assert 0 < progress.fraction() < 1
+    assert 0 < fraction < 1

@@ -197,6 +197,11 @@ class Catalog:
         view = self.entry(view_id).view
         return view.complete and staleness.since <= self._now_ms() < staleness.since + view.grace_ms
 
+    def current(self, view_id: str) -> int:
+        """The number of the view's current version; -1 for a view that was dropped."""
+        entry = self._entries.get(view_id)
+        return entry.view.current.number if entry else -1
+
     def names_of(self, ids: Iterable[str]) -> dict[str, TableName]:
         """The names of those of the views that exist."""
         return {view_id: entry.view.name for view_id in ids if (entry := self._entries.get(view_id))}

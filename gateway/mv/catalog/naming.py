@@ -11,6 +11,7 @@ from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Metastore
 from sql.names import TableName
 from sql.texts import maintenance
+from sql.texts.maintenance import Shown
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,11 @@ def create_public(view: MaterializedView) -> str:
     return maintenance.create_public_view(
         view.name, view.storage, view.columns, view.current.shown, view.comment, view.properties, view.layout
     )
+
+
+def publish(name: TableName, view: MaterializedView, shown: Shown) -> str:
+    """The statement that makes a name's public view show rows of the view."""
+    return maintenance.publish(name, view.storage, view.columns, shown, view.layout)
 
 
 def definition_of(storage: TableName) -> TableName:

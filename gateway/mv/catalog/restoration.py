@@ -77,9 +77,7 @@ class Restoration:
             await self._metastore.run(naming.create_public(view))
             await self._drop_renamed(view, suspects)
         else:
-            await self._metastore.run(
-                maintenance.publish(view.name, view.storage, view.columns, view.current.shown, view.layout)
-            )
+            await self._metastore.run(naming.publish(view.name, view, view.current.shown))
             await self._dress(view)
         self._catalog.news.moved.tell()
         self._tell(view, problem, suspects)

@@ -46,6 +46,7 @@ class Settlement:
         self._restore = restore
         self._settling: dict[Entry, asyncio.Task[None]] = {}
         self._storing: dict[Entry, asyncio.Task[None]] = {}
+        self._creating: dict[Entry, asyncio.Task[None]] = {}
         self._ending = asyncio.Event()
 
     # --- which version a name shows ----------------------------------------------------------------
@@ -167,6 +168,11 @@ class Settlement:
                 sqlstate="40001",
             )
 
+    async def unmoved(self, view: MaterializedView, version: int | None, error: FreshgateError) -> bool:
+        """Whether the public view surely shows this version, as before the statement that ended with `error`. None: it
+        was not to show the view's storage before."""
+        return await naming.unmoved(self._metastore, view, version, error)
+
     async def find_damage(self, entry: Entry) -> str | None:
         """What a refresh that did not find something says if a part of the view itself is missing.
 
@@ -280,17 +286,16 @@ class Settlement:
 
     def find_created(self, entry: Entry, found: Callable[[bool], Awaitable[None]]) -> None:
         """Finds out whether the public view of a reserved view was created, and calls `found` with that."""
-        self._begin(
-            self._settling, [entry], partial(self._until_done, entry, partial(self._find_created, entry, found))
-        )
+        work = partial(self._find_created, entry, found)
+        self._begin(self._creating, [entry], partial(self._until_done, entry, work))
 
     async def stop(self) -> None:
         """What is still in doubt is found out by the next start. Settings are written at once, or not."""
         self._ending.set()
-        settling = list(self._settling.values())
-        for task in settling:
+        asking = [*self._settling.values(), *self._creating.values()]
+        for task in asking:
             task.cancel()
-        await asyncio.gather(*settling, *self._storing.values(), return_exceptions=True)
+        await asyncio.gather(*asking, *self._storing.values(), return_exceptions=True)
 
     def _begin(
         self, tasks: dict[Entry, asyncio.Task[None]], entries: Iterable[Entry], work: Callable[[], Awaitable[None]]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from gateway import loops
 from gateway.mv.ports import JobProgress, StageProgress
 from sql.names import TableName
 
@@ -169,23 +171,36 @@ class Progress:
         return min(WRITTEN_SHARE, (done + now * part) / whole)
 
 
-async def follow(
-    progress: Progress, spark: StageProgress, tell: Callable[[str], None], every_seconds: float = 1.0
-) -> None:
-    """Asks Spark for the statement that runs, and tells a line when it says something new, until it is cancelled.
+@asynccontextmanager
+async def followed(
+    progress: Progress, spark: StageProgress, report: Report, every_seconds: float = 1.0
+) -> AsyncIterator[None]:
+    """While it lasts, `report` hears now and then how far the refresh is.
 
-    At most one line in `every_seconds`, and none before the first of these is over. A Spark that fails to answer, or
-    does not, changes nothing but that its stages are not told.
+    Spark is asked for the statement that runs. A line is told when it says something new: at most one in
+    `every_seconds`, and none before the first of these is over. A Spark that fails to answer, or does not, changes
+    nothing but that its stages are not told.
     """
     told = ""
-    while True:
+
+    async def turn() -> None:
+        nonlocal told
         await asyncio.sleep(every_seconds)
         if (statement := progress.statement) is not None:
             progress.heard(statement, await _asked(spark, statement))
         words = progress.words()
         if words != told:
             told = words
-            tell(progress.line())
+            report(progress.line())
+
+    following = loops.keep(f"progress of {progress.view}", turn)
+    worked = False
+    try:
+        yield
+        worked = True
+    finally:
+        progress.end(worked=worked)
+        following.cancel()
 
 
 async def _asked(spark: StageProgress, statement: str) -> JobProgress | None:

@@ -27,7 +27,7 @@ from gateway.mv.refresh.planner import (
     window_of_key,
 )
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.versions.janitor import stored_partitions
+from gateway.mv.versions.rows import stored_partitions
 from sql.grammar import view_properties
 from sql.texts import maintenance
 from sql.texts.maintenance import PartitionKey, Selection
@@ -155,6 +155,10 @@ class Proposer:
         """A session in which the view's partitions have the keys that refreshes give them."""
         async with self._sessions.session() as session, self._surroundings.computing(view, session):
             yield session
+
+    async def look_anew(self, view: MaterializedView) -> Inspection:
+        """Looks at all that the view reads; no earlier look counts."""
+        return await self._inspector.inspect(view, float("inf"))
 
     def first(self, view: MaterializedView, inspection: Inspection) -> RefreshPlan:
         """The plan of a view that has no rows yet."""

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from gateway.errors import FreshgateError
 from gateway.mv.model.view import MaterializedView
-from gateway.mv.ports import Metastore, SqlSession
+from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.refresh.habits import TIME_ZONE, Habits
 from sql.grammar import view_properties
 from sql.names import TableName, quote
@@ -133,3 +133,17 @@ class Surroundings:
             if wanted is None and name in there:
                 return False
         return True
+
+
+class RefreshSessions:
+    """Sessions in which refreshes run: each has the settings of its view."""
+
+    def __init__(self, sessions: Sessions, surroundings: Surroundings) -> None:
+        self._sessions = sessions
+        self._surroundings = surroundings
+
+    @asynccontextmanager
+    async def of(self, view: MaterializedView, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
+        """`fresh` is that of `Sessions.session`. Raises what Spark raises."""
+        async with self._sessions.session(fresh=fresh) as session, self._surroundings.of(view, session):
+            yield session

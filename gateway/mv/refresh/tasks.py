@@ -22,11 +22,14 @@ from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode
 from gateway.mv.observation.inspection import Inspector, Situation
-from gateway.mv.refresh.executor import BaseTableMissing, Executor, stopped
+from gateway.mv.refresh.diagnosis import BaseTableMissing
+from gateway.mv.refresh.executor import Executor
 from gateway.mv.refresh.progress import Progress, Report
+from gateway.mv.refresh.publication import stopped
 from gateway.mv.refresh.runs import Run
 from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.versions.kept import LIMIT_EXCEEDED
+from gateway.mv.versions.version_numbers import VersionNumbers
 from gateway.tally import LONG_SECONDS, Histogram
 
 log = logging.getLogger(__name__)
@@ -94,6 +97,7 @@ class Tasks:
         catalog: Catalog,
         inspector: Inspector,
         executor: Executor,
+        numbers: VersionNumbers,
         task_log: TaskLog,
         fence: Fence,
         limits: RefreshLimits,
@@ -101,6 +105,7 @@ class Tasks:
         self._catalog = catalog
         self._inspector = inspector
         self._executor = executor
+        self._numbers = numbers
         self._log = task_log
         self._fence = fence
         self._limits = limits
@@ -115,7 +120,6 @@ class Tasks:
         """What was found by tasks of changes that were cancelled, or whose errors will not pass by themselves: each
         view's last one."""
         self.tally = RefreshTally()
-        executor.make_fresh = self.make_fresh
 
     @property
     def running(self) -> int:
@@ -138,10 +142,10 @@ class Tasks:
         self._fence.raise_if_lost()
         entry = self._catalog.entry(view_id)
         needed = entry.ledger.ended
-        await self._executor.make_bases_fresh(entry.view.views, cause, report)
+        await self.make_bases_fresh(entry.view.views, cause, report)
         # Only now: a refresh that began before the bases were fresh may have read them stale.
         arrived = next(self._sequence)
-        bases = {base: self._executor.current(base) for base in entry.view.views}
+        bases = {base: self._catalog.current(base) for base in entry.view.views}
         first = True
         while not await self._suffices(entry, needed, bases):
             run = self._shared(entry, cause, arrived, early=first)
@@ -158,6 +162,22 @@ class Tasks:
             else:
                 if late_enough:
                     return
+
+    async def make_bases_fresh(self, views: Iterable[str], cause: Cause, report: Report) -> None:
+        """Makes the views below one fresh. Raises what refreshes raise.
+
+        A schedule, or a change, leaves those alone of which something else says when they are refreshed.
+        """
+        below = Cause(TriggerMode.READ, cause.user)
+        automatic = cause.trigger in AUTOMATIC
+        for base in sorted(views):
+            entry = self._catalog.find(base)
+            if entry is None or (
+                automatic and entry.view.complete and entry.view.clauses.refreshing.trigger is not None
+            ):
+                continue
+            if self._catalog.is_stale(base):
+                await self.make_fresh(base, below, report)
 
     async def refresh(self, view_id: str, cause: Cause, report: Report) -> None:
         """Carries REFRESH out, by what the base tables look like when it is its turn. Returns when that is published,
@@ -253,7 +273,7 @@ class Tasks:
         for view_id in [each for each in {*self._failed, *self._gone} if self._catalog.find(each) is None]:
             self._failed.pop(view_id, None)
             self._gone.pop(view_id, None)
-        self._executor.forget_dropped(self._queues)
+        self._numbers.forget_dropped(self._queues)
 
     # --- ending ------------------------------------------------------------------------------------
 
@@ -437,8 +457,12 @@ class Tasks:
                 await self._inspector.check([entry.view.id], cause.not_before)
                 if cause.trigger is TriggerMode.COMMIT:
                     run.situation = await self._inspector.situation(entry.view.id)
-            await self._executor.make_bases_fresh(entry.view.views, cause, run)
-        await self._executor.run(run, cause)
+            await self.make_bases_fresh(entry.view.views, cause, run)
+
+        async def make_fresh(views: Iterable[str]) -> None:
+            await self.make_bases_fresh(views, cause, run)
+
+        await self._executor.run(run, cause, make_fresh)
 
 
 def may_pass(error: FreshgateError) -> bool:

@@ -1,14 +1,19 @@
-"""What stands under a name: whether a view could have it, and what is said where it is no materialized view."""
+"""What stands under a name: whether a view could have it, and what is said if it is no materialized view."""
 
 from __future__ import annotations
 
 import re
 
 from gateway.errors import DefinitionRefused, NameTaken, NoSuchView
+from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.model.damage import damaged
+from gateway.mv.model.locations import Locations
 from gateway.mv.ports import Metastore, RelationKind
+from gateway.mv.statements.rights import Rights
 from sql.names import SESSION_CATALOG, TableName
+from sql.statement import CreateMaterializedView
 
 
 class Names:
@@ -69,6 +74,48 @@ class Names:
 
     async def has_database(self, name: str) -> bool:
         return name in await self._metastore.databases()
+
+    async def shows(self, name: TableName, storage: TableName) -> bool:
+        """Whether the public view of a name shows a storage table."""
+        return await naming.published(self._metastore, name, storage) is not None
+
+
+class Clearance:
+    """Whether a view may be created under a name, where somebody wants it."""
+
+    def __init__(
+        self, catalog: Catalog, settlement: Settlement, names: Names, rights: Rights, locations: Locations
+    ) -> None:
+        self._catalog = catalog
+        self._settlement = settlement
+        self._names = names
+        self._rights = rights
+        self._locations = locations
+
+    async def check(self, statement: CreateMaterializedView, name: TableName, user: str) -> bool:
+        """False if IF NOT EXISTS finds the view. Raises NameTaken, DefinitionRefused, NotAllowed, and what the
+        metastore raises."""
+        existing = await self._settlement.certain(name)
+        if existing is not None:
+            if statement.or_replace:
+                self._rights.check(user, existing, "replace it")
+            if statement.if_not_exists or statement.or_replace:
+                return statement.or_replace
+            raise NameTaken(
+                f"The materialized view {name} exists already. Drop it first, or use OR REPLACE or IF NOT EXISTS."
+            )
+        damage = self._catalog.damaged.get(name) if statement.or_replace else None
+        # By now the name of a damaged view may be that of something else.
+        if damage is None or not await self._names.shows(name, damage.storage):
+            await self._names.check_is_free(name)
+        return True
+
+    async def check_location(self, statement: CreateMaterializedView, name: TableName) -> None:
+        """Raises DefinitionRefused for a directory that no view may have."""
+        if (location := statement.clauses.location) is not None:
+            storages = {view.id for view in self._catalog.views()} | self._catalog.building
+            storages |= {damage.storage.table for damage in self._catalog.damaged.values()}
+            await self._locations.check(name, location, storages)
 
 
 def _twin(verb: str, kind: str, name: TableName) -> str:

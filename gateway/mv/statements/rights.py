@@ -1,12 +1,32 @@
-"""Who may change a materialized view: its owner, and the administrators of the gateway."""
+"""Whose statement it is, and who may change a materialized view: its owner, and the administrators of the gateway."""
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gateway.errors import NotAllowed
 from gateway.mv.model.view import MaterializedView
-from sql.names import TableName
+from gateway.mv.ports import SqlSession
+from sql.names import Namespace, TableName
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose statement it is: his session at Spark, his name, and what his unqualified names mean."""
+
+    session: SqlSession
+    user: str
+    namespace: Namespace
+
+
+def log_change(did: str, name: TableName, caller: Caller, began: float) -> None:
+    """A line for a change that somebody's statement has made. `began` is the monotonic clock's."""
+    log.info("%s the materialized view %s for %s in %.2f s", did, name, caller.user, time.monotonic() - began)
 
 
 class Rights:

@@ -10,33 +10,21 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Set
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Set
 from dataclasses import dataclass
+from functools import partial
 
 from gateway import loops
 from gateway.errors import FreshgateError
-from gateway.mv.catalog import naming
 from gateway.mv.catalog.fence import Fence, Superseded
-from gateway.mv.model import properties as stored
-from gateway.mv.model.partitions import stored_partition
-from gateway.mv.model.view import Kept, Leftover, Version
-from gateway.mv.ports import Metastore
+from gateway.mv.model.view import Leftover, Version
 from gateway.mv.versions.readers import Readers
-from sql.names import TableName
-from sql.texts import maintenance
-from sql.texts.maintenance import PartitionKey
+from gateway.mv.versions.removal import Removal
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 30.0
 """After a failed drop: Spark may be starting anew."""
-COMPACTED_FROM = 100
-"""Partitions that a public view names to leave them out, when it is worth a statement to shorten it."""
-DROPPED_TOGETHER = 20
-"""Partitions in one statement. Spark drops one after the other behind the lock of its metastore client, and everybody
-else's statements wait for that: some hundreds of partitions would be seconds."""
 LATE_SECONDS = 600.0
 """After a start: a refresh of the killed gateway before it may still run at Spark and write its rows late."""
 
@@ -64,23 +52,15 @@ class Janitor:
 
     def __init__(
         self,
-        metastore: Metastore,
-        lock_of: Callable[[str], AbstractAsyncContextManager[object]],
-        kept: Callable[[str], Kept | None],
-        verify: Callable[[str], Awaitable[None]],
+        removal: Removal,
         readers: Readers,
         fence: Fence,
         retention_seconds: float,
         clock: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._metastore = metastore
-        self._lock_of = lock_of
-        self._kept = kept
-        self._verify = verify
+        self._removal = removal
         self._retention = retention_seconds
-        self.compact: Callable[[str], Awaitable[None]] = _nothing
-        """Called for a view of which much was dropped that its readers had to leave out."""
         self._readers = readers
         self._fence = fence
         self._clock = clock
@@ -208,6 +188,18 @@ class Janitor:
             return self._readers.count(retired.view_id, number, retired.published, retired.retired) > 0
         return retired.leftover.whole and self._readers.any_of(retired.view_id, retired.retired)
 
+    async def _drop(self, retired: Retired) -> None:
+        """Drops the whole storage, or what nobody needs of it."""
+        if retired.leftover.whole:
+            if await self._removal.drop_whole(retired.leftover):
+                self._since.pop(retired.view_id, None)
+            return
+        waiting = partial(self._readable, retired.view_id)
+        await self._removal.drop_unneeded(retired.view_id, retired.leftover.storage, waiting)
+
+    def _readable(self, view_id: str) -> list[Version]:
+        return [each.version for each in self._retired.get(view_id, ()) if each.version and not each.going]
+
     async def sweep(self) -> None:
         """Drops everything that is due now."""
         due: dict[tuple[str, bool], list[Retired]] = {}
@@ -244,85 +236,3 @@ class Janitor:
     def _put_off(self, together: list[Retired]) -> None:
         for each in together:
             each.not_before = self._clock() + RETRY_SECONDS
-
-    async def _drop(self, retired: Retired) -> None:
-        """Drops what nobody needs, or the whole storage. Dropping twice is harmless."""
-        leftover = retired.leftover
-        if leftover.whole:
-            if await self._is_shown(leftover.storage):
-                log.warning("%s is kept: a view shows it", leftover.storage)
-                return
-            await self._metastore.run(maintenance.drop_view(leftover.definition))
-            await self._metastore.run(maintenance.drop_table(leftover.storage))
-            self._since.pop(retired.view_id, None)
-            return
-        if leftover.storage.table not in await self._metastore.tables(leftover.storage.database):
-            return
-        # A gateway that was killed may have published at the last moment: what the view shows decides.
-        await self._verify(retired.view_id)
-        present = await stored_partitions(self._metastore, leftover.storage)
-        kept = self._kept(retired.view_id)
-        if kept is None:
-            return
-        # Whatever nobody knows goes as well: a refresh whose gateway was killed may end at Spark long after.
-        waiting = [each.version for each in self._retired.get(retired.view_id, ()) if each.version and not each.going]
-        unneeded = [
-            partition
-            for partition in present
-            if not kept.needs(*partition) and not any(version.shown.shows(*partition) for version in waiting)
-        ]
-        for drop in _drops(leftover.storage, unneeded, {version for version, _ in set(present) - set(unneeded)}):
-            await self._metastore.run(drop)
-        if sum(map(len, kept.shown.hidden.values())) >= COMPACTED_FROM:
-            await self.compact(retired.view_id)
-        async with self._lock_of(retired.view_id):
-            found = await self._metastore.properties(leftover.storage)
-            needed = {kept.shown.number, *kept.begun, *(version.number for version in waiting)}
-            gone = {number for number in stored.versions(found) - needed if number < kept.reserved}
-            keys = [key for number in gone for key in stored.version_keys(found, number)]
-            now = self._kept(retired.view_id)
-            if keys and now and (now.shown.number, now.begun) == (kept.shown.number, kept.begun):
-                await self._metastore.run(maintenance.unset_properties(leftover.storage, keys))
-
-    async def _is_shown(self, storage: TableName) -> bool:
-        """Whether people read it under a name: one that came to be late, or was never dropped. A survey finds it."""
-        if await self._metastore.relation(storage) is None:
-            return False
-        found = await self._metastore.properties(storage)
-        if not stored.is_ours(found):
-            return False
-        try:
-            move = stored.read_move(found)
-            names = [stored.read_name(found), *([move[0]] if move else ())]
-        except (stored.UnreadableProperties, ValueError):
-            return False
-        for name in names:
-            if await naming.published(self._metastore, name, storage) is not None:
-                return True
-        return False
-
-
-def _drops(storage: TableName, unneeded: list[tuple[int, PartitionKey]], needed: set[int]) -> Iterator[str]:
-    """Statements that drop partitions, each a few; a small version of which nothing is needed goes as one."""
-    sizes = Counter(version for version, _ in unneeded)
-    whole = sorted(version for version, size in sizes.items() if version not in needed and size <= DROPPED_TOGETHER)
-    together: list[int] = []
-    for version in whole:
-        if sum(sizes[each] for each in together) + sizes[version] > DROPPED_TOGETHER:
-            yield maintenance.drop_versions(storage, together)
-            together = []
-        together.append(version)
-    if together:
-        yield maintenance.drop_versions(storage, together)
-    single = [partition for partition in unneeded if partition[0] not in whole]
-    for start in range(0, len(single), DROPPED_TOGETHER):
-        yield maintenance.drop_partitions(storage, single[start : start + DROPPED_TOGETHER])
-
-
-async def _nothing(_: str) -> None:
-    pass
-
-
-async def stored_partitions(metastore: Metastore, storage: TableName) -> list[tuple[int, PartitionKey]]:
-    """The versions and partitions of which the storage table has rows."""
-    return [stored_partition(row[0]) for row in (await metastore.run(maintenance.show_partitions(storage))).rows]

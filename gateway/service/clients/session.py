@@ -321,7 +321,19 @@ class Sessions:
     be, each with a connection to Spark, 0 for any number.
     """
 
-    def __init__(self, per_user_max: int = 0, loose_seconds: float = 0.0, loose_max: int = 0) -> None:
+    def __init__(
+        self,
+        per_user_max: int = 0,
+        loose_seconds: float = 0.0,
+        loose_max: int = 0,
+        *,
+        on_end: Callable[[Session], None] = lambda _: None,
+        cancel_jobs: Callable[[str], None] = lambda _: None,
+        leads_elsewhere: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`on_end` is called for each session that is over. `cancel_jobs` ends the jobs of a statement, by its public
+        id. `leads_elsewhere`: whether a session that begins with USE of this name may be in another catalog than
+        Spark's own."""
         self._sessions: dict[bytes, Session] = {}
         self._owners: dict[bytes, Session] = {}
         self._per_user_max = per_user_max
@@ -333,15 +345,12 @@ class Sessions:
         self._sweeper: asyncio.Task[None] | None = None
         self._ending_later = 0
         self.shared = SharedViews()
-        self.leads_elsewhere: Callable[[str], bool] = lambda _: False
-        """Whether a session that begins with USE of this name may be in another catalog than Spark's own."""
+        self.leads_elsewhere = leads_elsewhere
         self.stopping = False
         self.ending = False
         """What ends from here on does so because the gateway does."""
-        self.on_end: Callable[[Session], None] = lambda _: None
-        """Called for each session that is over."""
-        self.cancel_jobs: Callable[[str], None] = lambda _: None
-        """Has the jobs of a statement ended, by its public id."""
+        self._on_end = on_end
+        self.cancel_jobs = cancel_jobs
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -457,7 +466,7 @@ class Sessions:
                 forwarded.close()
         session.operations.clear()
         if known:
-            self.on_end(session)
+            self._on_end(session)
 
     def end_jobs(self, operation: ForwardedOperation) -> None:
         """Of a statement that Spark was told to end: also those that it submits once it is planned."""

@@ -11,7 +11,7 @@ from gateway.errors import FreshgateError, RefreshFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import Write
 from gateway.mv.model.view import Cause, TriggerMode
-from gateway.mv.refresh.executor import BaseTableMissing
+from gateway.mv.refresh.diagnosis import BaseTableMissing
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.versions.readers import Readers

@@ -1,0 +1,495 @@
+"""Builds the whole gateway from its settings, from the bottom up. Nothing else knows all layers.
+
+Each function below builds one part out of those before it; `assemble` puts them together, and `subscribe` says who is
+told of what. `server` starts and stops what is built here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from gateway.config import OFF, Address, Settings
+from gateway.config import Upstream as UpstreamSettings
+from gateway.errors import FreshgateError, UpstreamLost
+from gateway.login import methods
+from gateway.monitoring.audit_file import AuditFile
+from gateway.monitoring.lag import LoopLag
+from gateway.monitoring.metrics import Sources
+from gateway.monitoring.monitor import Monitor
+from gateway.monitoring.readiness import Readiness
+from gateway.mv.catalog.directories import Directories
+from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.guard import Guard
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.loading import Loading
+from gateway.mv.catalog.restoration import Restoration, Restored
+from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.catalog.watches import Watches
+from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.jobs.scheduler import Scheduler
+from gateway.mv.model.locations import Locations
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.observer import Observer
+from gateway.mv.observation.relations import Relations
+from gateway.mv.observation.schemas import Schemas
+from gateway.mv.ports import StageProgress
+from gateway.mv.refresh.diagnosis import Diagnosis
+from gateway.mv.refresh.executor import Executor
+from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.preparation import Preparation
+from gateway.mv.refresh.proposal import Proposer
+from gateway.mv.refresh.publication import Publication
+from gateway.mv.refresh.surroundings import POOL, RefreshSessions, Surroundings
+from gateway.mv.refresh.task_log import TaskLog
+from gateway.mv.refresh.tasks import RefreshLimits, Tasks
+from gateway.mv.refresh.writing import Writer
+from gateway.mv.statements.alteration import Alteration, ViewSettings
+from gateway.mv.statements.building import Building
+from gateway.mv.statements.creation import Creation
+from gateway.mv.statements.drafting import Definitions, Drafting
+from gateway.mv.statements.dropping import Dropping
+from gateway.mv.statements.free_names import Clearance, Names
+from gateway.mv.statements.introduction import Introduction
+from gateway.mv.statements.renaming import Renaming
+from gateway.mv.statements.rights import Rights
+from gateway.mv.versions.compaction import Compaction
+from gateway.mv.versions.janitor import Janitor
+from gateway.mv.versions.kept import KeptLimits, Versions
+from gateway.mv.versions.measures import Measures
+from gateway.mv.versions.readers import Readers
+from gateway.mv.versions.removal import Removal
+from gateway.mv.versions.version_numbers import VersionNumbers
+from gateway.proxy import upstream
+from gateway.proxy.listener import Listener, Port
+from gateway.proxy.tls import Certificate, client_context
+from gateway.proxy.traffic import Traffic
+from gateway.proxy.trusted_proxies import TrustedProxies
+from gateway.service.answers.catalog_tables import CatalogTables
+from gateway.service.answers.commands import Commands
+from gateway.service.answers.explaining import Explaining
+from gateway.service.answers.shows import Shows
+from gateway.service.answers.upkeep import Upkeep
+from gateway.service.answers.view_partitions import ViewPartitions
+from gateway.service.clients.audit import Audit
+from gateway.service.clients.handover import ANONYMOUS, Handover
+from gateway.service.clients.session import Sessions
+from gateway.service.clients.sides import Sides
+from gateway.service.dispatch import Dispatch, Service
+from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.route import Router
+from gateway.service.routing.stale_reads import StaleReads
+from gateway.service.routing.version_reads import VersionReads
+from gateway.spark import probe
+from gateway.spark.client import Connection, SessionPool
+from gateway.spark.metastore import SparkMetastore
+from gateway.wire.connection import NOSASL, PLAIN, ClientConnection
+from gateway.wire.cookies import Cookies
+from gateway.wire.endpoint import Endpoint
+from gateway.wire.frame import WireLimits
+from gateway.wire.http_connection import HTTP, HttpClientConnection
+from gateway.wire.sasl import Login
+from sql.texts import maintenance
+
+METASTORE_SESSIONS = 8
+"""Sessions for short metastore statements, apart from those that refreshes occupy for minutes."""
+OBSERVATION_SESSIONS = 8
+"""Looks at base tables at one time: each lists files on all of Spark's cores, but some may only wait for a storage that
+does not answer."""
+REFRESH_POOL = "freshgate"
+"""Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
+MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL, "http": HTTP}
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """What is started, drained and stopped."""
+
+    spark: AtSpark
+    views: Views
+    versions: KeptVersions
+    refreshes: Refreshes
+    service: Service
+    listener: Listener
+    readiness: Readiness
+    monitor: Monitor | None
+    watch: probe.Watch | None
+    audit_file: AuditFile | None
+
+
+def assemble(settings: Settings, engine: Engine) -> Gateway:
+    """Raises FreshgateError for settings that cannot be used."""
+    traffic = Traffic()
+    spark = at_spark(settings, engine, traffic)
+    audit_file = _audit_file(settings.log.audit)
+    audit = Audit(audit_file.write if audit_file else None, settings.log.audit_characters)
+    views = known_views(settings, spark, audit.restored)
+    versions = kept_versions(settings, spark, views)
+    refreshes = refreshed_views(settings, spark, views, versions, engine)
+    subscribe(views, versions, refreshes)
+    commands = own_statements(settings, spark, views, versions, refreshes)
+    router = routed(settings, spark, views, versions, refreshes, commands)
+    service = serve(settings, engine, spark, audit, views, router)
+    listener = listen(settings, spark, partial(Dispatch, service), traffic)
+    readiness = Readiness(partial(probe.ask, spark.probes), settings.metrics.check_interval)
+    sources = Sources(
+        listener=listener,
+        traffic=traffic,
+        counts=service.audit.counts,
+        sessions=service.sessions,
+        catalog=views.catalog,
+        tasks=refreshes.tasks,
+        janitor=versions.janitor,
+        fence=views.fence,
+        readiness=readiness,
+        lag=LoopLag(),
+        audit=audit_file,
+    )
+    monitor = Monitor(settings.metrics.host, settings.metrics.port, sources) if settings.metrics.port else None
+    watch = watch_of_spark(settings, engine, spark)
+    return Gateway(spark, views, versions, refreshes, service, listener, readiness, monitor, watch, audit_file)
+
+
+def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes) -> None:
+    """Who is told of what, and in which order."""
+    news = views.catalog.news
+    news.touched.add(views.observer.touch)
+    news.unread.add(views.observer.forget)
+    news.moved.add(views.relations.forget_sources)
+    news.stale.add(refreshes.scheduler.changed)
+    news.published.add(refreshes.scheduler.published)
+    news.leftover.add(versions.janitor.retire)
+    views.observer.looked.add(views.inspector.forget_unread)
+    versions.readers.released.add(versions.janitor.released)
+
+
+# --- Spark -------------------------------------------------------------------------------------------------
+
+
+class Engine(StageProgress, probe.Restarts, Protocol):
+    """Where Spark is, and how far it is with a statement; `spark.engine` has two."""
+
+    async def address(self) -> Address:
+        """Where Spark listens now. Raises UpstreamLost."""
+        ...
+
+    def cancel_statement(self, statement: str) -> None:
+        """Has the jobs of a statement ended, of which Spark's public id is given, also those to come."""
+        ...
+
+    def leave(self) -> None:
+        """The gateway ends: nobody waits any longer for a Spark that is not up."""
+        ...
+
+
+class Spark:
+    """How Spark is reached; implements `spark.client.EndpointSource`, and by the sessions' second connections
+    `service.clients.side_connections.Upstream`."""
+
+    def __init__(self, engine: Engine, settings: UpstreamSettings, traffic: Traffic) -> None:
+        self._engine = engine
+        self._traffic = traffic
+        # The embedded engine speaks what the gateway makes it speak.
+        transport = settings.transport if settings.address else "sasl"
+        self.mechanism = MECHANISMS[transport]
+        self._path = settings.http_path
+        self._tls = client_context(settings.tls_ca) if settings.tls and settings.address else None
+
+    async def endpoint(self) -> Endpoint:
+        address = await self._engine.address()
+        return Endpoint(address.host, address.port, self.mechanism, self._path, self._tls)
+
+    async def connect(self, login: Login, *, ask: bool = False) -> Connection:
+        with counted(self._traffic):
+            return await Connection.open(await self.endpoint(), login.user, login.password, ask=ask)
+
+
+@contextlib.contextmanager
+def counted(traffic: Traffic) -> Iterator[None]:
+    """Counts the making of a connection to Spark."""
+    traffic.connects += 1
+    began = time.monotonic()
+    try:
+        yield
+    except UpstreamLost:
+        traffic.connects_failed += 1
+        raise
+    traffic.connect_seconds.add(time.monotonic() - began)
+
+
+@dataclass(frozen=True, slots=True)
+class AtSpark:
+    """The gateway's own sessions at Spark."""
+
+    spark: Spark
+    habits: Habits
+    refreshes: SessionPool
+    short: SessionPool
+    looks: SessionPool
+    probes: SessionPool
+    metastore: SparkMetastore
+
+    @property
+    def pools(self) -> tuple[SessionPool, ...]:
+        return self.probes, self.looks, self.refreshes, self.short
+
+
+def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
+    account, habits = settings.upstream, Habits()
+    spark = Spark(engine, account, traffic)
+
+    def pool(size: int, configuration: Mapping[str, str]) -> SessionPool:
+        return SessionPool(spark, account.user, size, configuration, password=account.password, greet=habits.greet)
+
+    refreshes = pool(settings.refresh.max_concurrent, {POOL: REFRESH_POOL, **maintenance.STAGED})
+    short = pool(METASTORE_SESSIONS, {})
+    looks = pool(OBSERVATION_SESSIONS, {POOL: REFRESH_POOL})
+    return AtSpark(spark, habits, refreshes, short, looks, pool(1, {}), SparkMetastore(short))
+
+
+def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.Watch | None:
+    """None for a Spark that somebody else runs."""
+    account, seconds = settings.upstream, settings.engine.silent_seconds
+    if account.address or not seconds:
+        return None
+    log_in = partial(probe.log_in, spark.spark.endpoint, account.user, account.password)
+    return probe.Watch(log_in, engine, seconds, time.monotonic)
+
+
+# --- materialized views ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The views that exist, and what they read."""
+
+    fence: Fence
+    catalog: Catalog
+    loading: Loading
+    settlement: Settlement
+    guard: Guard
+    relations: Relations
+    schemas: Schemas
+    observer: Observer
+    inspector: Inspector
+
+
+def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored], None]) -> Views:
+    """`restored` is told of each public view that was restored."""
+    metastore = spark.metastore
+    here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
+    fence = Fence(metastore, settings.storage.database, here)
+    catalog = Catalog(settings.storage.database, fence)
+    watches = Watches()
+    restoration = Restoration(catalog, watches, metastore, restored)
+    settlement = Settlement(catalog, metastore, fence, restoration.restore_unshown)
+    guard = Guard(catalog, watches, settlement, restoration, metastore, fence)
+    relations = Relations(catalog, metastore, settings.views.scan_interval)
+    schemas = Schemas(catalog, metastore, settings.views.scan_interval)
+    observer = Observer(metastore, spark.looks, settings.staleness.look_timeout)
+    inspector = Inspector(catalog, relations, observer, settlement, settings.staleness.probe_interval)
+    loading = Loading(catalog, metastore, METASTORE_SESSIONS)
+    return Views(fence, catalog, loading, settlement, guard, relations, schemas, observer, inspector)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVersions:
+    """Versions, and who reads them."""
+
+    readers: Readers
+    numbers: VersionNumbers
+    janitor: Janitor
+    versions: Versions
+
+
+def kept_versions(settings: Settings, spark: AtSpark, views: Views) -> KeptVersions:
+    kept, metastore = settings.versions, spark.metastore
+    readers = Readers()
+    numbers = VersionNumbers(views.catalog, views.fence)
+    compaction = Compaction(views.catalog, views.settlement, metastore)
+    removal = Removal(views.catalog, views.settlement, compaction, metastore)
+    janitor = Janitor(removal, readers, views.fence, kept.retention)
+    versions = Versions(janitor, readers, metastore, KeptLimits(kept.max_count, kept.max_bytes, kept.wait))
+    return KeptVersions(readers, numbers, janitor, versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshes:
+    """What makes views fresh."""
+
+    surroundings: Surroundings
+    proposer: Proposer
+    log: TaskLog
+    publication: Publication
+    executor: Executor
+    tasks: Tasks
+    jobs: Jobs
+    scheduler: Scheduler
+
+
+def refreshed_views(
+    settings: Settings, spark: AtSpark, views: Views, versions: KeptVersions, progress: StageProgress
+) -> Refreshes:
+    catalog, settlement, fence, inspector = views.catalog, views.settlement, views.fence, views.inspector
+    surroundings = Surroundings(REFRESH_POOL, spark.habits, spark.metastore)
+    longest = settings.storage.definition_characters
+    proposer = Proposer(spark.metastore, spark.short, inspector, spark.habits, surroundings, longest)
+    log = TaskLog(catalog, fence, spark.metastore, spark.looks)
+    sessions = RefreshSessions(spark.refreshes, surroundings)
+    preparation = Preparation(catalog, settlement, views.relations, views.guard, fence, sessions)
+    writer = Writer(sessions, versions.versions, versions.numbers, log)
+    publication = Publication(catalog, settlement, fence, versions.janitor, log, spark.refreshes)
+    diagnosis = Diagnosis(catalog, settlement, views.schemas, spark.metastore)
+    executor = Executor(preparation, proposer, writer, publication, diagnosis, log, progress)
+    limits = RefreshLimits(settings.refresh.retries, settings.refresh.retry_wait, settings.refresh.timeout)
+    tasks = Tasks(catalog, inspector, executor, versions.numbers, log, fence, limits)
+    zone, seconds = ZoneInfo(settings.jobs.time_zone), settings.jobs.allow_second_schedules
+    jobs = Jobs(catalog, settlement, spark.metastore, fence, zone, allow_seconds=seconds)
+    scheduler = Scheduler(catalog, jobs, tasks, inspector, fence, settings.jobs.watch_interval)
+    return Refreshes(surroundings, proposer, log, publication, executor, tasks, jobs, scheduler)
+
+
+def own_statements(
+    settings: Settings, spark: AtSpark, views: Views, versions: KeptVersions, refreshes: Refreshes
+) -> Commands:
+    catalog, settlement, fence, metastore = views.catalog, views.settlement, views.fence, spark.metastore
+    tasks, jobs, proposer, readers = refreshes.tasks, refreshes.jobs, refreshes.proposer, versions.readers
+    names, rights = Names(catalog, metastore), Rights(settings.access.administrators)
+    dropping = Dropping(catalog, settlement, metastore, fence, names, rights, tasks, versions.janitor)
+    drafting = Drafting(catalog, views.relations, views.inspector, jobs, metastore, spark.refreshes)
+    creation = Creation(
+        catalog,
+        Clearance(catalog, settlement, names, rights, Locations(settings.storage.locations)),
+        Definitions(metastore, fence, settings.storage.definition_characters),
+        drafting,
+        Building(catalog, drafting, metastore, tasks, refreshes.executor, refreshes.log, spark.habits),
+        Introduction(catalog, settlement, metastore, fence, readers, tasks, jobs, dropping),
+        dropping,
+    )
+    view_settings = ViewSettings(catalog, settlement, metastore, fence, jobs)
+    renaming = Renaming(catalog, settlement, metastore, fence, readers, tasks, names, rights)
+    alteration = Alteration(catalog, settlement, fence, names, rights, view_settings, renaming)
+    partitions = ViewPartitions(catalog, metastore, proposer)
+    upkeep = Upkeep(catalog, metastore, tasks, jobs, refreshes.publication, partitions, rights)
+    shows = Shows(catalog, views.inspector, views.schemas, versions.versions, partitions, names)
+    explaining = Explaining(catalog, views.inspector, views.schemas, proposer, versions.numbers, creation)
+    return Commands(catalog, names, creation, dropping, alteration, upkeep, shows, explaining)
+
+
+# --- clients -----------------------------------------------------------------------------------------------
+
+
+def routed(
+    settings: Settings,
+    spark: AtSpark,
+    views: Views,
+    versions: KeptVersions,
+    refreshes: Refreshes,
+    commands: Commands,
+) -> Router:
+    catalog = views.catalog
+    tables = CatalogTables(catalog, views.schemas, Measures(spark.metastore), refreshes.jobs, refreshes.tasks)
+    return Router(
+        catalog,
+        views.relations,
+        views.schemas,
+        refreshes.tasks,
+        StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings),
+        VersionReads(catalog, versions.versions, versions.readers),
+        versions.readers,
+        commands,
+        tables,
+        Gatekeeper(catalog, Directories(catalog, views.fence), views.guard),
+        show_storage=settings.storage.listed,
+        unsure_seconds=settings.staleness.unsure_wait,
+    )
+
+
+def serve(settings: Settings, engine: Engine, spark: AtSpark, audit: Audit, views: Views, router: Router) -> Service:
+    limits = settings.limits
+    sessions = Sessions(
+        limits.sessions_per_user,
+        limits.http_session_seconds,
+        limits.http_sessions,
+        on_end=audit.closed,
+        cancel_jobs=engine.cancel_statement if settings.healing.lost_cancels else lambda _: None,
+        leads_elsewhere=spark.habits.leads_elsewhere,
+    )
+    return Service(
+        views.catalog,
+        router,
+        Sides(spark.spark, settings.authentication.remember_seconds),
+        handover(settings, spark.spark.mechanism),
+        statement_bytes_max=limits.statement_bytes,
+        operations_max=limits.operations_per_session,
+        show_storage=settings.storage.listed,
+        sessions=sessions,
+        authenticator=methods.authenticator(settings),
+        healing=settings.healing,
+        reads_ahead=lambda: settings.upstream.read_ahead and spark.habits.collects_whole,
+        audit=audit,
+    )
+
+
+def handover(settings: Settings, mechanism: str) -> Handover:
+    authentication, upstream_settings = settings.authentication, settings.upstream
+    account = None
+    if authentication.hand_on == "proxy_user":
+        # Spark's PLAIN refuses an empty password even where it checks none.
+        account = Login(upstream_settings.user, upstream_settings.password or ANONYMOUS, mechanism)
+    checked = authentication.method != "none"
+    # The embedded Spark lets everybody be anybody; another one asks its own rules for proxy users.
+    return Handover(mechanism, account, checked=checked, substitutes=not (checked and not upstream_settings.address))
+
+
+def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], traffic: Traffic) -> Listener:
+    """The ports; raises FreshgateError for a certificate that cannot be used."""
+    place, limits, tls = settings.listen, settings.limits, settings.tls
+    wire_limits = WireLimits(
+        request_bytes_max=limits.request_bytes,
+        half_read_bytes_max=limits.half_read_bytes,
+        login_seconds=limits.login_seconds,
+        connections_max=limits.connections,
+        buffer_bytes_max=limits.buffer_bytes,
+        stall_seconds=limits.stall_seconds,
+        idle_seconds=limits.idle_seconds,
+    )
+    mechanisms = frozenset(MECHANISMS[transport] for transport in place.transports)
+    certificate = Certificate(tls.certificate, tls.key, tls.client_ca) if tls.certificate else None
+    ports = []
+    if place.port != OFF:
+        own = certificate if "binary" in tls.ports else None
+        ports.append(Port(place.host, place.port, partial(ClientConnection, mechanisms, wire_limits), own))
+    if place.http_port != OFF:
+        own = certificate if "http" in tls.ports else None
+        cookies = Cookies(place.http_cookie_seconds)
+        secure = own is not None
+        wire = partial(HttpClientConnection, wire_limits, cookies, place.http_path, secure=secure)
+        proxies = TrustedProxies(place.trusted_proxies)
+        ports.append(Port(place.host, place.http_port, wire, own, tied=False, proxies=proxies))
+
+    async def connect(login: Login) -> upstream.Upstream:
+        with counted(traffic):
+            return await upstream.connect(await spark.spark.endpoint(), login, wire_limits, traffic)
+
+    return Listener(ports, wire_limits, open_client, connect, traffic)
+
+
+def _audit_file(target: str) -> AuditFile | None:
+    """None for an empty target. Raises FreshgateError: who wants an audit is not served without it."""
+    if not target:
+        return None
+    try:
+        return AuditFile(target)
+    except OSError as error:
+        raise FreshgateError(
+            f"The audit cannot be written to {target}: {error.strerror or error}. Name another file by log.audit, "
+            "or - for standard error."
+        ) from error

@@ -1,0 +1,116 @@
+"""What must be so before a refresh looks at its base tables: the views below are fresh, and what is noted then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from gateway.errors import RefreshFailed
+from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.guard import Guard
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.observation.relations import Relations, definition_reads
+from gateway.mv.ports import SqlSession
+from gateway.mv.refresh.surroundings import RefreshSessions
+
+MakeFresh = Callable[[Iterable[str]], Awaitable[None]]
+"""Makes the views with these ids fresh. Raises what refreshes raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What was noted before a refresh looked at the base tables: the time, the last event, the versions of the views
+    below."""
+
+    at: int
+    contains: int
+    views: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A refresh can look and read now."""
+
+    session: SqlSession
+    start: Start
+    view: MaterializedView
+    """With what its definition reads today."""
+
+
+class Preparation:
+    """Of all refreshes."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        settlement: Settlement,
+        relations: Relations,
+        guard: Guard,
+        fence: Fence,
+        sessions: RefreshSessions,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._catalog = catalog
+        self._settlement = settlement
+        self._relations = relations
+        self._guard = guard
+        self._fence = fence
+        self._sessions = sessions
+        self._now_ms = now_ms
+
+    async def certain(self, entry: Entry) -> MaterializedView:
+        """The view as it is stored. Raises what the metastore raises."""
+        if entry.uncertain:
+            await self._settlement.settle(entry)
+        return entry.view
+
+    @asynccontextmanager
+    async def ready(self, entry: Entry, before: MaterializedView, make_fresh: MakeFresh) -> AsyncIterator[Ready]:
+        """`before` is the view as it was refreshed last. Raises what refreshes of the views below raise, and Superseded
+        at the end if another gateway has taken over meanwhile."""
+        present = await self._with_present_bases(entry, before)
+        while True:
+            # Not while a session is held: refreshes below need sessions, too.
+            await make_fresh(present.views)
+            await self._guard.confirm(present.views)
+            async with self._sessions.of(before) as session:
+                start = self._start_of(entry, present)
+                # Both waits may have been long. What changes a name from here on is an event that the start lacks.
+                known, present = present, await self._with_present_bases(entry, before)
+                if _reads(present) == _reads(known):
+                    yield Ready(session, start, present)
+                    break
+        # The look has asked, too.
+        self._fence.raise_if_lost()
+
+    def _start_of(self, entry: Entry, present: MaterializedView) -> Start:
+        versions = {base: self._catalog.current(base) for base in present.views}
+        return Start(self._now_ms(), entry.ledger.events, versions)
+
+    async def _with_present_bases(self, entry: Entry, view: MaterializedView) -> MaterializedView:
+        """The view with what its definition reads today: a Spark view on the way may have been replaced.
+
+        Until it is published the catalog has what it read before as well: a failure forgets nothing. It is known
+        before anything is read, so that a write to a new base table is noted from now on.
+        """
+        sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
+        for base in sources.views:
+            if view.id in self._catalog.reads(base):
+                raise RefreshFailed(
+                    f"The definition of materialized view {view.name} has come to read {view.name} itself, through a "
+                    f"view that was replaced. Change that view.",
+                    sqlstate="42P19",
+                )
+        entry.read_more(sources.tables, sources.views)
+        names = self._catalog.names_of(sources.views)
+        return replace(view, tables=sources.tables, views=sources.views, view_names=names)
+
+
+def _reads(view: MaterializedView) -> tuple[object, ...]:
+    """What its definition reads; two views below may have exchanged their names."""
+    return view.tables, view.views, view.view_names

@@ -1,0 +1,235 @@
+"""Makes a version current: stores what it contains, and switches the public view."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gateway.errors import FreshgateError, RefreshFailed
+from gateway.mv.catalog import naming
+from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.concurrency import beside
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.model import properties as stored
+from gateway.mv.model.view import NEVER_BUILT, Cause, Contents, Leftover, MaterializedView, Task, TaskStatus, Version
+from gateway.mv.observation.schemas import schemas_seen
+from gateway.mv.ports import Sessions, SqlSession
+from gateway.mv.refresh.planner import RefreshPlan
+from gateway.mv.refresh.preparation import Start
+from gateway.mv.refresh.proposal import Proposal
+from gateway.mv.refresh.runs import Run
+from gateway.mv.refresh.task_log import TaskLog
+from gateway.mv.versions.janitor import Janitor
+from gateway.mv.versions.version_numbers import VERSIONS_RESERVED
+from sql.texts import maintenance
+from sql.texts.maintenance import Shown
+
+LATE_ROWS_SECONDS = 30.0
+"""How long a cancelled INSERT may still write."""
+LATE_SWITCH_SECONDS = 30.0
+"""How long a switch may still be carried out after the connection that asked for it broke."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A version whose rows are written, and what was known then."""
+
+    run: Run
+    start: Start
+    proposal: Proposal
+    plan: RefreshPlan
+    contents: Contents
+    at: int
+    """Milliseconds since the epoch."""
+
+    @property
+    def entry(self) -> Entry:
+        return self.run.entry
+
+    def version(self, shown: Shown) -> Version:
+        """`shown`: what the public view is to show."""
+        plan, start = self.plan, self.start
+        previous = self.entry.view.current.number
+        return Version(
+            plan.version, start.at, self.at, start.views, plan.method, plan.manifest, shown, self.contents, previous
+        )
+
+
+class Publication:
+    """The commit point of refreshes."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        settlement: Settlement,
+        fence: Fence,
+        janitor: Janitor,
+        task_log: TaskLog,
+        sessions: Sessions,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._catalog = catalog
+        self._settlement = settlement
+        self._fence = fence
+        self._janitor = janitor
+        self._log = task_log
+        self._sessions = sessions
+        self._now_ms = now_ms
+
+    # --- publishing --------------------------------------------------------------------------------
+
+    def written(self, run: Run, start: Start, proposal: Proposal, plan: RefreshPlan) -> Written:
+        """All rows of the plan's version have been written."""
+        contents = proposal.contents(plan.version)
+        if run.entry.ledger.removed_since(start.contains):
+            contents = contents.doubtful(plan.version)
+        return Written(run, start, proposal, plan, contents, self._now_ms())
+
+    async def publish(self, written: Written, shown: Shown, session: SqlSession) -> None:
+        """`shown`: what the public view is to show. Raises what Spark raises, and RefreshFailed if the view has become
+        another one since the refresh began."""
+        entry, version = written.entry, written.version(shown)
+        old = entry.view.current
+        since = await self._publish(written, version, session)
+        self._retire(entry.view, old, since)
+        self._log.count(entry, written.run.number, version.number)
+        self._catalog.news.published.tell(entry.view.id)
+
+    async def _publish(self, written: Written, version: Version, session: SqlSession) -> int:
+        """Returns the readers' moment from which on Spark may have shown the version."""
+        entry, proposal = written.entry, written.proposal
+        present = proposal.view
+        async with entry.lock:
+            await self._check(entry, present)
+            # An ALTER may have changed all else meanwhile.
+            reads = replace(present, schemas=schemas_seen(proposal.inspection.looks))
+            view = entry.view.reading(reads)
+            altered = view.deciding != present.deciding
+            if altered:
+                # What was written is not what the view is to hold by now.
+                version = replace(version, contents=Contents())
+            reserved = version.number + VERSIONS_RESERVED
+            ending = self._log.written(entry, written.run.number, version.number)
+            properties = {
+                **stored.write_bases(view),
+                **await stored.version_written(version, reserved),
+                **ending.properties,
+            }
+            # Each is a call or two of Spark's: readers of a stale view wait for both.
+            async with beside(self._settlement.check_unmoved(entry)):
+                await session.run(maintenance.set_properties(view.storage, properties))
+            # What was stored may have taken long, and then another gateway may serve by now.
+            await self._fence.check_lately()
+            since = self._janitor.moment()
+            await self._switch(entry, version.shown, session)
+            entry.publish(
+                version,
+                reserved,
+                contains=None if proposal.partly else written.start.contains,
+                reads=reads,
+                compared=proposal.inspection.began,
+                altered=altered,
+            )
+            self._log.succeed(entry, ending)
+            return since
+
+    async def _check(self, entry: Entry, present: MaterializedView) -> None:
+        """Under the entry's lock. `present` is the view that was refreshed."""
+        if self._catalog.find(present.id) is not entry:
+            raise stopped(present)
+        await self._fence.check()
+        if entry.uncertain:
+            raise RefreshFailed(
+                f"Nobody knows what {present.name} shows: a statement that changes it broke off while it was "
+                f"refreshed. Refresh it again.",
+                sqlstate="40001",
+            )
+        if entry.view.current.number != present.current.number:
+            raise RefreshFailed(
+                f"The materialized view {present.name} was emptied while it was refreshed. Refresh it again.",
+                sqlstate="40001",
+            )
+
+    async def _switch(self, entry: Entry, shown: Shown, session: SqlSession) -> None:
+        """The one call after which readers see the version."""
+        try:
+            await session.run(naming.publish(entry.view.name, entry.view, shown))
+        except (FreshgateError, asyncio.CancelledError) as error:
+            view = entry.view
+            # One that is carried out late is noticed as a version that somebody else has published.
+            self._settlement.doubt(entry)
+            number = entry.lose_switch()
+            asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, self._give_up, entry, number)
+            if isinstance(error, FreshgateError) and await self._settlement.unmoved(view, view.current.number, error):
+                entry.trust()
+                entry.forget_switch(number)
+            raise
+
+    # --- emptying ----------------------------------------------------------------------------------
+
+    async def empty(self, view_id: str, cause: Cause) -> None:
+        """Takes the view's rows away: it counts as never built. Raises what Spark raises."""
+        entry = self._catalog.entry(view_id)
+        number, task = self._log.begin(entry, cause)
+        try:
+            old = await self._empty(entry, number, task)
+        except BaseException as error:  # cancelled, too
+            self._log.fail(entry, number, TaskStatus.FAILED, str(error) or "it was stopped")
+            raise
+        self._retire(entry.view, old)
+
+    async def _empty(self, entry: Entry, number: int, task: Task) -> Version:
+        """Returns the version that was current before."""
+        async with self._sessions.session() as session, entry.lock:
+            await self._settlement.check_unmoved(entry)
+            now = self._now_ms()
+            old = entry.view.current
+            version = Version.whole(NEVER_BUILT, now, now, {}, previous=old.number)
+            contains, reserved = entry.ledger.events, entry.view.versions_reserved
+            self._log.amend(entry, number, replace(task, reason="WITH NO DATA", started_at=now))
+            ending = self._log.written(entry, number, NEVER_BUILT)
+            properties = {**stored.write_version(version, reserved), **ending.properties}
+            await session.run(maintenance.set_properties(entry.view.storage, properties))
+            await self._fence.check_lately()
+            await self._switch(entry, version.shown, session)
+            entry.publish(version, reserved, contains=contains)
+            self._log.succeed(entry, ending)
+            return old
+
+    # --- rows of nobody's --------------------------------------------------------------------------
+
+    def discard(self, entry: Entry) -> None:
+        """The rows that a failed refresh may have written are nobody's: the janitor drops them.
+
+        Unless they may have been published: once that is known, and the switch cannot come any more, they are.
+        """
+        if not entry.uncertain:
+            self._strays(entry.view)
+
+    def _give_up(self, entry: Entry, version: int | None) -> None:
+        """Spark does not carry out a switch to the version any more."""
+        if entry.forget_switch(version):
+            self._strays(entry.view)
+
+    def _strays(self, view: MaterializedView) -> None:
+        """Rows of a version that nobody ever saw. Spark may write the last of them after it was told to stop."""
+        for seconds in (0.0, LATE_ROWS_SECONDS):
+            self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), later_seconds=seconds)
+
+    def _retire(self, view: MaterializedView, version: Version, since: int | None = None) -> None:
+        """Nobody begins to read a version that was current; the next one may have been read from `since` on."""
+        if version.number == NEVER_BUILT:
+            return
+        self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), version, since=since)
+
+
+def stopped(view: MaterializedView) -> RefreshFailed:
+    """What those hear who waited for a refresh of a view that is no more."""
+    return RefreshFailed(
+        f"The refresh of materialized view {view.name} was stopped, because the view was dropped or replaced. "
+        f"Run the statement again."
+    )

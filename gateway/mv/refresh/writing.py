@@ -1,0 +1,76 @@
+"""Writes the rows of a version."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.ports import SqlSession
+from gateway.mv.refresh.planner import RefreshPlan, Step
+from gateway.mv.refresh.progress import Progress
+from gateway.mv.refresh.runs import Run
+from gateway.mv.refresh.surroundings import RefreshSessions
+from gateway.mv.refresh.task_log import TaskLog
+from gateway.mv.versions.kept import Versions
+from gateway.mv.versions.version_numbers import VersionNumbers
+
+log = logging.getLogger(__name__)
+
+
+class Writer:
+    """Takes a number that was never used, and runs the statements of a plan."""
+
+    def __init__(
+        self, sessions: RefreshSessions, versions: Versions, numbers: VersionNumbers, task_log: TaskLog
+    ) -> None:
+        self._sessions = sessions
+        self._versions = versions
+        self.numbers = numbers
+        self._log = task_log
+
+    @asynccontextmanager
+    async def room(self, before: MaterializedView, view: MaterializedView) -> AsyncIterator[SqlSession]:
+        """A session in which one more version of `before` may be written, reading what `view` reads. Raises
+        RefreshFailed if too many versions are kept."""
+        # Without a session: what is waited for may need one, and so may other views' refreshes.
+        await self._versions.make_room(before)
+        async with self._sessions.of(before, fresh=view.calls_functions) as session:
+            yield session
+
+    def begin(self, entry: Entry) -> None:
+        """From now on the rows of the next version count as being written."""
+        entry.begin_writing(self.numbers.take(entry.view))
+
+    async def write(self, run: Run, plan: RefreshPlan, session: SqlSession) -> None:
+        """Raises what Spark raises, and RefreshFailed if the versions take too much room."""
+        await self.numbers.reserve(run.entry, plan.version, session)
+        async for step in _steps(plan, run.progress, session):
+            self._log.wrote(run.entry, run.number, step.partitions)
+        await self._versions.check_size(run.entry.view)
+
+    def first_room(self, view: MaterializedView) -> AbstractAsyncContextManager[SqlSession]:
+        """A session for the first version of a new view."""
+        return self._sessions.of(view, fresh=view.calls_functions)
+
+    async def write_first(self, plan: RefreshPlan, progress: Progress, session: SqlSession) -> None:
+        """Raises what Spark raises."""
+        self.numbers.begin(plan.view)
+        async for step in _steps(plan, progress, session):
+            log.debug("%s: %s is done", plan.view.name, step.purpose)
+
+
+async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> AsyncIterator[Step]:
+    """Runs the plan's statements, and gives each when it is done. Raises what Spark raises."""
+    progress.plan(plan.method, plan.reason, partitions=len(plan.written), inserts=plan.inserts)
+    for step in plan.write:
+        log.debug("%s: %s", plan.view.name, step.purpose)
+        if not step.inserts:
+            await session.run(step.sql)
+        else:
+            progress.begin_insert(step.partitions)
+            await session.run(step.sql, on_start=progress.started)
+            progress.end_insert()
+        yield step

@@ -1,0 +1,104 @@
+"""Builds a new view: its storage, and the rows of its first version."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.freshness.drift import next_contents
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.model import properties as stored
+from gateway.mv.model.view import Cause, TriggerMode, Version
+from gateway.mv.observation.schemas import schemas_seen
+from gateway.mv.ports import Metastore
+from gateway.mv.refresh.executor import Executor
+from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.progress import Progress, Report
+from gateway.mv.refresh.task_log import TaskLog
+from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.statements.drafting import Drafting
+from gateway.mv.statements.rights import Caller
+from sql.texts import maintenance
+
+
+class Building:
+    """The first of a view's tasks fills it."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        drafting: Drafting,
+        metastore: Metastore,
+        tasks: Tasks,
+        executor: Executor,
+        task_log: TaskLog,
+        habits: Habits,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._catalog = catalog
+        self._drafting = drafting
+        self._metastore = metastore
+        self._tasks = tasks
+        self._executor = executor
+        self._log = task_log
+        self._habits = habits
+        self._now_ms = now_ms
+
+    async def build(self, entry: Entry, caller: Caller, report: Report) -> None:
+        """Creates the storage of a reserved view, and writes its first version. Raises what Spark raises."""
+        cause = Cause(TriggerMode.MANUAL, caller.user, complete=True)
+        if entry.view.built:
+            await self._tasks.make_bases_fresh(entry.view.views, cause, report)
+        view = entry.view
+        contains, started_at = entry.ledger.events, self._now_ms()
+        views = {base: self._catalog.entry(base).view.current.number for base in view.views}
+        await self._drafting.check_same_sources(view)
+        await self._metastore.run(
+            maintenance.create_storage(
+                view.storage,
+                view.definition,
+                stored.write_view(view),
+                view.comment,
+                view.clauses,
+                view.columns,
+                view.layout,
+                staged=self._habits.stages_writes,
+            )
+        )
+        if not view.built:
+            entry.record()
+            report(f"Materialized view {view.name} is to be built by its first refresh")
+            return
+        # Before the first line, with which beeline begins to draw: its bar would be empty.
+        progress = Progress(view.name)
+        report.watch(progress)
+        report(f"Building materialized view {view.name}")
+        number, _ = self._log.begin(entry, cause)
+        self._log.start(entry, number)
+        inspection = await self._executor.first_write(view, progress, report)
+        contents = next_contents(view, 1, maintenance.ALL, inspection.snapshots, {})
+        if entry.ledger.removed_since(contains):
+            contents = contents.doubtful(1)
+        version = Version.whole(1, started_at, self._now_ms(), views, contents=contents)
+        async with entry.lock:
+            names, seen = self._catalog.names_of(view.views), schemas_seen(inspection.looks)
+            entry.publish(
+                version,
+                view.versions_reserved,
+                contains=contains,
+                reads=replace(entry.view, schemas=seen, view_names=names),
+                compared=inspection.began,
+            )
+            report(f"Built materialized view {view.name} in {(self._now_ms() - started_at) / 1000:.2f} s")
+            ending = self._log.written(entry, number, version.number)
+            properties = {**stored.write_view(entry.view), **ending.properties}
+            await self._metastore.run(maintenance.set_properties(view.storage, properties))
+            self._log.succeed(entry, ending)
+            entry.record()
+
+    def count(self, entry: Entry) -> None:
+        """Has the rows of the first version counted, once it is published."""
+        if entry.view.built:
+            self._log.count(entry, 1, entry.view.current.number)

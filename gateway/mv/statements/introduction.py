@@ -1,0 +1,131 @@
+"""Publishes a new view, in the place of another one or under a name of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from gateway.errors import FreshgateError
+from gateway.mv.catalog import naming
+from gateway.mv.catalog.fence import Fence
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.freshness.entry import Entry
+from gateway.mv.jobs.jobs import Jobs
+from gateway.mv.model import properties as stored
+from gateway.mv.model.view import Leftover, MaterializedView
+from gateway.mv.ports import Metastore
+from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.statements.dropping import Dropping
+from gateway.mv.statements.rights import Caller
+from gateway.mv.versions.readers import Readers
+from sql.texts import maintenance
+
+log = logging.getLogger(__name__)
+
+Run = Callable[[str], Awaitable[object]]
+"""Runs a statement."""
+
+
+class Introduction:
+    """Publishes views that are built, or that their first refresh is to build."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        settlement: Settlement,
+        metastore: Metastore,
+        fence: Fence,
+        readers: Readers,
+        tasks: Tasks,
+        jobs: Jobs,
+        dropping: Dropping,
+    ) -> None:
+        self._catalog = catalog
+        self._settlement = settlement
+        self._metastore = metastore
+        self._fence = fence
+        self._readers = readers
+        self._tasks = tasks
+        self._jobs = jobs
+        self._dropping = dropping
+
+    async def publish(self, entry: Entry, caller: Caller) -> None:
+        """The commit point: one metastore call that creates the public view, or turns the one that is replaced."""
+        view = entry.view
+        try:
+            await self._fence.check()
+            old = await self._settlement.certain(view.name)
+            if view.name in self._catalog.damaged:
+                await self._dropping.drop_damaged(view.name, caller)
+            await self._fence.check_lately()
+            if old is None:
+                await caller.session.run(naming.create_public(view))
+                self._show(entry)
+            else:
+                await self._publish_over(self._catalog.entry(old.id), entry, caller)
+        except BaseException as error:  # whatever stopped it, also the gateway's own end
+            if entry.visible:
+                pass  # never taken apart
+            elif isinstance(error, FreshgateError) and not await self._settlement.unmoved(view, None, error):
+                # It may have come to be. Until the metastore tells, the view stays reserved, writes are noted for it.
+                self._settlement.find_created(entry, partial(self._found, entry))
+            else:
+                await self._dropping.abandon(view.storage, entry)
+            raise
+        async with entry.lock:
+            await naming.mark_published(self._metastore, view.storage)
+
+    async def _publish_over(self, old: Entry, entry: Entry, caller: Caller) -> None:
+        view = entry.view
+        # A refresh of the old view that is about to publish must find that it is nobody's any more.
+        async with old.lock, self._readers.held([old.view.id]):
+            try:
+                await caller.session.run(naming.publish(view.name, view, view.current.shown))
+            except BaseException as error:  # also the gateway's own end
+                # Before reads go on: they must not take for fresh what the name may not show any more.
+                self._settlement.doubt(old, error=error)
+                number = old.view.current.number
+                if isinstance(error, FreshgateError) and await self._settlement.unmoved(old.view, number, error):
+                    old.trust()
+                raise
+            self._show(entry)
+        await self._succeed(old, view, caller.session.run)
+
+    async def _succeed(self, old: Entry, view: MaterializedView, run: Run) -> None:
+        """What is left to do where a view has taken another one's place."""
+        await self._tasks.stop(old.view.id)
+        gone = old.view.properties.keys() - view.properties.keys()
+        try:
+            # A storage that nobody shows is now a leftover, not a view that somebody damaged.
+            await self._metastore.run(maintenance.unset_properties(old.view.storage, stored.published_keys()))
+            if gone:
+                await run(maintenance.unset_view_properties(view.name, sorted(gone)))
+            await run(maintenance.set_view_properties(view.name, view.properties, view.comment))
+        except FreshgateError as error:
+            log.warning("%s is replaced, but has its old properties: %s", view.name, error)
+
+    def _show(self, entry: Entry) -> Entry | None:
+        """The view exists now. The one that it replaces, which is returned, is nobody's; its readers keep it until they
+        are done."""
+        old, news = self._catalog.show(entry), self._catalog.news
+        news.moved.tell()
+        if old is not None:
+            news.leftover.tell(old.view.id, Leftover(old.view.storage, old.view.definition), None)
+            news.stale.tell(self._catalog.above(old.view.id), str(entry.view.name))
+        if entry.view.built and self._catalog.is_stale(entry.view.id):
+            news.stale.tell([entry.view.id], "a write while it was created")
+        self._jobs.sooner.set()
+        return old
+
+    async def _found(self, entry: Entry, created: bool) -> None:
+        """After a lost connection: the metastore has told whether the public view was created."""
+        view = entry.view
+        if not created:
+            await self._dropping.abandon(view.storage, entry)
+            return
+        if not entry.visible and (old := self._show(entry)) is not None:
+            await self._succeed(old, view, self._metastore.run)
+        async with entry.lock:
+            await naming.mark_published(self._metastore, view.storage)

@@ -1,0 +1,35 @@
+"""Shortens the text of a public view after the partitions that it leaves out were dropped."""
+
+from __future__ import annotations
+
+from gateway.mv.catalog import naming
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.catalog.settlement import Settlement
+from gateway.mv.ports import Metastore
+from gateway.mv.versions.rows import stored_partitions
+
+
+class Compaction:
+    """Touches no row, and no reader sees a difference."""
+
+    def __init__(self, catalog: Catalog, settlement: Settlement, metastore: Metastore) -> None:
+        self._catalog = catalog
+        self._settlement = settlement
+        self._metastore = metastore
+
+    async def compact(self, view_id: str) -> None:
+        """Raises what Spark raises."""
+        entry = self._catalog.find(view_id)
+        if entry is None or not entry.view.current.shown.hidden:
+            return
+        # Not in a session of a refresh: the janitor must not wait for refreshes, because they may wait for it.
+        async with entry.lock:
+            current = entry.view.current
+            partitioned = entry.view.layout.partitioned
+            present = await stored_partitions(self._metastore, entry.view.storage) if partitioned else []
+            shown = current.manifest.shown(current.shown, present)
+            if shown == current.shown or entry.uncertain or self._catalog.find(view_id) is not entry:
+                return
+            await self._settlement.check_unmoved(entry)
+            await self._metastore.run(naming.publish(entry.view.name, entry.view, shown))
+            entry.shorten(shown)

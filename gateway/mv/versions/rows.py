@@ -1,0 +1,14 @@
+"""Which versions and partitions of a view have rows in its storage table."""
+
+from __future__ import annotations
+
+from gateway.mv.model.partitions import stored_partition
+from gateway.mv.ports import Metastore
+from sql.names import TableName
+from sql.texts import maintenance
+from sql.texts.maintenance import PartitionKey
+
+
+async def stored_partitions(metastore: Metastore, storage: TableName) -> list[tuple[int, PartitionKey]]:
+    """Raises what the metastore raises."""
+    return [stored_partition(row[0]) for row in (await metastore.run(maintenance.show_partitions(storage))).rows]

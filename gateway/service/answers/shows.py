@@ -1,0 +1,83 @@
+"""SHOW and DESCRIBE of materialized views."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.errors import NoSuchView
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.view import MaterializedView
+from gateway.mv.observation.inspection import Inspector
+from gateway.mv.observation.schemas import Schemas
+from gateway.mv.refresh.progress import Report
+from gateway.mv.statements.free_names import Names
+from gateway.mv.versions.kept import Versions
+from gateway.service.answers import info
+from gateway.service.answers.view_partitions import ViewPartitions
+from gateway.service.clients.session import Session
+from gateway.service.operations.operation import Result
+from sql.names import SESSION_CATALOG
+from sql.statement import Describe, ShowCreate, ShowMaterializedViews
+from sql.texts import maintenance
+
+LOOKED_AT_MAX = 20
+"""Views of a database whose base tables SHOW MATERIALIZED VIEWS looks at where that is due. Of more views it says what
+the last looks have shown: nobody would wait for hundreds of listings."""
+
+
+class Shows:
+    """Each looks at the base tables first where what it shows depends on them."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        inspector: Inspector,
+        schemas: Schemas,
+        versions: Versions,
+        partitions: ViewPartitions,
+        names: Names,
+    ) -> None:
+        self._catalog = catalog
+        self._inspector = inspector
+        self._schemas = schemas
+        self._versions = versions
+        self._partitions = partitions
+        self._names = names
+
+    async def views(self, command: ShowMaterializedViews, session: Session, report: Report) -> Result:
+        namespace = await session.resolve_namespace()
+        if command.database is None and namespace.catalog != SESSION_CATALOG:
+            report(
+                f"Warning: no materialized view can be in {namespace.catalog}.{namespace.database}, the current "
+                f"database; SHOW MATERIALIZED VIEWS IN {SESSION_CATALOG}.<database> lists those of a database"
+            )
+            return info.listed(())
+        database = (command.database or namespace.database).lower()
+        listed = [view.id for view in self._catalog.views() if view.name.database == database]
+        if len(listed) <= LOOKED_AT_MAX:
+            await self._inspector.check(listed)
+        result = info.show(self._catalog, database, command.pattern)
+        if not result.rows and not await self._names.has_database(database):
+            raise NoSuchView(f"There is no database {database}. SHOW DATABASES lists those there are.", "42704")
+        return result
+
+    async def versions(self, view: MaterializedView) -> Result:
+        kept = self._versions.kept(view)
+        writing = self._catalog.entry(view.id).writing
+        return info.show_versions(kept, await self._versions.measure(view, kept), writing)
+
+    async def describe(self, command: Describe, view: MaterializedView, session: Session) -> Result:
+        columns = (await (await session.sql()).run(maintenance.describe(view.name))).rows
+        if not command.extended:
+            return info.describe(columns)
+        await self._inspector.check([view.id])
+        states = await self._schemas.states([view])
+        return info.describe_extended(self._catalog, view, states[view.id], columns)
+
+    async def create(self, command: ShowCreate, view: MaterializedView) -> Result:
+        frozen = await self._schemas.has_new_columns(view)
+        return await asyncio.to_thread(info.show_create, command, view, frozen=frozen)
+
+    async def partitions(self, view: MaterializedView) -> Result:
+        await self._inspector.check([view.id])
+        return info.show_partitions(self._catalog, view, await self._partitions.standings(view))

@@ -1,0 +1,79 @@
+"""REFRESH, PAUSE, RESUME, CANCEL and ANALYZE."""
+
+from __future__ import annotations
+
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.jobs.jobs import Jobs, still_refreshed_though_paused
+from gateway.mv.model.view import Cause, MaterializedView, TriggerMode
+from gateway.mv.ports import Metastore
+from gateway.mv.refresh.progress import Report
+from gateway.mv.refresh.publication import Publication
+from gateway.mv.refresh.tasks import Tasks
+from gateway.mv.statements.rights import Rights
+from gateway.service.answers.view_partitions import ViewPartitions
+from gateway.service.clients.session import Session
+from gateway.service.operations.operation import NO_ROWS, Result
+from gateway.wire.rowset import Column, Type
+from sql.statement import Analyze, CancelTask, Method, PauseJob, RefreshMaterializedView
+from sql.texts import maintenance
+
+
+class Upkeep:
+    """What the owner of a view may have done for it. All methods raise NotAllowed for others."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        metastore: Metastore,
+        tasks: Tasks,
+        jobs: Jobs,
+        publication: Publication,
+        partitions: ViewPartitions,
+        rights: Rights,
+    ) -> None:
+        self._catalog = catalog
+        self._metastore = metastore
+        self._tasks = tasks
+        self._jobs = jobs
+        self._publication = publication
+        self._partitions = partitions
+        self._rights = rights
+
+    async def refresh(
+        self, command: RefreshMaterializedView, view: MaterializedView, session: Session, report: Report
+    ) -> Result:
+        self._rights.check(session.user, view, "refresh it")
+        if command.partitions:
+            await self._partitions.check(view, command.partitions)
+        cause = manual(command, session.user)
+        if not command.with_data:
+            await self._tasks.stop(view.id)
+            await self._publication.empty(view.id, cause)
+            return NO_ROWS
+        if not command.wait:
+            return Result((Column("TaskId", Type.BIGINT),), [(await self._tasks.begin(view.id, cause),)])
+        await self._tasks.refresh(view.id, cause, report)
+        return NO_ROWS
+
+    async def pause(self, command: PauseJob, view: MaterializedView, session: Session, report: Report) -> None:
+        paused = command.paused
+        self._rights.check(session.user, view, "pause its job" if paused else "resume its job")
+        await self._jobs.pause(self._catalog.entry(view.id), paused=paused)
+        if paused:
+            self._tasks.forget_automatic(view.id)
+            if (line := still_refreshed_though_paused(view)) is not None:
+                report(line)
+
+    async def cancel(self, command: CancelTask, view: MaterializedView, session: Session) -> None:
+        self._rights.check(session.user, view, "cancel its tasks")
+        await self._tasks.cancel(view.id, command.task, session.user)
+
+    async def analyze(self, command: Analyze, view: MaterializedView, session: Session) -> None:
+        self._rights.check(session.user, view, "analyze it")
+        await self._metastore.run(maintenance.analyze(view.storage, command.rest))
+
+
+def manual(statement: RefreshMaterializedView, user: str) -> Cause:
+    """The cause of the task that a REFRESH starts."""
+    complete = statement.method is not Method.AUTO
+    return Cause(TriggerMode.MANUAL, user, partitions=statement.partitions, complete=complete)

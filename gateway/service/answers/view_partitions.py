@@ -1,0 +1,81 @@
+"""The partitions of a view, as statements name and list them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gateway.errors import FreshgateError, NoSuchView
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.model.partitions import Called, Partition, of_key, partition
+from gateway.mv.model.view import Freshness, MaterializedView
+from gateway.mv.observation.schemas import sql_type
+from gateway.mv.ports import Metastore
+from gateway.mv.refresh.proposal import Proposer, Standing, view_bases
+from sql.grammar import view_properties
+from sql.grammar.cursor import WRONG_VALUE
+from sql.statement import Partitioning
+from sql.texts import maintenance
+
+
+class ViewPartitions:
+    """All methods raise what Spark raises."""
+
+    def __init__(self, catalog: Catalog, metastore: Metastore, proposer: Proposer) -> None:
+        self._catalog = catalog
+        self._metastore = metastore
+        self._proposer = proposer
+
+    async def check(self, view: MaterializedView, names: Iterable[str]) -> None:
+        """Raises NoSuchView if no partition of the view has one of the names."""
+        if view.layout.partitioned:
+            async with self._proposer.session_for(view) as session:
+                missing = await self._proposer.missing(view, names, session)
+        else:
+            column = view.clauses.partitioning.column if view.clauses.partitioning else ""
+            called = Called(await self._of(view), column)
+            missing = [name for name in names if not called[name]]
+        if missing:
+            raise NoSuchView(
+                f"partition not exist: {', '.join(missing)} of materialized view {view.name}. "
+                f"SHOW PARTITIONS FROM {view.name} lists those there are.",
+                sqlstate="42704",
+            )
+
+    async def standings(self, view: MaterializedView) -> list[Standing]:
+        """The view's partitions. Where they follow no base table's, each is as fresh as the view."""
+        if view.layout.partitioned:
+            async with self._proposer.session_for(view) as session:
+                if view.built:
+                    return await self._proposer.standings(view, session)
+                expected, unsynced = await self._proposer.expected(view, session), view_bases(view)
+            return [Standing(of_key(view, key), view.current.number, unsynced) for key in expected]
+        fresh = self._catalog.freshness(view.id) is Freshness.FRESH
+        unsynced = frozenset() if fresh else view_bases(view)
+        return [Standing(each, view.current.number, unsynced) for each in await self._of(view)]
+
+    async def _of(self, view: MaterializedView) -> list[Partition]:
+        """Of a view that follows no base table's partitions. Without a column it has one, named like itself, as in
+        Doris."""
+        partitioning = view.clauses.partitioning
+        if partitioning is None:
+            counted = f"SELECT count(*) FROM {view.name.quoted}" if view.built else "SELECT 0"
+            rows = (await self._metastore.run(counted)).rows
+            return [Partition(view.name.table, "", int(rows[0][0]))]
+        source = view.storage if view.built else view.definition
+        version = view.current.number if view.built else None
+        written = await self._date_format(view, partitioning)
+        found = await self._metastore.run(maintenance.partition_values(source, partitioning, version, written))
+        return [
+            partition(partitioning, value, kind, int(rows) if view.built else 0) for value, kind, rows in found.rows
+        ]
+
+    async def _date_format(self, view: MaterializedView, partitioning: Partitioning) -> str | None:
+        """The pattern in which a column of texts writes the times whose units are the view's partitions."""
+        relation = await self._metastore.relation(view.definition) if partitioning.unit else None
+        kinds = {column.lower(): sql_type(kind) for column, kind in relation.columns} if relation else {}
+        if kinds.get(partitioning.column.lower()) != "string":
+            return None
+        try:
+            return view_properties.date_format(view.properties)
+        except ValueError as error:
+            raise FreshgateError(f"The properties of materialized view {view.name}: {error}.", WRONG_VALUE) from error
