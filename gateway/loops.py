@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from gateway.errors import FreshgateError
@@ -95,6 +95,65 @@ async def _again(name: str, turn: Callable[[], Awaitable[bool | None]]) -> None:
             failures += 1
             log.exception("%s: a turn failed (%d in a row); the next one comes in %g s", name, failures, pause)
             await asyncio.sleep(pause)
+
+
+class Loop:
+    """A turn that is repeated in the background between `start` and `stop`, as `keep` does it."""
+
+    def __init__(self, name: str, turn: Callable[[], Awaitable[bool | None]], every: float = 0.0) -> None:
+        """`every`: how many seconds to wait after each turn."""
+        self._name = name
+        self._turn = turn
+        self._every = every
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        """From within the event loop. Does nothing if it is running."""
+        if not self.running:
+            self._task = keep(self._name, self._turn_and_wait)
+
+    def cancel(self) -> None:
+        """Stops without waiting for the end."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def stop(self) -> None:
+        """Cuts off the turn that is under way, and waits for its end."""
+        self.cancel()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+            self._task = None
+
+    async def _turn_and_wait(self) -> bool | None:
+        over = await self._turn()
+        if not over:
+            await asyncio.sleep(self._every)
+        return over
+
+
+class Errands:
+    """Work in tasks of its own that nobody waits for. The event loop itself holds tasks only weakly."""
+
+    def __init__(self, what: str) -> None:
+        """`what` they are, for the log of errors."""
+        self._what = what
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        heard(task, self._what)
+        return task
+
+    async def finish(self, seconds: float) -> None:
+        """Waits for what is under way, at most so long."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=seconds)
 
 
 def heard(task: asyncio.Future[Any], what: str) -> None:

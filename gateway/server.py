@@ -41,7 +41,7 @@ class Server:
         self._monitor = built.monitor
         self._watch = built.watch
         self._audit_file = built.audit_file
-        self._survey: asyncio.Task[None] | None = None
+        self._survey = loops.Loop("survey of the storage database", self._survey_again)
 
     @property
     def addresses(self) -> list[str]:
@@ -85,11 +85,11 @@ class Server:
             strays = Leftover(view.storage, view.definition, whole=False)
             self._versions.janitor.retire(view.id, strays, later_seconds=LATE_SECONDS)
         self._views.inspector.seed()
-        self._versions.janitor.start()
+        self._versions.janitor.loop.start()
         self._refreshes.scheduler.start()
         if self._watch is not None:
-            self._watch.start()
-        self._survey = loops.keep("survey of the storage database", self._survey_again)
+            self._watch.loop.start()
+        self._survey.start()
         await self._listener.start()
         self._readiness.catalog_loaded = True
         log.info("%d materialized views, %d leftovers to drop", len(self._views.catalog), len(leftovers))
@@ -172,15 +172,14 @@ class Server:
         await self._service.router.close()
         await self._service.sessions.close()
         await self._service.sides.close()
-        if self._survey is not None:
-            self._survey.cancel()
+        self._survey.cancel()
         if self._watch is not None:
-            await self._watch.stop()
+            await self._watch.loop.stop()
         await self._refreshes.scheduler.stop()
         await self._refreshes.tasks.stop_all()
         await self._views.guard.stop()
         await self._views.settlement.stop()
-        await self._versions.janitor.stop()
+        await self._versions.janitor.loop.stop()
         try:
             await self._versions.janitor.sweep()
             await self._views.fence.release()

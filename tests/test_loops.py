@@ -47,6 +47,70 @@ async def test_background_work_ends_when_it_is_cancelled() -> None:
         await task
 
 
+async def test_a_loop_runs_between_start_and_stop() -> None:
+    turns = asyncio.Queue[None]()
+    loop = loops.Loop("the work", lambda: turns.put(None))
+    await loop.stop()
+    for _ in range(2):
+        loop.start()
+        loop.start()
+        async with asyncio.timeout(10):
+            for _ in range(3):
+                await turns.get()
+        await loop.stop()
+        assert not loop.running
+        while not turns.empty():
+            turns.get_nowait()
+        await asyncio.sleep(0)
+        assert turns.empty()
+
+
+async def test_attempts_at_the_same_work_come_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    back_off = loops.BackOff("it is not done yet", 2.0, 30.0)
+    for error in (UpstreamLost("away"), UpstreamLost("away"), UpstreamLost("still away"), KeyError("k"), KeyError("k")):
+        back_off.note(error)
+        await back_off.pause()
+    assert pauses == [2.0, 4.0, 8.0, 16.0, 30.0]
+    assert [record.getMessage() for record in caplog.records] == [
+        "it is not done yet: away",
+        "it is not done yet: still away",
+        "it is not done yet",
+        "it is not done yet",
+    ]
+    assert [record.exc_info is not None for record in caplog.records] == [False, False, True, True]
+    back_off.reset()
+    back_off.note(UpstreamLost("still away"))
+    await back_off.pause()
+    assert pauses[-1] == 2.0
+    assert len(caplog.records) == 5
+
+
+async def test_errands_are_waited_for_as_long_as_one_may(caplog: pytest.LogCaptureFixture) -> None:
+    done, never = list[int](), asyncio.Event()
+
+    async def errand(number: int) -> None:
+        await asyncio.sleep(0)
+        done.append(number)
+
+    errands = loops.Errands("an errand")
+    for number in range(3):
+        errands.begin(errand(number))
+    await errands.finish(10)
+    assert done == [0, 1, 2]
+    endless = errands.begin(never.wait())
+    await errands.finish(0.001)
+    assert not endless.done()
+    endless.cancel()
+
+
 @pytest.mark.parametrize(("error", "level"), [(UpstreamLost("away"), logging.INFO), (KeyError("k"), logging.ERROR)])
 async def test_the_error_of_a_task_that_nobody_awaits_is_logged(
     error: Exception, level: int, caplog: pytest.LogCaptureFixture

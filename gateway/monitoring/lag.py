@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+from gateway import loops
 from gateway.tally import SHORT_SECONDS, Histogram
 
 INTERVAL_SECONDS = 1.0
@@ -18,29 +19,22 @@ class LoopLag:
     def __init__(self) -> None:
         self.seconds = Histogram(SHORT_SECONDS)
         self._last: deque[float] = deque(maxlen=WINDOW)
-        self._timer: asyncio.TimerHandle | None = None
+        self.loop = loops.Loop("lag of the event loop", self._turn)
 
     @property
     def greatest(self) -> float:
         """Of the last minute, in seconds."""
         return max(self._last, default=0.0)
 
-    def start(self) -> None:
-        """From within the event loop."""
+    async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        self._await(loop, loop.time() + INTERVAL_SECONDS)
+        due = loop.time() + INTERVAL_SECONDS
+        await asyncio.sleep(INTERVAL_SECONDS)
+        self.measure(loop.time() - due)
 
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _await(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        self._timer = loop.call_at(due, self._measure, loop, due)
-
-    def _measure(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        now = loop.time()
+    def measure(self, late: float) -> None:
+        """A timer was late by so many seconds."""
         # uvloop's clock counts whole milliseconds, so a timer may seem to be early.
-        late = max(0.0, now - due)
+        late = max(0.0, late)
         self.seconds.add(late)
         self._last.append(late)
-        self._await(loop, now + INTERVAL_SECONDS)

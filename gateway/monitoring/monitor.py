@@ -28,12 +28,12 @@ class Monitor:
     async def start(self) -> None:
         """Raises OSError where it cannot listen."""
         await self._server.start()
-        self._sources.lag.start()
-        self._sources.readiness.start()
+        self._sources.lag.loop.start()
+        self._sources.readiness.loop.start()
 
     async def stop(self) -> None:
-        self._sources.lag.stop()
-        await self._sources.readiness.stop()
+        await self._sources.lag.loop.stop()
+        await self._sources.readiness.loop.stop()
         await self._server.close()
 
     async def _text(self) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -29,10 +28,10 @@ class Readiness:
         """The gateway is about to end, and takes no more clients."""
         self._ask = ask
         self._interval = interval
+        self.loop = loops.Loop("readiness", self.look, every=interval)
         self._clock = clock
         self._problem: str | None = "nobody has asked it yet"
         self._looked = clock()
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def spark_problem(self) -> str | None:
@@ -51,19 +50,6 @@ class Readiness:
             *([] if self.catalog_loaded else ["The catalog of materialized views is not loaded yet."]),
             *(["The gateway is being stopped."] if self.draining else []),
         ]
-
-    def start(self) -> None:
-        """From within the event loop."""
-        self._task = loops.keep("readiness", self._turn)
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _turn(self) -> None:
-        await self.look()
-        await asyncio.sleep(self._interval)
 
     async def look(self) -> None:
         """Asks Spark, and keeps what comes of it."""

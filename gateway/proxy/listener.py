@@ -81,7 +81,7 @@ class Listener:
         self._relays: set[Relay] = set()
         self._empty = asyncio.Event()
         self._empty.set()
-        self._sweeper: asyncio.Task[None] | None = None
+        self._sweeper = loops.Loop("sweep of clients", self._sweep)
         self._serving = self._closing = False
 
     @property
@@ -122,7 +122,7 @@ class Listener:
         if not self._servers:
             await self.bind()
         self._serving = True
-        self._sweeper = loops.keep("sweep of clients", self._sweep)
+        self._sweeper.start()
 
     async def drain(self, seconds: float, busy: Callable[[], int]) -> None:
         """Accepts no more clients, and returns when nobody waits for a reply and no session is `busy`, or it is time.
@@ -163,8 +163,7 @@ class Listener:
                 log.warning("%d clients were not done within %g seconds", len(self._relays), seconds)
 
     def _stop_accepting(self) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        self._sweeper.cancel()
         for _, server in self._servers:
             server.close()
         if not self._servers:

@@ -12,12 +12,12 @@ from functools import partial
 from gateway.config import Healing
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.login.authenticator import Authenticator, Unchecked
+from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.progress import Lines, Report
 from gateway.service.answers import healing
 from gateway.service.answers.metadata import ListedOperation, listing_of
 from gateway.service.clients.audit import OTHER, Audit, Statement
-from gateway.service.clients.background import Background
 from gateway.service.clients.bounds import too_long, too_many
 from gateway.service.clients.handover import Handover
 from gateway.service.clients.opening import Opening
@@ -70,7 +70,7 @@ class Service:
     """Whether Spark may be asked for rows before the client asks."""
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
-    background: Background = field(default_factory=Background)
+    background: Errands = field(default_factory=partial(Errands, "what went on for a client that has gone"))
 
 
 class Dispatch:
@@ -410,7 +410,7 @@ class Dispatch:
             answer = await asyncio.shield(started)
             handle, status = message.execute_handle(answer), message.reply_status(answer)
         except asyncio.CancelledError:
-            self._background.keep(self._stop_started(side, started, route.then))
+            self._background.begin(self._stop_started(side, started, route.then))
             raise
         except BaseException as error:  # Spark may have begun it: nobody knows how it ends
             route.then.abandon()

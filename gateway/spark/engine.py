@@ -98,7 +98,7 @@ class EmbeddedEngine:
         self._address: Address | None = None
         self._running = asyncio.Event()
         self._leaving = False
-        self._supervisor: asyncio.Task[None] | None = None
+        self._supervisor = loops.Loop("supervision of Spark", self._supervise)
         self._started, self._failures = 0.0, 0
         """When the child was started, and how many starts in a row came to nothing, or to no more than a minute."""
         self._last_error = ""
@@ -114,7 +114,7 @@ class EmbeddedEngine:
 
     def give_up(self, reason: str) -> None:
         """Kills the child, which does not serve though it lives; another one is started in its place."""
-        if (child := self._child) is not None and self._supervisor is not None:
+        if (child := self._child) is not None and self._supervisor.running:
             log.error("Spark is killed: %s. Its log is %s.", reason, self._data_dir / "engine.log")
             _kill_group(child.pid)
 
@@ -129,7 +129,7 @@ class EmbeddedEngine:
             ) from error
         address = await self._launch()
         self._started, self._failures = time.monotonic(), 0
-        self._supervisor = loops.keep("supervision of Spark", self._supervise)
+        self._supervisor.start()
         return address
 
     async def address(self) -> Address:
@@ -198,11 +198,7 @@ class EmbeddedEngine:
 
     async def stop(self) -> None:
         """Ends the child and the JVM below it."""
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._supervisor
-            self._supervisor = None
+        await self._supervisor.stop()
         await self._end_child()
 
     async def _supervise(self) -> None:

@@ -88,20 +88,7 @@ class Watch:
         """The process that the failures are of."""
         self._failures = 0
         self._silent_since = 0.0
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """From within the event loop."""
-        self._task = loops.keep("watch of Spark", self._turn)
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _turn(self) -> None:
-        await self.look()
-        await asyncio.sleep(INTERVAL_SECONDS)
+        self.loop = loops.Loop("watch of Spark", self.look, every=INTERVAL_SECONDS)
 
     async def look(self) -> None:
         """Tries one login. What a process that is gone by then did not answer counts against no other."""

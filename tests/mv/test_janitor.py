@@ -121,12 +121,12 @@ def on_janitor(story: Callable[[Janitor, Readers, Spark], Awaitable[None]], rete
     async def run() -> None:
         readers, spark = Readers(), Spark([(1, "p0"), (CURRENT, "p0")])
         janitor = janitor_of(spark, Shown.only(CURRENT), readers, retention_seconds)
-        janitor.start()
+        janitor.loop.start()
         try:
             async with asyncio.timeout(20):
                 await story(janitor, readers, spark)
         finally:
-            await janitor.stop()
+            await janitor.loop.stop()
 
     asyncio.run(run())
 

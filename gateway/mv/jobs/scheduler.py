@@ -47,7 +47,7 @@ class Scheduler:
         self._fence = fence
         self._watch_seconds = watch_seconds
         self._now_ms = now_ms
-        self._loops: list[asyncio.Task[None]] = []
+        self._loops = [loops.Loop("schedules", self._keep_schedules), loops.Loop("watch", self._watch)]
         self._revision = -1
         self._not_before, self._what = 0.0, ""
         """Since when looks count for the watch, and what their tasks are told to be for."""
@@ -55,12 +55,12 @@ class Scheduler:
     def start(self) -> None:
         """Begins with what was missed while no gateway ran."""
         self._not_before, self._what = time.monotonic(), "a change before the start"
-        self._loops = [loops.keep("schedules", self._keep_schedules), loops.keep("watch", self._watch)]
+        for loop in self._loops:
+            loop.start()
 
     async def stop(self) -> None:
         for loop in self._loops:
-            loop.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
+            await loop.stop()
 
     # --- schedules ---------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gateway import loops
@@ -53,7 +53,7 @@ class TaskLog:
         self._counting = asyncio.Semaphore(1)
         self._now_ms = now_ms
         self._last_id = 0
-        self._saving: set[asyncio.Task[None]] = set()
+        self._saving = loops.Errands("the storing of a task")
 
     def begin(self, entry: Entry, cause: Cause) -> tuple[int, Task]:
         """A task that waits for its turn, and its number."""
@@ -118,11 +118,11 @@ class TaskLog:
             done = replace(task, status=status, finished_at=self._now_ms(), error=error[:ERROR_CHARACTERS_MAX])
             # It may have failed between storing its version and showing it.
             entry.history.end(number, replace(done, version=NEVER_BUILT))
-            self._in_background(self._save(entry))
+            self._saving.begin(self._save(entry))
 
     def count(self, entry: Entry, number: int, version: int) -> None:
         """Has Spark count what the task wrote. Nobody waits for it; the catalog has it with its next change."""
-        self._in_background(self._count(entry, number, version))
+        self._saving.begin(self._count(entry, number, version))
 
     async def _count(self, entry: Entry, number: int, version: int) -> None:
         try:
@@ -150,14 +150,6 @@ class TaskLog:
         except FreshgateError as error:
             log.info("the tasks of %s are not stored yet: %s", entry.view.name, error)
 
-    def _in_background(self, work: Coroutine[None, None, None]) -> None:
-        """The loop itself holds tasks only weakly."""
-        task = asyncio.ensure_future(work)
-        self._saving.add(task)
-        task.add_done_callback(self._saving.discard)
-        loops.heard(task, "the storing of a task")
-
     async def stop(self) -> None:
         """What became of failed tasks is worth a moment."""
-        if self._saving:
-            await asyncio.wait(self._saving, timeout=SAVING_SECONDS)
+        await self._saving.finish(SAVING_SECONDS)

@@ -71,7 +71,7 @@ class Janitor:
         """By view, since when its current version is that; for views whose version was replaced."""
         self._wake = asyncio.Event()
         self._dropped = asyncio.Condition()
-        self._task: asyncio.Task[None] | None = None
+        self.loop = loops.Loop("janitor", self._turn)
 
     def retire(
         self,
@@ -159,14 +159,6 @@ class Janitor:
         finally:  # also where whoever asked has gone
             if not dropped:
                 self._add(retired)
-
-    def start(self) -> None:
-        self._task = loops.keep("janitor", self._turn)
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
 
     async def _turn(self) -> None:
         self._wake.clear()

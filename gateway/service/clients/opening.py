@@ -9,8 +9,8 @@ from functools import partial
 
 from gateway.errors import FreshgateError, LimitReached, LoginAbandoned, StatementFailed, Stopping, UpstreamLost
 from gateway.login.authenticator import Authenticator
+from gateway.loops import Errands
 from gateway.service.clients.audit import Audit
-from gateway.service.clients.background import Background
 from gateway.service.clients.handover import ANONYMOUS, Handover
 from gateway.service.clients.session import CLOSE_SECONDS, Place, Session, Sessions
 from gateway.service.clients.side_connections import SideConnection
@@ -45,7 +45,7 @@ class Opening:
         handover: Handover,
         authenticator: Authenticator,
         audit: Audit,
-        background: Background,
+        background: Errands,
         *,
         close_left: bool,
     ) -> None:
@@ -214,11 +214,11 @@ class Opening:
             except BaseException:  # cancelled too
                 place.free()
                 raise
-            opening = self._background.keep(self._open_on(side, place, call, payload))
+            opening = self._background.begin(self._open_on(side, place, call, payload))
             try:
                 session, answer = await asyncio.shield(opening)
             except asyncio.CancelledError:
-                self._background.keep(self._end_unwanted(opening))
+                self._background.begin(self._end_unwanted(opening))
                 raise
         except asyncio.CancelledError:
             if self.login.mechanism == NOSASL:
@@ -247,7 +247,7 @@ class Opening:
         """It is of no use any more: the client wants something else first, may open no session, or is gone."""
         asked, self._asked = self._asked, None
         if asked is not None:
-            self._background.keep(asked.close())
+            self._background.begin(asked.close())
 
     async def _open_on(
         self, side: SideConnection, place: Place, call: OpenCall, payload: bytes
@@ -308,7 +308,7 @@ class Opening:
             if not self._sessions.may_end_later:
                 return self._close_loose(session, head)
             self._forget(session)
-            self._background.keep(self._sessions.end_later(session))
+            self._background.begin(self._sessions.end_later(session))
             return Answer(closed)
 
         def on_sent() -> None:
@@ -334,7 +334,7 @@ class Opening:
     async def _close_loose(self, session: Session, head: Head) -> Answer:
         session.closed = True
         # Also when the client goes at once: nothing else would end it.
-        await asyncio.shield(self._background.keep(self._sessions.end(session)))
+        await asyncio.shield(self._background.begin(self._sessions.end(session)))
         self._forget(session)
         return Answer(reply.closed(head.name, head.seqid))
 
@@ -362,7 +362,7 @@ class Opening:
             for session in self._mine:
                 self._sessions.lose(session)
                 if self._close_left and session is not self._newest:
-                    self._background.keep(self._end_left(session.upstream_handle))
+                    self._background.begin(self._end_left(session.upstream_handle))
             self._newest = None
         if told:
             for session in self._mine:
@@ -383,7 +383,7 @@ class Opening:
         """Nobody knows whether Spark has heard of the session's end."""
         left, self._left = self._left, None
         if left is not None and self._close_left:
-            self._background.keep(self._end_left(left.upstream_handle))
+            self._background.begin(self._end_left(left.upstream_handle))
 
     async def _end_left(self, handle: Handle) -> None:
         """Where only the connection broke, and not Spark, it has closed the newest session and kept the others."""

@@ -342,7 +342,7 @@ class Sessions:
         self._loose: dict[bytes, Session] = {}
         self._of_user: Counter[str] = Counter()
         self._of_all: Counter[str] = Counter()
-        self._sweeper: asyncio.Task[None] | None = None
+        self._sweeper = loops.Loop("sweep of sessions", self._sweep)
         self._ending_later = 0
         self.shared = SharedViews()
         self.leads_elsewhere = leads_elsewhere
@@ -383,8 +383,8 @@ class Sessions:
         session.place, session.shared = place, self.shared
         if loose:
             self._loose[session.handle.guid] = session
-            if self._sweeper is None and self._loose_seconds:
-                self._sweeper = loops.keep("sweep of sessions", self._sweep)
+            if self._loose_seconds and not self.ending:
+                self._sweeper.start()
 
     async def _sweep(self) -> None:
         await asyncio.sleep(min(self._loose_seconds / 4, 60.0))
@@ -423,8 +423,7 @@ class Sessions:
 
     async def close(self) -> None:
         """Closes the sessions that end with no connection."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        self._sweeper.cancel()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2 * CLOSE_SECONDS):
                 await self.end_all(list(self._loose.values()))

@@ -38,7 +38,7 @@ class Sides:
         self._made: WeakKeyDictionary[SideConnection, float] = WeakKeyDictionary()
         self._kept: dict[SideConnection, tuple[Login, asyncio.TimerHandle]] = {}
         self._of_login: Counter[Login] = Counter()
-        self._closings: set[asyncio.Task[None]] = set()
+        self._closings = loops.Errands("the end of a connection to Spark")
         self._closed = False
         self._spare = asyncio.Semaphore(SPARE_MAX)
 
@@ -93,15 +93,11 @@ class Sides:
         self._close(side)
 
     def _close(self, side: SideConnection) -> None:
-        closing = asyncio.get_running_loop().create_task(side.close())
-        self._closings.add(closing)
-        closing.add_done_callback(self._closings.discard)
-        loops.heard(closing, "the end of a connection to Spark")
+        self._closings.begin(side.close())
 
     async def close(self) -> None:
         """Closes those that are kept; what comes back later is closed at once."""
         self._closed = True
         for side in list(self._kept):
             self._expire(side)
-        if self._closings:
-            await asyncio.wait(self._closings, timeout=CLOSE_SECONDS)
+        await self._closings.finish(CLOSE_SECONDS)
