@@ -16,6 +16,7 @@ from sql.statement import Parts
 
 GLOBAL_TEMPORARY = "global_temp"
 _DATABASES = ("DATABASE", "SCHEMA", "NAMESPACE")
+_DATABASE_WORDS = tuple(map(str.lower, _DATABASES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,18 @@ def changes(text: str) -> Changes:
     for each in _texts(text):
         if not _holds(each, "drop", "alter", "create"):
             continue
+        if _is_torn(each):
+            return Changes(told=not _holds(each, "view"), told_databases=not _holds(each, *_DATABASE_WORDS))
         pieces = list(lexemes(each))
         for index, piece in enumerate(pieces):
             if piece.kind == "word" and piece.text.upper() in ("DROP", "ALTER", "CREATE"):
                 found |= _change(pieces[index : index + _HEAD_PIECES])
     return found
+
+
+def _is_torn(text: str) -> bool:
+    """A script whose statements cannot be told from its strings; a long one is searched all the same."""
+    return len(text) <= CHARACTERS_MAX and "begin" in folded(text) and _has_open_quote(text)
 
 
 def temporaries(text: str) -> frozenset[Parts]:
