@@ -26,7 +26,7 @@ from gateway.proxy.traffic import Traffic
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.proxy.upstream import Upstream, UpstreamRefused, set_socket_options
 from gateway.service.decision import Answer, Dispatcher, Forward, Login, Page
-from gateway.wire.connection import NOSASL, ClientEnd, Said
+from gateway.wire.connection import NOSASL, ClientEnd, DirectReply
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.message import peek
 from gateway.wire.reading import Ahead
@@ -149,7 +149,7 @@ class Relay(asyncio.Protocol):
             for event in events:
                 if isinstance(event, bytes):
                     self._take(event)
-                elif isinstance(event, Said):
+                elif isinstance(event, DirectReply):
                     self._send(event.payload)
                 else:
                     self._login(event)

@@ -1,7 +1,7 @@
-"""Cookies that stand for a login over HTTP, so that its password is checked and sent once, not with each call.
+"""Cookies that replace a login over HTTP, so that a password is checked and sent once instead of with each call.
 
-HiveServer2's drivers keep the cookie of this name, send it instead of user and password, and log in anew when it is
-refused. Here a cookie is a random key to a login that this gateway remembers: nothing can be made of it elsewhere.
+HiveServer2's drivers keep the cookie of this name, send it instead of user name and password, and log in again when it
+is refused. The cookie is a random key to a login that this gateway remembers; it is of no use anywhere else.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from gateway.wire.sasl import Login
 
 NAME = "hive.server2.auth"
 COOKIES_MAX = 20_000
-"""Beyond it the oldest go; their clients log in once more."""
+"""Above this, the oldest are dropped; their clients log in once more."""
 CHARACTERS_MAX = 8 * 1024 * 1024
-"""Of all names and passwords together: clients choose how long theirs are. The oldest go, too."""
+"""Of all user names and passwords together, because clients choose their lengths. Above this, the oldest are dropped
+too."""
 
 ACCEPTED_SECONDS = 3600.0
-"""How much longer than its cookie a right login is known by its Authorization header (`was_accepted`). It decides only
-how long a request may be before its login is checked: a client sends the header again when its cookie was refused, with
-the request that the cookie came with."""
+"""How much longer than its cookie an accepted Authorization header is remembered (`was_accepted`). It decides only how
+long a request may be before its login is checked: after its cookie was refused, a client sends the header together with
+the same request."""
 
 
 class Cookies:
-    """The cookies that were given out and are not older than `seconds`, and the logins that were right."""
+    """The issued cookies that have not expired after `seconds`, and the accepted Authorization headers."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
@@ -37,15 +38,16 @@ class Cookies:
         self._accepted = Memory(seconds + ACCEPTED_SECONDS, clock)
 
     def accept(self, authorization: str) -> None:
-        """A login by this header was right."""
-        self._accepted.keep(_by(authorization), None)
+        """Records that the login in this header was accepted."""
+        self._accepted.keep(_as_login(authorization), None)
 
     def was_accepted(self, authorization: str) -> bool:
-        """Not long ago. The password may have been changed since: this does not replace its check."""
-        return self._accepted.knows(_by(authorization), None)
+        """Whether this header was accepted recently. The password may have changed since, so this does not replace its
+        check."""
+        return self._accepted.knows(_as_login(authorization), None)
 
     def issue(self, login: Login) -> str:
-        """A new cookie for a login that was accepted; "" where none are given out."""
+        """Returns a new cookie for an accepted login; "" if cookies are off."""
         if not self.seconds:
             return ""
         now = self._clock()
@@ -62,12 +64,12 @@ class Cookies:
         return value
 
     def find(self, value: str) -> Login | None:
-        """The login that a cookie stands for; None where it is unknown or too old."""
+        """Returns the login of a cookie; None if the cookie is unknown or has expired."""
         until, login = self._logins.get(value, (0.0, None))
         return login if until > self._clock() else None
 
 
-def _by(authorization: str) -> Login:
+def _as_login(authorization: str) -> Login:
     return Login(authorization, "", "")
 
 

@@ -1,4 +1,4 @@
-"""Where a Thrift server is and how it is talked to."""
+"""The address of a Thrift server, and the protocol to use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.wire.sasl import Login
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`mechanism`: "PLAIN" (SASL), "NOSASL" or "HTTP"; `path` is HTTP's. `tls`: None where the server speaks none."""
+    """`mechanism`: "PLAIN" (SASL), "NOSASL" or "HTTP"; `path` is for HTTP. `tls`: None for a server without TLS."""
 
     host: str
     port: int
@@ -25,9 +25,10 @@ class Endpoint:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def connection(self, login: Login, limits: WireLimits, *, early: bool = False) -> UpstreamEnd:
-        """The client's end of a new connection, as who `login` names. Raises `LoginRefused` for names it cannot say.
+        """Returns the client's end of a new connection. Raises `LoginRefused` if the protocol cannot transmit the
+        login.
 
-        `early` is `HttpUpstreamConnection`'s.
+        `early`: see `HttpUpstreamConnection`.
         """
         if self.mechanism == HTTP:
             return HttpUpstreamConnection(login, limits, str(self), self.path, early=early)

@@ -1,4 +1,4 @@
-"""A Thrift struct as a message, as generated code writes it."""
+"""Writes a Thrift struct as a message, as generated code does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from thrift.transport.TTransport import TMemoryBuffer
 
 
 def enveloped(name: str, kind: int, seqid: int, struct: Any) -> bytes:
-    """A call (TMessageType.CALL) whose only argument is the struct, field 1; or a reply, whose only field is 0."""
+    """Returns a call (TMessageType.CALL) whose only argument, field 1, is the struct; or a reply with the struct as
+    field 0."""
     protocol = TBinaryProtocol(TMemoryBuffer())
     protocol.writeMessageBegin(name, kind, seqid)
     protocol.writeFieldBegin("", TType.STRUCT, 1 if kind == TMessageType.CALL else 0)

@@ -1,6 +1,6 @@
-"""Frames: what SASL connections carry. A 4-byte big-endian length, then that many payload bytes.
+"""Frames, the unit of SASL connections: a 4-byte big-endian length, then that many payload bytes.
 
-One message is not always one frame: a frame may hold two messages, and a message may be spread over frames.
+A message is not always one frame: a frame may hold two messages, and a message may span several frames.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 HEADER_BYTES = 4
 UPSTREAM_FRAME_BYTES_MAX = 0x7FFFFFFF
-"""What a signed length can say. Spark writes one result page as one frame, whatever its size."""
+"""The maximum of a signed length. Spark writes a result page as one frame, whatever its size."""
 
 
 class WireError(Exception):
-    """The peer sent bytes that are not the protocol. The connection cannot go on.
+    """The peer violated the protocol. The connection cannot continue.
 
-    `answer` holds the bytes to send before closing, where the peer can be told; empty otherwise.
+    `answer` holds the bytes to send before closing, if the peer can be told; otherwise it is empty.
     """
 
     def __init__(self, message: str, answer: bytes = b"") -> None:
@@ -24,68 +24,69 @@ class WireError(Exception):
 
 
 class OtherProtocol(WireError):
-    """The peer speaks a protocol that is known, only not the one that was expected."""
+    """The peer speaks another known protocol."""
 
     def __init__(self, spoken: str) -> None:
-        super().__init__(f"it speaks {spoken}")
+        super().__init__(f"the peer speaks {spoken}")
         self.spoken = spoken
 
 
-HTTP_SPOKEN, TLS_SPOKEN = "HTTP", "TLS"
-_BEGINNINGS = ((b"HTTP/", HTTP_SPOKEN), (b"POST ", HTTP_SPOKEN), (b"GET ", HTTP_SPOKEN))
+_HTTP, _TLS = "HTTP", "TLS"
+_PREFIXES = ((b"HTTP/", _HTTP), (b"POST ", _HTTP), (b"GET ", _HTTP))
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
-"""An alert, with which a server answers what is no TLS, and a handshake."""
-OTHER_BEGINNINGS = frozenset(text[:1] for text in (*dict(_BEGINNINGS), *_TLS_RECORDS))
-"""First bytes after which four more tell whether a peer speaks one of these."""
+"""A TLS alert, which a TLS server sends in answer to anything else, and a TLS handshake."""
+OTHER_BEGINNINGS = frozenset(text[:1] for text in (*dict(_PREFIXES), *_TLS_RECORDS))
+"""First bytes of these protocols. Four more bytes tell whether a peer speaks one of them."""
 
 
 def check_protocol(data: bytes) -> None:
-    """Raises OtherProtocol where a peer's first bytes are those of HTTP or TLS."""
-    for beginning, spoken in _BEGINNINGS:
-        if data.startswith(beginning):
+    """Raises OtherProtocol if a peer's first bytes are those of HTTP or TLS."""
+    for prefix, spoken in _PREFIXES:
+        if data.startswith(prefix):
             raise OtherProtocol(spoken)
     if data.startswith(_TLS_RECORDS):
-        raise OtherProtocol(TLS_SPOKEN)
+        raise OtherProtocol(_TLS)
 
 
 @dataclass(frozen=True, slots=True)
 class WireLimits:
-    """Bounds of one connection. Each keeps a client from taking what belongs to all."""
+    """Limits of one connection. Each prevents one client from taking the resources of all."""
 
     request_bytes_max: int = 64 * 1024 * 1024
-    """Longest request. Statements with large IN lists reach megabytes; nothing sane is longer."""
+    """Longest request. Statements with large IN lists reach megabytes; no reasonable one exceeds this."""
     new_bytes_max: int = 1024 * 1024
-    """Longest request of somebody whose password was not looked at yet, where requests come before that."""
+    """Longest request of a client that has not been authenticated, where requests come before the login is checked."""
     reply_bytes_max: int = 16 * 1024 * 1024
-    """Longest reply that is collected whole to be looked at. Result pages are streamed and have no limit."""
+    """Longest reply that is collected whole. Result pages are streamed and have no limit."""
     login_seconds: float = 30.0
-    """Time from connecting to the whole login, and again for the login upstream."""
+    """Time from connecting until the login is complete; the same again for the login upstream."""
     connections_max: int = 1000
-    """Client connections at one time."""
+    """Concurrent client connections."""
     buffer_bytes_max: int = 1024 * 1024
-    """Bytes waiting for a slow peer before the other side is not read any more."""
+    """Bytes waiting for a slow peer before the gateway stops reading from the other side."""
     half_read_bytes_max: int = 1 << 40
-    """Bytes of requests that are not complete, of all connections together."""
+    """Bytes of incomplete requests, over all connections."""
     stall_seconds: float = 120.0
-    """Time in which a client must take some of what waits for it, and complete a request that it has begun."""
+    """Time within which a client must take some of the data that waits for it, and complete a request that it has
+    begun."""
     idle_seconds: float = 0.0
-    """Time without a request after which a client is closed. 0: none."""
+    """Time without a request after which a client's connection is closed. 0: unlimited."""
     login_bytes_max: int = 16 * 1024
-    """Longest message of the handshake. Before it nobody is authenticated, so it is short."""
+    """Longest handshake message. It is short because nobody is authenticated before it."""
     values_max: int = 5_000
-    """Thrift values in one request: bounds the time that looking at hostile nesting takes, some milliseconds. An
-    OpenSession has two for each setting."""
+    """Thrift values in one request. Bounds the time spent on hostile nesting to some milliseconds. An OpenSession has
+    two per setting."""
 
 
 def frame(payload: bytes) -> bytes:
-    """The payload with its length in front."""
+    """The payload, prefixed with its length."""
     return len(payload).to_bytes(4, "big") + payload
 
 
 class FrameReader:
-    """Finds the frames in a stream of chunks, with no more memory than an unfinished header.
+    """Finds the frames in a stream of chunks, and buffers no more than an incomplete header.
 
-    Raises `WireError` for a length below zero or above `bytes_max`, before anything of the frame is taken in.
+    Raises `WireError` for a length below zero or above `bytes_max`, before it consumes anything of the frame.
     """
 
     __slots__ = ("_bytes_max", "_header", "_remaining")
@@ -97,13 +98,11 @@ class FrameReader:
 
     @property
     def at_border(self) -> bool:
-        """Between two frames: nothing of the next one was seen."""
+        """The reader is between two frames: it has seen nothing of the next one."""
         return self._remaining == 0 and not self._header
 
     def feed(self, data: bytes) -> list[tuple[bytes, bool]]:
-        """Payload pieces in order, each with whether its frame ends with it. Frames of no bytes give no
-        piece.
-        """
+        """Returns payload pieces in order, each with whether its frame ends with it. Empty frames give no piece."""
         pieces: list[tuple[bytes, bool]] = []
         position = 0
         while position < len(data):
@@ -117,9 +116,7 @@ class FrameReader:
         return pieces
 
     def skip(self, data: bytes) -> int:
-        """Like `feed`, for bytes that pass through as they are: how many frames (with content) end in this
-        chunk.
-        """
+        """Like `feed`, for bytes that pass through unchanged: returns how many non-empty frames end in this chunk."""
         size = len(data)
         if (
             not self._remaining
@@ -149,7 +146,7 @@ class FrameReader:
             return position + len(taken)
         length = int.from_bytes(header, "big", signed=True)
         if not 0 <= length <= self._bytes_max:
-            raise WireError(f"a frame of {length} bytes is outside the limit of {self._bytes_max} bytes")
+            raise WireError(f"a frame length of {length} bytes is outside the limit of {self._bytes_max} bytes")
         self._header = b""
         self._remaining = length
         return position + len(taken)

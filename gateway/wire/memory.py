@@ -1,4 +1,5 @@
-"""Passwords that were right not long ago: who sends his with each request need not be checked with each."""
+"""Remembers recently accepted passwords, so that a client that sends its password with each request is not checked each
+time."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from collections.abc import Callable, Hashable
 from gateway.wire.sasl import Login
 
 LOGINS_MAX = 20_000
-"""Beyond it the oldest go; they are checked once more."""
+"""Above this, the oldest are dropped, and checked once more."""
 
 
 class Memory:
     """Remembers each login for `seconds` from its check, by a hash under a key that never leaves this process.
 
-    Several threads may call it at a time.
+    Thread-safe.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,14 +30,14 @@ class Memory:
         self._lock = threading.Lock()
 
     def knows(self, login: Login, version: Hashable) -> bool:
-        """It was kept with the same version, and not too long ago."""
+        """Whether the login was kept with the same version and has not expired."""
         mark = self._mark(login)
         with self._lock:
             until, kept = self._logins.get(mark, (0.0, None))
         return until > self._clock() and kept == version
 
     def keep(self, login: Login, version: Hashable) -> None:
-        """The password is right. `version`: of what it was checked against."""
+        """Records that the password is right. `version` identifies the data that it was checked against."""
         if not self._seconds:
             return
         now, mark = self._clock(), self._mark(login)
@@ -50,6 +51,6 @@ class Memory:
             self._logins[mark] = (now + self._seconds, version)
 
     def _mark(self, login: Login) -> bytes:
-        names = login.user.encode(), login.password.encode()
-        # The first one's length keeps ("a", "bc") apart from ("ab", "c").
-        return hashlib.blake2b(b"%d:%b%b" % (len(names[0]), *names), key=self._key, digest_size=32).digest()
+        parts = login.user.encode(), login.password.encode()
+        # The length of the first part keeps ("a", "bc") apart from ("ab", "c").
+        return hashlib.blake2b(b"%d:%b%b" % (len(parts[0]), *parts), key=self._key, digest_size=32).digest()

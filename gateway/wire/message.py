@@ -1,13 +1,12 @@
-"""Looking into one message, and changing a few bytes of it, without decoding and encoding it.
+"""Reads and patches fields of a message without decoding and re-encoding it.
 
-Offsets follow from how every Thrift generator writes HiveServer2's structs: fields in the order of their ids.
-With L for the length of the method's name, counted from the message's first byte, the handle's guid stands at
-28 + L and its secret at 51 + L, in requests about sessions and about operations alike. Where the field
-headers around them differ, the fields are searched for, so an unusual order or unknown fields are read right,
-and survive a splice.
+The offsets follow from how every Thrift generator writes HiveServer2's structs: fields in the order of their ids. With
+L for the length of the method's name, counted from the message's first byte, the handle's guid is at 28 + L and its
+secret at 51 + L, in requests about sessions and about operations alike. If the field headers around them differ, the
+fields are searched for. So an unusual order and unknown fields are read correctly, and survive a splice.
 
-All functions take whole messages and raise `WireError` for bytes that are none. Only messages that a
-`MessageScanner` has let through come here, or one of their shape: it refuses fields that stand twice.
+All functions take whole messages and raise `WireError` for bytes that are not one. They are called only with messages
+that a `MessageScanner` has accepted, or with messages of the same shape: the scanner refuses duplicate fields.
 """
 
 from __future__ import annotations
@@ -43,14 +42,12 @@ OPERATION_METHODS = frozenset(
         b"GetResultSetMetadata",
         b"FetchResults",
         b"GetQueryId",
-        # From before Hive 2 and from Impala: Spark does not know them, but they carry a handle all the same.
+        # From before Hive 2, and from Impala: Spark does not know them, but they carry a handle too.
         b"GetLog",
         b"CloseImpalaOperation",
     }
 )
-"""Methods whose request begins with an operation handle. All others but OpenSession begin with a session
-handle.
-"""
+"""Methods whose request begins with an operation handle. All others except OpenSession begin with a session handle."""
 
 METADATA_METHODS = (
     "GetTypeInfo",
@@ -63,38 +60,38 @@ METADATA_METHODS = (
     "GetPrimaryKeys",
     "GetCrossReference",
 )
-"""Methods about a session that begin an operation without a statement: its rows tell what there is."""
+"""Methods on a session that begin an operation without a statement; its rows describe what exists."""
 
 STATUS_ERROR = 3
 
 TO_GUID = b"\x0c\x00\x01\x0c\x00\x01\x0c\x00\x01\x0b\x00\x01\x00\x00\x00\x10"
-"""From the first byte of a request's body to the guid of the handle that it begins with."""
+"""The bytes from the start of a request's body to the guid of its first handle."""
 TO_SECRET = b"\x0b\x00\x02\x00\x00\x00\x10"
-"""From behind a guid to its secret."""
+"""The bytes between a guid and its secret."""
 TO_STATEMENT = b"\x00\x00\x0b\x00\x02"
-"""From behind a session's secret to the length of a statement's text."""
+"""The bytes between a session's secret and the length of a statement's text."""
 TO_NEW_GUID = (
     b"\x0c\x00\x00\x0c\x00\x01\x08\x00\x01\x00\x00\x00\x00\x00\x0c\x00\x02\x0c\x00\x01\x0b\x00\x01\x00\x00\x00\x10"
 )
-"""From the first byte of the body of a reply that has begun an operation to its guid."""
+"""The bytes from the start of the body of a reply that has begun an operation to its guid."""
 _TEXT_MAP = bytes((STRING, STRING))
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """Names a session or an operation. Whoever knows the secret may use it, so it is kept out of logs."""
+    """Identifies a session or an operation. Whoever knows the secret may use it, so it is kept out of logs."""
 
     guid: bytes
     secret: bytes = field(repr=False)
 
     @property
     def public_id(self) -> str:
-        """The public part as Spark writes it: a UUID in its UI and logs. Other servers' may have another length."""
+        """The public part as Spark shows it in its UI and logs: a UUID. Other servers' ids may have another length."""
         return str(uuid.UUID(bytes=self.guid)) if len(self.guid) == 16 else self.guid.hex()
 
 
 class Head(NamedTuple):
-    """What every message begins with. `kind`: 1 call, 2 reply, 3 exception. The body begins at `body_offset`."""
+    """The head of a message. `kind`: 1 call, 2 reply, 3 exception. The body begins at `body_offset`."""
 
     name: str
     kind: int
@@ -104,7 +101,7 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExecuteCall:
-    """An ExecuteStatement request. `query_timeout_seconds` 0: none."""
+    """An ExecuteStatement request. `query_timeout_seconds` 0: no timeout."""
 
     statement: str
     run_async: bool
@@ -120,18 +117,18 @@ class OpenCall:
     configuration: Mapping[str, str]
     protocol: int
     configured: bool = True
-    """A configuration was sent, perhaps an empty one. Drivers differ in this."""
+    """The client sent a configuration, perhaps an empty one. Drivers differ in this."""
 
 
 FETCH_NEXT, FETCH_PRIOR, FETCH_FIRST = 0, 1, 4
-"""Orientations: which rows are fetched."""
+"""Orientations: which rows to fetch."""
 FETCH_ROWS, FETCH_LOG = 0, 1
-"""Types: what is fetched, the rows or the operation's log."""
+"""Types: fetch rows, or the operation's log."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchCall:
-    """A FetchResults request: which rows of what, by the numbers above."""
+    """A FetchResults request; orientation and type are the numbers above."""
 
     operation: Handle
     orientation: int
@@ -148,7 +145,7 @@ class ReplyStatus(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a value stands: its type, its first byte (a string's length included), and the byte behind it."""
+    """The place of a value: its type, its first byte (including a string's length), and the byte after it."""
 
     kind: int
     start: int
@@ -173,7 +170,7 @@ def with_seqid(payload: bytes, seqid: int) -> bytes:
 
 
 def request_handle(payload: bytes) -> Handle | None:
-    """The handle that a request begins with, of a session or of an operation; None where it has none."""
+    """Returns the session or operation handle that a request begins with; None if it has none."""
     base = 12 + int.from_bytes(payload[4:8], "big")
     if payload[base : base + 16] == TO_GUID and payload[base + 32 : base + 39] == TO_SECRET:
         return Handle(payload[base + 16 : base + 32], payload[base + 39 : base + 55])
@@ -182,10 +179,9 @@ def request_handle(payload: bytes) -> Handle | None:
 
 
 def statement(payload: bytes) -> ExecuteCall:
-    """Raises `WireError` where the statement is missing.
+    """Reads an ExecuteStatement request. Raises `WireError` if the statement is missing.
 
-    Bytes that are not UTF-8 are read as Java reads them, as U+FFFD, so that the text is the one Spark would
-    see.
+    Bytes that are not UTF-8 are read as Java reads them, as U+FFFD, so the text is the one that Spark sees.
     """
     fields = _statement_fields(payload)
     place = _of_kind(fields, 2, STRING)
@@ -200,7 +196,7 @@ def statement(payload: bytes) -> ExecuteCall:
 
 
 def _statement_fields(payload: bytes) -> dict[int, Place]:
-    """The fields of an ExecuteStatement request, but for the session, where they stand in the usual order."""
+    """The fields of an ExecuteStatement request; without the session's if they are in the usual order."""
     base = 12 + int.from_bytes(payload[4:8], "big")
     if (
         payload.startswith(TO_GUID, base)
@@ -212,7 +208,7 @@ def _statement_fields(payload: bytes) -> dict[int, Place]:
 
 
 def with_statement(payload: bytes, text: str) -> bytes:
-    """The ExecuteStatement request with another text; every other byte as it was."""
+    """Returns the ExecuteStatement request with another text; all other bytes are unchanged."""
     place = _of_kind(_statement_fields(payload), 2, STRING)
     if place is None:
         raise WireError("ExecuteStatement without a statement")
@@ -220,13 +216,13 @@ def with_statement(payload: bytes, text: str) -> bytes:
 
 
 def with_query_timeout(payload: bytes, seconds: int) -> bytes:
-    """The ExecuteStatement request with another time limit, if it has one; every other byte as it was."""
+    """Returns the ExecuteStatement request with another timeout, if it has one; all other bytes are unchanged."""
     place = _of_kind(_request_fields(payload), 5, I64)
     return payload if place is None else payload[: place.start] + seconds.to_bytes(8, "big") + payload[place.end :]
 
 
 def with_handle(payload: bytes, handle: Handle) -> bytes:
-    """The request for another session or operation; every other byte as it was."""
+    """Returns the request for another session or operation; all other bytes are unchanged."""
     base = 12 + int.from_bytes(payload[4:8], "big")
     if (
         len(handle.guid) == len(handle.secret) == 16
@@ -245,13 +241,13 @@ def with_handle(payload: bytes, handle: Handle) -> bytes:
 
 
 def table_types(payload: bytes) -> tuple[str, ...]:
-    """The types that a GetTables request asks for; none where it asks for all."""
+    """The types that a GetTables request asks for; empty if it asks for all."""
     place = _of_kind(_request_fields(payload), 5, LIST)
     return _text_list(payload, place) if place else ()
 
 
 def with_table_types(payload: bytes, types: Sequence[str]) -> bytes:
-    """The GetTables request with another list of types; one without a list stays as it is."""
+    """Returns the GetTables request with another list of types; a request without a list stays unchanged."""
     place = _of_kind(_request_fields(payload), 5, LIST)
     if place is None:
         return payload
@@ -260,16 +256,16 @@ def with_table_types(payload: bytes, types: Sequence[str]) -> bytes:
 
 
 def texts(payload: bytes) -> dict[int, str]:
-    """The texts among a request's fields, by field id."""
+    """The strings among a request's fields, by field id."""
     fields = _request_fields(payload).items()
     return {number: _text(payload, place) for number, place in fields if place.kind == STRING}
 
 
 def with_texts(payload: bytes, texts: Mapping[int, str]) -> bytes:
-    """The request with these texts as fields, by field id, in place of what it has there; every other byte as it was.
+    """Returns the request with these strings set, by field id; all other bytes are unchanged.
 
-    Fields that it does not have come behind the others: readers take them in any order. One of another type, which
-    readers pass over, makes place.
+    New fields are appended, because readers accept fields in any order. A field of another type, which readers skip, is
+    replaced.
     """
     whole = locate(payload, (1,), STRUCT)
     if whole is None:
@@ -291,7 +287,7 @@ def with_texts(payload: bytes, texts: Mapping[int, str]) -> bytes:
 
 
 def info_type(payload: bytes) -> int | None:
-    """What a GetInfo request asks for, a TGetInfoType."""
+    """The TGetInfoType that a GetInfo request asks for."""
     return _number(payload, _of_kind(_request_fields(payload), 2, I32))
 
 
@@ -310,7 +306,7 @@ def open_session(payload: bytes) -> OpenCall:
 
 
 def with_configuration(payload: bytes, values: Mapping[str, str]) -> bytes:
-    """The OpenSession request with some keys of its configuration set; the others stay byte for byte."""
+    """Returns the OpenSession request with some configuration keys set; the others keep their bytes."""
     fields = _request_fields(payload)
     old = _of_kind(fields, 4, MAP)
     pairs = b""
@@ -329,19 +325,19 @@ def with_configuration(payload: bytes, values: Mapping[str, str]) -> bytes:
 
 
 def with_names(payload: bytes, user: str, password: str) -> bytes:
-    """The OpenSession request of somebody else."""
+    """Returns the OpenSession request with another user name and password."""
     payload = _with_field(payload, _request_fields(payload), 2, STRING, _encoded(user))
     return _with_field(payload, _request_fields(payload), 3, STRING, _encoded(password))
 
 
 def _with_field(payload: bytes, fields: Mapping[int, Place], number: int, kind: int, value: bytes) -> bytes:
-    """The request with one field of its struct set; a field of another type under this number goes."""
+    """Returns the request with one field of its struct set; a field of another type with this id is replaced."""
     if (place := fields.get(number)) is not None:
         return payload[: place.start - 3] + _header(kind, number) + value + payload[place.end :]
     body = locate(payload, (1,), STRUCT)
     if body is None:
         raise WireError(f"{peek(payload).name} without a request")
-    # In the order of the ids, as generated writers have it.
+    # In the order of ids, as generated writers have it.
     start = max((each.end for known, each in fields.items() if known < number), default=body.start)
     return payload[:start] + _header(kind, number) + value + payload[start:]
 
@@ -369,17 +365,17 @@ def fetch_call(payload: bytes) -> FetchCall:
 
 
 def wants_progress(payload: bytes) -> bool:
-    """Whether a GetOperationStatus request asks for progress too."""
+    """Whether a GetOperationStatus request asks for progress."""
     asked = _of_kind(_request_fields(payload), 2, BOOL)
     return asked is not None and payload[asked.start] == 1
 
 
 def with_fetch(payload: bytes, orientation: int, rows_max: int) -> bytes:
-    """The FetchResults request for other rows, numbers as in `FetchCall`; a field that it does not have stays away."""
+    """Returns the FetchResults request with other values, as in `FetchCall`; fields that it lacks are not added."""
     fields = _request_fields(payload)
     for number, kind, value in ((2, I32, orientation), (3, I64, rows_max)):
         place = _of_kind(fields, number, kind)
-        if place is not None:  # Numbers have a fixed width, so the places of the others stay right.
+        if place is not None:  # Numbers have a fixed width, so other places stay valid.
             encoded = value.to_bytes(WIDTHS[kind], "big", signed=True)
             payload = payload[: place.start] + encoded + payload[place.end :]
     return payload
@@ -407,17 +403,17 @@ def reply_status(reply: bytes) -> ReplyStatus:
 
 
 def operation_state(reply: bytes) -> int | None:
-    """The state in a GetOperationStatus reply; None in an error."""
+    """The state in a GetOperationStatus reply; None in an exception."""
     return _number(reply, locate(reply, (0, 2), I32)) if peek(reply).kind != EXCEPTION else None
 
 
 def operation_sqlstate(reply: bytes) -> str | None:
-    """The SQLSTATE in a GetOperationStatus reply about a failed operation; None where there is none."""
+    """The SQLSTATE in a GetOperationStatus reply about a failed operation; None if there is none."""
     return _status_text(reply, 3)
 
 
 def operation_error(reply: bytes) -> str | None:
-    """The error's text in such a reply; None where there is none."""
+    """The error message in such a reply; None if there is none."""
     return _status_text(reply, 5)
 
 
@@ -427,7 +423,7 @@ def _status_text(reply: bytes, number: int) -> str | None:
 
 
 def execute_handle(reply: bytes) -> Handle | None:
-    """The operation that ExecuteStatement, or a metadata call, has begun; None where it failed."""
+    """The operation that ExecuteStatement or a metadata call has begun; None if it failed."""
     guid = 12 + int.from_bytes(reply[4:8], "big") + len(TO_NEW_GUID)
     if (
         reply[3:4] == bytes((REPLY,))
@@ -439,14 +435,12 @@ def execute_handle(reply: bytes) -> Handle | None:
 
 
 def results(reply: bytes) -> Place | None:
-    """Where the TRowSet of a FetchResults reply stands; None in an error."""
+    """The place of the TRowSet in a FetchResults reply; None in an error."""
     return locate(reply, (0, 3), STRUCT) if peek(reply).kind != EXCEPTION else None
 
 
 def opened(reply: bytes) -> tuple[Handle, int] | None:
-    """The session that OpenSession has opened and its protocol version (counted from 0); None where it
-    failed.
-    """
+    """The session that OpenSession has opened, and its protocol version (counted from 0); None if it failed."""
     if peek(reply).kind == EXCEPTION:
         return None
     handle = _reply_handle(reply, (0, 3, 1))
@@ -455,9 +449,9 @@ def opened(reply: bytes) -> tuple[Handle, int] | None:
 
 
 def locate(payload: bytes, path: Sequence[int], kind: int) -> Place | None:
-    """The value that a path of field ids leads to from the body; None where it is missing or of another type.
+    """The place of the value that a path of field ids leads to from the body; None if it is missing or of another type.
 
-    A request's fields are at (1, id), a reply's at (0, id).
+    Fields of a request are at (1, id), those of a reply at (0, id).
     """
     start = peek(payload).body_offset
     for step in path[:-1]:
@@ -495,13 +489,13 @@ def _identifier(payload: bytes, place: Place) -> tuple[Place, Place] | None:
 
 
 def _of_kind(fields: Mapping[int, Place], number: int, kind: int) -> Place | None:
-    """A field of another type counts as missing: that is how generated readers take it."""
+    """Returns a field; None if it is of another type, because generated readers skip such a field."""
     place = fields.get(number)
     return place if place and place.kind == kind else None
 
 
 def _fields(payload: bytes, start: int) -> dict[int, Place]:
-    """The fields of the struct that begins at `start`, by id. Of a doubled field the last counts, as in Java."""
+    """The fields of the struct that begins at `start`, by id. Of a duplicate field the last counts, as in Java."""
     fields: dict[int, Place] = {}
     try:
         while (kind := payload[start]) != STOP:
@@ -515,7 +509,7 @@ def _fields(payload: bytes, start: int) -> dict[int, Place]:
 
 
 def value_end(payload: bytes, start: int, kind: int) -> int:
-    """The byte behind the value of this type that begins at `start`. Raises `WireError`, `IndexError` at the end."""
+    """The offset after the value of this type that begins at `start`. Raises `WireError`; `IndexError` at the end."""
     return _value_end(payload, start, kind, 0)
 
 
@@ -544,10 +538,10 @@ def _value_end(payload: bytes, start: int, kind: int, depth: int) -> int:
 
 
 def _length(payload: bytes, start: int) -> int:
-    """A length or count: it cannot be more than what is left, each item having a byte."""
+    """Reads a length or count. It cannot exceed the remaining bytes, because each item has at least one."""
     length = int.from_bytes(payload[start : start + 4], "big", signed=True)
     if not 0 <= length <= len(payload) - start - 4:
-        raise WireError(f"a length of {length} goes beyond the message")
+        raise WireError(f"a length of {length} does not fit in the message")
     return length
 
 
@@ -577,7 +571,7 @@ def _text_map(payload: bytes, place: Place) -> dict[str, str]:
 
 
 def _texts(payload: bytes, start: int, end: int) -> list[str]:
-    """The texts that stand one behind the other between two places."""
+    """The strings that follow one another between two offsets."""
     texts: list[str] = []
     while start < end:
         following = start + 4 + _length(payload, start)

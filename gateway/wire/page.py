@@ -1,8 +1,9 @@
-"""One page of rows that must not be longer than a client can take: discarded, and asked for again with fewer rows.
+"""Limits the length of a page of rows: a page that is too long is discarded and fetched again with fewer rows.
 
-A page's length stands in its frame's header, so that a too long one is known before anything of it is kept. It goes
-nowhere, Spark is told to go back to where it began (FETCH_PRIOR of no rows, which its iterators take for just that),
-and asked for as many rows as should fit. One row alone passes however long it is: there is nothing less to ask for.
+The header of its frame tells a page's length, so a page that is too long is recognized before any of it is buffered.
+The gateway discards it, tells Spark to return to the page's first row (a FETCH_PRIOR of no rows does that in Spark's
+iterators), and fetches as many rows as should fit. A single row passes however long it is, because there is nothing
+smaller to fetch.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ from gateway.wire.message import FETCH_NEXT, FETCH_PRIOR
 from gateway.wire.scanner import LIST, STRUCT
 
 SHARE = 0.9
-"""Of the limit that the next try aims at: rows are of different lengths."""
+"""The share of the limit that the next attempt aims at, because rows differ in length."""
 GROW_BELOW = 0.25
-"""A page that was made smaller and fills less than this share of the limit lets the next ones have more rows."""
+"""After a reduced page that fills less than this share of the limit, the next pages may have more rows."""
 _REWOUND_BYTES_MAX = 1 << 20
-"""Longest answer to going back: no rows, or an error with its stack."""
+"""Longest reply to going back: no rows, or an error with its stack trace."""
 
 
 class Fit:
-    """How many rows of one operation fitted; shared by its pages."""
+    """How many rows of one operation fit; shared by its pages."""
 
     __slots__ = ("rows",)
 
     def __init__(self) -> None:
         self.rows: int | None = None
-        """None: as many as were asked for, so far."""
+        """None: no limit has been needed so far."""
 
 
 class Page:
-    """A FetchResults request for rows, and its reply in chunks, frames' headers included."""
+    """A FetchResults request for rows, and its reply in chunks that include frame headers."""
 
     __slots__ = ("_asked", "_bytes_max", "_fit", "_kept", "_left", "_limited", "_payload", "_state", "request")
 
@@ -40,11 +41,11 @@ class Page:
         self._payload = payload
         self._bytes_max = bytes_max
         self._fit = fit
-        # Of rows backwards their number says where they begin.
+        # For FETCH_PRIOR the number of rows also says where they begin.
         self._limited = fit.rows is not None and call.orientation != FETCH_PRIOR and call.rows_max > fit.rows
         self._asked = fit.rows if self._limited and fit.rows is not None else call.rows_max
         self.request = message.with_fetch(payload, call.orientation, self._asked) if self._limited else payload
-        """What to ask Spark first."""
+        """The request to send to Spark first."""
         self._state = self._look
         self._kept = b""
         self._left = 0
@@ -52,12 +53,13 @@ class Page:
     claims = None
 
     def ended(self, *, may_read_ahead: bool) -> None:
-        """Nothing is read ahead: how long the next page will be is not known."""
+        """Reads nothing ahead, because the length of the next page is unknown."""
 
     def receive(self, data: bytes) -> tuple[bytes, bytes | None]:
-        """What goes to the client of the reply's next bytes, and what to ask Spark now, where that is due.
+        """Takes the next bytes of the reply; returns what goes to the client, and the request to send to Spark now, if
+        any.
 
-        Raises `WireError` where Spark answers to going back with something else.
+        Raises `WireError` if Spark's reply to going back is not one.
         """
         return self._state(data)
 
@@ -93,7 +95,7 @@ class Page:
         if self._left > 0:
             return b"", None
         if self._left < 0:
-            raise WireError("Spark sent bytes behind a page")
+            raise WireError("Spark sent bytes after a page")
         self._limited = True
         self._state = self._rewound
         return b"", message.with_fetch(self._payload, FETCH_PRIOR, 0)
@@ -105,7 +107,7 @@ class Page:
             return b"", None
         length = int.from_bytes(data[:HEADER_BYTES], "big")
         if length > _REWOUND_BYTES_MAX or len(data) > HEADER_BYTES + length:
-            raise WireError("Spark answered to going back in a result by something else")
+            raise WireError("Spark's reply does not match the request to go back in a result")
         if len(data) < HEADER_BYTES + length:
             return b"", None
         self._kept = b""
@@ -117,7 +119,7 @@ class Page:
 
 
 def rows_in(reply: bytes) -> int | None:
-    """How many rows a FetchResults reply has, by its beginning; None where that does not tell."""
+    """The number of rows in a FetchResults reply, from its first bytes; None if they do not tell."""
     try:
         results = _field(reply, _field(reply, message.peek(reply).body_offset, 0, STRUCT), 3, STRUCT)
         rows = _field(reply, results, 2, LIST)
@@ -126,7 +128,7 @@ def rows_in(reply: bytes) -> int | None:
         columns = _field(reply, results, 3, LIST)
         if not _count(reply, columns):
             return None
-        # The first column is a union, whose one member is a struct that begins with the values.
+        # The first column is a union. Its only member is a struct that begins with the values.
         member = columns + 5
         return _count(reply, _field(reply, member + 3, 1, LIST))
     except (IndexError, WireError):
@@ -134,7 +136,7 @@ def rows_in(reply: bytes) -> int | None:
 
 
 def _field(reply: bytes, start: int, number: int, kind: int) -> int:
-    """Where the value of a field of the struct at `start` begins. Raises WireError, or IndexError at the bytes' end."""
+    """The offset of a field's value in the struct at `start`. Raises WireError; IndexError at the end of the bytes."""
     while (found := reply[start]) != 0:
         if int.from_bytes(reply[start + 1 : start + 3], "big") == number:
             if found != kind:
@@ -145,7 +147,7 @@ def _field(reply: bytes, start: int, number: int, kind: int) -> int:
 
 
 def _count(reply: bytes, start: int) -> int:
-    """Of the items of a list."""
+    """The number of items of a list."""
     if len(reply) < start + 5:
         raise IndexError
     return int.from_bytes(reply[start + 1 : start + 5], "big")

@@ -1,10 +1,10 @@
-"""A result as its client reads it, page for page, and the page that Spark makes ready meanwhile.
+"""Reads a result page by page, and asks Spark for the next page in advance.
 
-When a page has gone to the client, Spark can be asked for the next one at once: it makes it while the client works on
-the one before. The client has it when it asks for just that page. Where it turns out to want something else, Spark is
-told to go back to where the client is. FETCH_PRIOR of as many rows as the last page has leaves its iterators exactly
-as they were (`FetchIterator` in Spark's sources), and costs that page once more; where Spark would have to run the
-query again, nothing may be read ahead.
+Once a page has gone to the client, Spark can be asked for the next one at once, and makes it while the client processes
+the previous one. The client gets it when it asks for exactly that page. If the client wants something else, Spark is
+told to go back to where the client is. A FETCH_PRIOR of as many rows as the last page has leaves Spark's iterators
+exactly as they were (`FetchIterator` in Spark's sources), and costs that page once more. If Spark would have to run the
+query again for it, nothing may be read ahead.
 """
 
 from __future__ import annotations
@@ -19,49 +19,51 @@ from gateway.wire.page import rows_in
 from gateway.wire.scanner import EXCEPTION, REPLY
 
 PAGE_BYTES_MAX = 32 << 20
-"""Of the page before one that is asked for ahead. What else the client wants waits until a longer one is there."""
+"""Longest page after which the next one is read ahead, because the client's other requests wait until that one has
+arrived."""
 _REQUEST_BYTES_MAX = 512
-"""Of a request that is remembered; drivers' have about 120 bytes."""
-_TO_SEQID, _BEHIND_SEQID = 20, 24
-"""In a message of FetchResults."""
+"""Longest request that is remembered; drivers' have about 120 bytes."""
+_TO_SEQID, _AFTER_SEQID = 20, 24
+"""Offsets in a FetchResults message."""
 _BEGINNING_BYTES = 512
-"""Of a frame, header included: enough to count a page's rows by."""
+"""Bytes kept of the start of a frame, header included: enough to count the rows of a page."""
 _PAGE_BEGINS = frozenset(b"\x80\x01\x00" + bytes((kind,)) for kind in (REPLY, EXCEPTION))
 
 
 class Reading:
-    """How the rows of one operation are read. `reader` stands for the connection that it is read over."""
+    """How the rows of one operation are read. `reader` identifies the connection that reads them."""
 
     __slots__ = ("_back", "_call", "_may", "_reader", "_rows", "_tail", "ahead", "lost")
 
     def __init__(self) -> None:
         self.ahead: Ahead | None = None
-        """The page that Spark was asked for and the client has not."""
+        """The page that Spark was asked for and the client has not received."""
         self.lost = False
-        """Nobody knows where Spark stands in the result."""
+        """Spark's position in the result is unknown."""
         self._may = True
         self._reader: object = None
-        self._tail = b""  # The last page's request, from behind its sequence id.
+        self._tail = b""  # The last page's request, after its sequence id.
         self._call: FetchCall | None = None
-        self._rows = 0  # Of the last page that was alike, and
-        self._back: bytes | None = None  # the request that gives it again: to make it takes as long as all else here.
+        self._rows = 0  # The rows of the last repeated request, and
+        # the request that returns to it; cached, because building it costs as much as everything else here.
+        self._back: bytes | None = None
 
     def call(self, payload: bytes) -> FetchCall:
-        """What a FetchResults request asks for. Raises WireError for bytes that are none."""
-        alike = self._call if payload[_BEHIND_SEQID:] == self._tail else None
+        """Reads a FetchResults request. Raises WireError if the bytes are not one."""
+        alike = self._call if payload[_AFTER_SEQID:] == self._tail else None
         return alike if alike is not None else message.fetch_call(payload)
 
     def asked_elsewhere(self, reader: object) -> Ahead | None:
-        """The page that was asked for over another connection: nothing may be asked over this one until Spark is back
-        from there."""
+        """The page that was asked for over another connection. No page may be asked for over this one until Spark has
+        returned from there."""
         return self.ahead if self.ahead is not None and reader is not self._reader else None
 
     def page(self, payload: bytes, call: FetchCall, reader: object) -> ReadPage:
-        """What becomes of a request for rows, where nothing was `asked_elsewhere`."""
+        """Takes a request for rows, unless `asked_elsewhere` returned a page."""
         if self._reader is None:
             self._reader = reader
         elif reader is not self._reader:
-            self._may = False  # Two connections may ask at one time.
+            self._may = False  # Two connections may ask at the same time.
         claims = self.ahead
         if claims is not None and not claims.answers(payload):
             claims.drop()
@@ -69,21 +71,21 @@ class Reading:
         return ReadPage(self, payload, call, claims)
 
     def close(self) -> None:
-        """No more rows of it are wanted."""
+        """No more rows of the result are wanted."""
         self._may = False
         if self.ahead is not None:
             self.ahead.drop(for_good=True)
 
     def strayed(self) -> None:
-        """A page was asked for in vain: nobody guesses again about this result."""
+        """A page was read ahead in vain: reads nothing ahead of this result any more."""
         self._may = False
 
     def passed(self, page: ReadPage, beginning: _Frame) -> Ahead | None:
-        """A page has gone to its client. The next one, where it is worth to ask for it: behind two alike, for many a
-        tool shows the first one and asks for no more."""
-        alike = page.payload[_BEHIND_SEQID:] == self._tail
+        """Records that a page has gone to its client. Returns the next page if reading it ahead is worthwhile: after
+        two equal requests, because many tools show the first page and ask for no more."""
+        alike = page.payload[_AFTER_SEQID:] == self._tail
         short = len(page.payload) <= _REQUEST_BYTES_MAX
-        self._tail, self._call = (page.payload[_BEHIND_SEQID:], page.call) if short else (b"", None)
+        self._tail, self._call = (page.payload[_AFTER_SEQID:], page.call) if short else (b"", None)
         if not alike:
             self._rows = 0
         if not (self._may and alike and self.ahead is None and page.call.orientation == FETCH_NEXT):
@@ -100,15 +102,15 @@ class Reading:
 
 
 def _way_back(page: ReadPage, rows: int) -> bytes | None:
-    """The request that gives a page of so many rows again; None where it cannot be made of the page's."""
+    """The request that repeats a page of so many rows; None if it cannot be derived from the page's request."""
     back = message.with_fetch(page.payload, FETCH_PRIOR, rows)
     if message.fetch_call(back) != FetchCall(page.call.operation, FETCH_PRIOR, rows, FETCH_ROWS):
-        return None  # A field is missing, which means FETCH_NEXT then.
+        return None  # A field is missing, which would mean FETCH_NEXT.
     return back
 
 
 class ReadPage:
-    """A FetchResults request for rows, and its reply in chunks, frames' headers included."""
+    """A FetchResults request for rows, and its reply in chunks that include frame headers."""
 
     __slots__ = ("_frame", "_reading", "call", "claims", "payload")
 
@@ -118,22 +120,22 @@ class ReadPage:
         self.payload = payload
         self.call = call
         self.claims = claims
-        """The page that Spark was asked for already: it is this one."""
+        """The page read ahead that answers this request."""
 
     def receive(self, data: bytes) -> tuple[bytes, None]:
-        """What goes to the client of the reply's next bytes: all of them."""
+        """Takes the next bytes of the reply; returns what goes to the client, which is all of them."""
         self._frame.take(data)
         return data, None
 
     def ended(self, *, may_read_ahead: bool) -> Ahead | None:
-        """The reply has gone to the client. The next page, where Spark is to be asked for it now."""
+        """The reply has gone to the client. Returns the next page if Spark is to be asked for it now."""
         if not may_read_ahead:
             return None
         return self._reading.passed(self, self._frame)
 
 
 class Ahead:
-    """A page that Spark was asked for before the client: kept as it comes, until the client asks or will not."""
+    """A page read ahead: it is kept as it arrives, until the client asks for it or will not."""
 
     __slots__ = (
         "_back",
@@ -153,10 +155,10 @@ class Ahead:
     )
 
     def __init__(self, reading: Reading, request: bytes, back: bytes, rows: int) -> None:
-        """`back`: what to ask Spark where the page is dropped; it answers as many rows."""
+        """`back`: the request to send to Spark if the page is dropped; its reply has as many rows."""
         self._reading = reading
         self._page = _Frame()
-        self._frames = deque([self._page])  # What Spark has still to send of it.
+        self._frames = deque([self._page])  # The frames that Spark has not yet sent completely.
         self._known = False
         self._kept: list[bytes] = []
         self._seqid: bytes | None = None
@@ -164,28 +166,28 @@ class Ahead:
         self._rows = rows
         self.request = request
         self.held = 0
-        """Bytes that wait for the client."""
+        """Bytes kept for the client."""
         self.dropped = False
         self.over = False
-        """It is on its way to the client, or Spark is where it was before."""
+        """The page is on its way to the client, or Spark has returned to its position before the page."""
         self.on_drop: Callable[[], None] = _nothing
-        """Called when it is dropped: then `go_back` is due."""
+        """Called when the page is dropped: then `go_back` is due."""
         self.on_over: list[Callable[[], None]] = []
 
     @property
     def complete(self) -> bool:
-        """Spark has sent all that it was asked for."""
+        """Spark has answered every request."""
         return not self._frames
 
     def answers(self, payload: bytes) -> bool:
         """Whether a FetchResults request asks for this page."""
-        return not self.dropped and payload[_BEHIND_SEQID:] == self.request[_BEHIND_SEQID:]
+        return not self.dropped and payload[_AFTER_SEQID:] == self.request[_AFTER_SEQID:]
 
     def receive(self, data: bytes) -> list[bytes]:
-        """Takes what Spark sends next. Returns what is somebody else's: what stands behind the page, or the page itself
-        once the client has asked for it.
+        """Takes Spark's next bytes. Returns those for somebody else: what follows the page, or the page itself once the
+        client has asked for it.
 
-        Raises `WireError` where it is no answer to the request.
+        Raises `WireError` if they do not answer the request.
         """
         while self._frames and data:
             frame = self._frames[0]
@@ -196,26 +198,26 @@ class Ahead:
             data = data[end:]
             if frame.complete:
                 self._frames.popleft()
-        behind = [data] if data else []
+        rest = [data] if data else []
         if self.dropped:
             self._end_when_back()
-            return behind
+            return rest
         if self._seqid is None or not self._known:
-            return behind
+            return rest
         begin = HEADER_BYTES + _TO_SEQID
         first = self._kept[0]
         self._kept[0] = first[:begin] + self._seqid + first[begin + len(self._seqid) :]
-        page = self._kept + behind
+        page = self._kept + rest
         self._forget()
         self._end()
         return page
 
     def claim(self, request: bytes) -> None:
-        """The client asks for it. What has come of it is returned by the next `receive`."""
-        self._seqid = request[_TO_SEQID:_BEHIND_SEQID]
+        """The client asks for the page. The next `receive` returns what has arrived of it."""
+        self._seqid = request[_TO_SEQID:_AFTER_SEQID]
 
     def drop(self, *, for_good: bool = False) -> None:
-        """The client will not ask for it, nor, `for_good`, anybody for any other row of this result."""
+        """The client will not ask for the page; `for_good`: nobody will read any other row of this result either."""
         if self.over or self._seqid is not None:
             return
         if for_good and self._back is not None:
@@ -231,7 +233,7 @@ class Ahead:
         self.on_drop()
 
     def go_back(self) -> bytes | None:
-        """What to ask Spark now, so that it stands again where the client is; its reply is taken from here on."""
+        """Returns the request that takes Spark back to the client's position; its reply is consumed here."""
         if not self.dropped:
             return None
         back, self._back = self._back, None
@@ -258,12 +260,12 @@ class Ahead:
         self.over = True
         self._reading.ahead = None
         waiting, self.on_over = self.on_over, []
-        for told in waiting:
-            told()
+        for callback in waiting:
+            callback()
 
     def _keep(self, piece: bytes) -> None:
-        if self._kept and len(self._kept[0]) < HEADER_BYTES + _BEHIND_SEQID:
-            self._kept[0] += piece  # What is to be changed stands in one piece.
+        if self._kept and len(self._kept[0]) < HEADER_BYTES + _AFTER_SEQID:
+            self._kept[0] += piece  # The bytes that `receive` replaces must be in one piece.
         else:
             self._kept.append(piece)
         self.held += len(piece)
@@ -279,17 +281,17 @@ class Ahead:
             self._reading.lost = True
 
     def _check_page(self, begun: bytes, *, complete: bool) -> None:
-        """Against bytes that belong to the page before, of a server that spreads one over several frames."""
-        if not self._known and (complete or len(begun) >= _BEHIND_SEQID):
-            if begun[:4] not in _PAGE_BEGINS or begun[4:_BEHIND_SEQID] != self.request[4:_BEHIND_SEQID]:
-                raise WireError("Spark answered to a request for rows by something else")
+        """Guards against bytes of the previous page, from a server that spreads a page over several frames."""
+        if not self._known and (complete or len(begun) >= _AFTER_SEQID):
+            if begun[:4] not in _PAGE_BEGINS or begun[4:_AFTER_SEQID] != self.request[4:_AFTER_SEQID]:
+                raise WireError("Spark's reply does not match the request for rows")
             self._known = True
         if complete and self.dropped and rows_in(begun) is None:
-            self._reading.lost = True  # An error: it may not have moved.
+            self._reading.lost = True  # An error: Spark may not have moved.
 
 
 class _Frame:
-    """The next frame: how much of it has come, and its beginning."""
+    """The next frame: how many bytes have arrived, and the first of them."""
 
     __slots__ = ("_beginning", "_came")
 
@@ -299,7 +301,7 @@ class _Frame:
 
     @property
     def size(self) -> int:
-        """Header included; that alone while it has not come whole."""
+        """The length including the header; only the header's until it is complete."""
         if len(self._beginning) < HEADER_BYTES:
             return HEADER_BYTES
         return HEADER_BYTES + int.from_bytes(self._beginning[:HEADER_BYTES], "big")
@@ -310,11 +312,11 @@ class _Frame:
 
     @property
     def message(self) -> bytes:
-        """What stands in it, as far as it has come and was kept."""
+        """The frame's content as far as it has arrived and was kept."""
         return self._beginning[HEADER_BYTES : self.size]
 
     def take(self, data: bytes) -> int:
-        """How many of these bytes are the frame's; the others stand behind it."""
+        """Returns how many of these bytes belong to the frame; the others follow it."""
         if self._came < _BEGINNING_BYTES:
             self._beginning += data[: _BEGINNING_BYTES - self._came]
         known = len(self._beginning) >= HEADER_BYTES
@@ -324,4 +326,4 @@ class _Frame:
 
 
 def _nothing() -> None:
-    """Nobody is to hear of it."""
+    """The default for `on_drop`."""

@@ -1,4 +1,4 @@
-"""The replies that the gateway gives itself, as message payloads."""
+"""Builds the replies that the gateway itself gives, as message payloads."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ METHODS = (
     "CancelDelegationToken",
     "RenewDelegationToken",
 )
-# The generated types do not have these. With an error, they are a status and nothing else, as CloseSession
-# is.
+# The generated types lack these methods. Their error reply is only a status, like that of CloseSession.
 STATUS_ONLY = ("SetClientInfo", "UploadData", "DownloadData")
 
 _UNREADABLE = (TException, EOFError, ValueError, RecursionError, MemoryError)
-"""What the generated readers raise for bytes that are not what they should be."""
+"""What the generated readers raise for malformed bytes."""
 
 _RESPONSES: dict[str, Any] = {
     **{name: getattr(ttypes, f"T{name}Resp") for name in METHODS},
@@ -48,7 +47,7 @@ _RESPONSES: dict[str, Any] = {
 
 
 class InfoKind(Enum):
-    """How a GetInfo reply holds its value: the members of TGetInfoValue that are used."""
+    """The members of TGetInfoValue that GetInfo replies use."""
 
     TEXT = "stringValue"
     SHORT = "smallIntValue"
@@ -59,9 +58,9 @@ class InfoKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProgressUpdate:
-    """A table of texts and a bar, which clients draw while an operation runs.
+    """A table of strings and a progress bar, which clients draw while an operation runs.
 
-    Hive's clients want exactly nine headers, and as many strings in each row.
+    Hive's clients require exactly nine headers, and as many strings in each row.
     """
 
     headers: Sequence[str]
@@ -70,11 +69,11 @@ class ProgressUpdate:
     """0 to 1."""
     footer: str
     started_ms: int
-    """Since the epoch."""
+    """Milliseconds since the epoch."""
 
 
 def execute_ok(seqid: int, handle: Handle) -> bytes:
-    """ExecuteStatement has begun the operation `handle`."""
+    """ExecuteStatement began the operation `handle`."""
     operation = ttypes.TOperationHandle(
         ttypes.THandleIdentifier(handle.guid, handle.secret),
         ttypes.TOperationType.EXECUTE_STATEMENT,
@@ -84,15 +83,14 @@ def execute_ok(seqid: int, handle: Handle) -> bytes:
 
 
 def closed(name: str, seqid: int) -> bytes:
-    """CloseOperation, CloseSession, CancelOperation or SetClientInfo has worked."""
+    """CloseOperation, CloseSession, CancelOperation or SetClientInfo succeeded."""
     return _reply(name, seqid, _RESPONSES[name](status=_success()))
 
 
 def error(name: str, seqid: int, message: str, sqlstate: str, code: int = 0) -> bytes:
-    """The method has failed: its own reply with an error status, so that drivers raise SQLException with the
-    SQLSTATE.
+    """The method failed: its own reply with an error status, from which drivers raise SQLException with the SQLSTATE.
 
-    A method that has no status (GetQueryId, unknown ones) gets a Thrift exception.
+    A method without a status (GetQueryId, unknown methods) gets a Thrift exception.
     """
     response_type = _RESPONSES.get(name)
     if response_type is None:
@@ -100,7 +98,7 @@ def error(name: str, seqid: int, message: str, sqlstate: str, code: int = 0) -> 
     response = response_type(
         status=ttypes.TStatus(STATUS_ERROR, sqlState=sqlstate, errorCode=code, errorMessage=message)
     )
-    # Fields that Thrift requires even in an error: without them Spark's own GetInfo breaks the connection.
+    # Fields that Thrift requires even in an error: without them Spark's own GetInfo reply breaks the connection.
     if name == "GetInfo":
         response.infoValue = ttypes.TGetInfoValue(lenValue=0)
     elif name == "OpenSession":
@@ -129,9 +127,8 @@ def operation_status(
     has_result_set: bool | None = None,
     progress: ProgressUpdate | None = None,
 ) -> bytes:
-    """GetOperationStatus: states as in TOperationState (1 running, 2 finished, 3 cancelled, 4 closed, 5
-    error). `progress` only where it was asked for; without it a client ends its bar.
-    """
+    """A GetOperationStatus reply. States as in TOperationState: 1 running, 2 finished, 3 cancelled, 4 closed, 5 error.
+    `progress` only if the client asked for it; without it a client ends its progress bar."""
     response = ttypes.TGetOperationStatusResp(
         status=_success(),
         operationState=state,
@@ -156,7 +153,7 @@ def _progress(update: ProgressUpdate) -> Any:
 
 
 def info(seqid: int, kind: InfoKind, value: str | int) -> bytes:
-    """GetInfo: a text with TEXT, a number with the others."""
+    """A GetInfo reply: `value` is a string with TEXT, otherwise a number."""
     return _reply("GetInfo", seqid, ttypes.TGetInfoResp(_success(), ttypes.TGetInfoValue(**{kind.value: value})))
 
 
@@ -165,12 +162,12 @@ def result_metadata(seqid: int, columns: Sequence[Column]) -> bytes:
 
 
 def fetch(seqid: int, rows: Any) -> bytes:
-    """FetchResults with a TRowSet. `hasMoreRows` is false, as Spark has it: clients fetch until no row comes."""
+    """A FetchResults reply with a TRowSet. `hasMoreRows` is false, as in Spark: clients fetch until no row comes."""
     return _reply("FetchResults", seqid, ttypes.TFetchResultsResp(_success(), False, rows))
 
 
 def read_rows(reply: bytes, place: Place) -> Any:
-    """The TRowSet at a place in a FetchResults reply. Raises `WireError` for garbage."""
+    """Reads the TRowSet at a place in a FetchResults reply. Raises `WireError` if it is malformed."""
     row_set = ttypes.TRowSet()
     try:
         row_set.read(TBinaryProtocol(TMemoryBuffer(reply[place.start : place.end])))
@@ -180,7 +177,7 @@ def read_rows(reply: bytes, place: Place) -> Any:
 
 
 def with_rows(reply: bytes, place: Place, row_set: Any) -> bytes:
-    """The FetchResults reply with another TRowSet at that place; every other byte as it was."""
+    """Returns the FetchResults reply with another TRowSet at that place; all other bytes are unchanged."""
     protocol = TBinaryProtocol(TMemoryBuffer())
     row_set.write(protocol)
     return reply[: place.start] + bytes(protocol.trans.getvalue()) + reply[place.end :]

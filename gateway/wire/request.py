@@ -1,4 +1,4 @@
-"""The few requests that the gateway makes itself about a client's sessions and operations, as message payloads."""
+"""Builds the requests that the gateway itself makes about a client's sessions and operations, as message payloads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gateway.wire.message import Handle
 
 
 def unknown() -> bytes:
-    """A call that no server knows: its processor says so and does nothing. Spark answers one about a handle that does
-    not exist with a stack trace, which takes it milliseconds."""
+    """A call of a method that no server knows: its processor says so and does nothing. A call with an unknown handle
+    would cost Spark milliseconds, because it answers with a stack trace."""
     protocol = TBinaryProtocol(TMemoryBuffer())
     protocol.writeMessageBegin("Nothing", TMessageType.CALL, 0)
     protocol.writeFieldStop()

@@ -1,4 +1,4 @@
-"""Rows of our own results as TRowSet, their columns as TTableSchema, and the way back for replies of Spark."""
+"""Encodes the gateway's own rows as TRowSet and their columns as TTableSchema, and reads those of Spark's replies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from TCLIService import ttypes
 from gateway.wire.frame import WireError
 
 COLUMNAR_PROTOCOL = 5
-"""HIVE_CLI_SERVICE_PROTOCOL_V6, the first whose results are columns; earlier clients read rows."""
+"""HIVE_CLI_SERVICE_PROTOCOL_V6, the first version with columnar results; earlier clients read rows."""
 
 Value = str | int | bool | float | datetime | None
 
 
 class Type(Enum):
-    """The column types of our own results; each value is the TTypeId."""
+    """The column types of the gateway's own results; each value is the TTypeId."""
 
     BOOLEAN = 0
     INT = 3
@@ -37,7 +37,7 @@ class Column:
 
 
 class _Layout(NamedTuple):
-    """How the values of a type stand in a TRowSet. A timestamp is a text there."""
+    """How a TRowSet holds the values of a type. A timestamp is a string there."""
 
     column_field: str
     column: Any
@@ -59,7 +59,7 @@ _COLUMN_FIELDS = ("boolVal", "byteVal", "i16Val", "i32Val", "i64Val", "doubleVal
 
 
 def table_schema(columns: Sequence[Column]) -> Any:
-    """TTableSchema; positions count from 1, as Hive's do."""
+    """A TTableSchema; positions count from 1, as Hive's do."""
     return ttypes.TTableSchema(
         [
             ttypes.TColumnDesc(
@@ -74,7 +74,7 @@ def table_schema(columns: Sequence[Column]) -> Any:
 
 
 def row_set(columns: Sequence[Column], rows: Sequence[Sequence[Value]], protocol: int, start_offset: int = 0) -> Any:
-    """TRowSet of the rows for a session's protocol version (counted from 0). Rows are as long as `columns`."""
+    """A TRowSet for a session's protocol version (counted from 0). Each row is as long as `columns`."""
     if protocol < COLUMNAR_PROTOCOL:
         return ttypes.TRowSet(start_offset, [_row(columns, row) for row in rows])
     return ttypes.TRowSet(
@@ -85,40 +85,39 @@ def row_set(columns: Sequence[Column], rows: Sequence[Sequence[Value]], protocol
 
 
 def rows_of(row_set: Any) -> list[tuple[Any, ...]]:
-    """The rows of a TRowSet, which has columns or rows, as Python values: numbers, booleans, texts, bytes; everything
-    else is a text. Raises WireError for what does not fit together.
-    """
+    """The rows of a TRowSet, columnar or not, as Python values: numbers, booleans, strings, bytes; all other types are
+    strings. Raises WireError if lengths differ."""
     if row_set.columns is None:
         rows = [tuple(map(_value_of, row.colVals or ())) for row in row_set.rows or ()]
         if len({len(row) for row in rows}) > 1:
-            raise WireError("the rows are of different lengths")
+            raise WireError("the rows differ in length")
         return rows
     columns = [_values_of(column) for column in row_set.columns]
     if len({len(column) for column in columns}) > 1:
-        raise WireError("the columns of the rows are of different lengths")
+        raise WireError("the columns differ in length")
     return list(zip(*columns, strict=True))
 
 
 def count_rows(row_set: Any) -> int:
-    """How many rows a TRowSet has, as columns or as rows."""
+    """The number of rows of a TRowSet, columnar or not."""
     if row_set.columns is None:
         return len(row_set.rows or [])
     return len(_typed(row_set.columns[0]).values) if row_set.columns else 0
 
 
 def texts_of(row_set: Any, column: int) -> list[str | None]:
-    """The values of a column of texts, which counts from 0. Raises WireError where there is no such column."""
+    """The values of a string column, counted from 0. Raises WireError if there is no such column."""
     try:
         if row_set.columns is None:
             return [row.colVals[column].stringVal.value for row in row_set.rows or []]
         typed = row_set.columns[column].stringVal
         return [None if null else value for value, null in zip(typed.values, _nulls(typed), strict=True)]
     except (AttributeError, IndexError, TypeError) as cause:
-        raise WireError(f"the rows have no texts in column {column}") from cause
+        raise WireError(f"column {column} of the rows is not a string column") from cause
 
 
 def keep_rows(row_set: Any, kept: Sequence[int]) -> None:
-    """Leaves only these rows, which count from 0, in a TRowSet; types, nulls and start offset stay as they are."""
+    """Keeps only these rows (counted from 0) of a TRowSet; types, nulls and start offset stay unchanged."""
     if row_set.columns is None:
         row_set.rows = [row_set.rows[index] for index in kept]
         return
@@ -130,7 +129,7 @@ def keep_rows(row_set: Any, kept: Sequence[int]) -> None:
 
 
 def put_texts(row_set: Any, column: int, texts: Mapping[int, str]) -> None:
-    """Writes texts, by row, over those of a column that `texts_of` reads and that has no nulls in these rows."""
+    """Replaces strings, by row, in a column that `texts_of` reads and that has no nulls in these rows."""
     for index, text in texts.items():
         if row_set.columns is None:
             row_set.rows[index].colVals[column].stringVal.value = text
@@ -139,7 +138,7 @@ def put_texts(row_set: Any, column: int, texts: Mapping[int, str]) -> None:
 
 
 def put_first(row_set: Any, text: str) -> None:
-    """Puts a row before the others of a TRowSet whose only column is one of texts."""
+    """Inserts a row before the others of a TRowSet with a single string column."""
     if row_set.columns is None:
         row_set.rows = [_row([Column("")], [text]), *(row_set.rows or [])]
         return
@@ -149,7 +148,7 @@ def put_first(row_set: Any, text: str) -> None:
 
 
 def null_bits(values: Sequence[Value]) -> bytes:
-    """One bit a value, the lowest first, set where it is null."""
+    """One bit per value, the lowest first; set if it is null."""
     return _bits([value is None for value in values])
 
 
@@ -168,20 +167,20 @@ def _row(columns: Sequence[Column], row: Sequence[Value]) -> Any:
     values = []
     for column, value in zip(columns, row, strict=True):
         layout = _LAYOUTS[column.type]
-        # A value struct without a value is null.
+        # A value struct without a value means null.
         values.append(ttypes.TColumnValue(**{layout.value_field: layout.value(_wire_value(value))}))
     return ttypes.TRow(values)
 
 
 def _wire_value(value: Value) -> Value:
     if isinstance(value, datetime):
-        # What java.sql.Timestamp reads; it knows no time zone.
+        # The format that java.sql.Timestamp reads; it has no time zone.
         return value.replace(tzinfo=None).isoformat(sep=" ")
     return value
 
 
 def _value_of(value: Any) -> Any:
-    """Of a TColumnValue; one without a value is null."""
+    """The value of a TColumnValue; without one it is null."""
     typed = next((member for name in _COLUMN_FIELDS if (member := getattr(value, name, None)) is not None), None)
     return None if typed is None else typed.value
 
@@ -194,16 +193,16 @@ def _values_of(column: Any) -> list[Any]:
 
 
 def _typed(column: Any) -> Any:
-    """The one member of the TColumn union that is there. Raises WireError for a column of no known type."""
+    """The member of the TColumn union that is set. Raises WireError for a column of unknown type."""
     for name in _COLUMN_FIELDS:
         typed = getattr(column, name)
         if typed is not None and typed.values is not None:
             return typed
-    raise WireError("a column has none of the known types")
+    raise WireError("a column has an unknown type")
 
 
 def _nulls(typed: Any) -> list[bool]:
     """Whether each value of a column is null."""
-    # A short bitmap says that the rest is not null; Spark sends an empty one for columns without nulls.
+    # Values beyond the end of the bitmap are not null; Spark sends an empty bitmap for columns without nulls.
     bits = int.from_bytes(typed.nulls or b"", "little")
     return [bool(bits >> index & 1) for index in range(len(typed.values))] if bits else [False] * len(typed.values)

@@ -1,8 +1,7 @@
-"""The SASL handshake of Thrift, both roles, for the mechanism PLAIN (RFC 4616).
+"""Thrift's SASL handshake, both roles, for the mechanism PLAIN (RFC 4616).
 
-A handshake message is a status byte, a 4-byte length, and the payload. The client names the mechanism with
-START and gives the names with OK (pure-sasl) or COMPLETE (Java); the server ends with COMPLETE, or with BAD
-and a text.
+A handshake message is a status byte, a 4-byte length, and the payload. The client sends the mechanism with START, and
+the credentials with OK (pure-sasl) or COMPLETE (Java). The server ends with COMPLETE, or with BAD and a text.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ MECHANISM_BYTES_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who a client says to be. `mechanism`: "PLAIN", or "NOSASL" (then the names come in OpenSession)."""
+    """The identity that a client claims. `mechanism`: "PLAIN", or "NOSASL" (then OpenSession has the credentials)."""
 
     user: str
     password: str = field(repr=False)
@@ -27,7 +26,7 @@ class Login:
 
 
 class LoginRefused(Exception):
-    """The server did not accept the login; the text is the server's."""
+    """The server refused the login; the text is the server's."""
 
 
 def negotiation(status: int, payload: bytes = b"") -> bytes:
@@ -39,7 +38,7 @@ def refusal(message: str) -> bytes:
 
 
 class NegotiationReader:
-    """Handshake messages out of chunks. `rest` holds what was not read yet."""
+    """Reads handshake messages from chunks. `rest` holds the bytes that have not been consumed."""
 
     __slots__ = ("_bytes_max", "rest")
 
@@ -51,17 +50,17 @@ class NegotiationReader:
         self.rest += data
 
     def next(self) -> tuple[int, bytes] | None:
-        """Status and payload of the next message; None while it is not complete. Raises `WireError`."""
+        """Returns status and payload of the next message; None if it is incomplete. Raises `WireError`."""
         if self.rest and not START <= self.rest[0] <= COMPLETE:
             if len(self.rest) < HEADER_BYTES and self.rest[:1] in OTHER_BEGINNINGS:
                 return None
             check_protocol(self.rest)
-            raise WireError(f"status {self.rest[0]} is none of the SASL handshake")
+            raise WireError(f"status {self.rest[0]} is not a SASL handshake status")
         if len(self.rest) < HEADER_BYTES:
             return None
         length = int.from_bytes(self.rest[1:HEADER_BYTES], "big")
         if length > self._bytes_max:
-            raise WireError(f"a handshake message of {length} bytes is beyond the limit, {self._bytes_max}")
+            raise WireError(f"a handshake message of {length} bytes exceeds the limit of {self._bytes_max} bytes")
         end = HEADER_BYTES + length
         if len(self.rest) < end:
             return None
@@ -71,7 +70,7 @@ class NegotiationReader:
 
 
 class PlainServer:
-    """The server's role: reads START and the names. `WireError.answer` holds the BAD for the client."""
+    """The server's role: reads START and the credentials. `WireError.answer` holds the BAD reply for the client."""
 
     __slots__ = ("_reader", "_started")
 
@@ -81,16 +80,16 @@ class PlainServer:
 
     @property
     def rest(self) -> bytes:
-        """What the client sent behind the handshake."""
+        """What the client sent after the handshake."""
         return self._reader.rest
 
     def receive(self, data: bytes) -> Login | None:
-        """The login, when it is complete."""
+        """Returns the login once it is complete."""
         self._reader.feed(data)
         try:
             while (message := self._reader.next()) is not None:
                 if self._started:
-                    return _names(*message)
+                    return _plain_login(*message)
                 self._start(*message)
         except WireError as error:
             raise WireError(str(error), refusal(str(error))) from None
@@ -101,20 +100,20 @@ class PlainServer:
             raise WireError("the SASL handshake must begin with START")
         if payload != b"PLAIN":
             mechanism = payload[:MECHANISM_BYTES_MAX].decode("ascii", "replace")
-            raise WireError(f"Unsupported mechanism type {mechanism}: use PLAIN, with user and password.")
+            raise WireError(f"Unsupported mechanism type {mechanism}: connect with PLAIN, with user name and password.")
         self._started = True
 
 
-def _names(status: int, payload: bytes) -> Login:
+def _plain_login(status: int, payload: bytes) -> Login:
     if status not in (OK, COMPLETE):
-        raise WireError("the client broke the SASL handshake off")
+        raise WireError("the client aborted the SASL handshake")
     parts = payload.split(b"\0")
     if len(parts) != 3:
         raise WireError("a PLAIN login has three parts: authorization identity, user, password")
     try:
         identity, user, password = (part.decode() for part in parts)
     except UnicodeDecodeError:
-        raise WireError("user and password must be UTF-8") from None
+        raise WireError("user name and password must be UTF-8") from None
     if not user:
         raise WireError("No user name was provided.")
     if identity not in ("", user):
@@ -123,35 +122,37 @@ def _names(status: int, payload: bytes) -> Login:
 
 
 class PlainClient:
-    """The client's role: `start` is the whole handshake of the client; then the server's answer is read."""
+    """The client's role: `start` is all that the client sends; then the server's answer is read."""
 
     __slots__ = ("_login", "_reader")
 
     def __init__(self, login: Login, bytes_max: int) -> None:
         if "\0" in login.user or "\0" in login.password:
-            # It would move the borders between the parts and so log in as somebody else.
-            raise LoginRefused("A user name or password cannot contain the character NUL.")
+            # NUL separates the parts: one inside a name or password would log in as another user.
+            raise LoginRefused("User name and password must not contain the character NUL.")
         self._login = login
         self._reader = NegotiationReader(bytes_max)
 
     def start(self) -> bytes:
-        names = f"\0{self._login.user}\0{self._login.password}".encode("utf-8", "replace")
-        return negotiation(START, b"PLAIN") + negotiation(COMPLETE, names)
+        credentials = f"\0{self._login.user}\0{self._login.password}".encode("utf-8", "replace")
+        return negotiation(START, b"PLAIN") + negotiation(COMPLETE, credentials)
 
     @property
     def rest(self) -> bytes:
-        """What the server sent behind the handshake."""
+        """What the server sent after the handshake."""
         return self._reader.rest
 
     def receive(self, data: bytes) -> bool:
-        """True when the login is accepted. Raises `LoginRefused` with the server's text, or `WireError`."""
+        """Returns True once the login is accepted. Raises `LoginRefused` with the server's text, or `WireError`."""
         self._reader.feed(data)
         message = self._reader.next()
         if message is None:
             return False
         status, payload = message
         if status in (BAD, ERROR):
-            raise LoginRefused(payload.decode("utf-8", "replace") or "The login was refused without a reason.")
+            raise LoginRefused(
+                payload.decode("utf-8", "replace") or "The server refused the login without giving a reason."
+            )
         if status != COMPLETE:
-            raise WireError("the server asks for more than PLAIN has")
+            raise WireError("the server continues the handshake after the PLAIN credentials")
         return True

@@ -1,4 +1,4 @@
-"""Where a message ends: walks strict TBinaryProtocol as the bytes come, without keeping or decoding them."""
+"""Finds the end of a message: walks the strict TBinaryProtocol as bytes arrive, without keeping or decoding them."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ REPLY: Final = 2
 EXCEPTION: Final = 3
 
 WIDTHS: Final = (-1, -1, 1, 1, 8, -1, 2, -1, 4, -1, 8, 0, 0, 0, 0, 0)
-"""Bytes of a value by its type; 0 where the value itself says; -1 for types that do not exist."""
+"""Bytes of a value by type; 0: the value itself tells; -1: the type does not exist."""
 
 DEPTH_MAX: Final = 64
-"""Thrift's own default for nesting. HiveServer2's deepest message has 9."""
+"""Thrift's default nesting limit. HiveServer2's deepest message has 9 levels."""
 NAME_BYTES_MAX: Final = 256
 """The longest method name of HiveServer2 has 21 bytes."""
 
 REQUEST_DEPTH: Final = 2
-"""A request's struct stands in that of its method's arguments."""
-FIELDS_OF_OTHERS: Final = 0x501
-"""From this id on fields are those of Databricks' own servers; HiveServer2's have ids below 10."""
+"""A request's struct is nested in the struct of its method's arguments."""
+DATABRICKS_FIELDS: Final = 0x501
+"""Fields from this id on are those of Databricks' servers; HiveServer2's ids are below 10."""
 _TEXTS = frozenset({(STRING,), (STRING, STRING)})
 
 _read_i32 = Struct(">i").unpack_from
 
 
 class _Items:
-    """The rest of a list, set or map: `kinds` are the types of an item's parts, taken in turn."""
+    """The rest of a list, set or map: `kinds` are the types of an item's parts, in turn."""
 
     __slots__ = ("count", "kinds")
 
@@ -52,12 +52,13 @@ class _Items:
 class MessageScanner:
     """Finds the end of one message in chunks of any size.
 
-    Bounded by the message's bytes, its number of values, and its depth; raises `WireError` beyond, and for
-    what is no message. A field that stands twice in one struct is refused too: readers differ in which of the
-    two they believe, so such a message would mean one thing to the gateway and another to Spark. So it is with
-    `texts_only`, for requests: the readers that Thrift generates for Java take the items of a list or map for what
-    their field has, texts in every request of HiveServer2, whatever types the message gives them. (Fields that they do
-    not know are skipped by those types.)
+    Limits the message's bytes, its number of values, and its depth; raises `WireError` above them, and for bytes that
+    are not a message. It also refuses a field that occurs twice in one struct: readers differ in which of the two they
+    use, so the message would mean one thing to the gateway and another to Spark.
+
+    `texts_only`, for requests, refuses lists and maps of anything but strings for the same reason. The readers that
+    Thrift generates for Java ignore the item types in the message and use those of the field, which are strings in
+    every request of HiveServer2. (They skip unknown fields by the types in the message.)
     """
 
     __slots__ = ("_base", "_bytes_max", "_carry", "_skip", "_stack", "_texts_only", "_values", "head")
@@ -68,15 +69,14 @@ class MessageScanner:
         self._bytes_max = bytes_max
         self._values = values_max
         self._texts_only = texts_only
-        self._base = 0  # Bytes of the message before the buffer that is being walked.
+        self._base = 0  # Bytes of the message before the current buffer.
         self._skip = 0
         self._carry = b""
         self._stack: list[set[int] | _Items] = []
 
     def feed(self, data: bytes, start: int = 0) -> int | None:
-        """Takes the next bytes, `data[start:]`; returns the offset in `data` behind the message, None if more
-        is due.
-        """
+        """Takes the next bytes, `data[start:]`. Returns the offset in `data` after the message; None if it is
+        incomplete."""
         size = len(data)
         if self._skip:
             if self._skip >= size - start:
@@ -89,8 +89,7 @@ class MessageScanner:
         carried = len(self._carry)
         buffer = data
         if carried:
-            # The start of an unfinished token is at most a head's length, so joining costs one copy of the
-            # chunk.
+            # An incomplete token is at most as long as a head, so joining costs one copy of the chunk.
             buffer = self._carry + data[start:]
             start, shift = 0, carried - start
             self._carry = b""
@@ -116,7 +115,7 @@ class MessageScanner:
 
     def _check_size(self, size: int) -> None:
         if size > self._bytes_max:
-            raise WireError(f"a message of {size} bytes or more is beyond the limit of {self._bytes_max} bytes")
+            raise WireError(f"a message of at least {size} bytes exceeds the limit of {self._bytes_max} bytes")
 
     def _scan_head(self, buffer: bytes, start: int) -> int:
         if not b"\x80\x01".startswith(buffer[start : start + 2]) and buffer[start : start + 2] != b"\x80\x01":
@@ -126,18 +125,18 @@ class MessageScanner:
             return start
         length = int.from_bytes(buffer[start + 4 : start + 8], "big")
         if not 0 < length <= NAME_BYTES_MAX:
-            raise WireError(f"a method name of {length} bytes is outside 1 to {NAME_BYTES_MAX}")
+            raise WireError(f"a method name of {length} bytes is outside the limits of 1 to {NAME_BYTES_MAX}")
         end = start + 12 + length
         if len(buffer) < end:
             return start
         if not CALL <= buffer[start + 3] <= EXCEPTION:
-            raise WireError(f"message type {buffer[start + 3]} is neither call, reply nor exception")
+            raise WireError(f"message type {buffer[start + 3]} is not a call, a reply or an exception")
         self.head = buffer[start:end]
         self._stack.append(set())
         return end
 
     def _scan(self, buffer: bytes, position: int) -> int:
-        """Walks as far as whole tokens are there; the position it returns may lie behind the buffer's end."""
+        """Walks all complete tokens; the returned position may lie beyond the end of the buffer."""
         stack = self._stack
         size = len(buffer)
         while stack and position < size:
@@ -173,21 +172,21 @@ class MessageScanner:
             position = following
             if self._values < 0:
                 break
-        # Lists that ended exactly with the buffer need no further byte to be left.
+        # Lists that end exactly with the buffer are left without a further byte.
         while stack and type(stack[-1]) is _Items and not stack[-1].count:
             stack.pop()
         if self._values < 0:
-            raise WireError("the message has more values than the limit allows")
+            raise WireError("the message exceeds the limit on its number of values")
         return position
 
     def _note_field(self, seen: set[int], buffer: bytes, position: int, following: int) -> None:
         field = (buffer[position] << 8) | buffer[position + 1]
         if field in seen:
-            raise WireError(f"field {field} stands twice in one struct")
+            raise WireError(f"field {field} occurs twice in one struct")
         seen.add(field)
 
     def _skip_strings(self, items: _Items, buffer: bytes, position: int) -> int:
-        """The loop that result columns spend their time in."""
+        """The inner loop for result columns."""
         count = before = items.count
         last = len(buffer) - 4
         while count and position <= last:
@@ -201,9 +200,8 @@ class MessageScanner:
         return position
 
     def _enter(self, buffer: bytes, position: int, kind: int) -> int:
-        """Behind the value at `position`, or behind the head of a nested one (then on the stack); -1: bytes
-        missing.
-        """
+        """Returns the offset after the value at `position`, or after the head of a nested one, which it pushes; -1:
+        bytes are missing."""
         width = WIDTHS[kind] if kind < len(WIDTHS) else -1
         size = len(buffer)
         if width > 0:
@@ -238,25 +236,25 @@ class MessageScanner:
     def _count(self, buffer: bytes, position: int) -> int:
         number: int = _read_i32(buffer, position)[0]
         if not 0 <= number <= self._bytes_max:
-            raise WireError(f"a length of {number} is beyond the limit of {self._bytes_max} bytes")
+            raise WireError(f"a length of {number} is outside the limit of {self._bytes_max} bytes")
         return number
 
     def _push(self, level: set[int] | _Items) -> None:
         if len(self._stack) >= DEPTH_MAX:
-            raise WireError(f"a message nested deeper than {DEPTH_MAX}")
+            raise WireError(f"a message is nested deeper than {DEPTH_MAX} levels")
         self._stack.append(level)
 
 
 def _check_texts(buffer: bytes, position: int, kind: int) -> None:
-    """Raises WireError where a list or map of a request, whose field's id stands at `position`, has other items."""
+    """Raises WireError if a list or map of a request has items other than strings. Its field's id is at `position`."""
     field = (buffer[position] << 8) | buffer[position + 1]
     head = position + 2
-    behind = head + (2 if kind == MAP else 1)
-    kinds = tuple(buffer[head:behind])
-    if field < FIELDS_OF_OTHERS and kinds not in _TEXTS and _read_i32(buffer, behind)[0]:
-        raise WireError(f"items of type {max(kinds)} in a request, which has lists and maps of texts only")
+    after = head + (2 if kind == MAP else 1)
+    kinds = tuple(buffer[head:after])
+    if field < DATABRICKS_FIELDS and kinds not in _TEXTS and _read_i32(buffer, after)[0]:
+        raise WireError(f"items of type {max(kinds)} in a request, whose lists and maps may hold only strings")
 
 
 def message_end(buffer: bytes, bytes_max: int) -> int | None:
-    """The length of the message that `buffer` begins with; None while it is not complete. Raises `WireError`."""
+    """The length of the message that `buffer` begins with; None if it is incomplete. Raises `WireError`."""
     return MessageScanner(bytes_max).feed(buffer)

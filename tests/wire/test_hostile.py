@@ -522,4 +522,4 @@ def test_lists_of_other_types_than_strings_are_refused(
         payload = request_.replace(begin, header)
         events, error = a_client([HANDSHAKE + frame(payload) if framed else payload])
         assert (payload in events) == (header == begin)
-        assert ("lists and maps of texts only" in error) == (header != begin)
+        assert ("lists and maps may hold only strings" in error) == (header != begin)

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gateway.wire import reply as replies
-from gateway.wire.connection import Event, Said
+from gateway.wire.connection import DirectReply, Event
 from gateway.wire.cookies import CHARACTERS_MAX, Cookies
 from gateway.wire.frame import WireError, WireLimits
 from gateway.wire.http_connection import (
@@ -33,7 +33,7 @@ from tests.wire import calls
 from tests.wire.calls import pieces_of
 
 LIMITS = WireLimits(request_bytes_max=100_000, reply_bytes_max=5_000, buffer_bytes_max=20_000, values_max=1_000)
-CONTINUE = Said(b"HTTP/1.1 100 Continue\r\n\r\n")
+CONTINUE = DirectReply(b"HTTP/1.1 100 Continue\r\n\r\n")
 CUTS = st.lists(st.integers(0, 100_000), max_size=12)
 REQUESTS = st.lists(st.sampled_from(calls.samples()), min_size=1, max_size=6)
 ADA = Login("ada", "x:y", HTTP)
@@ -82,7 +82,7 @@ def test_heads_sent_early_count_towards_the_limit(part: str) -> None:
     connection.receive(post(calls.status(), basic("ada", "x:y")))
     long = "x" * (HEAD_BYTES_MAX // 2)
     ahead = post(b"", path=f"/{long}") if part == "url" else post(b"", f"Cookie: {long}")
-    with pytest.raises(WireError, match="sends much before"):
+    with pytest.raises(WireError, match="too much data before"):
         connection.receive(ahead)
 
 
@@ -130,7 +130,7 @@ def test_each_request_has_its_own_credentials() -> None:
     assert connection.receive(b"") == [request]
     connection.send(b"reply")
     (said,) = connection.receive(post(request))
-    assert isinstance(said, Said)
+    assert isinstance(said, DirectReply)
     assert said.payload.startswith(b"HTTP/1.1 401 ")
 
 
@@ -201,14 +201,14 @@ def test_a_cookie_replaces_the_login_until_it_expires() -> None:
     assert b"Set-Cookie" not in second.send(b"reply")
     now[0] = 61.0
     (said,) = opened(cookies=cookies).receive(post(calls.status(), cookie))
-    assert isinstance(said, Said)
+    assert isinstance(said, DirectReply)
     assert b"401" in said.payload
     assert b"WWW-Authenticate: Basic" in said.payload
 
 
 def test_a_forged_cookie_is_refused() -> None:
     (said,) = opened().receive(post(calls.status(), "Cookie: hive.server2.auth=cu=ada&rn=1&s=x"))
-    assert isinstance(said, Said)
+    assert isinstance(said, DirectReply)
 
 
 def test_the_memory_for_passwords_of_cookies_is_bounded() -> None:
@@ -240,7 +240,7 @@ def test_user_and_password_take_precedence_over_a_cookie() -> None:
 def test_an_invalid_request_is_answered_and_the_connection_stays_open(request_bytes: bytes, status: bytes) -> None:
     connection = opened()
     (said,) = connection.receive(request_bytes)
-    assert isinstance(said, Said)
+    assert isinstance(said, DirectReply)
     assert said.payload.startswith(b"HTTP/1.1 " + status)
     assert not connection.closing
     assert connection.receive(post(calls.status(), basic("ada", "x:y"))) == [ADA]
@@ -327,7 +327,7 @@ def test_a_long_request_with_an_expired_cookie_gets_a_401(cuts: list[int]) -> No
     stream = post(calls.execute("x" * 20_000), "Cookie: hive.server2.auth=old")
     said = [event for piece in pieces_of(stream, cuts) for event in connection.receive(piece)]
     assert len(said) == 1
-    assert isinstance(said[0], Said)
+    assert isinstance(said[0], DirectReply)
     assert said[0].payload.startswith(b"HTTP/1.1 401")
     assert not connection.closing
     assert connection.receive(post(calls.status(), basic("ada", "x:y"))) == [ADA]
@@ -346,14 +346,14 @@ def test_an_expired_cookie_is_refused_on_its_own_connection() -> None:
     connection.send(b"reply")
     now = 61.0
     (said,) = connection.receive(post(calls.status(), cookie))
-    assert isinstance(said, Said)
+    assert isinstance(said, DirectReply)
     assert said.payload.startswith(b"HTTP/1.1 401")
 
 
 def test_a_head_request_closes_the_connection() -> None:
     connection = opened()
     (said,) = connection.receive(post(b"", method="HEAD"))
-    assert isinstance(said, Said)
+    assert isinstance(said, DirectReply)
     assert b"Connection: close" in said.payload
     assert connection.closing
 
@@ -471,7 +471,7 @@ def test_garbage_is_answered_or_refused(data: bytes, cuts: list[int]) -> None:
     pieces = pieces_of(data, cuts)
     with contextlib.suppress(WireError):
         for piece in pieces:
-            assert all(isinstance(event, Said) for event in connection.receive(piece))
+            assert all(isinstance(event, DirectReply) for event in connection.receive(piece))
 
 
 @given(REQUESTS, st.integers(0, 2_000), st.integers(0, 255), CUTS)

@@ -129,7 +129,7 @@ def test_an_unexpected_answer_to_the_step_back_is_refused(answer: bytes) -> None
 
 def test_bytes_after_a_page_are_refused() -> None:
     page = Page(fetch(FETCH_NEXT, 10), LIMIT, Fit())
-    with pytest.raises(WireError, match="behind"):
+    with pytest.raises(WireError, match="after a page"):
         page.receive(frame(SparkResult([500] * 10).answer(page.request)) + b"x")
 
 
