@@ -1,4 +1,4 @@
-"""What a setting's value may be: each check says what is wrong with one, or nothing."""
+"""Checks of settings' values: each returns what is wrong with a value, or None."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def between(low: float, high: float) -> Check:
 
 
 def at_least(low: float) -> Check:
-    return lambda value: None if low <= value < math.inf else f"must be at least {low}, and finite"
+    return lambda value: None if low <= value < math.inf else f"must be at least {low} and finite"
 
 
 def none_or_at_least(low: float) -> Check:
-    return lambda value: None if value == 0 or value >= low else f"must be 0, or at least {low}"
+    return lambda value: None if value == 0 or value >= low else f"must be 0 or at least {low}"
 
 
 def one_of(*choices: str) -> Check:
@@ -48,9 +48,9 @@ def path(value: Any) -> str | None:
 
 
 def storage_database(value: Any) -> str | None:
-    # The metastore folds names: one with capitals would be taken for another database after a restart.
+    # The metastore folds names to lower case: after a restart, one with capitals would be taken for another database.
     plain = value.isidentifier() and value.isascii() and value == value.lower() and value != "default"
-    return None if plain else "must be small letters, digits and _, and not the default database"
+    return None if plain else "must consist of lower-case letters, digits and _, and must not be the default database"
 
 
 def time_zone(value: Any) -> str | None:
@@ -86,13 +86,13 @@ def ldap_urls(value: Any) -> str | None:
         except ValueError:
             fits = False
         if not fits or parts.path.strip("/") or parts.query or parts.fragment or parts.username:
-            return "must be URLs such as ldaps://ldap.example or ldap://ldap.example:389, with spaces between them"
+            return "must be URLs such as ldaps://ldap.example or ldap://ldap.example:389, separated by spaces"
     return None
 
 
 def dn_patterns(value: Any) -> str | None:
     fits = all("," in pattern and "=" in pattern for pattern in value.split(":")) or not value.strip()
-    return None if fits else "must be DNs such as uid=%s,ou=people,dc=example,dc=com, with colons between them"
+    return None if fits else "must be DNs such as uid=%s,ou=people,dc=example,dc=com, separated by colons"
 
 
 def attribute_name(value: Any) -> str | None:

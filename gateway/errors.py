@@ -1,4 +1,4 @@
-"""Errors that a client sees: each carries a SQLSTATE, names the object, and says what to do."""
+"""Errors for clients: each carries a SQLSTATE, names the object, and says what to do."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 class FreshgateError(Exception):
     """An error for the client.
 
-    `sqlstate` is five characters of ISO/IEC 9075; `message` names the object and says what to do. `cause` is what
-    Spark said, where Spark said it.
+    `sqlstate` has the five characters of ISO/IEC 9075; `message` names the object and says what to do. `cause` is
+    Spark's message, if there is one.
     """
 
     sqlstate = "HY000"
@@ -19,7 +19,7 @@ class FreshgateError(Exception):
 
 
 class SyntaxRefused(FreshgateError):
-    """A statement of ours that does not follow its grammar."""
+    """One of the gateway's own statements does not follow its grammar."""
 
     sqlstate = "42601"
 
@@ -29,7 +29,7 @@ class NoSuchView(FreshgateError):
 
 
 class NoSuchTask(FreshgateError):
-    """No task of that id runs or waits."""
+    """No task with this id runs or waits."""
 
     sqlstate = "42704"
 
@@ -39,19 +39,19 @@ class NameTaken(FreshgateError):
 
 
 class NotAllowed(FreshgateError):
-    """What nobody may do to a materialized view or its storage, or what this user may not."""
+    """Nobody, or not this user, may do this to a materialized view or its storage."""
 
     sqlstate = "42809"
 
 
 class DefinitionRefused(FreshgateError):
-    """A definition that Spark, or the rules of materialized views, do not accept."""
+    """Spark, or a rule for materialized views, refuses a definition."""
 
     sqlstate = "42P16"
 
 
 class NotFresh(FreshgateError):
-    """A read of a view that must not be served as it is, and that its settings do not let a read refresh."""
+    """A stale view must not be read, and its settings do not let a read refresh it."""
 
     sqlstate = "55000"
 
@@ -61,20 +61,20 @@ class RefreshFailed(FreshgateError):
 
 
 class LoginDenied(FreshgateError):
-    """The gateway does not let this user in. The message does not tell whether the user exists."""
+    """The gateway refuses a user's login. The message does not reveal whether the user exists."""
 
     sqlstate = "28000"
 
 
 class LoginAbandoned(LoginDenied):
-    """Nobody waits for the answer; who leaves before it has tried a password all the same."""
+    """The client left before the answer. It counts as refused, because the client has tried a password."""
 
     def __init__(self) -> None:
         super().__init__("The client left before its login was answered.")
 
 
 class LoginUnchecked(FreshgateError):
-    """The login may be right, but nobody can check it at the moment."""
+    """The login may be right, but cannot be checked at the moment."""
 
     sqlstate = "58000"
 
@@ -85,8 +85,8 @@ class UpstreamLost(FreshgateError):
     sqlstate = "08S01"
 
 
-class UpstreamMisspoken(UpstreamLost):
-    """The server speaks another protocol than the settings say: it will not come right by waiting."""
+class UpstreamProtocolMismatch(UpstreamLost):
+    """The server speaks another protocol than the settings say, so waiting does not help."""
 
     def __init__(self, place: object, spoken: str) -> None:
         setting = {
@@ -94,7 +94,7 @@ class UpstreamMisspoken(UpstreamLost):
             "TLS": "Set upstream.tls to true",
         }[spoken]
         super().__init__(
-            f"The server at {place} speaks {spoken}, and the gateway does not. {setting}, or name another port."
+            f"The server at {place} speaks {spoken}, but the settings say otherwise. {setting}, or name another port."
         )
 
 
@@ -103,12 +103,12 @@ class StatementFailed(FreshgateError):
 
 
 class LimitReached(FreshgateError):
-    """A bound of the gateway's; names the setting."""
+    """A limit of the gateway; the message names the setting."""
 
     sqlstate = "54000"
 
 
 class Stopping(FreshgateError):
-    """The gateway is about to stop."""
+    """The gateway is stopping."""
 
     sqlstate = "57P01"

@@ -8,7 +8,7 @@ import logging
 from gateway import loops
 from gateway.assembly import Engine, assemble
 from gateway.config import OFF, Address, Settings
-from gateway.errors import FreshgateError, UpstreamLost, UpstreamMisspoken
+from gateway.errors import FreshgateError, UpstreamLost, UpstreamProtocolMismatch
 from gateway.mv.catalog.fence import Superseded
 from gateway.mv.model.view import Leftover
 from gateway.mv.versions.janitor import LATE_SECONDS
@@ -128,7 +128,7 @@ class Server:
                     # What the other gateway had under way when it was killed, or found the mark, ends first.
                     await asyncio.sleep(TAKING_OVER_SECONDS)
                 return await self._views.loading.load()
-            except UpstreamMisspoken:
+            except UpstreamProtocolMismatch:
                 raise
             except UpstreamLost as error:
                 if asyncio.get_running_loop().time() > deadline:

@@ -1,6 +1,6 @@
-"""Reads the settings of `config`, and prints them: `conf/freshgate.toml` is made here, and only here.
+"""Reads the settings of `config`, and prints them as `conf/freshgate.toml`.
 
-Values come from the defaults, then from a TOML file, then from `--set name=value`; a later one wins.
+Values come from the defaults, a TOML file, and `--set name=value`; later ones take precedence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gateway.config import OFF, ConfigError, Settings
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """One setting as the loader and the printer see it."""
+    """One setting, for reading and printing."""
 
     name: str
     type: Any
@@ -34,7 +34,7 @@ class _Setting:
 
 
 FREE_TABLE = "engine.spark"
-OTHER_SPELLINGS = {"authentication": "authentication.method"}
+SHORT_FORMS = {"authentication": "authentication.method"}
 _NONE: Mapping[str, tuple[str, str]] = MappingProxyType({})
 EVERY_ADDRESS = ("0.0.0.0", "::")
 
@@ -56,9 +56,8 @@ SETTINGS: Mapping[str, _Setting] = {item.name: item for item in _settings_of(Set
 def load(
     path: Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, tuple[str, str]] = _NONE
 ) -> Settings:
-    """Reads the settings: defaults, then the TOML file, then `name=value` texts in order, then the command line's
-    shorter options: each one's name (`--port`) with the setting's name and the value. Raises ConfigError.
-    """
+    """Reads the settings: defaults, then the TOML file, then `name=value` texts in order, then the options of the
+    command line, each as its name (`--port`) with the setting's name and the value. Raises ConfigError."""
     values: dict[str, Any] = {}
     spark: dict[str, str] = {}
     for name, value in _from_file(path) if path else ():
@@ -84,39 +83,42 @@ def load(
 
 
 def _refuse_contradictions(spelled: Mapping[str, str]) -> None:
-    """One setting under two names with two values: nobody knows which is meant."""
-    for other, name in OTHER_SPELLINGS.items():
+    """Raises ConfigError if one setting is given under two names with two values, because it is unclear which is
+    meant."""
+    for other, name in SHORT_FORMS.items():
         texts = [spelled[each] for each in (other, name) if each in spelled]
         if len({text.partition("=")[2] for text in texts}) > 1:
-            raise ConfigError(f"--set {texts[0]} and --set {texts[1]} are the same setting. Give one of them.")
+            raise ConfigError(f"--set {texts[0]} and --set {texts[1]} are the same setting. Specify only one of them.")
 
 
 def _check_together(settings: Settings) -> None:
-    """What no setting's own check can see. Raises ConfigError."""
+    """Checks combinations of settings. Raises ConfigError."""
     authentication = settings.authentication
     if authentication.method == "ldap" and not settings.ldap.url.strip():
         raise ConfigError("authentication.method is ldap, but ldap.url is empty. Set it to the directory's URL.")
     if authentication.method == "none" and authentication.hand_on == "proxy_user":
         raise ConfigError(
             "authentication.hand_on is proxy_user, but authentication.method is none: nobody would check passwords, "
-            "and everybody could be anybody. Set authentication.method to file or ldap."
+            "so anybody could log in as any user. Set authentication.method to file or ldap."
         )
     if settings.ldap.bind_dn and not settings.ldap.bind_password:
-        raise ConfigError("ldap.bind_dn is set, but ldap.bind_password is empty. Set both, or none of them.")
+        raise ConfigError("ldap.bind_dn is set, but ldap.bind_password is empty. Set both or neither.")
     if settings.healing.page_bytes and settings.upstream.address and settings.upstream.transport != "sasl":
         raise ConfigError(
-            "healing.page_bytes is set, but upstream.transport is not sasl: how long a page of rows will be is seen at "
-            "SASL's frames only. Set healing.page_bytes to 0, or let the gateway speak SASL to Spark."
+            "healing.page_bytes is set, but upstream.transport is not sasl: only SASL's frames tell the length of a "
+            "page of rows. Set healing.page_bytes to 0, or upstream.transport to sasl."
         )
     _check_ports(settings)
     _check_tls(settings)
 
 
 def _check_ports(settings: Settings) -> None:
-    """Ports of which each is free may still be one. Raises ConfigError."""
+    """Checks that the ports differ. Raises ConfigError."""
     listen, metrics = settings.listen, settings.metrics
     if listen.port == OFF and listen.http_port == OFF:
-        raise ConfigError("listen.port and listen.http_port are both -1: nobody could connect. Set one of them.")
+        raise ConfigError(
+            "listen.port and listen.http_port are both -1: nobody could connect. Set one of them to a port."
+        )
     if listen.port > 0 and listen.port == listen.http_port:
         raise ConfigError(
             f"listen.port and listen.http_port are both {listen.port}. Set them to different ports, or one to -1."
@@ -128,25 +130,26 @@ def _check_ports(settings: Settings) -> None:
 
 
 def _check_tls(settings: Settings) -> None:
-    """What asks for TLS must not end in plain text, for nobody would notice. Raises ConfigError."""
+    """Refuses settings that ask for TLS but would result in plain text, which nobody would notice. Raises
+    ConfigError."""
     listen, tls = settings.listen, settings.tls
     for name, value in (("tls.key", tls.key), ("tls.client_ca", tls.client_ca)):
         if value and not tls.certificate:
             raise ConfigError(
-                f"{name} is set, but tls.certificate is empty: no port would speak TLS. Set tls.certificate too, or "
-                f"leave {name} out."
+                f"{name} is set, but tls.certificate is empty: no port would use TLS. Set tls.certificate too, or "
+                f"remove {name}."
             )
     open_ports = {name for name, port in (("binary", listen.port), ("http", listen.http_port)) if port != OFF}
     if tls.certificate and open_ports.isdisjoint(tls.ports):
         named, unused = (" and ".join(sorted(each)) for each in (tls.ports, open_ports))
         raise ConfigError(
-            f"tls.certificate is set, but no open port speaks TLS: tls.ports names {named}, and open is {unused}. "
-            f"Open that port by listen.*, or name {unused} in tls.ports."
+            f"tls.certificate is set, but no open port uses TLS: tls.ports names {named}, but the open port is "
+            f"{unused}. Open {named} with listen.*, or add {unused} to tls.ports."
         )
     if settings.upstream.tls_ca and not settings.upstream.tls:
         raise ConfigError(
-            "upstream.tls_ca is set, but upstream.tls is false: what goes to Spark would not be encrypted. Set "
-            "upstream.tls to true, or leave upstream.tls_ca out."
+            "upstream.tls_ca is set, but upstream.tls is false: the connection to Spark would not be encrypted. Set "
+            "upstream.tls to true, or remove upstream.tls_ca."
         )
 
 
@@ -156,22 +159,22 @@ def _from_file(path: Path) -> Iterator[tuple[str, Any]]:
         try:
             tree = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path} is not a TOML file: {error}.{_spelled_twice(text)}") from error
+            raise ConfigError(f"{path} is not a TOML file: {error}.{_short_form_advice(text)}") from error
     except OSError as error:
-        raise ConfigError(f"Cannot read the configuration file {path}: {error.strerror}.") from error
+        raise ConfigError(f"Cannot read the configuration file {path}: {error.strerror}. Check --config.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a TOML file: {error}.") from error
     return _flatten(tree)
 
 
-def _spelled_twice(text: str) -> str:
-    """Advice for a file that has another spelling of a setting, and its table too: in TOML a name is one of them."""
-    for other, name in OTHER_SPELLINGS.items():
+def _short_form_advice(text: str) -> str:
+    """Advice for a file that has both the short form of a setting and its table, which TOML does not allow."""
+    for other, name in SHORT_FORMS.items():
         value = re.search(rf"^[ \t]*{other}[ \t]*=", text, re.MULTILINE)
         table = re.search(rf"^[ \t]*(\[[ \t]*{other}[ \t]*\]|{other}[ \t]*\.)", text, re.MULTILINE)
         if value and table:
             last = name.rpartition(".")[2]
-            return f" `{other} = ...` cannot stand beside the table [{other}]: write `{last} = ...` in that table."
+            return f" `{other} = ...` cannot be combined with the table [{other}]: write `{last} = ...` in that table."
     return ""
 
 
@@ -185,25 +188,25 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 def _put(name: str, value: Any, values: dict[str, Any], spark: dict[str, str], source: str) -> None:
     if name == "upstream.address" and isinstance(value, str) and value.lower().startswith(upstream_url.PREFIX):
-        # Without what may be a password.
+        # The rest may contain a password.
         source = source.partition(";")[0]
         try:
-            said = upstream_url.settings_of(value)
+            settings = upstream_url.settings_of(value)
         except upstream_url.BadPart as error:
             raise ConfigError(f"{source}: {error}.") from None
-        for each, setting_value in said.items():
+        for each, setting_value in settings.items():
             _put(each, setting_value, values, spark, source)
         return
     if name.startswith(FREE_TABLE + "."):
-        # Everything behind "engine." is the name that Spark uses.
+        # Everything after "engine." is Spark's name of the setting.
         spark[name.removeprefix("engine.")] = _spark_text(name, value, source)
         return
-    name = OTHER_SPELLINGS.get(name, name)
+    name = SHORT_FORMS.get(name, name)
     setting = SETTINGS.get(name)
     if setting is None or name == FREE_TABLE:
         known = [item for item in SETTINGS if item != FREE_TABLE]
-        # Another spelling that stands in a table has got the table's name.
-        meant = OTHER_SPELLINGS.get(name.rpartition(".")[2])
+        # A short form inside a table has the table's name as a prefix.
+        meant = SHORT_FORMS.get(name.rpartition(".")[2])
         near = [meant] if meant else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         advice = f"Did you mean '{near[0]}'?" if near else "`freshgate config` lists the settings."
         raise ConfigError(f"{source}: there is no setting '{name}'. {advice}")
@@ -219,11 +222,11 @@ def _spark_text(name: str, value: Any, source: str) -> str:
         return str(value).lower()
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise ConfigError(f"{source}: '{name}' must be a text, a number or true/false.")
+    raise ConfigError(f"{source}: '{name}' must be a string, a number or true/false.")
 
 
 def _typed(setting: _Setting, value: Any, source: str) -> Any:
-    """The value in the setting's type. An int is a fine float; a bool is never a number."""
+    """The value in the setting's type. An int is accepted as a float; a bool is never a number."""
     wanted = setting.type
     if wanted is bool and isinstance(value, bool):
         return value
@@ -236,8 +239,8 @@ def _typed(setting: _Setting, value: Any, source: str) -> Any:
     is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
     if wanted == tuple[str, ...] and is_list:
         return tuple(value)
-    kind = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}.get(
-        wanted, "a list of texts"
+    kind = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}.get(
+        wanted, "a list of strings"
     )
     shown = json.dumps(value, default=str)
     raise ConfigError(
@@ -246,9 +249,10 @@ def _typed(setting: _Setting, value: Any, source: str) -> Any:
 
 
 def _from_text(name: str, text: str, source: str) -> Any:
-    """A value typed on the command line: texts need no quotes there, and lists are separated by commas, or as in TOML.
+    """Parses a value from the command line: strings need no quotes there, and lists are separated by commas or written
+    as in TOML.
 
-    Raises ConfigError for what begins like a list of TOML's and is none.
+    Raises ConfigError for a malformed TOML list.
     """
     setting = SETTINGS.get(name)
     if setting is None:
@@ -258,8 +262,8 @@ def _from_text(name: str, text: str, source: str) -> Any:
             return tomllib.loads(f"list = {text}")["list"]
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(
-                f"{source}: '{name}' begins with [ and is no list of TOML's: {error}. Write {name}=a,b or "
-                f'{name}=["a", "b"], within quotes of the shell.'
+                f"{source}: '{name}' begins with [ but is not a TOML list: {error}. Write {name}=a,b or "
+                f'{name}=["a", "b"], in shell quotes.'
             ) from error
     if setting.type == tuple[str, ...]:
         return [item.strip() for item in text.split(",") if item.strip()]
@@ -286,11 +290,12 @@ def _build(owner: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
 
 
 def reference() -> str:
-    """The text of `conf/freshgate.toml`: every setting with its reason, commented out at its default."""
+    """The text of `conf/freshgate.toml`: every setting with its reason, commented out with its default."""
     lines = [
-        "# Freshgate's settings. Each stands here with its default; remove the # to change it.",
-        "# The command line's --set name=value wins over this file. Times are in seconds, sizes in bytes.",
-        "# There texts need no quotes, and a list is written with commas: --set listen.transports=sasl,nosasl.",
+        "# Freshgate's settings with their defaults. To change one, remove its #.",
+        "# --set name=value on the command line takes precedence over this file. There, strings need no quotes,",
+        "# and lists are separated by commas: --set listen.transports=sasl,nosasl.",
+        "# Times are in seconds, sizes in bytes.",
         "# This file is printed by `freshgate config`.",
         "",
     ]
@@ -317,5 +322,5 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    # A JSON string without control characters is a TOML basic string, and numbers are alike.
+    # A JSON string without control characters is a TOML basic string, and numbers have the same form.
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Counting for those who look in: values that cost next to nothing to change, and are read when somebody asks."""
+"""Cheap counters and histograms for monitoring."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Bounds for what should take no time."""
+"""Bucket bounds, in seconds, for what should be fast."""
 LONG_SECONDS = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0)
-"""Bounds for what Spark works at."""
+"""Bucket bounds, in seconds, for work at Spark."""
 
 
 class Histogram:
-    """How often a value was at most each bound, and the sum of all values."""
+    """Counts values by bucket, and sums them."""
 
     __slots__ = ("_bounds", "_counts", "total")
 
@@ -27,6 +27,6 @@ class Histogram:
         self.total += value
 
     def buckets(self) -> Iterator[tuple[str, float]]:
-        """Each bound as a text, `+Inf` last, and how many values were at most that."""
+        """Each bound as a string, `+Inf` last, and the number of values up to it."""
         bounds = [*map(str, self._bounds), "+Inf"]
         return zip(bounds, map(float, accumulate(self._counts)), strict=True)

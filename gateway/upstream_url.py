@@ -1,4 +1,4 @@
-"""`upstream.address` as a JDBC URL: what each part of it says as a setting, or why it says nothing here."""
+"""Parses a JDBC URL in `upstream.address`: which settings its parts set, or why a part is not supported."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ DEFAULT_PORT = 10000
 _SETTINGS = ("transportMode", "httpPath", "ssl", "auth")
 _ADVICE = {
     "user": "Set upstream.user",
-    "password": "Set upstream.password, in a file that nobody else reads",
-    "principal": "Leave it out: the gateway has no Kerberos",
-    "ssltruststore": "Name a PEM file by upstream.tls_ca",
-    "truststorepassword": "Name a PEM file by upstream.tls_ca",
-    "servicediscoverymode": "Name one server: the gateway asks no ZooKeeper",
-    "zookeepernamespace": "Name one server: the gateway asks no ZooKeeper",
+    "password": "Set upstream.password, in a file that nobody else can read",
+    "principal": "Remove it: the gateway does not support Kerberos",
+    "ssltruststore": "Set upstream.tls_ca to a PEM file",
+    "truststorepassword": "Set upstream.tls_ca to a PEM file",
+    "servicediscoverymode": "Name one server: the gateway does not support ZooKeeper",
+    "zookeepernamespace": "Name one server: the gateway does not support ZooKeeper",
 }
 
 
 class BadPart(ValueError):
-    """A part of a URL that cannot be meant; the message says what to do."""
+    """An unsupported part of a URL; the message says what to do."""
 
 
 def settings_of(url: str) -> Mapping[str, str | bool]:
-    """The settings that the URL says, by their names; `upstream.address` among them. Raises BadPart."""
+    """The settings that the URL sets, by name, including `upstream.address`. Raises BadPart."""
     rest = url[len(PREFIX) :]
     for sign, what in (("#", "variables"), ("?", "settings of Spark")):
-        rest, found, said = rest.partition(sign)
-        if found and said:
-            raise BadPart(f"{what} ({sign}...) are those of a client's session. Leave them out")
+        rest, _, unused = rest.partition(sign)
+        if unused:
+            raise BadPart(f"{what} ({sign}...) belong to a client's session. Remove them")
     place, *pairs = rest.split(";")
     place, _, database = place.partition("/")
     if database not in ("", "default"):
-        raise BadPart(f"the gateway works in all databases. Leave /{database} out")
+        raise BadPart(f"the gateway works with all databases. Remove /{database}")
     if not place:
-        raise BadPart(f"it names no server. Write {PREFIX}HOST:PORT")
+        raise BadPart(f"the URL names no server. Write {PREFIX}HOST:PORT")
     if "," in place:
         raise BadPart(f"{place} names several servers. Name one")
     settings: dict[str, str | bool] = {"upstream.address": _with_port(place)}
@@ -66,11 +66,11 @@ def _variables(pairs: list[str]) -> Iterator[tuple[str, str | bool]]:
             case "auth" if word == "nosasl":
                 yield "upstream.transport", "nosasl"
             case None:
-                advice = _ADVICE.get(name.lower(), "Leave it out; settings for that server begin with upstream")
-                raise BadPart(f"{name} is no part of a server's address. {advice}")
+                advice = _ADVICE.get(name.lower(), "Remove it; settings for that server begin with upstream")
+                raise BadPart(f"{name} is not part of a server's address. {advice}")
             case other:
-                raise BadPart(f"there is no {other}={value} here")
+                raise BadPart(f"{other}={value} is not supported. Remove it")
     if path and not http:
-        raise BadPart("httpPath is of no use without transportMode=http")
+        raise BadPart("httpPath has no effect without transportMode=http. Add transportMode=http, or remove httpPath")
     if path:
         yield "upstream.http_path", path

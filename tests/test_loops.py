@@ -36,7 +36,7 @@ async def test_a_failed_turn_is_logged_and_the_next_one_follows(
     assert turns == 4
     failed = [record for record in caplog.records if record.exc_info]
     assert [str(record.exc_info[1]) for record in failed if record.exc_info] == ["turn 1", "turn 2", "turn 3"]
-    assert "the work: a turn failed (3 in a row)" in failed[-1].getMessage()
+    assert "the work failed (3 in a row)" in failed[-1].getMessage()
 
 
 async def test_background_work_ends_when_it_is_cancelled() -> None:

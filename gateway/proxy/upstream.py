@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import Protocol, cast
 
-from gateway.errors import FreshgateError, UpstreamLost, UpstreamMisspoken
+from gateway.errors import FreshgateError, UpstreamLost, UpstreamProtocolMismatch
 from gateway.proxy.traffic import Traffic
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
@@ -132,7 +132,7 @@ async def connect(endpoint: Endpoint, login: Login, limits: WireLimits, traffic:
         seconds = f"{limits.login_seconds:g} seconds"
         raise UpstreamLost(f"Spark at {endpoint} did not answer the login within {seconds}.") from error
     except OtherProtocol as error:
-        raise UpstreamMisspoken(endpoint, error.spoken) from error
+        raise UpstreamProtocolMismatch(endpoint, error.spoken) from error
     except (OSError, WireError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UpstreamLost(

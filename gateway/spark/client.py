@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 from TCLIService import ttypes
 
-from gateway.errors import StatementFailed, UpstreamLost, UpstreamMisspoken
+from gateway.errors import StatementFailed, UpstreamLost, UpstreamProtocolMismatch
 from gateway.spark import protocol
 from gateway.wire.connection import UpstreamEnd
 from gateway.wire.endpoint import Endpoint
@@ -123,7 +123,7 @@ class Connection:
         except LoginRefused as error:
             raise _refused(login, error) from error
         except OtherProtocol as error:
-            raise UpstreamMisspoken(endpoint, error.spoken) from error
+            raise UpstreamProtocolMismatch(endpoint, error.spoken) from error
         except (OSError, WireError, EOFError) as error:
             raise UpstreamLost(
                 f"Cannot connect to Spark at {endpoint}: {_reason(error)}. "
@@ -202,7 +202,7 @@ class Connection:
                 raise _refused(self._login, error) from error
             except OtherProtocol as error:
                 self._break()
-                raise UpstreamMisspoken(self._place, error.spoken) from error
+                raise UpstreamProtocolMismatch(self._place, error.spoken) from error
             except WireError as error:
                 self._break()
                 raise UpstreamLost(f"What Spark at {self._place} answers is no reply: {error}. Try again.") from error
