@@ -1,8 +1,8 @@
-"""Answers that follow one another within microseconds, without a sleep between them.
+"""Answers quickly repeated requests without sleeping between them.
 
 A client that asks once per row sends its next request some microseconds after each answer. Putting a process to sleep
-and waking it up takes longer than that, on a virtual machine several times as long. So the next request is looked for a
-moment before the event loop is asked to wait for it: what network drivers call busy polling.
+and waking it takes longer than that, on a virtual machine several times as long. So the gateway polls for the next
+request for a moment before the event loop waits for it; network drivers call this busy polling.
 """
 
 from __future__ import annotations
@@ -15,34 +15,35 @@ from time import perf_counter
 
 from gateway.proxy.traffic import Traffic
 
-LOOK_SECONDS = 100e-6
-"""Longer than a virtual machine takes to wake a client up."""
-ROW_SECONDS = 1e-3
-"""For looks in a row without a turn of the event loop: too short to be felt by others who come meanwhile."""
-RESTS_BESIDE = 16
-"""Answers without a look once somebody else was heard of."""
+POLL_SECONDS = 100e-6
+"""How long to poll. A virtual machine takes less to wake a client up."""
+SERIES_SECONDS = 1e-3
+"""Longest series of polls without a turn of the event loop: too short to be noticed by other clients."""
+RESTS_AFTER_TRAFFIC = 16
+"""Answers without polling after other traffic was seen."""
 RESTS_MAX = 64
-"""Answers without a look, once looks are in vain: they cost two hundredths of a processor at most."""
+"""Most answers without polling after polls that found nothing, which then cost two hundredths of a processor at
+most."""
 _READ_BYTES = 64 * 1024
 
 
 class BusyPoll:
-    """One client's socket, beside the transport that owns it. What comes over TLS only the transport can read."""
+    """Polls one client's socket, which a transport owns. Only the transport can read data sent over TLS."""
 
     __slots__ = (
+        "_bytes_seen",
         "_file",
-        "_heard",
-        "_look_seconds",
         "_loop",
         "_poll",
+        "_poll_seconds",
         "_rest",
         "_rests",
-        "_row_end",
+        "_series_end",
         "_traffic",
         "_transport",
     )
 
-    def __init__(self, transport: asyncio.Transport, traffic: Traffic, look_seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, transport: asyncio.Transport, traffic: Traffic, poll_seconds: float = POLL_SECONDS) -> None:
         client: socket.socket = transport.get_extra_info("socket")
         self._file = client.fileno()
         self._poll: select.poll | None = None
@@ -52,69 +53,68 @@ class BusyPoll:
         self._loop = asyncio.get_running_loop()
         self._transport = transport
         self._traffic = traffic
-        self._look_seconds = look_seconds
-        self._heard = 0  # Bytes that had come from anybody when the last answer was given.
-        self._row_end = 0.0  # When looks in a row must end (`perf_counter`); 0 before the first one.
-        self._rest = 0  # Answers to come without a look.
+        self._poll_seconds = poll_seconds
+        self._bytes_seen = 0  # Bytes received from anybody when the last answer was given.
+        self._series_end = 0.0  # When the series of polls must end (`perf_counter`); 0 before the first.
+        self._rest = 0  # Next answers to give without polling.
         self._rests = 1
 
     def exchange(self, answer: bytes, asked: int) -> bytes:
-        """Sends the answer to a request of `asked` bytes. Returns what the client sends next, if that comes at once.
+        """Sends the answer to a request of `asked` bytes. Returns what the client sends next, if it comes at once.
 
-        It is looked for only while no other client is heard of, and no reply of Spark's to one, for the event loop
-        stands still meanwhile.
+        Polls only while no other client sends anything and Spark sends no reply, because polling blocks the event loop.
         """
         heard = self._traffic.from_clients + self._traffic.from_spark
-        alone, self._heard = heard == self._heard + asked, heard
+        alone, self._bytes_seen = heard == self._bytes_seen + asked, heard
         if not alone:
-            self._rest = max(self._rest, RESTS_BESIDE)
+            self._rest = max(self._rest, RESTS_AFTER_TRAFFIC)
         if self._rest or self._transport.get_write_buffer_size():
             self._rest = max(self._rest - 1, 0)
             self._transport.write(answer)
             return b""
         if self._poll is not None:
             self._transport.write(answer)
-            self._loop.call_soon(self._linger, self._poll)  # Behind an answer that the transport still holds.
+            self._loop.call_soon(self._linger, self._poll)  # After an answer that the transport still holds.
             return b""
         try:
             sent = os.write(self._file, answer)
-        except OSError:  # Full, or the client has gone: both are the transport's to deal with.
+        except OSError:  # The socket is full, or the client has gone: the transport handles both.
             sent = 0
         if sent < len(answer):
             self._transport.write(answer[sent:])
             return b""
-        return self._look()
+        return self._poll_socket()
 
-    def _look(self) -> bytes:
+    def _poll_socket(self) -> bytes:
         began = perf_counter()
-        until = began + self._look_seconds
-        self._row_end = self._row_end or began + ROW_SECONDS
+        until = began + self._poll_seconds
+        self._series_end = self._series_end or began + SERIES_SECONDS
         while True:
             try:
                 data = os.read(self._file, _READ_BYTES)
             except BlockingIOError:
                 if perf_counter() < until:
                     continue
-                self._look_in_vain()
+                self._record_miss()
                 return b""
-            except OSError:  # Lost, as the transport finds, too.
+            except OSError:  # The connection is lost; the transport notices too.
                 return b""
             self._rests = 1
-            if perf_counter() >= self._row_end:
-                self._row_end, self._rest = 0.0, 1
-            return data  # Nothing at the end of all data, which the transport sees as well.
+            if perf_counter() >= self._series_end:
+                self._series_end, self._rest = 0.0, 1
+            return data  # Empty at the end of the stream, which the transport sees as well.
 
     def _linger(self, poll: select.poll) -> None:
-        """Until there is something for the transport to read, which it then does without a sleep."""
-        if self._traffic.from_clients + self._traffic.from_spark != self._heard:
-            return  # It has read the next request already, or somebody else's.
-        until = perf_counter() + self._look_seconds
+        """Waits until the transport has something to read, which it then reads without a sleep."""
+        if self._traffic.from_clients + self._traffic.from_spark != self._bytes_seen:
+            return  # It has already read the next request, or somebody else's.
+        until = perf_counter() + self._poll_seconds
         while not poll.poll(0):
             if self._transport.is_closing() or perf_counter() >= until:
-                self._look_in_vain()
+                self._record_miss()
                 return
         self._rests = 1
 
-    def _look_in_vain(self) -> None:
-        self._row_end = 0.0
+    def _record_miss(self) -> None:
+        self._series_end = 0.0
         self._rest = self._rests = min(self._rests * 2, RESTS_MAX)

@@ -1,4 +1,4 @@
-"""How many files and sockets the process may have open."""
+"""The limit on open files and sockets of the process."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ import resource
 
 log = logging.getLogger(__name__)
 
-OF_A_CLIENT = 3
-"""Its own connection, the one to Spark, and a session's second one."""
-OF_AN_HTTP_SESSION = 2
-"""Its connections to Spark, which it has however many clients come and go."""
-OF_THE_GATEWAY = 200
-"""Ports, the gateway's own sessions, log and audit, with room to spare."""
-AT_LEAST = 65_536
-"""Where the system allows it: a burst must not meet a limit that costs nothing."""
+PER_CLIENT = 3
+"""A client's own connection, its connection to Spark, and a session's second one."""
+PER_HTTP_SESSION = 2
+"""A session's connections to Spark, which it keeps however many client connections come and go."""
+RESERVED = 200
+"""For ports, the gateway's own sessions, its log and its audit file, with room to spare."""
+MINIMUM = 65_536
+"""The limit to ask for at least, because a higher one costs nothing and absorbs bursts."""
 
 
 def make_room(connections: int, http_sessions: int) -> None:
-    """Raises the process's soft limit as far as the system lets it, and warns where that is too little for so many
-    clients and sessions over HTTP: beyond it they would be cut off without a word of their limits.
+    """Raises the process's soft limit as far as needed, and warns if the system's limit is too low for so many clients
+    and HTTP sessions. Above that limit, clients would be cut off without a message.
 
-    Shells and service managers give a process 1,024 at first, whatever the system allows.
+    Shells and service managers start a process with a soft limit of 1,024, whatever the system allows.
     """
-    needed = OF_A_CLIENT * connections + OF_AN_HTTP_SESSION * http_sessions + OF_THE_GATEWAY
+    needed = PER_CLIENT * connections + PER_HTTP_SESSION * http_sessions + RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    room = max(_count(soft), min(max(needed, AT_LEAST), _count(hard)))
+    room = max(_count(soft), min(max(needed, MINIMUM), _count(hard)))
     if room > _count(soft):
         resource.setrlimit(resource.RLIMIT_NOFILE, (int(room), hard))
     if room < needed:
         log.warning(
-            "the system lets the gateway have %d files and sockets open, and limits.connections (%d) clients with "
-            "limits.http_sessions (%d) may need %d. Raise its limit (LimitNOFILE= in systemd, ulimit -Hn), or lower "
-            "these settings",
+            "the gateway may open %d files and sockets, but limits.connections (%d) with limits.http_sessions (%d) may "
+            "need %d. Raise the limit (LimitNOFILE= in systemd, ulimit -Hn), or lower these settings",
             room,
             connections,
             http_sessions,

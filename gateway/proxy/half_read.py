@@ -1,15 +1,15 @@
-"""Requests that have begun to come: what all clients together may have held of them."""
+"""Limits the memory for partially received requests of all clients together."""
 
 from __future__ import annotations
 
 from gateway.proxy.traffic import Traffic
 
 FREE_BYTES = 65_536
-"""Of each client, whatever the others hold: an ordinary request."""
+"""Always allowed to each client: the size of an ordinary request."""
 
 
 class HalfRead:
-    """What is held of one client's request that is not complete, counted in `Traffic.half_read`."""
+    """The buffered part of one client's request, counted in `Traffic.half_read`."""
 
     __slots__ = ("_bytes_max", "_traffic", "bytes")
 
@@ -19,14 +19,14 @@ class HalfRead:
         self._bytes_max = bytes_max
 
     def has_room(self, received: int, *, partial: bool, begun: bool) -> bool:
-        """Bytes were `received`; False where it is this client whose part is too much for all. `partial`: a request is
-        not complete. `begun`: it has begun with these bytes."""
+        """Records `received` bytes. Returns False if this client's part is too large for the total. `partial`: a
+        request is incomplete. `begun`: it began within these bytes."""
         held = 0 if not partial else received if begun else self.bytes + received
         self._traffic.half_read += held - self.bytes
         self.bytes = held
         return held <= FREE_BYTES or self._traffic.half_read <= self._bytes_max
 
     def release(self) -> None:
-        """The client is gone."""
+        """Releases what the client held."""
         self._traffic.half_read -= self.bytes
         self.bytes = 0

@@ -1,4 +1,4 @@
-"""What memory costs beside its bytes: the C library's handing it back, and the collector's walks through it."""
+"""Reduces the cost of memory management: of glibc returning freed memory, and of Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ log = logging.getLogger(__name__)
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 KEPT_BYTES = 8 * 1024 * 1024
-"""Free memory at the heap's end that stays with the process."""
+"""Free memory that the process keeps at the end of the heap."""
 OWN_PAGES_BYTES = 4 * 1024 * 1024
-"""Blocks from here on have pages of their own, which go back when they are freed."""
+"""Blocks of at least this size get pages of their own, which are returned when they are freed."""
 
 
 def keep_freed() -> None:
-    """Lets the process keep some free memory, where its C library is glibc.
+    """Lets the process keep some free memory, if its C library is glibc.
 
-    By itself glibc gives it back after nearly every piece of a wide page that is copied on its way, and takes it again
-    for the next one: a page fault for each 4 KiB, three quarters of the processor time of such pages over HTTP.
+    By default glibc returns it after nearly every piece of a wide page that is copied, and takes it again for the next
+    one. That causes a page fault per 4 KiB, three quarters of the processor time for such pages over HTTP.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
         log.debug("the C library has no mallopt")
         return
-    # The first alone would fix the second at 128 KiB, and each larger piece would cost two calls of the system.
+    # Setting only the trim threshold would fix the mmap threshold at 128 KiB, and each larger piece would cost two
+    # system calls.
     mallopt(_M_MMAP_THRESHOLD, OWN_PAGES_BYTES)
     mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def settle() -> None:
-    """What is there now stays, modules and the catalog mostly, so Python's collector need not walk it again.
+    """Excludes the existing objects, mostly modules and the catalog, from garbage collection.
 
-    A whole collection took 30 ms, in which every client waits; without these 90,000 objects it takes as long as the
-    clients' sessions need. What is still dropped later is freed all the same, unless it refers to itself.
+    A full collection took 30 ms, during which every client waits. Without these 90,000 objects it takes only as long as
+    the clients' sessions need. Excluded objects are still freed when they are dropped, unless they are part of a cycle.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Accepts clients on its ports: one `Relay` each, as many as the limit allows."""
+"""Accepts clients on its ports: one `Relay` per client, up to the limit."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ from gateway.wire.frame import WireLimits
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 5.0
-"""Between two looks for clients that are slow or idle, and for renewed certificates."""
+"""Interval of the checks for slow or idle clients and for renewed certificates."""
 DRAINED_SECONDS = 0.2
-"""Between two looks whether the last statement has ended."""
+"""Interval of the checks whether the last statement has ended."""
 _CUT_SECONDS = 1.0
-"""For what needs no peer's help, only a turn of the event loop."""
-STARTING = "The gateway is starting. Try again in some seconds."
+"""For steps that need no peer's help, only a turn of the event loop."""
+STARTING = "The gateway is starting. Try again in a few seconds."
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Where clients connect. `open_wire` makes the server's end of a connection; `certificate` is None without TLS.
+    """A port that clients connect to. `open_wire` makes the server's end of a connection; `certificate` is None without
+    TLS.
 
-    `tied`: what a client does ends with its connection. Elsewhere clients come back for it with new ones. `proxies`:
-    who is believed about where a client is.
+    `tied`: what a client does ends with its connection; on other ports clients come back for it with new connections.
+    `proxies`: the proxies that are trusted to tell a client's address.
     """
 
     host: str
@@ -51,7 +52,7 @@ class Port:
 
 
 class PortUnavailable(OSError):
-    """`port` cannot be listened on. errno and strerror are the system's."""
+    """The gateway cannot listen on `port`. errno and strerror are the system's."""
 
     def __init__(self, port: Port, error: OSError) -> None:
         super().__init__(error.errno, error.strerror or str(error))
@@ -59,7 +60,7 @@ class PortUnavailable(OSError):
 
 
 class Listener:
-    """The ports that clients connect to. Between `start` and `close` it serves."""
+    """The ports that clients connect to. Serves from `start` to `close`."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Listener:
     ) -> None:
         self._ports = tuple(ports)
         self.ports: list[int] = []
-        """The ports in use, in the order they were given; after `bind` the ones that the system chose, where 0 was."""
+        """The ports in use, in the given order; after `bind`, 0 is replaced by the port that the system chose."""
         self._limits = limits
         self._open_client = open_client
         self._connect_upstream = connect_upstream
@@ -86,19 +87,19 @@ class Listener:
 
     @property
     def clients(self) -> int:
-        """Connections at this moment, those being cleaned up included."""
+        """Current connections, including those being cleaned up."""
         return len(self._relays)
 
     @property
     def handshakes(self) -> int:
-        """TLS connections whose handshake has not ended."""
+        """TLS connections whose handshake is not complete."""
         return sum(server.handshakes for _, server in self._servers if isinstance(server, TlsServer))
 
     async def bind(self) -> None:
-        """Takes the ports; until `start` clients are told to come back. Raises PortUnavailable.
+        """Takes the ports; until `start`, clients are told to come back. Raises PortUnavailable.
 
-        A port that is bound and not listened on could be bound by a second gateway too, and one that is listened on
-        by nobody would let clients hang until Spark is up.
+        A port that is bound but not listened on could be bound by a second gateway too, and one that listens without
+        serving would let clients hang until Spark is up.
         """
         try:
             for port in self._ports:
@@ -114,18 +115,19 @@ class Listener:
             if port.certificate is None:
                 self._servers.append((port, await loop.create_server(serve, sock=each)))
                 continue
-            server = TlsServer(each, port.certificate.context, self._limits.login_seconds, self._has_place, serve)
+            server = TlsServer(each, port.certificate.context, self._limits.login_seconds, self._has_room, serve)
             self._servers.append((port, server))
 
     async def start(self) -> None:
-        """Serves from here on. Raises PortUnavailable where `bind` was not called before."""
+        """Begins to serve clients. Raises PortUnavailable if `bind` was not called before."""
         if not self._servers:
             await self.bind()
         self._serving = True
         self._sweeper.start()
 
     async def drain(self, seconds: float, busy: Callable[[], int]) -> None:
-        """Accepts no more clients, and returns when nobody waits for a reply and no session is `busy`, or it is time.
+        """Accepts no more clients, and returns when nobody waits for a reply and no session is `busy`, or after
+        `seconds`.
 
         Ports whose clients come back with new connections stay open until `close`.
         """
@@ -137,7 +139,7 @@ class Listener:
         while (waiting := sum(relay.waiting for relay in self._relays)) + (sessions := busy()):
             if loop.time() > until:
                 log.warning(
-                    "not all has ended within %g seconds: %d sessions have a statement, %d clients wait for a reply",
+                    "stopping after %g seconds although %d sessions run a statement and %d clients wait for a reply",
                     seconds,
                     sessions,
                     waiting,
@@ -146,11 +148,10 @@ class Listener:
             await asyncio.sleep(DRAINED_SECONDS)
 
     async def close(self, grace_seconds: float = 10.0) -> None:
-        """Accepts no more, closes every client, and waits for their clean-up at most `grace_seconds`."""
+        """Accepts no more clients, closes every client, and waits at most `grace_seconds` for their clean-up."""
         self._closing = True
         self._stop_accepting()
-        # Each step is for those that the one before could not end: clients that read nothing, then clean-ups
-        # that hang.
+        # Each step ends those that the previous one could not: clients that read nothing, then clean-ups that hang.
         steps = ((Relay.close, grace_seconds), (Relay.abort, _CUT_SECONDS), (Relay.give_up, _CUT_SECONDS))
         for step, seconds in steps:
             for relay in list(self._relays):
@@ -160,7 +161,7 @@ class Listener:
                     await self._empty.wait()
                 return
             except TimeoutError:
-                log.warning("%d clients were not done within %g seconds", len(self._relays), seconds)
+                log.warning("%d clients did not finish within %g seconds", len(self._relays), seconds)
 
     def _stop_accepting(self) -> None:
         self._sweeper.cancel()
@@ -182,15 +183,15 @@ class Listener:
             if port.certificate is not None:
                 port.certificate.renew()
 
-    def _has_place(self) -> bool:
-        """Whether another TLS handshake may begin."""
+    def _has_room(self) -> bool:
+        """Whether another TLS handshake may begin, and counts a refusal otherwise."""
         return not self._is_full(len(self._relays) + self.handshakes)
 
     def _is_full(self, taken: int) -> bool:
         if taken < self._limits.connections_max:
             return False
         self._traffic.refused += 1
-        log.warning("a client was refused: %d connections are open", taken)
+        log.warning("a client was refused: %d connections are open (limits.connections)", taken)
         return True
 
     def _serve(self, port: Port) -> asyncio.Protocol:
@@ -207,25 +208,26 @@ class Listener:
         )
 
     def begin(self, relay: Relay) -> str | None:
-        """A client is there; returns why it cannot be served, if that is so."""
+        """Registers a client. Returns why it cannot be served, or None."""
         if self._closing:
-            return "The gateway is being stopped."
+            return "The gateway is being stopped. Connect again later."
         if self._is_full(len(self._relays)):
-            return f"Too many connections: the gateway serves {self._limits.connections_max}."
+            return f"Too many connections: the gateway serves {self._limits.connections_max}. Try again later."
         self._traffic.accepted += 1
         self._relays.add(relay)
         self._empty.clear()
         return None
 
     def end(self, relay: Relay) -> None:
-        """The client is gone and what it had is cleaned up."""
+        """Removes a client whose clean-up is complete."""
         self._relays.discard(relay)
         if not self._relays:
             self._empty.set()
 
 
 def _listening(port: Port) -> list[socket.socket]:
-    """On each address of the host's name, at the same port: of `localhost` clients take one or the other.
+    """Listens on each address of the host's name, at the same port, because clients of `localhost` use any of its
+    addresses.
 
     Raises PortUnavailable.
     """
@@ -237,7 +239,7 @@ def _listening(port: Port) -> list[socket.socket]:
                 found.append(_listen(family, kind, (address[0], number, *address[2:])))
                 number = found[-1].getsockname()[1]
             except OSError as error:
-                # Containers often know a name's IPv6 address and have none.
+                # Containers often resolve a name to an IPv6 address but have no IPv6.
                 if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                     raise
                 missing = error
@@ -251,7 +253,7 @@ def _listening(port: Port) -> list[socket.socket]:
 
 
 def _addresses(port: Port) -> list[Any]:
-    """As `getaddrinfo` has them, each once, those of IPv4 first."""
+    """The addresses from `getaddrinfo`, each once, IPv4 first."""
     found = dict.fromkeys(socket.getaddrinfo(port.host, port.port, type=socket.SOCK_STREAM))
     return sorted(found, key=lambda each: each[0] != socket.AF_INET)
 
@@ -259,7 +261,7 @@ def _addresses(port: Port) -> list[Any]:
 def _listen(family: int, kind: int, address: tuple[Any, ...]) -> socket.socket:
     listening = socket.socket(family, kind)
     try:
-        # Connections of a gateway that has just ended are still known to the system, and are no hindrance.
+        # Lets the port be bound although the system still knows connections of a gateway that has just ended.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen()

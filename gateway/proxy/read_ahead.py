@@ -1,9 +1,9 @@
-"""The page of rows that Spark was asked for before the client of a connection asked: one at most.
+"""Holds the page of rows that was read ahead for a client; at most one per connection.
 
-It stands between what Spark sends and what the client waits for. What is longer than may be kept stays at Spark, whose
-connection is not read meanwhile. Where the client wants something else, the page is thrown away and Spark told to go
-back, before it hears of anything else: so its answers come in the order of what is done with them, and nobody who reads
-on over another connection waits for what was wanted here.
+It stands between Spark and the client. A page longer than may be kept stays at Spark, whose connection is not read
+meanwhile. If the client wants something else, the page is discarded and Spark is told to go back before anything else
+is sent to it. So Spark's replies arrive in the order in which they are used, and a reader on another connection does
+not wait for what was wanted here.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from gateway.wire.reading import Ahead
 log = logging.getLogger(__name__)
 
 KEPT_SECONDS = 10.0
-"""For which a client is waited for. Somebody looks at the rows he has; Spark and the gateway have better use for their
-memory."""
+"""How long a page is kept for its client. A user may be looking at the rows; Spark and the gateway have better use for
+the memory."""
 BACK_SECONDS = 20.0
-"""For Spark to answer a page, and to go back, when the client has gone: who reads on after that is told an error."""
+"""How long Spark may take to deliver a page and go back once the client has gone. After that, a reader of the result
+gets an error."""
 
 
 class ReadAhead:
-    """Of one connection to Spark, while nothing else is under way there. `on_change` is called when it may have to be
-    read again, or no longer, and when `go_back` is due."""
+    """The page read ahead over one connection to Spark while nothing else is under way there. `on_change` is called
+    when that connection may have to be read again, or no longer, and when `go_back` is due."""
 
     def __init__(self, bytes_max: int, traffic: Traffic, on_change: Callable[[], None]) -> None:
         self._bytes_max = bytes_max
@@ -41,16 +42,16 @@ class ReadAhead:
 
     @property
     def full(self) -> bool:
-        """No more can be kept."""
+        """No more data can be kept."""
         return self._page is not None and self._page.held > self._bytes_max
 
     @property
     def discarding(self) -> bool:
-        """What comes next is thrown away."""
+        """The next data is discarded."""
         return self._page is not None and self._page.dropped and not self._page.complete
 
     def ask(self, upstream: Upstream, page: Page) -> None:
-        """A page has gone to the client. Spark makes the next one meanwhile, where the client is likely to want it."""
+        """A page has gone to the client: asks Spark for the next one if the client is likely to want it."""
         ahead = page.ended(may_read_ahead=self._page is None)
         if ahead is None:
             return
@@ -60,7 +61,8 @@ class ReadAhead:
         upstream.send(ahead.request)
 
     def claim(self, ahead: Ahead, request: bytes) -> bool:
-        """The client asks for it: the next `receive` has what has come of it. False where it is not there any more."""
+        """Gives the page to the client; the next `receive` returns what has arrived of it. False if the page is
+        gone."""
         if ahead is not self._page or ahead.dropped:
             return False
         self._traffic.pages_ahead_taken += 1
@@ -68,7 +70,8 @@ class ReadAhead:
         return True
 
     def receive(self, data: bytes) -> list[bytes]:
-        """What of Spark's next bytes is for whoever waits now. Raises WireError where they are no page."""
+        """Returns the part of Spark's next bytes that the current request waits for. Raises WireError if they are not a
+        page."""
         if self._page is None:
             return [data]
         pieces = self._page.receive(data)
@@ -76,12 +79,13 @@ class ReadAhead:
         return pieces
 
     def make_way(self) -> None:
-        """Spark is about to be asked for something else, which may take long: it goes back before that."""
+        """Drops the page, because Spark is about to get another request, which may take long: it goes back before
+        that."""
         if self._page is not None:
             self._page.drop()
 
     def go_back(self, upstream: Upstream) -> None:
-        """Tells Spark where the client is, if that is due."""
+        """Tells Spark to go back to the client's position, if that is due."""
         if self._page is not None and (back := self._page.go_back()) is not None:
             upstream.send(back)
 
@@ -91,7 +95,7 @@ class ReadAhead:
             self._page.drop()
 
     def part(self, upstream: Upstream) -> None:
-        """The client leaves the connection to Spark, which is closed when nothing is under way that others wait for."""
+        """The client leaves the connection to Spark. It is closed once nothing is under way that others wait for."""
         page, self._page = self._page, None
         if page is None:
             upstream.close()
@@ -99,7 +103,7 @@ class ReadAhead:
             WayBack(upstream, page)
 
     def lose(self) -> None:
-        """The connection broke."""
+        """The connection to Spark is lost."""
         page, self._page = self._page, None
         if page is not None:
             page.lose()
@@ -111,8 +115,8 @@ class ReadAhead:
 
 
 class WayBack:
-    """A connection to Spark that its client has left with a page under way, until Spark stands again where the client
-    was: its session may stay, and others read on."""
+    """Keeps a connection that its client has left with a page under way, until Spark has gone back to the client's
+    position: the session may continue, and others may read on."""
 
     def __init__(self, upstream: Upstream, page: Ahead) -> None:
         self._upstream = upstream
@@ -127,7 +131,7 @@ class WayBack:
         try:
             self._page.receive(data)
         except WireError as error:
-            log.error("connection to Spark of a client that has gone closed: %s", error)
+            log.error("closed a connection to Spark whose client has gone: %s", error)
             self.upstream_gone()
         else:
             self._go_on()

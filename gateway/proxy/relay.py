@@ -1,9 +1,8 @@
-"""One client's connection, joined to one connection to Spark.
+"""Joins one client's connection to one connection to Spark.
 
-Requests are taken strictly one at a time: each is decided by the dispatcher, then answered, or forwarded and
-its reply passed on. What a client sends ahead waits in a queue; the client is not read while the queue is
-long, and Spark is not read while the client is slow. So a connection never holds more than its limits, in
-either direction.
+Requests are processed strictly one at a time: the dispatcher decides on each, then it is answered, or forwarded and its
+reply passed on. Requests that a client sends ahead wait in a queue. The client is not read while the queue is long, and
+Spark is not read while the client is slow. So a connection never holds more than its limits, in either direction.
 """
 
 from __future__ import annotations
@@ -38,25 +37,25 @@ log = logging.getLogger(__name__)
 ConnectUpstream = Callable[[Login], Awaitable[Upstream]]
 
 _QUEUE_LENGTH_MAX = 64
-"""Requests a client may send ahead before it is not read any more. No known client sends even one."""
+"""Requests that a client may send ahead before it is no longer read. No known client sends even one."""
 _SETTLE_SECONDS = 3.0
-"""For Spark to answer what the client was answered at once, when that is gone; Spark takes some milliseconds."""
+"""How long to wait for a reply that Spark owes to a client that has gone. Spark takes some milliseconds."""
 
 
 class Clients(Protocol):
-    """Who counts the clients: the listener."""
+    """Counts the clients: the listener."""
 
     def begin(self, relay: Relay) -> str | None:
-        """A client is there. Returns why it cannot be served, if that is so."""
+        """Registers a client. Returns why it cannot be served, or None."""
         ...
 
     def end(self, relay: Relay) -> None:
-        """The client is gone and what it had is cleaned up."""
+        """Removes a client whose clean-up is complete."""
         ...
 
 
 class Relay(asyncio.Protocol):
-    """The client's end is this Protocol itself; Spark's end calls `upstream_data` and `upstream_gone`."""
+    """This Protocol is the client's end; Spark's end calls `upstream_data` and `upstream_gone`."""
 
     def __init__(
         self,
@@ -74,34 +73,35 @@ class Relay(asyncio.Protocol):
         self._clients = clients
         self._traffic = traffic
         self._proxies = proxies
-        self._forwarded_for = ""  # As it was when the dispatcher was told where the client is.
+        self._forwarded_for = ""  # The value last reported to the dispatcher.
         self._loop = asyncio.get_running_loop()
         self._wire = wire
         self._transport: asyncio.Transport | None = None
         self._poll: BusyPoll | None = None
         self._login_timer: asyncio.TimerHandle | None = None
-        self._late = False  # The time for a login is over.
+        self._login_overdue = False  # The time for a login is over.
         self._dispatcher: Dispatcher | None = None
         self._upstream: Upstream | None = None
-        self._task: asyncio.Future[Any] | None = None  # A login, a decision or a new connection in work.
+        self._task: asyncio.Future[Any] | None = None  # A login, a decision or a new connection in progress.
         self._request: bytes | None = None  # The client's request whose reply is due from Spark, and
-        self._forward: Forward | None = None  # what was sent to Spark for it, also if the client has its answer.
+        self._forward: Forward | None = None  # what was sent to Spark for it, even if the client has its answer.
         self._ahead = ReadAhead(limits.buffer_bytes_max, traffic, self._ahead_changed)
-        self._settled: asyncio.Future[None] | None = None  # Somebody waits for Spark's answer in the client's stead.
-        self._streamed = False  # Bytes of the reply, or of the last one, went to the client as they came.
+        self._settled: asyncio.Future[None] | None = None  # `_settle` waits for Spark's reply in the client's place.
+        self._streamed = False  # Part of the current or the last reply was streamed to the client.
         self._queue: deque[bytes] = deque()
         self._queue_bytes = 0
         self._reading = True
         self._writable = True
         self._slices = Slices(self._loop, self._read)
-        self._repeat: Repeat | None = None  # The last answer, where it may be given again while
+        self._repeat: Repeat | None = None  # The last answer, which may be repeated while
         self._repeat_while: Callable[[], bool] = bool  # this is true.
         self._ended: asyncio.Task[None] | None = None
-        self._heard = self._loop.time()  # When the client last sent something, at most a sweep ago.
-        self._active = False  # It has sent something since the last sweep.
+        self._last_active = self._loop.time()  # When the client last sent something; updated by each sweep.
+        self._active = False  # The client has sent something since the last sweep.
         self._half = HalfRead(traffic, limits.half_read_bytes_max)
-        self._unsent = 0  # Bytes that waited for it at the last sweep.
-        self._took = self._completed = self._heard  # When it took some of them, and had no request begun, last.
+        self._unsent = 0  # Bytes that waited for the client at the last sweep.
+        # When the client last took some of them, and last had no incomplete request.
+        self._took = self._completed = self._last_active
 
     # --- the client's end --------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class Relay(asyncio.Protocol):
             self._transport.set_protocol(farewell)
             farewell.connection_made(self._transport)
             return
-        self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_late)
+        self._login_timer = self._loop.call_later(self._limits.login_seconds, self._login_timed_out)
 
     def data_received(self, data: bytes) -> None:
         self._traffic.from_clients += len(data)
@@ -128,14 +128,14 @@ class Relay(asyncio.Protocol):
         self._slices.feed(data)
 
     def _read(self, data: bytes) -> None:
-        """Takes in what has come; none: goes on with what had come before."""
+        """Processes received data; with none, continues with what was received before."""
         self._read_or_pause()
         while not self._is_closing():
             try:
                 events = self._wire.receive(data)
             except WireError as error:
                 log.info("client %s closed: %s", self._peer(), error)
-                # In the place of another request's reply, or in the middle of it, it would be taken for that.
+                # The client would take it for the reply to another request, or for the rest of one.
                 due = self._request is not None or self._task is not None or not self._writable or self._queue
                 self._close(b"" if due else error.answer)
                 return
@@ -143,7 +143,9 @@ class Relay(asyncio.Protocol):
             if (partial or self._half.bytes) and not self._half.has_room(
                 len(data), partial=partial, begun=bool(events)
             ):
-                log.warning("client %s closed: half-read requests take too much (limits.half_read_bytes)", self._peer())
+                log.warning(
+                    "client %s closed: incomplete requests take too much (limits.half_read_bytes)", self._peer()
+                )
                 self.abort()
                 return
             for event in events:
@@ -157,10 +159,10 @@ class Relay(asyncio.Protocol):
                 self._close()
             if not (events and self._wire.pending and self._is_free()):
                 return
-            data = b""  # A request was answered at once; the next one has come already.
+            data = b""  # A request was answered at once, and the next one has already been received.
 
     def _answer_again(self, repeat: Repeat, data: bytes) -> bytes | None:
-        """Answers the last request for as long as it is what comes. Returns what else came, None where nothing did."""
+        """Repeats the last answer while the same request comes. Returns other data; None if there is none."""
         assert self._poll is not None
         while True:
             answer = repeat.answer(data)
@@ -174,8 +176,7 @@ class Relay(asyncio.Protocol):
             self._traffic.from_clients += len(data)
 
     def eof_received(self) -> bool:
-        # HiveServer2's clients never shut down one direction only: this is how a killed one looks.
-        return False
+        return False  # HiveServer2's clients never shut down only one direction: this one was killed.
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -197,11 +198,11 @@ class Relay(asyncio.Protocol):
         self._ended = self._loop.create_task(self._end())
 
     def close(self) -> None:
-        """Closes the client; what was written still goes out. `client_lost` follows as ever."""
+        """Closes the client after what was already written. `client_lost` follows as usual."""
         self._close()
 
     def abort(self) -> None:
-        """Closes the client at once, even if it does not read what was written."""
+        """Closes the client at once, even if it has not read what was written."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -215,7 +216,7 @@ class Relay(asyncio.Protocol):
         if self._transport is None:
             return
         if self._active or self.waiting:
-            self._active, self._heard = False, now
+            self._active, self._last_active = False, now
         unsent = self._transport.get_write_buffer_size()
         if not unsent or unsent < self._unsent:
             self._took = now
@@ -224,51 +225,51 @@ class Relay(asyncio.Protocol):
         self._unsent = unsent
         self._ahead.sweep(now)
         if now - min(self._took, self._completed) > self._limits.stall_seconds:
-            log.warning("client %s closed: it took or sent nothing for too long (limits.stall_seconds)", self._peer())
+            log.warning("client %s closed: it stalled while reading or sending (limits.stall_seconds)", self._peer())
             self.abort()
         elif self._is_closing():
             return
-        elif 0 < self._limits.idle_seconds < now - self._heard and not unsent:
-            log.info("client %s closed: no request for too long (limits.idle_seconds)", self._peer())
+        elif 0 < self._limits.idle_seconds < now - self._last_active and not unsent:
+            log.info("client %s closed: it was idle for too long (limits.idle_seconds)", self._peer())
             self._close()
 
     def give_up(self) -> None:
-        """Waits for the dispatcher's clean-up no longer."""
+        """Stops waiting for the dispatcher's clean-up."""
         if self._ended is not None:
             self._ended.cancel()
 
     async def _end(self) -> None:
-        """What must happen when the client is gone: the dispatcher hears of it, then Spark's end is closed."""
+        """Cleans up after the client: tells the dispatcher, then closes Spark's end."""
         try:
             if self._task is not None:
                 self._task.cancel()
                 await asyncio.wait([self._task])
-            self._read_spark_or_pause()  # It may be stuck writing a reply that nobody reads any more.
+            self._read_spark_or_pause()  # Spark may be blocked writing a reply that nobody reads any more.
             await self._settle()
             if self._dispatcher is not None and (done := self._dispatcher.client_lost()) is not None:
                 await done
         except Exception:
-            # Whatever the dispatcher's clean-up ran into, the connections must still be let go.
+            # Whatever the dispatcher's clean-up raises, the connections must be released.
             log.exception("clean-up of client %s failed", self._peer())
         finally:
-            self._part()
+            self._release_upstream()
             self._clients.end(self)
 
     @property
     def _is_settling(self) -> bool:
-        """Spark still owes the reply to what the client was answered at once."""
+        """Spark still owes the reply to a request that the gateway answered at once."""
         return self._forward is not None and self._request is None
 
     async def _settle(self) -> None:
-        """Spark writes a warning with a stack into its log for each reply that it cannot get rid of."""
+        """Waits for an owed reply, because Spark logs a warning with a stack trace if it cannot deliver one."""
         if self._upstream is not None and self._is_settling:
             self._settled = self._loop.create_future()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SETTLE_SECONDS):
                     await self._settled
 
-    def _part(self) -> None:
-        """Leaves Spark's end, whatever it still owes."""
+    def _release_upstream(self) -> None:
+        """Releases Spark's end, whatever it still owes."""
         if self._is_settling:
             self._forward = None
         upstream, self._upstream = self._upstream, None
@@ -276,7 +277,7 @@ class Relay(asyncio.Protocol):
             self._ahead.part(upstream)
 
     def _has_settled(self) -> None:
-        """What was to be waited for has come."""
+        """The awaited reply has come, or never will."""
         if self._settled is not None and not self._settled.done():
             self._settled.set_result(None)
 
@@ -285,14 +286,14 @@ class Relay(asyncio.Protocol):
     def _login(self, login: Login) -> None:
         before = self._dispatcher
         dispatcher = self._dispatcher = self._open_client()
-        self._tell_origin(dispatcher)
+        self._report_origin(dispatcher)
         dispatcher.login(login)
         if login.mechanism != NOSASL:
             self._stop_login_timer()
             self._task = self._loop.create_task(self._accept(dispatcher, before))
 
     async def _accept(self, dispatcher: Dispatcher, before: Dispatcher | None) -> None:
-        """The client is accepted when the dispatcher has admitted it, and Spark too where the dispatcher wants that."""
+        """Accepts the client once the dispatcher has admitted it, and Spark too if the dispatcher requires that."""
         try:
             await self._leave(before)
             await self._admit(dispatcher)
@@ -306,26 +307,28 @@ class Relay(asyncio.Protocol):
             dispatcher.login_ended(LoginAbandoned())
             raise
         except Exception:
-            # Our own fault; without an answer the client would wait for ever.
-            dispatcher.login_ended(FreshgateError("The gateway failed at this login."))
+            # A fault of the gateway; without an answer the client would wait forever.
+            dispatcher.login_ended(FreshgateError("The gateway failed to process this login."))
             log.exception("login of client %s failed in the gateway", self._peer())
-            self._close(self._wire.refuse_login("The gateway failed at this login; its log says why.", fault=True))
+            self._close(
+                self._wire.refuse_login("The gateway failed to process this login; its log says why.", fault=True)
+            )
             return
         finally:
             self._task = None
         dispatcher.login_ended(None)
         if self._transport is not None and not self._transport.is_closing():
-            if words := self._wire.accept_login():
-                self._traffic.to_clients += len(words)
-                self._transport.write(words)
+            if answer := self._wire.accept_login():
+                self._traffic.to_clients += len(answer)
+                self._transport.write(answer)
             self._read(b"")
 
     async def _leave(self, before: Dispatcher | None) -> None:
-        """Over HTTP, another user's request: it must not reach Spark as the one before."""
+        """Over HTTP, the next request is another user's: it must not reach Spark as the previous user."""
         try:
             await self._settle()
         finally:
-            self._part()
+            self._release_upstream()
             if before is not None and (done := before.client_lost()) is not None:
                 await done
 
@@ -343,13 +346,13 @@ class Relay(asyncio.Protocol):
         self._upstream = upstream
         return upstream
 
-    def _login_late(self) -> None:
-        """Without SASL an OpenSession is the login: the answer to the one under way is waited for, no further one."""
-        self._late = True
+    def _login_timed_out(self) -> None:
+        """The time for a login is over. Without SASL an OpenSession is the login: one in progress is still answered."""
+        self._login_overdue = True
         if not self.waiting:
-            self._close_late()
+            self._close_overdue()
 
-    def _close_late(self) -> None:
+    def _close_overdue(self) -> None:
         message = f"No login within {self._limits.login_seconds:g} seconds."
         log.info("client %s closed: %s", self._peer(), message)
         self._close(self._wire.refuse_login(message))
@@ -362,7 +365,7 @@ class Relay(asyncio.Protocol):
     # --- requests ----------------------------------------------------------------------------------------
 
     def _take(self, request: bytes) -> None:
-        if self._is_free():  # Then nothing is queued: whatever sets free drains the queue.
+        if self._is_free():  # Then nothing is queued, because whatever frees the connection drains the queue.
             self._decide(request)
             return
         self._queue.append(request)
@@ -370,7 +373,7 @@ class Relay(asyncio.Protocol):
         self._read_or_pause()
 
     def _read_or_pause(self) -> None:
-        """The client is read while little waits: of what it has sent, and of its replies for it."""
+        """Reads the client while few of its requests, and few bytes of its replies, wait."""
         wanted = self._writable and not self._queue_is_long() and not self._slices
         if wanted == self._reading or self._is_closing() or self._transport is None:
             return
@@ -387,7 +390,7 @@ class Relay(asyncio.Protocol):
         return len(self._queue) > _QUEUE_LENGTH_MAX or self._queue_bytes > self._limits.buffer_bytes_max
 
     def _drain(self) -> None:
-        """Goes on with what has queued, as far as no request has to be waited for."""
+        """Processes queued requests until one has to be waited for."""
         while self._queue and self._is_free() and not self._is_closing():
             request = self._queue.popleft()
             self._queue_bytes -= len(request)
@@ -401,10 +404,10 @@ class Relay(asyncio.Protocol):
     def _decide(self, request: bytes) -> None:
         assert self._dispatcher is not None
         if self._wire.forwarded_for != self._forwarded_for:
-            self._tell_origin(self._dispatcher)  # A proxy sends what several clients ask over one connection.
+            self._report_origin(self._dispatcher)  # A proxy may send requests of several clients over one connection.
         try:
             decision = self._dispatcher.request(request)
-        except Exception:  # our own fault must end this request, not the connection of a client that waits
+        except Exception:  # A fault of the gateway must end this request, not the client's connection.
             self._answer(self._fault(request))
             return
         if isinstance(decision, (Answer, Forward)):
@@ -420,11 +423,11 @@ class Relay(asyncio.Protocol):
         try:
             action = decision.result()
         except WireError as error:
-            # Of a connection that the dispatcher has made itself.
-            log.error("a reply of Spark's for client %s cannot be read: %s", self._peer(), error)
-            action = Answer(_told(request, f"Spark's reply cannot be read: {error}."))
+            # From a connection that the dispatcher has made itself.
+            log.error("Spark's reply for client %s cannot be read: %s", self._peer(), error)
+            action = Answer(_exception_reply(request, f"Spark's reply cannot be read: {error}."))
         except (Exception, asyncio.CancelledError):
-            # Cancelled by someone else than us: the client waits for an answer all the same.
+            # Cancelled by somebody else: the client still waits for an answer.
             action = Answer(self._fault(request))
         self._act(request, action)
         self._drain()
@@ -456,9 +459,9 @@ class Relay(asyncio.Protocol):
                 action.on_sent()
 
     def _claim(self, request: bytes, forward: Forward, ahead: Ahead) -> None:
-        """The client asks for the page that Spark was asked for already."""
+        """The client asks for the page that was read ahead."""
         if not self._ahead.claim(ahead, request):
-            self._answer(_told(request, "The connection to Spark broke. Run the statement again."))
+            self._answer(_exception_reply(request, "The connection to Spark broke. Run the statement again."))
             return
         self._request, self._forward, self._streamed = request, forward, False
         self.upstream_data(b"")
@@ -468,7 +471,7 @@ class Relay(asyncio.Protocol):
         try:
             upstream = await self._join(self._dispatcher)
         except Exception as error:
-            # Whatever it was, the client waits for an answer.
+            # Whatever failed, the client waits for an answer.
             log.warning("no connection to Spark for client %s: %s", self._peer(), error)
             self._task = None
             self._not_joined(self._dispatcher, error)
@@ -481,10 +484,14 @@ class Relay(asyncio.Protocol):
         self._request = self._forward = None
         if request is None or self._is_closing():
             return
-        known = error if isinstance(error, FreshgateError) else UpstreamLost("Spark cannot be used; the log says why.")
+        known = (
+            error
+            if isinstance(error, FreshgateError)
+            else UpstreamLost("The gateway could not connect to Spark; its log says why.")
+        )
         try:
             reply = dispatcher.not_joined(request, known)
-        except Exception:  # as in _decide: logged and answered by _fault
+        except Exception:  # As in _decide; _fault logs and answers it.
             reply = self._fault(request)
         self._answer(reply)
         self._drain()
@@ -493,35 +500,35 @@ class Relay(asyncio.Protocol):
         self._streamed = False
         self._write(self._wire.send(reply))
         if on_reply is not None:
-            self._note(on_reply, reply)
+            self._process_reply(on_reply, reply)
         self._replied()
         if self._login_timer is None:
             return
         if self._dispatcher is not None and self._dispatcher.logged_in:
-            # Without SASL the login has ended when a session was opened.
+            # Without SASL the login is complete once a session is open.
             self._stop_login_timer()
             self._wire.accept_login()
-        elif self._late:
-            self._close_late()
+        elif self._login_overdue:
+            self._close_overdue()
 
-    def _note(self, on_reply: Callable[[bytes], object], reply: bytes) -> None:
-        """Raises WireError where the reply is none to its request, or what it says could not be noted."""
+    def _process_reply(self, on_reply: Callable[[bytes], object], reply: bytes) -> None:
+        """Reports a reply. Raises WireError if it does not match its request, or if processing it failed."""
         try:
             on_reply(reply)
         except WireError:
             raise
         except Exception as error:
-            # Our own fault; the client has its answer. What stands at Spark is given up with the connection, since
-            # nobody knows what is known of it.
-            log.exception("what Spark answered to client %s could not be noted", self._peer())
-            raise WireError("a reply could not be noted") from error
+            # A fault of the gateway; the client has its answer. The connection is given up, because the gateway no
+            # longer knows what exists at Spark.
+            log.exception("Spark's reply to client %s could not be processed", self._peer())
+            raise WireError("a reply could not be processed") from error
 
     def _replied(self) -> None:
         if self._dispatcher is not None:
             self._dispatcher.replied()
 
     def _write(self, data: bytes) -> None:
-        """Sends of a reply to the client, and closes where the connection ends with this."""
+        """Sends part of a reply, and closes the client if the connection ends with it."""
         self._send(data)
         if self._wire.closing:
             self._close()
@@ -532,11 +539,10 @@ class Relay(asyncio.Protocol):
             self._transport.write(data)
 
     def _fault(self, request: bytes) -> bytes:
-        """The answer where our own code failed. One client's fault must end neither the others nor the
-        gateway.
-        """
+        """Logs a fault of the gateway's own code and returns the answer. It must end neither other requests nor the
+        gateway."""
         log.exception("a request of client %s failed in the gateway", self._peer())
-        return _told(request, "The gateway failed at this request; its log says why.")
+        return _exception_reply(request, "The gateway failed to process this request; its log says why.")
 
     # --- Spark's end -------------------------------------------------------------------------------------
 
@@ -571,7 +577,7 @@ class Relay(asyncio.Protocol):
         self._read_spark_or_pause()
 
     def _read_spark_or_pause(self) -> None:
-        """Spark is read while the client takes what comes, and what nobody has asked for yet can be kept."""
+        """Reads Spark while the client takes its data, and while data that nobody has asked for yet can be kept."""
         if self._upstream is None:
             return
         if (self._writable or self._is_closing() or self._ahead.discarding) and not self._ahead.full:
@@ -595,7 +601,7 @@ class Relay(asyncio.Protocol):
             self._drain()
 
     def _pass_page(self, upstream: Upstream, page: Page, data: bytes) -> None:
-        """A page of rows, before or in the place of which Spark may have to be asked for something else."""
+        """Passes a page of rows; before it, or in its place, Spark may have to be asked for something else."""
         passed, again = page.receive(data)
         if again is not None:
             upstream.send(again)
@@ -604,12 +610,13 @@ class Relay(asyncio.Protocol):
 
     def _pass_late(self, upstream: Upstream, data: bytes) -> None:
         if upstream.wire.framed and not self._streamed:
-            raise WireError("Spark sent bytes that answer no request")
+            raise WireError("Spark sent bytes without a request")
         if rest := upstream.wire.late(data, self._wire.framed):
             self._write(self._wire.part(rest, ended=False))
 
     def _finish_collected(self, forward: Forward, reply: bytes) -> None:
-        """Raises WireError where the reply is none to its request: that is still due if it could not be mended."""
+        """Answers with a collected reply. Raises WireError if it does not match its request (still due if `mend`
+        raised)."""
         if self._is_settling:
             self._finish_settled(forward, reply)
             return
@@ -619,38 +626,38 @@ class Relay(asyncio.Protocol):
                 reply = forward.mend(reply)
             except WireError:
                 raise
-            except Exception:  # as in _decide: logged and answered by _fault
+            except Exception:  # As in _decide; _fault logs and answers it.
                 reply = self._fault(self._request)
         self._request = self._forward = None
         self._answer(reply, forward.on_reply)
         self._drain()
 
     def _finish_settled(self, forward: Forward, reply: bytes) -> None:
-        """Spark has said what the client has heard already."""
+        """Spark has sent the reply that the client already got from the gateway."""
         self._forward = None
         self._has_settled()
         if forward.on_reply is not None:
-            self._note(forward.on_reply, reply)
+            self._process_reply(forward.on_reply, reply)
         self._drain()
 
     def upstream_gone(self) -> None:
-        """Spark's end is lost: an error for the client if one can still be given, else the client is closed."""
+        """Spark's end is lost: the client gets an error if one can still be sent, else it is closed."""
         self._upstream = None
         self._ahead.lose()
         if self._is_settling:
             self._forward = None
         self._has_settled()
         if not self._is_closing() and self._dispatcher is not None:
-            self._tell_lost()
+            self._report_loss()
 
-    def _tell_lost(self) -> None:
-        """The client is told, or closed."""
+    def _report_loss(self) -> None:
+        """Tells the client, or closes it."""
         assert self._dispatcher is not None
         request = self._request
         self._request = self._forward = None
         try:
             reply = self._dispatcher.upstream_lost(request)
-        except Exception:  # as in _decide: logged and answered by _fault
+        except Exception:  # As in _decide; _fault logs and answers it.
             reply = self._fault(request) if request is not None else None
         if request is not None:
             if reply is None or self._streamed:
@@ -659,22 +666,22 @@ class Relay(asyncio.Protocol):
             self._answer(reply)
         self._drain()
 
-    # --- small things ------------------------------------------------------------------------------------
+    # --- helpers -----------------------------------------------------------------------------------------
 
     def _is_closing(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
-    def _close(self, last_words: bytes = b"") -> None:
+    def _close(self, answer: bytes = b"") -> None:
         self._repeat = None
         if self._transport is None or self._transport.is_closing():
             return
-        if last_words:
-            self._traffic.to_clients += len(last_words)
-            self._transport.write(last_words)
+        if answer:
+            self._traffic.to_clients += len(answer)
+            self._transport.write(answer)
         self._transport.close()
 
-    def _tell_origin(self, dispatcher: Dispatcher) -> None:
-        """Where the client is that the last request came from; elsewhere the log names whose the connection is."""
+    def _report_origin(self, dispatcher: Dispatcher) -> None:
+        """Reports where the last request came from. All other log messages name the connection's peer."""
         self._forwarded_for = self._wire.forwarded_for
         name = self._address()
         dispatcher.came_from((name and self._proxies.origin(name[0], self._forwarded_for)) or self._peer())
@@ -687,7 +694,7 @@ class Relay(asyncio.Protocol):
         return self._transport.get_extra_info("peername") if self._transport is not None else None
 
 
-def _told(request: bytes, text: str) -> bytes:
-    """The answer to a request that has come to nothing."""
+def _exception_reply(request: bytes, text: str) -> bytes:
+    """A Thrift exception that answers the request."""
     head = peek(request)
     return exception(head.name, head.seqid, text)

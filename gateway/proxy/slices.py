@@ -1,7 +1,7 @@
-"""What a client sends, some of it in each turn of the event loop.
+"""Processes a client's data in slices, one per turn of the event loop.
 
-There may be a request in every hundred bytes of it, or a frame in every five; and where much has come, uvloop gives all
-of it in one turn.
+The data may contain a request in every hundred bytes, or a frame in every five. If much has arrived, uvloop delivers
+all of it in one turn.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Callable
 
 SLICE_BYTES = 32_768
-"""To look at so many takes 20 ms at the most."""
+"""Processing this many bytes takes 20 ms at most."""
 
 
 class Slices:
-    """Gives what is fed to it to `read`, at once or in the next turns. True while some of it waits: nothing more is to
-    be read then."""
+    """Passes data to `read`, at once or in the next turns. True while some of it waits: then nothing more should be
+    read."""
 
     __slots__ = ("_loop", "_read", "_rest")
 
@@ -31,9 +31,9 @@ class Slices:
         if self._rest:
             self._rest += data
         else:
-            self._give(data)
+            self._pass_slice(data)
 
-    def _give(self, data: bytes) -> None:
+    def _pass_slice(self, data: bytes) -> None:
         if len(data) > SLICE_BYTES:
             data, self._rest = data[:SLICE_BYTES], data[SLICE_BYTES:]
             self._loop.call_soon(self._go_on)
@@ -41,4 +41,4 @@ class Slices:
 
     def _go_on(self) -> None:
         rest, self._rest = self._rest, b""
-        self._give(rest)
+        self._pass_slice(rest)

@@ -1,4 +1,4 @@
-"""TLS of the ports that clients connect to, and towards Spark."""
+"""TLS for the ports that clients connect to, and for connections to Spark."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ log = logging.getLogger(__name__)
 
 
 class CertificateUnusable(FreshgateError):
-    """A certificate, key or authority cannot be read, or they do not fit. Names the file, and what is wrong in it."""
+    """A certificate, key or CA file cannot be read, or they do not match. Names the file and what is wrong with it."""
 
     sqlstate = "08000"
 
 
 class _KeyProtected(OSError):
-    """A key needs a password."""
+    """The key is protected by a password."""
 
 
 class Certificate:
-    """A server's certificate and key (PEM files), and the authorities (PEM) of which clients must show a certificate.
+    """A server's certificate and key (PEM files), and the CAs (PEM) that must have issued the clients' certificates.
 
-    `client_ca` may be empty: then clients need none. Raises CertificateUnusable.
+    `client_ca` may be empty: then clients need no certificate. Raises CertificateUnusable.
     """
 
     def __init__(self, certificate: str, key: str, client_ca: str = "") -> None:
@@ -47,16 +47,16 @@ class Certificate:
         self._stamp = self._stamps()
 
     def renew(self) -> None:
-        """Takes over files that were replaced; connections that are open keep what they have."""
+        """Loads files that were replaced; open connections keep the old certificate."""
         try:
             stamp = self._stamps()
             if stamp == self._stamp:
                 return
-            # A context that fails to load has lost what it had: try it elsewhere first.
+            # A context that fails to load loses what it had, so the files are loaded into another one first.
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
             self._load(self.context)
         except OSError as error:
-            # The files may be half replaced: the old certificate serves until they fit.
+            # The files may be only partly replaced: the old certificate serves until they match.
             reason = _reason(self._certificate, self._key, error)
             log.warning("the new certificate %s cannot be used yet: %s", self._certificate, reason)
             return
@@ -71,7 +71,8 @@ class Certificate:
 
 
 def client_context(authorities: str) -> ssl.SSLContext:
-    """For a server whose certificate must be of these authorities (a PEM file), or of the system's where it is "".
+    """The TLS context for a server whose certificate must be issued by these CAs (a PEM file), or, with "", by the
+    system's.
 
     Raises CertificateUnusable.
     """
@@ -83,14 +84,14 @@ def client_context(authorities: str) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    # Otherwise OpenSSL would ask at the terminal, and a server would wait for ever.
+    # Otherwise OpenSSL would prompt on the terminal, and a server would wait forever.
     raise _KeyProtected
 
 
 def _reason(certificate: str, key: str, error: OSError) -> str:
-    """Which file is at fault, and why. OpenSSL names none, and calls most of it "PEM lib"."""
+    """Returns which file is at fault, and why. OpenSSL names no file, and calls most errors "PEM lib"."""
     if isinstance(error, _KeyProtected):
-        return f"the key in {key} is protected by a password; give one without"
+        return f"the key in {key} is protected by a password; use an unprotected key"
     texts = {}
     for path in (certificate, key):
         try:
@@ -98,17 +99,17 @@ def _reason(certificate: str, key: str, error: OSError) -> str:
         except OSError as unread:
             return f"{path} cannot be read: {unread.strerror}"
     if b"CERTIFICATE-----" not in texts[certificate]:
-        return f"{certificate} holds no certificate in PEM form"
+        return f"{certificate} contains no certificate in PEM format"
     if b"PRIVATE KEY-----" not in texts[key]:
         advice = "; set tls.key to the file that does" if key == certificate else ""
-        return f"{key} holds no private key in PEM form{advice}"
+        return f"{key} contains no private key in PEM format{advice}"
     if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
-        return f"the key in {key} is not that of the certificate in {certificate}"
+        return f"the key in {key} does not match the certificate in {certificate}"
     files = certificate if key == certificate else f"{certificate} and {key}"
     return f"{files} cannot be used: {error.strerror or error}"
 
 
 def _authorities_reason(path: str, error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
-        return f"{path} holds no certificate in PEM form, or a broken one"
+        return f"{path} contains no valid certificate in PEM format"
     return f"{path} cannot be read: {error.strerror or error}"

@@ -1,7 +1,7 @@
-"""A listening socket whose clients speak TLS. Who has begun a handshake, or has yet to, holds a place like a client.
+"""Accepts TLS clients, and counts connections from before their handshake.
 
-asyncio's own servers make TLS connections too, and tell nobody of them before their handshake: as many could be open as
-the machine bears.
+asyncio's own servers do not report TLS connections before the handshake is complete, so any number of them could be
+open.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from collections.abc import Callable
 log = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS = 2.0
-"""For a TLS client to answer that the connection ends; many never do."""
+"""How long a TLS client may take to answer the closing of the connection; many never do."""
 _ACCEPTED_TOGETHER = 100
-"""Connections that are accepted in one turn of the event loop."""
+"""Connections accepted in one turn of the event loop."""
 _RETRY_SECONDS = 1.0
-"""Before the next try where the machine lends no more descriptors."""
+"""Delay before the next attempt when the process has no descriptors left."""
 
 
 class TlsServer:
-    """Serves once made, within a running event loop, until it is closed.
+    """Serves from its creation, within a running event loop, until it is closed.
 
-    `handshake_seconds`: how long one may take. `has_place`: asked for each connection; who finds none is closed, for
-    nothing can be said before the handshake. `serve` makes the protocol of whoever is through.
+    `handshake_seconds`: the longest handshake. `has_room` is called for each connection; if it returns False, the
+    connection is closed without a message, because none can be sent before the handshake. `serve` makes the protocol
+    for a client whose handshake is complete.
     """
 
     def __init__(
@@ -34,33 +35,33 @@ class TlsServer:
         listening: socket.socket,
         context: ssl.SSLContext,
         handshake_seconds: float,
-        has_place: Callable[[], bool],
+        has_room: Callable[[], bool],
         serve: Callable[[], asyncio.Protocol],
     ) -> None:
         self._listening = listening
         self._context = context
         self._handshake_seconds = handshake_seconds
-        self._has_place = has_place
+        self._has_room = has_room
         self._serve = serve
         self._loop = asyncio.get_running_loop()
-        self._shaking: set[asyncio.Task[None]] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
         listening.setblocking(False)
         self._loop.add_reader(listening.fileno(), self._accept)
 
     @property
     def handshakes(self) -> int:
-        """How many have not ended."""
-        return len(self._shaking)
+        """Handshakes that are not complete."""
+        return len(self._handshakes)
 
     def close(self) -> None:
-        """Accepts no more, and ends the handshakes; who is served stays."""
+        """Accepts no more clients and cancels the handshakes; clients that are served stay."""
         if self._retry is not None:
             self._retry.cancel()
         if self._listening.fileno() >= 0:
             self._loop.remove_reader(self._listening.fileno())
             self._listening.close()
-        for task in self._shaking:
+        for task in self._handshakes:
             task.cancel()
 
     def _accept(self) -> None:
@@ -70,21 +71,21 @@ class TlsServer:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                log.error("no client can be accepted: %s; tried again after %g s", error, _RETRY_SECONDS)
+                log.error("cannot accept clients: %s; trying again in %g s", error, _RETRY_SECONDS)
                 self._loop.remove_reader(self._listening.fileno())
                 self._retry = self._loop.call_later(
                     _RETRY_SECONDS, self._loop.add_reader, self._listening.fileno(), self._accept
                 )
                 return
-            if not self._has_place():
+            if not self._has_room():
                 client.close()
                 continue
             client.setblocking(False)
-            task = self._loop.create_task(self._shake_hands(client, f"{address[0]}:{address[1]}"), name="TLS handshake")
-            self._shaking.add(task)
-            task.add_done_callback(self._shaking.discard)
+            task = self._loop.create_task(self._handshake(client, f"{address[0]}:{address[1]}"), name="TLS handshake")
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
 
-    async def _shake_hands(self, client: socket.socket, peer: str) -> None:
+    async def _handshake(self, client: socket.socket, peer: str) -> None:
         try:
             await self._loop.connect_accepted_socket(
                 self._serve,
@@ -93,7 +94,7 @@ class TlsServer:
                 ssl_handshake_timeout=self._handshake_seconds,
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
-        except OSError as error:  # of ssl, of a client that goes, or of one that is too slow
-            # Balancers ask so whether the port is open.
+        except OSError as error:  # An SSL error, a client that has gone, or one that is too slow.
+            # Load balancers connect like this to test whether the port is open.
             level = logging.DEBUG if isinstance(error, ConnectionResetError) else logging.INFO
             log.log(level, "client %s closed: no TLS handshake: %s", peer, str(error) or type(error).__name__)

@@ -1,4 +1,4 @@
-"""What went through the gateway's sockets, in plain numbers: whoever looks in reads them."""
+"""Plain counters of the traffic through the gateway's sockets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gateway.tally import SHORT_SECONDS, Histogram
 
 @dataclass(slots=True, eq=False)
 class Traffic:
-    """Counted since the start. Bytes are those of the sockets, frames and logins included."""
+    """Counts since the start. Bytes are those on the sockets, including frames and logins."""
 
     accepted: int = 0
     """Client connections."""
     refused: int = 0
-    """Client connections that found no place."""
+    """Client connections refused because of the limit."""
     half_read: int = 0
-    """Bytes of requests that are held now and are not complete."""
+    """Bytes currently buffered for incomplete requests."""
     from_clients: int = 0
     to_clients: int = 0
     from_spark: int = 0
@@ -24,11 +24,11 @@ class Traffic:
     repeated: int = 0
     """Status requests that were answered by comparing bytes."""
     pages_ahead: int = 0
-    """Pages of rows that Spark was asked for before the client asked, and"""
+    """Pages of rows that were read ahead, and"""
     pages_ahead_taken: int = 0
-    """those of them that it then asked for."""
+    """those that the client then asked for."""
     connects: int = 0
-    """Connections to Spark that work for a client: his own, and his sessions' second ones."""
+    """Connections to Spark for clients: one per client, and the second ones of sessions."""
     connects_failed: int = 0
-    """Those that could not be made; a login that Spark refused is none of them."""
+    """Connections to Spark that failed; logins that Spark refused are not counted."""
     connect_seconds: Histogram = field(default_factory=lambda: Histogram(SHORT_SECONDS))

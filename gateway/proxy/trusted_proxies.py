@@ -1,4 +1,4 @@
-"""Where a request comes from that a web proxy has passed on."""
+"""Finds the client's address in a request that a web proxy has passed on."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 _PROXIES_MAX = 20
-"""In a row, each behind the other."""
+"""Longest chain of proxies."""
 
 
 class TrustedProxies:
-    """The proxies whose X-Forwarded-For is believed: addresses, or networks such as 10.0.0.0/8."""
+    """The proxies whose X-Forwarded-For header is trusted: addresses, or networks such as 10.0.0.0/8."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         self._networks = tuple(ip_network(each, strict=False) for each in networks)
 
     def origin(self, peer: str, forwarded_for: str) -> str | None:
-        """The client's address, where a trusted proxy names it; `peer` is the connection's other end.
+        """The client's address if a trusted proxy names it; `peer` is the connection's other end.
 
-        Each proxy adds at the end whom it was asked by, so the list is read from there, as long as those who have
-        written it are trusted: anybody may have begun it.
+        Each proxy appends the address of its own client. So the list is read from its end, as long as the writer of
+        each entry is trusted: anybody may have written the first entries.
         """
         if not self._networks or not forwarded_for:
             return None
@@ -27,7 +27,8 @@ class TrustedProxies:
         for entry in reversed(forwarded_for.rsplit(",", _PROXIES_MAX)):
             if known is None or not self._trusts(known):
                 break
-            known = _address(_without_port(entry.strip())) if "%" not in entry else None  # A scope may be any text.
+            # An IPv6 scope may be any text.
+            known = _address(_without_port(entry.strip())) if "%" not in entry else None
             if known is not None:
                 found = str(known)
         return found
@@ -41,7 +42,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
         address = ip_address(text)
     except ValueError:
         return None
-    # What comes over IPv4 to a socket of IPv6.
+    # An IPv4 client of an IPv6 socket.
     return getattr(address, "ipv4_mapped", None) or address
 
 

@@ -1,4 +1,4 @@
-"""The connection to the Spark Thrift Server that a client's connection is joined to, one for one."""
+"""A connection to the Spark Thrift Server, one per client connection."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gateway.wire.frame import OtherProtocol, WireError, WireLimits
 from gateway.wire.sasl import Login, LoginRefused
 
 _KEEPALIVE_SECONDS = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-"""A peer whose machine is gone is noticed after two minutes; also keeps balancers from dropping a long query.
-"""
+"""A peer whose machine is gone is detected after two minutes. Also keeps load balancers from dropping idle connections
+of long queries."""
 
 
 class UpstreamRefused(FreshgateError):
-    """Spark did not accept the login; the message is Spark's."""
+    """Spark refused the login; the message is Spark's."""
 
     sqlstate = "28000"
 
 
 class Receiver(Protocol):
-    """Who gets what comes from Spark: the relay."""
+    """Receives Spark's data: the relay."""
 
     def upstream_data(self, data: bytes) -> None: ...
 
@@ -33,7 +33,7 @@ class Receiver(Protocol):
 
 
 class Upstream(asyncio.Protocol):
-    """A connection to Spark, logged in once `connect` has returned it. `wire` knows its frames."""
+    """A connection to Spark, logged in once `connect` has returned it. `wire` implements its protocol."""
 
     def __init__(self, wire: UpstreamEnd, traffic: Traffic) -> None:
         self.wire = wire
@@ -45,9 +45,9 @@ class Upstream(asyncio.Protocol):
         self._paused = False
 
     def attach(self, receiver: Receiver) -> None:
-        """From here on `receiver` gets the data. Raises `UpstreamLost` if Spark has closed meanwhile."""
+        """Passes all further data to `receiver`. Raises `UpstreamLost` if Spark has closed the connection meanwhile."""
         if not self._alive:
-            raise UpstreamLost("Spark closed the connection right after the login. Try again.")
+            raise UpstreamLost("Spark closed the connection right after the login. Connect again.")
         self._receiver = receiver
 
     def send(self, payload: bytes) -> None:
@@ -59,7 +59,7 @@ class Upstream(asyncio.Protocol):
         transport.write(data)
 
     def pause(self) -> None:
-        """Reads no more, so that Spark feels the client's slowness."""
+        """Stops reading, so that back pressure reaches Spark."""
         if self._transport is not None and self._alive and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -70,12 +70,12 @@ class Upstream(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Ends the connection; the receiver hears nothing more."""
+        """Closes the connection; the receiver gets nothing more."""
         self._receiver = None
         if self._transport is None:
             return
         if self._transport.get_write_buffer_size():
-            # A server that reads no more would keep a polite close waiting for ever.
+            # A server that has stopped reading would block an orderly close forever.
             self._transport.abort()
         else:
             self._transport.close()
@@ -99,13 +99,13 @@ class Upstream(asyncio.Protocol):
             except (LoginRefused, WireError) as error:
                 self.accepted.set_exception(error)
         elif self._transport is not None:
-            # Nobody has asked anything yet, or nobody listens any more: there is no place for these bytes.
+            # No request is under way, or nobody listens any more, so nobody can receive these bytes.
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._alive = False
         if not self.accepted.done():
-            self.accepted.set_exception(exc or ConnectionError("it closed the connection during the login"))
+            self.accepted.set_exception(exc or ConnectionError("the server closed the connection during the login"))
         if self._receiver is not None:
             self._receiver.upstream_gone()
 
@@ -113,7 +113,7 @@ class Upstream(asyncio.Protocol):
 async def connect(endpoint: Endpoint, login: Login, limits: WireLimits, traffic: Traffic | None = None) -> Upstream:
     """Connects and logs in, within `login_seconds`.
 
-    Raises `UpstreamRefused` with Spark's text, or `UpstreamLost` where Spark cannot be reached or breaks off.
+    Raises `UpstreamRefused` with Spark's text, or `UpstreamLost` if Spark cannot be reached or closes the connection.
     """
     loop = asyncio.get_running_loop()
     usable = False
@@ -130,32 +130,34 @@ async def connect(endpoint: Endpoint, login: Login, limits: WireLimits, traffic:
         raise UpstreamRefused(str(error)) from error
     except TimeoutError as error:
         seconds = f"{limits.login_seconds:g} seconds"
-        raise UpstreamLost(f"Spark at {endpoint} did not answer the login within {seconds}.") from error
+        raise UpstreamLost(
+            f"Spark at {endpoint} did not answer the login within {seconds}. Try again later."
+        ) from error
     except OtherProtocol as error:
         raise UpstreamProtocolMismatch(endpoint, error.spoken) from error
     except (OSError, WireError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UpstreamLost(
-            f"Spark at {endpoint} cannot be used: {reason}. It may be starting; try again in some seconds."
+            f"Cannot connect to Spark at {endpoint}: {reason}. It may be starting; try again in a few seconds."
         ) from error
     else:
         usable = True
         return protocol
     finally:
         if not usable:
-            # Whatever stopped it, a client that went away included.
+            # Whatever stopped it, including a client that has gone.
             protocol.accepted.cancel()
             protocol.close()
 
 
 def set_socket_options(transport: asyncio.Transport) -> None:
-    """Small messages go at once; a vanished peer is noticed."""
+    """Sends small messages at once, and detects a vanished peer."""
     sock: socket.socket | None = transport.get_extra_info("socket")
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE_SECONDS.items():
-        # Not every system has all three.
+        # Not every system has all three options.
         if (option := getattr(socket, name, None)) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gateway.proxy.busy_poll import RESTS_BESIDE, RESTS_MAX, BusyPoll
+from gateway.proxy.busy_poll import RESTS_AFTER_TRAFFIC, RESTS_MAX, BusyPoll
 from gateway.proxy.traffic import Traffic
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire import reply as replies
@@ -49,8 +49,8 @@ class Pair:
         self.transport, self.end, self.client = transport, end, client
         self.traffic = Traffic()
 
-    def poll(self, look_seconds: float = 0.0) -> BusyPoll:
-        return BusyPoll(self.transport, self.traffic, look_seconds)
+    def poll(self, poll_seconds: float = 0.0) -> BusyPoll:
+        return BusyPoll(self.transport, self.traffic, poll_seconds)
 
     def exchange(self, poll: BusyPoll, answer: bytes = b"answer") -> bytes:
         """Answers like the relay, which also counts the request."""
@@ -134,7 +134,7 @@ async def test_there_is_no_poll_if_others_are_active() -> None:
         poll = both.poll(ALL_DAY)
         for where in ("from_clients", "from_spark"):
             setattr(both.traffic, where, getattr(both.traffic, where) + 1)
-            assert [both.exchange(poll) for _ in range(RESTS_BESIDE)] == [b""] * RESTS_BESIDE
+            assert [both.exchange(poll) for _ in range(RESTS_AFTER_TRAFFIC)] == [b""] * RESTS_AFTER_TRAFFIC
         both.client.sendall(b"next")
         assert both.exchange(poll) == b"next"
 

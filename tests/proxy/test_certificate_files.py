@@ -41,16 +41,21 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("certificate", "key", "client_ca", "said"),
     [
-        ("one.pem", "", "", "{}/one.pem holds no private key in PEM form; set tls.key to the file that does."),
-        ("one.pem", "text", "", "{}/text holds no private key in PEM form. Check tls.certificate and tls.key."),
-        ("text", "one.key", "", "{}/text holds no certificate in PEM form."),
-        ("one.pem", "protected.key", "", "the key in {}/protected.key is protected by a password; give one without."),
-        ("one.pem", "two.key", "", "the key in {}/two.key is not that of the certificate in {}/one.pem."),
+        ("one.pem", "", "", "{}/one.pem contains no private key in PEM format; set tls.key to the file that does."),
+        ("one.pem", "text", "", "{}/text contains no private key in PEM format. Check tls.certificate and tls.key."),
+        ("text", "one.key", "", "{}/text contains no certificate in PEM format."),
+        (
+            "one.pem",
+            "protected.key",
+            "",
+            "the key in {}/protected.key is protected by a password; use an unprotected key.",
+        ),
+        ("one.pem", "two.key", "", "the key in {}/two.key does not match the certificate in {}/one.pem."),
         ("none.pem", "one.key", "", "{}/none.pem cannot be read: No such file or directory."),
         ("one.pem", "none.key", "", "{}/none.key cannot be read: No such file or directory."),
         ("broken.pem", "one.key", "", "{}/broken.pem and {}/one.key cannot be used: "),
         ("one.pem", "one.key", "none.pem", "{}/none.pem cannot be read: No such file or directory. Check"),
-        ("one.pem", "one.key", "text", "{}/text holds no certificate in PEM form, or a broken one."),
+        ("one.pem", "one.key", "text", "{}/text contains no valid certificate in PEM format."),
     ],
 )
 def test_the_unusable_file_is_named(files: Path, certificate: str, key: str, client_ca: str, said: str) -> None:
@@ -62,7 +67,10 @@ def test_the_unusable_file_is_named(files: Path, certificate: str, key: str, cli
 
 @pytest.mark.parametrize(
     ("authorities", "said"),
-    [("none.pem", "cannot be read: No such file or directory"), ("text", "holds no certificate in PEM form")],
+    [
+        ("none.pem", "cannot be read: No such file or directory"),
+        ("text", "contains no valid certificate in PEM format"),
+    ],
 )
 def test_an_unusable_file_of_authorities_for_spark_is_named(files: Path, authorities: str, said: str) -> None:
     with pytest.raises(CertificateUnusable) as refusal:
@@ -86,4 +94,4 @@ def test_a_new_certificate_without_its_key_is_logged(
     os.utime(place, ns=(1, 1))
     with caplog.at_level(logging.WARNING):
         served.renew()
-    assert f"the key in {files / 'one.key'} is not that of the certificate in {place}" in caplog.text
+    assert f"the key in {files / 'one.key'} does not match the certificate in {place}" in caplog.text

@@ -96,7 +96,7 @@ async def test_a_long_request_before_the_login_is_refused() -> None:
     async with gateway(service=service, limits=replace(LIMITS, new_bytes_max=10_000)) as gate:
         peer = await gate.client(NOSASL)
         peer.send(long)
-        assert b"beyond the limit of 10000 bytes" in await peer.closed()
+        assert b"outside the limit of 10000 bytes" in await peer.closed()
         peer = await gate.client(NOSASL)
         for sent in (calls.open_session(), long):
             peer.send(sent)
@@ -137,7 +137,7 @@ async def test_a_connection_above_the_limit_is_refused_with_a_message() -> None:
         assert b"Too many connections" in await third.closed()
         bare = await gate.client(NOSASL)
         bare.send(calls.open_session())
-        text = "Too many connections: the gateway serves 2."
+        text = "Too many connections: the gateway serves 2. Try again later."
         assert await bare.message() == exception("OpenSession", peek(calls.open_session()).seqid, text)
         first.close()
         await until(lambda: gate.listener.clients == 1)
@@ -262,7 +262,7 @@ async def test_a_client_before_the_start_is_refused_with_a_message() -> None:
             await writer.drain()
             writer.close()
             await writer.wait_closed()
-        assert answers[0] == refusal("The gateway is starting. Try again in some seconds.")
+        assert answers[0] == refusal("The gateway is starting. Try again in a few seconds.")
         assert answers[1].startswith(b"HTTP/1.1 503 ")
         assert b"The gateway is starting." in answers[1]
         assert listener.clients == 0
@@ -285,7 +285,7 @@ async def test_a_tls_client_before_the_start_is_refused_with_a_message(tmp_path:
         trusting = ssl.create_default_context()
         authority.configure_trust(trusting)
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0], ssl=trusting)
-        expected = refusal("The gateway is starting. Try again in some seconds.")
+        expected = refusal("The gateway is starting. Try again in a few seconds.")
         assert await reader.readexactly(len(expected)) == expected
         writer.close()
         with contextlib.suppress(ConnectionError, ssl.SSLError):

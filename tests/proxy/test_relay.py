@@ -761,7 +761,7 @@ async def test_an_internal_error_fails_one_request_only(caplog: pytest.LogCaptur
         for request in (calls.execute("select 1"), calls.status()):
             peer.send(request)
             assert await peer.message() == echo_of(request)
-    assert "could not be noted" in caplog.text
+    assert "could not be processed" in caplog.text
 
 
 @pytest.mark.parametrize(
