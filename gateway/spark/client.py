@@ -1,7 +1,7 @@
 """An asyncio client of HiveServer2, for the gateway's own statements: refreshes, catalog reads, side connections.
 
-A connection carries one call at a time. Session and operation handles belong to no connection: a statement that one
-connection waits for is cancelled over another.
+A connection carries one call at a time. Handles are not bound to a connection: a statement that one connection waits
+for is cancelled over another.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from gateway.wire.message import Handle
 from gateway.wire.sasl import Login, LoginRefused
 
 CONNECT_SECONDS = 10.0
-END_SECONDS = 10.0  # for the small calls that cancel and close: nobody should wait longer for a server that hangs
-REPLY_BYTES_MAX = 256 * 1024 * 1024  # our own results are small; a length beyond is no sane reply
+END_SECONDS = 10.0  # For the short calls that cancel and close: nobody should wait longer for a server that hangs.
+REPLY_BYTES_MAX = 256 * 1024 * 1024  # The gateway's own results are small; a longer reply is not a valid one.
 LIMITS = WireLimits(reply_bytes_max=REPLY_BYTES_MAX)
 READ_BYTES = 65536
-LATE_JOB_SECONDS = 1.0  # see Session._abandon
+LATE_JOB_SECONDS = 1.0  # See Session._abandon.
 PAGE_ROWS = 1000
 POLL_SECONDS_MAX = 0.5
 
-# Spark holds a status call for up to 5 seconds; other servers may answer at once, so we pause in growing steps.
+# Spark holds a status call for up to 5 seconds. Other servers may answer at once, so polls pause in growing steps.
 HELD_SECONDS = 0.05
 POLL_SECONDS = 0.01
 REASON_SECONDS = 5.0
-"""How long a failed statement's reason is waited for: Spark tells of the failure first, and a moment later why."""
+"""How long to wait for the reason of a failed statement: Spark reports the failure first, and the reason a moment
+later."""
 
 SESSION_CATALOG_CLASS = "spark.sql.catalog.spark_catalog"
 _WITHOUT_VIEWS = frozenset({"builtin", "<undefined>", "org.apache.spark.sql.delta.catalog.DeltaCatalog"})
@@ -49,7 +50,7 @@ _WITHOUT_VIEWS = frozenset({"builtin", "<undefined>", "org.apache.spark.sql.delt
 _ABOUT_VIEWS = ("CREATE VIEW ", "DROP VIEW ", "SHOW VIEWS ")
 
 ENDED_SESSION = "Invalid SessionHandle"
-"""Begins the text of HiveServer2's error about a session that it does not have, or no longer."""
+"""The start of HiveServer2's error message about a session that it does not have, or no longer has."""
 
 State = ttypes.TOperationState
 RUNNING_STATES = frozenset({State.INITIALIZED_STATE, State.RUNNING_STATE, State.PENDING_STATE})
@@ -57,7 +58,7 @@ RUNNING_STATES = frozenset({State.INITIALIZED_STATE, State.RUNNING_STATE, State.
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A whole result: column names and rows. Decimals, dates, timestamps and nested values are texts."""
+    """A whole result: column names and rows. Decimals, dates, timestamps and nested values are strings."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -72,7 +73,7 @@ class Outcome:
 
 
 class Connection:
-    """A connection to a Thrift server. Make one with `open`."""
+    """A connection to a Thrift server, made with `open`."""
 
     def __init__(
         self,
@@ -87,9 +88,9 @@ class Connection:
     ) -> None:
         self._place = place
         self._login = login
-        """Whose, and where, for an error about it."""
+        """The user and server, for errors about the connection."""
         self.ends_sessions = ends_sessions
-        """The server closes the session that was opened last on it when it breaks; not so over HTTP."""
+        """The server closes the last session opened on the connection when the connection ends; false over HTTP."""
         self._reader = reader
         self._writer = writer
         self._wire = wire
@@ -97,19 +98,19 @@ class Connection:
         self._lock = asyncio.Lock()
         self._seqids = itertools.count(1)
         self._broken = self._cut_off = False
-        # What is under way although its caller was cancelled; kept here so that it is not collected half done.
+        # Running calls, some of whose callers were cancelled; referenced here so that they are not garbage-collected.
         self._calls: set[asyncio.Task[bytes]] = set()
 
     @classmethod
     async def open(cls, endpoint: Endpoint, user: str, password: str = "", *, ask: bool = False) -> Self:
-        """Connects and logs in. Raises UpstreamLost where no server answers, StatementFailed where it refuses.
+        """Connects and logs in. Raises UpstreamLost if no server answers, StatementFailed if it refuses the login.
 
-        Over HTTP each call carries user and password, so what is refused is the first call; `ask`: a call that does
-        nothing is made at once, to know.
+        Over HTTP each call carries user name and password, so the first call is refused instead; `ask` makes a call
+        that does nothing at once, to find out.
         """
         login = f"of {user} at {endpoint}"
         try:
-            # Hive's PLAIN refuses an empty password even where it checks none.
+            # Hive's PLAIN refuses an empty password even if it checks none.
             wire = endpoint.connection(Login(user, password or "anonymous", endpoint.mechanism), LIMITS)
             async with asyncio.timeout(CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=endpoint.tls)
@@ -127,7 +128,7 @@ class Connection:
         except (OSError, WireError, EOFError) as error:
             raise UpstreamLost(
                 f"Cannot connect to Spark at {endpoint}: {_reason(error)}. "
-                "It may be starting; try again in some seconds."
+                "It may be starting; try again in a few seconds."
             ) from error
         ends_sessions = endpoint.mechanism != HTTP
         reopen = partial(cls.open, endpoint, user, password)
@@ -135,12 +136,12 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """False when the connection broke or the server has closed it."""
+        """False once the connection broke or the server closed it."""
         return self._wire.usable and not (self._broken or self._reader.at_eof() or self._writer.is_closing())
 
     @property
     def busy(self) -> bool:
-        """A call is under way, so another would wait for its reply."""
+        """A call is under way, so another one would have to wait."""
         return bool(self._calls)
 
     async def open_session(
@@ -148,8 +149,8 @@ class Connection:
     ) -> Session:
         """Opens a session. `configuration` holds Spark settings; HiveServer2's keys (`set:...`) pass unchanged.
 
-        `user` alone tells who it is on a nosasl connection. One session a connection: Spark closes only the last one
-        when the connection ends.
+        On a NOSASL connection only `user` identifies the user. Open one session per connection: Spark closes only the
+        last one when the connection ends.
         """
         settings = {_session_key(key): value for key, value in (configuration or {}).items()}
         if database is not None:
@@ -159,26 +160,26 @@ class Connection:
         return Session(self, protocol.handle_of(reply.sessionHandle))
 
     def session(self, handle: Handle) -> Session:
-        """A session that somebody else has opened, over whatever connection."""
+        """Returns a session that somebody else has opened, over any connection."""
         return Session(self, handle)
 
     async def sibling(self) -> Connection:
-        """A new connection to the same server, logged in alike. Raises as `open`, and UpstreamLost once it is
-        `cut_off`."""
+        """Opens a new connection to the same server with the same login. Raises as `open`, and UpstreamLost once the
+        connection is `cut_off`."""
         if self._cut_off:
-            raise UpstreamLost("The gateway is stopping.")
+            raise UpstreamLost("The gateway is being stopped. Connect again later.")
         return await self._reopen()
 
     async def call(self, name: str, request: Any) -> Any:
-        """One call and its reply's struct. Raises StatementFailed for an error status, and UpstreamLost.
+        """Makes one call and returns the reply's struct. Raises StatementFailed for an error status, and UpstreamLost.
 
-        When the caller is cancelled the reply is still read, so that the next call finds the connection in order.
+        If the caller is cancelled, the reply is still read, so that the connection stays usable.
         """
         return protocol.decode(name, await self.forward(protocol.encode(name, request, next(self._seqids))))
 
     async def forward(self, payload: bytes) -> bytes:
-        """Sends one request message and returns the reply message, both as they are. Raises UpstreamLost, or
-        StatementFailed for a login over HTTP that Spark refuses."""
+        """Sends one request message and returns the reply message, both unchanged. Raises UpstreamLost, or
+        StatementFailed if Spark refuses a login over HTTP."""
         task = asyncio.ensure_future(self._exchange(payload))
         self._calls.add(task)
         task.add_done_callback(self._forget)
@@ -187,7 +188,7 @@ class Connection:
     def _forget(self, task: asyncio.Task[bytes]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
-            task.exception()  # marks it as seen: the caller may have been cancelled
+            task.exception()  # Marks it as retrieved: the caller may have been cancelled.
 
     async def _exchange(self, payload: bytes) -> bytes:
         async with self._lock:
@@ -205,7 +206,7 @@ class Connection:
                 raise UpstreamProtocolMismatch(self._place, error.spoken) from error
             except WireError as error:
                 self._break()
-                raise UpstreamLost(f"What Spark at {self._place} answers is no reply: {error}. Try again.") from error
+                raise UpstreamLost(f"Spark at {self._place} sent an invalid reply: {error}. Try again.") from error
             except (OSError, EOFError) as error:
                 self._break()
                 raise UpstreamLost("Spark closed the connection before it answered. Try again.") from error
@@ -226,21 +227,21 @@ class Connection:
         self._writer.close()
 
     def give_up(self) -> None:
-        """What is under way fails, and so does every later call."""
+        """Fails running calls and every later one."""
         self._break()
 
     def cut_off(self) -> None:
-        """The server is not waited for any more: it is not even told, by a sibling, what is to end there."""
+        """Waits for the server no longer: it is not even told, over a sibling, what to end."""
         self._cut_off = True
         self._break()
 
     async def close(self) -> None:
-        """Closes the connection, and with it the last session opened on it where it `ends_sessions`."""
+        """Closes the connection, and with it the last session opened on it if it `ends_sessions`."""
         self._break()
         for task in tuple(self._calls):
             task.cancel()
         if self._writer.transport.get_write_buffer_size():
-            self._writer.transport.abort()  # A server that reads nothing would be waited for without end.
+            self._writer.transport.abort()  # An orderly close would wait forever for a server that reads nothing.
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
@@ -256,8 +257,8 @@ class Session:
     async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Rows:
         """Runs a statement to its end and returns its whole result.
 
-        `on_start` gets the statement's group of Spark jobs once it has started. Raises StatementFailed with Spark's own
-        reason, or UpstreamLost. When the caller is cancelled, Spark's work is cancelled before this returns.
+        `on_start` gets the statement's Spark job group once it has started. Raises StatementFailed with Spark's own
+        reason, or UpstreamLost. If the caller is cancelled, Spark's work is cancelled before this returns.
         """
         if sql.startswith(_ABOUT_VIEWS):
             async with self._builtin_catalog():
@@ -293,13 +294,13 @@ class Session:
             raise
         try:
             if on_start is not None:
-                # The Thrift server runs an operation's jobs in the group of its public id; one that is not Spark's may
-                # have no such groups.
+                # The Thrift server runs an operation's jobs in the group named by its public id; servers other than
+                # Spark may have no such groups.
                 on_start(handle.public_id)
             outcome = await self.wait(handle)
             if outcome.error is not None:
                 if outcome.state != State.ERROR_STATE:
-                    await asyncio.sleep(LATE_JOB_SECONDS)  # cancelled by somebody else; see _abandon
+                    await asyncio.sleep(LATE_JOB_SECONDS)  # Cancelled by somebody else; see _abandon.
                 raise outcome.error
             result = await self._fetch(handle)
         except asyncio.CancelledError:
@@ -312,17 +313,18 @@ class Session:
         return result
 
     def spoil(self) -> None:
-        """Breaks the connection; a pool never lends the session again, and sees to it that the server ends it."""
+        """Breaks the connection, so that a pool never lends the session again and the server ends it."""
         self.connection.give_up()
 
     async def execute(self, sql: str, *, run_async: bool = True) -> Handle:
-        """Starts a statement and returns its operation handle; `wait` tells how it ends. Not `run_async`: it has."""
+        """Starts a statement and returns its operation handle; `wait` returns how it ends. Without `run_async` it has
+        ended."""
         request = ttypes.TExecuteStatementReq(protocol.session_handle(self.handle), sql, {}, run_async)
         reply = await self.connection.call("ExecuteStatement", request)
         return protocol.handle_of(reply.operationHandle)
 
     async def wait(self, handle: Handle) -> Outcome:
-        """Waits until the operation has ended, however."""
+        """Waits until the operation has ended."""
         request = ttypes.TGetOperationStatusReq(protocol.operation_handle(handle))
         clock = asyncio.get_running_loop().time
         pause, reason_until = POLL_SECONDS, float("inf")
@@ -338,7 +340,9 @@ class Session:
                     return Outcome(state, protocol.failure(reply.errorMessage, reply.sqlState))
             elif state not in RUNNING_STATES:
                 name = State._VALUES_TO_NAMES.get(state, str(state)).removesuffix("_STATE").lower()
-                return Outcome(state, StatementFailed(f"The statement was ended before its end ({name}).", "HY008"))
+                return Outcome(
+                    state, StatementFailed(f"Spark ended the statement before it was complete ({name}).", "HY008")
+                )
             if clock() - asked < HELD_SECONDS:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, POLL_SECONDS_MAX)
@@ -352,13 +356,13 @@ class Session:
         while True:
             reply = await self.connection.call("FetchResults", request)
             page = protocol.rows_of(reply.results)
-            # hasMoreRows is always false from Spark: an empty page is the end.
+            # Spark's hasMoreRows is always false: an empty page is the end.
             if not page:
                 return Rows(columns, rows)
             rows += page
 
     async def cancel(self, handle: Handle) -> None:
-        """Cancels an operation; over a connection of its own when this one is busy. Raises as `Connection.call`."""
+        """Cancels an operation, over another connection if this one is busy. Raises as `Connection.call`."""
         request = ttypes.TCancelOperationReq(protocol.operation_handle(handle))
         if not self.connection.busy and self.connection.alive:
             await self.connection.call("CancelOperation", request)
@@ -375,24 +379,25 @@ class Session:
         await self.connection.call("CloseOperation", request)
 
     async def close(self) -> None:
-        """Closes the session on the server; a server that is gone has closed it already."""
+        """Closes the session on the server. A server that is gone has already closed it."""
         request = ttypes.TCloseSessionReq(protocol.session_handle(self.handle))
         with contextlib.suppress(StatementFailed, UpstreamLost, TimeoutError):
             async with asyncio.timeout(END_SECONDS):
                 await self.connection.call("CloseSession", request)
 
     async def _close_quietly(self, handle: Handle) -> None:
-        # The statement's own result or error matters more than whether its operation could be freed.
+        # The statement's own result or error matters more than whether its operation could be closed.
         with contextlib.suppress(StatementFailed, UpstreamLost, TimeoutError):
             async with asyncio.timeout(END_SECONDS):
                 await self.close_operation(handle)
 
     async def _abandon(self, started: asyncio.Task[Handle]) -> None:
-        """Cancels and frees a statement whose caller has gone, once it has a handle.
+        """Cancels and closes a statement whose caller has gone, once it has a handle.
 
-        Spark cancels the jobs that it has at that moment. A statement that is still being planned submits its first
-        one afterwards, and nobody waits for it or ends it. Closing the operation cancels its jobs once more, so that
-        is done a little later. One that has none in time may begin at any moment, so nobody gets the session any more.
+        Spark cancels only the jobs that exist at that moment. A statement that is still being planned submits its first
+        job afterwards, and nobody waits for it or ends it. Closing the operation cancels its jobs once more, so that is
+        done a little later. A statement that has no handle in time may begin at any moment, so its session is not used
+        again.
         """
         handle = None
         try:
@@ -409,15 +414,18 @@ class Session:
 
 
 class EndpointSource(Protocol):
-    """Knows where Spark is."""
+    """Provides Spark's address."""
 
     async def endpoint(self) -> Endpoint:
-        """Where Spark listens now, and how it is talked to. Raises UpstreamLost."""
+        """Returns Spark's current address and protocol. Raises UpstreamLost."""
 
 
 class PooledSession(Session):
-    """A session of a pool. One that the server has ended since its last loan, as it does where they idle, is opened
-    anew at the first statement of the next: asking before would cost each loan a call."""
+    """A session of a pool.
+
+    If the server has ended it since its last loan, as servers do with idle sessions, it is opened again at the first
+    statement of the next loan. Checking beforehand would cost each loan a call.
+    """
 
     def __init__(self, session: Session, opened: Callable[[], Awaitable[Session]]) -> None:
         super().__init__(session.connection, session.handle)
@@ -436,7 +444,7 @@ class PooledSession(Session):
             if not str(error).startswith(ENDED_SESSION):
                 raise
             if not untouched:
-                # What its borrower has set there is gone, too.
+                # The borrower's settings in it are gone too.
                 self.spoil()
                 raise
         await self.connection.close()
@@ -446,9 +454,9 @@ class PooledSession(Session):
 
 
 class SessionPool:
-    """Lends the gateway's own sessions, at most `size` at a time, each with a connection of its own.
+    """Lends the gateway's own sessions, at most `size` at a time, each with its own connection.
 
-    Who borrows a session gives it back as it was: no other current database, settings or temporary views.
+    A borrower must return a session unchanged: no other current database, settings or temporary views.
     """
 
     def __init__(
@@ -461,7 +469,7 @@ class SessionPool:
         password: str = "",
         greet: Callable[[Session], Awaitable[None]] | None = None,
     ) -> None:
-        """`greet` is called with each session that is opened, before it is lent."""
+        """`greet` is called with each new session before it is lent."""
         self._spark = spark
         self._greet = greet
         self._user = user
@@ -475,7 +483,7 @@ class SessionPool:
 
     @contextlib.asynccontextmanager
     async def session(self, *, fresh: bool = False) -> AsyncIterator[Session]:
-        """Lends a session; waits while all are lent. A broken one is never lent again, and a `fresh` one never at all.
+        """Lends a session; waits while all are lent. A broken session is never lent again, a `fresh` one only once.
         Raises UpstreamLost."""
         async with self._places:
             session = PooledSession(await self._open(), self._open) if fresh else await self._take()
@@ -496,7 +504,7 @@ class SessionPool:
                 return session.lend()
             await self._discard(session)
         if self._closed:
-            raise UpstreamLost("The gateway is stopping.")
+            raise UpstreamLost("The gateway is being stopped. Connect again later.")
         return PooledSession(await self._open(), self._open)
 
     async def _open(self) -> Session:
@@ -513,13 +521,13 @@ class SessionPool:
     async def _discard(self, session: Session) -> None:
         await session.connection.close()
         if not session.connection.ends_sessions:
-            # Nobody waits for it: the server may be away.
+            # In the background, because the server may be away.
             ending = asyncio.create_task(_end(session))
             self._endings.add(ending)
             ending.add_done_callback(self._endings.discard)
 
     async def close(self) -> None:
-        """Closes all idle sessions; those that are lent are closed when they come back."""
+        """Closes all idle sessions; lent ones are closed when they are returned."""
         self._closed = True
         while self._idle:
             session = self._idle.pop()
@@ -528,14 +536,14 @@ class SessionPool:
         await asyncio.gather(*self._endings)
 
     def cut_off(self) -> None:
-        """As of a connection: for all its sessions, those that are lent above all."""
+        """Cuts off the connections of all sessions, including the lent ones."""
         self._closed = True
         for session in (*self._idle, *self._lent):
             session.connection.cut_off()
 
 
 async def _end(session: Session) -> None:
-    """Closes a session whose connection is gone."""
+    """Closes a session whose connection is closed."""
     with contextlib.suppress(StatementFailed, UpstreamLost, TimeoutError):
         async with asyncio.timeout(END_SECONDS):
             connection = await session.connection.sibling()
@@ -554,16 +562,17 @@ def _session_key(key: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Why nobody answers, without a full stop and the number of a system's error."""
+    """Returns why no server answers, without a full stop or an error number."""
     number = error.errno if isinstance(error, OSError) else None
-    # Not its strerror: asyncio writes the address there, which the message has. Those of TLS count otherwise.
+    # Not its strerror: asyncio adds the address, which the message already has. TLS errors number their causes
+    # differently.
     if number is not None and not isinstance(error, (ssl.SSLError, socket.gaierror)):
         return os.strerror(number)
     return str(error).rstrip(".") or f"no answer in {CONNECT_SECONDS:g} seconds"
 
 
 def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    # A long refresh is silent for hours; without probes a vanished server would never be noticed.
+    # A long refresh is silent for hours; without keepalive probes a vanished server would never be noticed.
     connection: socket.socket | None = writer.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

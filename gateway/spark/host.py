@@ -1,14 +1,15 @@
 """The embedded engine's process: PySpark hosts Spark's own Thrift server.
 
-Run as `python -m gateway.spark.host`. The first line of standard input is a JSON object (see `Options`). Standard
-output begins with one JSON line: {"port": n} once the server accepts connections, or {"error": text}. From then on each
-line {"id": n, "group": text} of input, an id of the parent's choice and a group of Spark jobs, is answered by a line
-{"id": n, "progress": ...}: null, or the fields of `JobProgress`. With "cancel": true in it the group's jobs are ended
-instead, those that it submits later too, and there is no answer. The process ends when standard input ends, so it never
-outlives its parent, however that died; the JVM in turn ends when this process does, since PySpark's Java side ends
-with its own standard input.
+Run as `python -m gateway.spark.host`. The first line of standard input is a JSON object (see `Options`). The first line
+of standard output is a JSON object: {"port": n} once the server accepts connections, or {"error": text}. After that,
+each input line {"id": n, "group": text}, with an id chosen by the parent and a Spark job group, is answered by a line
+{"id": n, "progress": ...}: null, or the fields of `JobProgress`. A line with "cancel": true has no answer; it cancels
+the group's jobs, including those submitted later. The process ends when standard input ends, so it never outlives its
+parent, however that died. The JVM in turn ends with this process, because PySpark's Java side ends with its own
+standard input.
 
-Spark's log goes to `engine.log`, whatever else Java and Python print to `engine.out`, both in the data directory.
+Spark's log goes to `engine.log`, and everything else that Java and Python print to `engine.out`, both in the data
+directory.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from gateway.mv.ports import JobProgress
 from gateway.spark.stages import ACTIVE, PENDING, RUNNING, job_progress
 
 LOOPBACK = "127.0.0.1"
-LOCK_WAIT_SECONDS = 30.0  # a JVM whose gateway was killed ends by itself well within this
-JVM_END_SECONDS = 10.0  # Spark's orderly end takes less than one; with tasks that do not heed, it never comes
+LOCK_WAIT_SECONDS = 30.0  # A JVM whose gateway was killed ends well within this time.
+JVM_END_SECONDS = 10.0  # Spark's orderly shutdown takes less than a second; with tasks that ignore it, it never ends.
 EXIT_FAILED = 1
 EXIT_JVM_DIED = 3
 READ_BYTES = 65536
 REQUESTS_MAX = 100
-"""Questions that wait while Spark does not answer. Those beyond are dropped: their asker has given up long before."""
+"""Requests that wait while Spark does not answer. More are dropped: their askers have given up long before."""
 
 LOG4J = """\
 rootLogger.level = warn
@@ -72,7 +73,7 @@ class HostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the parent asks for."""
+    """The parent's options."""
 
     data_dir: Path
     master: str
@@ -91,7 +92,7 @@ class Options:
 
 
 def spark_settings(options: Options) -> dict[str, str]:
-    """All Spark settings of the engine. What the user has set wins."""
+    """Returns all Spark settings of the engine; the user's settings take precedence."""
     data = options.data_dir
     java = {
         "derby.system.home": data,
@@ -107,20 +108,20 @@ def spark_settings(options: Options) -> dict[str, str]:
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": f"file:{data / 'warehouse'}",
         "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=metastore;create=true",
-        # Derby is in this process, a connection costs nothing, and a pool does not survive what cancelling a statement
-        # may do: the interrupt breaks its connection, which is never given back, until all wait for ever.
+        # Derby is in this process, so a connection costs nothing. A connection pool does not survive cancelled
+        # statements: the interrupt breaks a connection, which is never returned, until everybody waits forever.
         "spark.hadoop.datanucleus.connectionPoolingType": "NONE",
-        # An interrupt may also leave a thread of the metastore without direct SQL for good. What that does instead
-        # filters partitions by texts only, unless the first says otherwise; the second fetches them all where that
-        # fails, too. Every read of a materialized view filters by a number.
+        # An interrupt may also leave a metastore thread without direct SQL permanently. The fallback (JDO) filters
+        # partitions only by strings unless the first setting is on; the second one fetches all partitions if that fails
+        # too. Every read of a materialized view filters by a number.
         "spark.hadoop.hive.metastore.integral.jdo.pushdown": "true",
         "spark.sql.hive.metastorePartitionPruningFallbackOnException": "true",
         "spark.hadoop.hive.exec.scratchdir": f"file:{options.scratch / 'hive'}",
         "spark.local.dir": str(options.scratch),
-        # Each session caches file listings of its own and would not see another session's writes.
+        # Each session has its own cache of file listings and would not see another session's writes.
         "spark.sql.filesourceTableRelationCacheSize": "0",
         "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
-        # A refresh runs in a pool of its own beside the clients' queries, instead of before them.
+        # A refresh runs in a scheduler pool of its own beside the clients' queries, instead of before them.
         "spark.scheduler.mode": "FAIR",
         **{f"spark.hadoop.{key}": value for key, value in SERVER_SETTINGS.items()},
     }
@@ -129,26 +130,27 @@ def spark_settings(options: Options) -> dict[str, str]:
         settings["spark.driver.bindAddress"] = LOOPBACK
     settings.update(options.spark)
     if jars := settings.get("spark.jars"):
-        # The server closes the class loader that has these jars with its first session (Hive's SessionState.close), and
-        # classes that were not loaded before are missing from then on. On the class path they stay.
+        # The server closes the class loader of these jars with its first session (Hive's SessionState.close); classes
+        # not loaded by then are missing from then on. Jars on the class path stay available.
         paths = [jar.removeprefix("file://").removeprefix("file:") for jar in jars.split(",")]
         before = settings.get("spark.driver.extraClassPath")
         settings["spark.driver.extraClassPath"] = os.pathsep.join([*paths, *([before] if before else [])])
     properties = " ".join(f'"-D{key}={_escaped(value)}"' for key, value in java.items())
-    # A server that has been short of memory once goes on with threads missing: it is better started again.
+    # A server that ran out of memory once continues with threads missing: a restart is better.
     ours = f"-XX:+ExitOnOutOfMemoryError {properties}"
     theirs = options.spark.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = f"{ours} {theirs}".strip()
     return settings
 
 
-# The server stands behind the gateway, on this machine only. Port 0: the system picks a free one. A client connection
-# holds one worker thread. An asynchronous statement that finds neither a thread nor a place in the queue is refused.
+# The server is reachable only by the gateway, on this machine. Port 0: the system picks a free one. Each client
+# connection holds one worker thread. An asynchronous statement that finds neither a thread nor room in the queue is
+# refused.
 #
-# Hive's client of an embedded metastore belongs to a thread and a user, and making one takes longer than most of what
-# it is asked. By default a thread ends after ten idle seconds, and each statement begins a new one until there are as
-# many as may be. With impersonation each session is a user of its own, so that the statements of two sessions in turn
-# make a client each; it protects nothing here, for asynchronous statements run as the server's own user in any case.
+# Hive's client of an embedded metastore belongs to a thread and a user, and creating one takes longer than most of its
+# calls. By default a thread ends after ten idle seconds, and each statement starts a new one until the maximum is
+# reached. With impersonation each session has its own user, so alternating statements of two sessions would each create
+# a client. Impersonation protects nothing here, because asynchronous statements run as the server's own user anyway.
 SERVER_SETTINGS = {
     "hive.server2.transport.mode": "binary",
     "hive.server2.thrift.bind.host": LOOPBACK,
@@ -168,8 +170,8 @@ def _escaped(value: object) -> str:
 def lock_data_dir(options: Options) -> int:
     """Locks the data directory and returns the lock's file descriptor, which the JVM inherits.
 
-    Derby allows one JVM. The lock lasts as long as any process holds the descriptor, thus until the JVM of a killed
-    gateway has ended: then we wait for it. If the other gateway lives, that is an error at once.
+    Derby allows one JVM. The lock lasts while any process holds the descriptor, that is until the JVM of a killed
+    gateway has ended; in that case this waits. If the other gateway is alive, it fails at once.
     """
     path = options.data_dir / "lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -184,7 +186,7 @@ def lock_data_dir(options: Options) -> int:
             if other or time.monotonic() > deadline:
                 raise HostError(
                     f"The data directory {options.data_dir} is in use by another gateway (process "
-                    f"{owner or 'unknown'}). Stop that one, or give this one another directory with --data-dir."
+                    f"{owner or 'unknown'}). Stop that gateway, or choose another directory with --data-dir."
                 ) from None
             time.sleep(0.1)
     os.ftruncate(descriptor, 0)
@@ -198,12 +200,13 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it lives, as somebody else's
+        pass  # The process is alive and belongs to another user.
     return True
 
 
 def prepare_data_dir(options: Options) -> None:
-    """Removes what a killed engine left and makes the directories that Java expects. The lock must be held."""
+    """Removes what a killed engine left behind, and creates the directories that Java expects. The lock must be
+    held."""
     shutil.rmtree(options.scratch, ignore_errors=True)
     options.scratch.mkdir()
     log = str(options.data_dir / "engine.log").replace("\\", "\\\\")
@@ -211,7 +214,7 @@ def prepare_data_dir(options: Options) -> None:
 
 
 def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]) -> tuple[int, SparkContext]:
-    """Starts Spark and its Thrift server. Puts the JVM's process into `jvm` at once, and returns the server's port."""
+    """Starts Spark and its Thrift server. Adds the JVM's process to `jvm` at once, and returns the server's port."""
     for name in INHERITED_SETTINGS:
         os.environ.pop(name, None)
     conf = SparkConf(loadDefaults=False).setAll(list(spark_settings(options).items()))
@@ -223,11 +226,11 @@ def start_server(options: Options, lock: int, jvm: list[subprocess.Popen[bytes]]
     for key, value in SERVER_SETTINGS.items():
         system.setProperty(key, value)
     session = SparkSession(SparkContext(conf=conf, gateway=gateway))
-    # Opens the metastore now, and makes it in a new directory: otherwise the first client would wait for that, or be
-    # the one who learns that it cannot be opened.
+    # Opens the metastore now, and creates it in a new directory. Otherwise the first client would wait for that, or be
+    # the one to learn that it fails.
     session.sql("SHOW DATABASES").collect()
     server_class = gateway.jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
-    # False: a server that fails to start raises here, instead of ending the JVM without a word.
+    # False: a server that fails to start raises here instead of ending the JVM silently.
     server = server_class.startWithSparkSession(session._jsparkSession, False)
     port = _port_of(server)
     with socket.create_connection((LOOPBACK, port), timeout=10):
@@ -245,11 +248,11 @@ _NO_HIVE_FUNCTIONS = """
 def let_sessions_close(gateway: JavaGateway) -> None:
     """Keeps CloseSession from hanging.
 
-    Closing a session makes Hive's client register Hive's own functions, once for the process. That fails, because Spark
-    ships without hive-llap-common (SPARK-51041), and leaves the registration marked as under way: each later close
-    that comes there waits for its end for ever. Spark uses none of those functions, so they are marked as registered
-    (2 in Hive 2.3.10's Hive.registerAllFunctionsOnce). py4j turns the marker, a Java number, into a Python one, so
-    the script runs inside Java, by the compiler that Spark brings.
+    Closing a session makes Hive's client register Hive's own functions, once per process. That fails, because Spark
+    ships without hive-llap-common (SPARK-51041), and leaves the registration marked as in progress: each later close
+    that gets there waits for it forever. Spark uses none of those functions, so they are marked as registered (2 in
+    Hive 2.3.10's Hive.registerAllFunctionsOnce). py4j would turn the marker, a Java number, into a Python one, so the
+    script runs inside Java, compiled with the compiler that Spark ships.
     """
     script = gateway.jvm.org.codehaus.janino.ScriptEvaluator()
     thrown = gateway.new_array(gateway.jvm.java.lang.Class, 1)
@@ -259,11 +262,11 @@ def let_sessions_close(gateway: JavaGateway) -> None:
         script.cook(_NO_HIVE_FUNCTIONS)
         script.evaluate(gateway.new_array(gateway.jvm.java.lang.Object, 0))
     except Py4JJavaError as error:
-        # Another Spark may have another Hive, without this marker: better a session that may hang than no engine.
-        print(f"CloseSession is left as it is: {explain(error)}", flush=True)
+        # Another Spark may have another Hive, without this marker: a session that may hang is better than no engine.
+        print(f"CloseSession could not be patched and may hang: {explain(error)}", flush=True)
 
 
-# A shell that is set up for some other Spark must not send ours to the wrong jars, port or interface.
+# A shell configured for another Spark must not point this one at the wrong jars, port or interface.
 INHERITED_SETTINGS = (
     "SPARK_HOME",
     "PYSPARK_SUBMIT_ARGS",
@@ -278,7 +281,7 @@ def _port_of(server: JavaObject) -> int:
     for service in server.getServices():
         if service.getName() == "ThriftBinaryCLIService":
             return int(service.getPortNumber())
-    raise HostError("Spark started no binary Thrift service; remove settings of hive.server2.transport.mode.")
+    raise HostError("Spark started no binary Thrift service. Remove the setting hive.server2.transport.mode.")
 
 
 def _end_with_jvm(process: subprocess.Popen[bytes]) -> NoReturn:
@@ -287,7 +290,7 @@ def _end_with_jvm(process: subprocess.Popen[bytes]) -> NoReturn:
 
 
 class StatusStore:
-    """Spark's record of its jobs and stages, read over py4j. Raises Py4JError where Spark has it otherwise."""
+    """Spark's record of its jobs and stages, read over py4j. Raises Py4JError if Spark's classes differ."""
 
     def __init__(self, context: SparkContext) -> None:
         spark = context._jsc.sc()
@@ -295,7 +298,7 @@ class StatusStore:
         self._context = spark
         self._tracker = spark.statusTracker()
         self._store = spark.statusStore()
-        # One call for a whole object: py4j takes a round trip for each of its fields.
+        # One call per object: py4j would take a round trip for each of its fields.
         self._mapper = packages.com.fasterxml.jackson.databind.ObjectMapper()
         self._mapper.registerModule(packages.com.fasterxml.jackson.module.scala.DefaultScalaModule())
         status = packages.org.apache.spark.status.api.v1.StageStatus
@@ -306,13 +309,13 @@ class StatusStore:
         self._no_tasks = packages.java.util.ArrayList()
 
     def progress(self, group: str) -> JobProgress | None:
-        """How far the jobs of a group are, finished ones included; None where Spark knows none."""
+        """The progress of a group's jobs, including finished ones; None if Spark knows none."""
         jobs = [self._read(self._store.job(number)) for number in self._tracker.getJobIdsForGroup(group)]
         runs = any(job["status"] == RUNNING for job in jobs)
         return job_progress(jobs, self._open_stages() if runs else ())
 
     def cancel(self, group: str) -> None:
-        """Ends the jobs of a group, and those that it comes to submit."""
+        """Cancels the jobs of a group, including those submitted later."""
         self._context.cancelJobGroupAndFutureJobs(group)
 
     def _open_stages(self) -> Any:
@@ -323,9 +326,9 @@ class StatusStore:
 
 
 def _answer(requests: queue.Queue[bytes], context: SparkContext, report: TextIO) -> None:
-    """Answers one request after the other. Whatever fails, the answer is null: the asker does without."""
+    """Answers one request after the other. If anything fails, the answer is null: the asker can do without it."""
     store: StatusStore | None = None
-    told = False
+    reported = False
     while True:
         request = _request_of(requests.get())
         if request is None:
@@ -337,17 +340,17 @@ def _answer(requests: queue.Queue[bytes], context: SparkContext, report: TextIO)
                 store.cancel(request["group"])
                 continue
             progress = store.progress(request["group"])
-        except Exception as error:  # another Spark may have another status store: the engine works without it
-            if not told:
-                print(f"The progress of statements cannot be read: {explain(error)}", flush=True)
-            told = True
+        except Exception as error:  # Another Spark may have another status store: the engine works without it.
+            if not reported:
+                print(f"Cannot read the progress of statements: {explain(error)}", flush=True)
+            reported = True
         answer = {"id": request["id"], "progress": asdict(progress) if progress is not None else None}
-        with contextlib.suppress(OSError):  # without a parent this process ends anyway
+        with contextlib.suppress(OSError):  # Without a parent this process ends anyway.
             print(json.dumps(answer), file=report, flush=True)
 
 
 def _request_of(line: bytes) -> dict[str, Any] | None:
-    """The request in a line; None for a line that is none."""
+    """The request in a line; None if the line is not one."""
     try:
         request = json.loads(line)
     except ValueError:
@@ -356,8 +359,8 @@ def _request_of(line: bytes) -> dict[str, Any] | None:
 
 
 def _lines(descriptor: int) -> Iterator[bytes]:
-    """The lines that come in, until the end. Not sys.stdin: at an early exit Python would wait for its lock for ever,
-    which the thread that reads holds."""
+    """Yields input lines until the end. Not sys.stdin: at an early exit Python would wait forever for its lock, which
+    the reading thread holds."""
     rest = b""
     while chunk := os.read(descriptor, READ_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")
@@ -367,7 +370,7 @@ def _lines(descriptor: int) -> Iterator[bytes]:
 def _end_with_parent(
     lines: Iterator[bytes], requests: queue.Queue[bytes], jvm: list[subprocess.Popen[bytes]]
 ) -> NoReturn:
-    """Hands requests over, and ends the JVM, then this process, when standard input ends."""
+    """Queues requests, and ends the JVM and then this process when standard input ends."""
     for line in lines:
         with contextlib.suppress(queue.Full):
             requests.put_nowait(line)
@@ -378,12 +381,12 @@ def _end_with_parent(
             process.wait(JVM_END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-    # Not sys.exit: the main thread may be inside a call to the JVM that never returns.
+    # Not sys.exit, because the main thread may be inside a call to the JVM that never returns.
     os._exit(0)
 
 
 def explain(error: BaseException) -> str:
-    """The reason in one or two lines; the stack is in engine.out."""
+    """Returns the reason in one or two lines; the stack trace is in engine.out."""
     if isinstance(error, Py4JJavaError):
         cause: Any = error.java_exception
         while cause.getCause() is not None:
@@ -418,7 +421,7 @@ def main() -> int:
         print(json.dumps({"error": explain(error)}), file=report, flush=True)
         return EXIT_FAILED
     print(json.dumps({"port": port}), file=report, flush=True)
-    # Apart from the watch, so that a Spark that does not answer keeps nobody from ending it.
+    # In another thread than the watch, so that a Spark that does not answer cannot keep the process alive.
     threading.Thread(target=_answer, args=(requests, context, report), daemon=True).start()
     watch.join()
     return 0

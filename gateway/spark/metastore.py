@@ -1,8 +1,7 @@
-"""Spark's metastore through SQL: what exists, its columns and properties.
+"""Reads Spark's metastore through SQL: what exists, its columns and properties.
 
-Everything goes through statements of Spark 4 (DESCRIBE … AS JSON, SHOW …), so that an embedded engine and any Thrift
-server are asked the same way. Tables of Delta, Iceberg and other catalogs know no AS JSON: their plain DESCRIBE is
-read.
+All reads are statements of Spark 4 (DESCRIBE … AS JSON, SHOW …), so an embedded engine and any Thrift server are read
+the same way. Tables of Delta, Iceberg and other catalogs do not support AS JSON: their plain DESCRIBE is read.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from sql.texts import observation
 
 NOT_FOUND = frozenset({"42P01", "42704"})
 """SQLSTATEs of TABLE_OR_VIEW_NOT_FOUND and SCHEMA_NOT_FOUND."""
-COUNTED = re.compile(
+VOLATILE_PROPERTIES = re.compile(
     r"transient_lastDdlTime|last_modified_\w+|num(Files|Rows|Partitions|FilesErasureCoded)|totalSize|rawDataSize"
     r"|COLUMN_STATS_ACCURATE|STATS_\w+|DO_NOT_UPDATE_STATS|comment|(spark|impala|freshgate)\..*",
     re.IGNORECASE,
 )
-"""Properties of Hive tables that change with what was counted, or say nothing of how files are read."""
-_READING_THEIR_FILES = frozenset(
+"""Properties of Hive tables that change with statistics, or do not affect how files are read."""
+_OWN_FILE_FORMATS = frozenset(
     {
         "org.apache.hadoop.mapred.TextInputFormat",
         "org.apache.hadoop.mapred.SequenceFileInputFormat",
@@ -38,18 +37,18 @@ _READING_THEIR_FILES = frozenset(
         "org.apache.hadoop.hive.ql.io.avro.AvroContainerInputFormat",
     }
 )
-"""Input formats of Hive's that read what lies in the table's directories. Others read files that are named elsewhere
-(SymlinkTextInputFormat), or leave out what was not committed (Hudi's)."""
+"""Hive's input formats that read the files in the table's directories. Others read files listed elsewhere
+(SymlinkTextInputFormat), or leave out uncommitted ones (Hudi's)."""
 NO_FUNCTION = NOT_FOUND | {"42883"}
-"""SQLSTATEs of UNRESOLVED_ROUTINE and ROUTINE_NOT_FOUND, beside those."""
+"""SQLSTATEs of UNRESOLVED_ROUTINE and ROUTINE_NOT_FOUND, in addition to NOT_FOUND."""
 _PLAIN = re.compile(r"\w+", re.ASCII)
-"""A name that Hive's metastore takes."""
+"""A name that Hive's metastore accepts."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _OF_LENGTH = re.compile(r"(varchar|char)\((\d+)\)")
 
 
 class SparkMetastore:
-    """Implements `mv.ports.Metastore` over service sessions."""
+    """Implements `mv.ports.Metastore` over the gateway's own sessions."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -65,7 +64,7 @@ class SparkMetastore:
             except StatementFailed as error:
                 if error.sqlstate not in NOT_FOUND:
                     raise
-                if not await self._lists(name):
+                if not await self._is_listed(name):
                     return None
                 if last:
                     raise
@@ -78,14 +77,15 @@ class SparkMetastore:
             except StatementFailed as error:
                 if error.sqlstate != NOT_SUPPORTED:
                     raise
-                return await _plainly(session, name)
+                return await _describe_plainly(session, name)
         return _relation(name, json.loads(answer.rows[0][0]))
 
-    async def _lists(self, name: TableName) -> bool:
-        """Whether a table or view that was not found is there nevertheless.
+    async def _is_listed(self, name: TableName) -> bool:
+        """Whether a table or view exists although Spark reported that it was not found.
 
-        Where its own database does not answer for a moment, Hive's metastore says of a namespace that there is none
-        (ObjectStore.getDatabase), and Spark then says of its tables that they are not found. Lists fail in earnest.
+        If its database does not answer for a moment, Hive's metastore reports that a namespace does not exist
+        (ObjectStore.getDatabase), and Spark then reports that its tables are not found. Listing them fails with a real
+        error instead.
         """
         if name.catalog != SESSION_CATALOG or not _PLAIN.fullmatch(name.table):
             return False
@@ -104,11 +104,11 @@ class SparkMetastore:
         return await self._names(f"SHOW VIEWS IN {quoted_database(database)}", database)
 
     async def _names(self, sql: str, database: str) -> frozenset[str]:
-        """The names in an answer of (namespace, name, isTemporary)."""
+        """The names in a result of (namespace, name, isTemporary)."""
         try:
             answer = await self.run(sql)
         except StatementFailed as error:
-            # That there is none is believed where the list of them says so, too (`_lists`).
+            # A missing database is believed only if the list of databases confirms it (`_is_listed`).
             if error.sqlstate in NOT_FOUND and database not in await self.databases():
                 return frozenset()
             raise
@@ -121,7 +121,7 @@ class SparkMetastore:
             except StatementFailed as error:
                 if error.sqlstate not in NO_FUNCTION:
                     raise
-                # As with relations: that there is none is believed where the list says so, too.
+                # As with relations, a missing function is believed only if the list confirms it.
                 if name.table in await self._functions(session.run, name.database):
                     raise
                 return None
@@ -138,7 +138,7 @@ class SparkMetastore:
             if error.sqlstate in NOT_FOUND and database not in await self.databases():
                 return frozenset()
             raise
-        # Those of the session, and of extensions, come without a database.
+        # Functions of the session and of extensions have no database.
         listed = [row[0].lower().split(".") for row in answer.rows]
         return frozenset(parts[-1] for parts in listed if len(parts) > 1)
 
@@ -185,17 +185,19 @@ def _provider(described: dict[str, Any]) -> str:
     handler = described.get("table_properties", {}).get("storage_handler")
     if provider == "hive" and handler is None:
         input_format = described.get("input_format")
-        handler = None if input_format in _READING_THEIR_FILES else input_format
+        handler = None if input_format in _OWN_FILE_FORMATS else input_format
     return f"{provider} with {handler}" if handler else provider
 
 
 def _reading(described: dict[str, Any]) -> str:
-    """Serde and options. Of a Hive table its properties, too: the serde gets them."""
-    told = {key: described.get(key) for key in ("serde_library", "input_format", "storage_properties")}
+    """A fingerprint of serde and options; for Hive tables also of the properties, which the serde gets."""
+    parts = {key: described.get(key) for key in ("serde_library", "input_format", "storage_properties")}
     if described.get("provider") == "hive":
         properties = described.get("table_properties", {})
-        told["table_properties"] = {key: text for key, text in properties.items() if not COUNTED.fullmatch(key)}
-    return fingerprint(json.dumps(told, sort_keys=True))
+        parts["table_properties"] = {
+            key: text for key, text in properties.items() if not VOLATILE_PROPERTIES.fullmatch(key)
+        }
+    return fingerprint(json.dumps(parts, sort_keys=True))
 
 
 def _unquoted(identifier: str) -> str:
@@ -212,27 +214,27 @@ _NAMESPACE_PART = "catalogAndNamespace.part."
 
 
 def _function(rows: list[str], namespace: Namespace) -> Function:
-    """Of a SQL function `Usage` has all that is stored of it, as JSON."""
+    """Reads DESCRIBE FUNCTION; of a SQL function, `Usage` has all that is stored, as JSON."""
     described = "\n".join(rows)
     usage = next((row.removeprefix(_USAGE) for row in rows if row.startswith(_USAGE)), "")
     if not any(row == f"Class: {_SQL_FUNCTION}" for row in rows):
         return Function(described)
     try:
-        told: dict[str, str] = json.loads(usage)
+        parts: dict[str, str] = json.loads(usage)
     except ValueError as error:
-        raise StatementFailed(f"What Spark says of a SQL function cannot be read: {usage[:100]}") from error
-    # Not when it was created, but when this session has loaded it.
-    told.pop(f"{_SQL_FUNCTION}createTime", None)
-    query, expression = (told.get(f"{_SQL_FUNCTION}{part}", "") for part in ("query", "expression"))
-    catalog, database = (told.get(f"{_NAMESPACE_PART}{place}", "") for place in (0, 1))
+        raise StatementFailed(f"Spark's description of the SQL function cannot be read: {usage[:100]}") from error
+    # This is when the session loaded the function, not when it was created.
+    parts.pop(f"{_SQL_FUNCTION}createTime", None)
+    query, expression = (parts.get(f"{_SQL_FUNCTION}{part}", "") for part in ("query", "expression"))
+    catalog, database = (parts.get(f"{_NAMESPACE_PART}{place}", "") for place in (0, 1))
     known = Namespace(database or namespace.database, catalog or namespace.catalog)
-    return Function(json.dumps(told, sort_keys=True), query or expression, is_query=bool(query), namespace=known)
+    return Function(json.dumps(parts, sort_keys=True), query or expression, is_query=bool(query), namespace=known)
 
 
 # --- DESCRIBE of tables of other catalogs ------------------------------------------------------------------
 
 
-async def _plainly(session: SqlSession, name: TableName) -> Relation:
+async def _describe_plainly(session: SqlSession, name: TableName) -> Relation:
     describe = f"DESCRIBE TABLE EXTENDED {name.quoted}"
     relation = _described(name, (await session.run(describe)).rows)
     if relation.provider == "delta":
@@ -240,20 +242,19 @@ async def _plainly(session: SqlSession, name: TableName) -> Relation:
         created = detail.rows[0][detail.columns.index("id")]
         return replace(relation, created=created)
     if relation.provider == "iceberg":
-        # A session keeps tables of Iceberg as it once found them.
+        # A session caches tables of Iceberg as it first found them.
         await session.run(observation.renew(name))
         relation = _described(name, (await session.run(describe)).rows)
         reading, spec = await _iceberg_schema(session, name)
-        # Once its partitioning was changed, older files have other values than their rows, or none.
+        # After a change of partitioning, older files have other partition values than their rows, or none.
         columns = relation.partition_columns if spec == "0" else ()
         return replace(relation, reading=reading, partition_columns=columns)
     return relation
 
 
 async def _iceberg_schema(session: SqlSession, name: TableName) -> tuple[str, str]:
-    """The table's and its schema's own ids, which no statement shows: a column that was dropped and added again is
-    another one; and the number of the way in which it is partitioned. Empty where the metadata file cannot be read from
-    SQL."""
+    """A fingerprint of the ids of the table and its schema, and the id of its partition spec. No statement shows them:
+    a column that was dropped and added again is a different one. Empty if the metadata file cannot be read from SQL."""
     try:
         files = (await session.run(observation.iceberg_metadata_files(name))).rows
         ids = (await session.run(observation.iceberg_ids(files[-1][0]))).rows if files else []
@@ -288,7 +289,7 @@ def _described(name: TableName, rows: list[tuple[Any, ...]]) -> Relation:
 
 
 def _type(text: str) -> dict[str, Any]:
-    """A type as AS JSON has it, as far as one that is not nested goes."""
+    """A type as AS JSON represents it, except nested types."""
     if found := _DECIMAL.fullmatch(text):
         return {"name": "decimal", "precision": int(found[1]), "scale": int(found[2])}
     if found := _OF_LENGTH.fullmatch(text):

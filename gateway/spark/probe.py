@@ -1,4 +1,4 @@
-"""Whether Spark answers: the smallest statement, with an end even where Spark hangs."""
+"""Checks whether Spark answers, with the smallest statement and a time limit, because Spark may hang."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from gateway.wire.endpoint import Endpoint
 log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 5.0
-"""Between two logins that Spark has answered, and after one that it has not."""
+"""Pause after each login, answered or not."""
 LOGIN_SECONDS = 10.0
-"""For a login. One takes hundredths of a second, also where all of Spark's cores and threads are busy."""
+"""Time limit of a login. It takes hundredths of a second even if all of Spark's cores and threads are busy."""
 FAILED_LOGINS_MIN = 3
-"""In a row, before Spark counts as one that will not answer any more: it may be collecting garbage."""
+"""Failed logins in a row before Spark counts as dead: it may be collecting garbage."""
 
 
 async def ask(pool: SessionPool, seconds: float) -> None:
-    """Raises FreshgateError, or TimeoutError, where Spark does not answer within so many seconds."""
+    """Raises FreshgateError, or TimeoutError, if Spark does not answer within `seconds`."""
     async with asyncio.timeout(seconds), pool.session() as session:
         answer = asyncio.create_task(session.run("SELECT 1"))
         try:
             await asyncio.wait([answer])
         finally:
             if not answer.done():
-                # Telling a server that hangs to cancel would take as long again.
+                # Telling a hanging server to cancel would take as long again.
                 session.spoil()
-                # The broken connection's error is nobody's: the time-out has said it, and asyncio need not.
+                # Retrieves the error of the broken connection, which the time-out already reports, so that asyncio does
+                # not log it.
                 await asyncio.gather(answer, return_exceptions=True)
         try:
             await answer
         except StatementFailed:
-            # A session may be beyond help while Spark is well: the next look gets a new one.
+            # A session may be broken while Spark is well: the next check gets a new one.
             session.spoil()
             raise
 
 
 async def log_in(endpoint: Callable[[], Awaitable[Endpoint]], user: str, password: str) -> None:
-    """A client's whole way in: connects, logs in, opens a session and has it run the smallest statement.
+    """Does what a client does: connects, logs in, opens a session and runs the smallest statement.
 
-    Spark runs it in the connection's own thread: the threads for asynchronous ones may all be taken by long statements.
-    Raises UpstreamLost where Spark does not answer; returns where it does, be it by an error.
+    Spark runs it in the connection's own thread, because long statements may occupy all threads for asynchronous ones.
+    Raises UpstreamLost if Spark does not answer; returns if it does, even with an error.
     """
     with contextlib.suppress(StatementFailed):
         connection = await Connection.open(await endpoint(), user, password)
@@ -60,18 +61,18 @@ async def log_in(endpoint: Callable[[], Awaitable[Endpoint]], user: str, passwor
 
 
 class Restarts(Protocol):
-    """A Spark that can be started again."""
+    """A Spark that can be restarted."""
 
     @property
     def pid(self) -> int | None:
-        """Of the process that serves; None while there is none."""
+        """The id of the serving process; None while there is none."""
 
     def give_up(self, reason: str) -> None:
         """Ends that process, so that another one is started."""
 
 
 class Watch:
-    """Has a Spark started again that lets nobody log in for `seconds`, though its process lives."""
+    """Restarts a Spark that accepts no login for `seconds` although its process lives."""
 
     def __init__(
         self,
@@ -85,13 +86,13 @@ class Watch:
         self._seconds = seconds
         self._clock = clock
         self._watched: int | None = None
-        """The process that the failures are of."""
+        """The process that failed to answer."""
         self._failures = 0
         self._silent_since = 0.0
-        self.loop = loops.Loop("watch of Spark", self.look, every=INTERVAL_SECONDS)
+        self.loop = loops.Loop("watch of Spark", self.check, every=INTERVAL_SECONDS)
 
-    async def look(self) -> None:
-        """Tries one login. What a process that is gone by then did not answer counts against no other."""
+    async def check(self) -> None:
+        """Tries one login. A failure counts only against the process that was running when the login began."""
         process, began = self._engine.pid, self._clock()
         if process is None:
             return
@@ -109,7 +110,7 @@ class Watch:
             self._watched, self._failures, self._silent_since = process, 0, began
         self._failures += 1
         silent = self._clock() - self._silent_since
-        log.warning("Spark lets nobody log in since %.0f s: %s", silent, problem)
+        log.warning("Spark has accepted no login for %.0f s: %s", silent, problem)
         if self._failures >= FAILED_LOGINS_MIN and silent >= self._seconds:
             self._failures = 0
-            self._engine.give_up(f"it let nobody log in for {silent:.0f} seconds")
+            self._engine.give_up(f"it accepted no login for {silent:.0f} seconds")

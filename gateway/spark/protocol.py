@@ -1,4 +1,5 @@
-"""HiveServer2's calls as bytes, for the gateway's own statements: Thrift structs to messages and back, no I/O."""
+"""Encodes and decodes HiveServer2's calls for the gateway's own statements: Thrift structs to messages and back, no
+I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from gateway.wire import rowset
 from gateway.wire.frame import WireError
 from gateway.wire.message import Handle
 
-# The first version with columnar results. Later ones add what the gateway's own statements do not need.
+# The first version with columnar results. The gateway's own statements need nothing of later ones.
 PROTOCOL = ttypes.TProtocolVersion.HIVE_CLI_SERVICE_PROTOCOL_V6
 
 FAILED_STATUSES = (ttypes.TStatusCode.ERROR_STATUS, ttypes.TStatusCode.INVALID_HANDLE_STATUS)
@@ -26,22 +27,23 @@ _NEEDED = {
     "GetOperationStatus": "operationState",
     "FetchResults": "results",
 }
-"""What a reply without an error must have; Thrift lets it be left out."""
+"""The field that each successful reply must have; Thrift itself declares it optional."""
 
-# Spark's own form: [CLASS.SUBCLASS] text SQLSTATE: 42P01, then where; the plan or the stack follows.
+# Spark's own format: [CLASS.SUBCLASS] text SQLSTATE: 42P01, then the position; a plan or stack trace follows.
 _CLASS = re.compile(r"\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] ")
 _SQLSTATE = re.compile(r"SQLSTATE: (?P<sqlstate>[0-9A-Z]{5})(?:; line \d+ pos \d+| \(line \d+, pos \d+\))?")
-# The Thrift server says the class twice: [CLASS] java.Exception: [CLASS] text.
-_TWICE = re.compile(r"(\[[A-Z][A-Z0-9_.]+\]) [\w.$]+:\s+(?=\1)")
+# The Thrift server repeats the class: [CLASS] java.Exception: [CLASS] text.
+_REPEATED_CLASS = re.compile(r"(\[[A-Z][A-Z0-9_.]+\]) [\w.$]+:\s+(?=\1)")
 _STACK = re.compile(r"\n[ \t]*+at |\nCaused by: |\n\n?== |\n'|\nDriver stacktrace")
 _JAVA_CLASS = re.compile(r"^(?:[a-z][\w]*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
-MESSAGE_CHARACTERS_MAX = 2000  # a message is read by people; a stack trace of Spark has 9,000
+MESSAGE_CHARACTERS_MAX = 2000  # People read a message; a stack trace of Spark has 9,000 characters.
 READ_CHARACTERS_MAX = 20_000
-"""Of a message: behind its error stand plans, stacks, and the whole text of a statement that may have megabytes."""
+"""How much of a message is searched. The error is followed by plans, stack traces, and the text of the statement, which
+may have megabytes."""
 
 
 def encode(name: str, request: Any, seqid: int) -> bytes:
-    """The call `name` with its request struct, as a strict binary message."""
+    """Returns the call `name` with its request struct, as a strict binary message."""
     buffer = TMemoryBuffer()
     protocol = TBinaryProtocol(buffer, strictRead=True, strictWrite=True)
     protocol.writeMessageBegin(name, TMessageType.CALL, seqid)
@@ -52,9 +54,9 @@ def encode(name: str, request: Any, seqid: int) -> bytes:
 
 
 def decode(name: str, payload: bytes) -> Any:
-    """The response struct of the reply to `name`.
+    """Returns the response struct of the reply to `name`.
 
-    Raises StatementFailed when its status is an error, UpstreamLost when the bytes are no such reply.
+    Raises StatementFailed if its status is an error, UpstreamLost if the bytes are not such a reply.
     """
     protocol = TBinaryProtocol(TMemoryBuffer(payload), strictRead=True, strictWrite=True)
     try:
@@ -62,11 +64,11 @@ def decode(name: str, payload: bytes) -> Any:
         if kind == TMessageType.EXCEPTION:
             problem = TApplicationException()
             problem.read(protocol)
-            raise StatementFailed(f"The Spark Thrift server cannot do {name}: {problem.message}")
+            raise StatementFailed(f"The Spark Thrift server failed to process {name}: {problem.message}")
         result = getattr(TCLIService, f"{name}_result")()
         result.read(protocol)
     except (TException, EOFError, ValueError) as error:
-        raise UpstreamLost(f"The Spark Thrift server sent what is no reply to {name}: {error}") from error
+        raise UpstreamLost(f"The Spark Thrift server sent an invalid reply to {name}: {error}") from error
     if method != name or result.success is None:
         raise UpstreamLost(f"The Spark Thrift server answered {method} to {name}.")
     status = result.success.status
@@ -81,15 +83,15 @@ def decode(name: str, payload: bytes) -> Any:
 
 
 def failure(message: str | None, sqlstate: str | None = None) -> StatementFailed:
-    """Spark's error without its stack trace and plan: `[CLASS] text SQLSTATE: 42P01; line 1 pos 14`."""
-    text = _TWICE.sub("", (message or "Spark gave no reason.")[:READ_CHARACTERS_MAX])
+    """Returns Spark's error without stack trace and plan: `[CLASS] text SQLSTATE: 42P01; line 1 pos 14`."""
+    text = _REPEATED_CLASS.sub("", (message or "Spark gave no reason.")[:READ_CHARACTERS_MAX])
     named = _CLASS.search(text)
-    # Not in one expression, which would look for the second part again behind each bracket.
+    # Two expressions, because a single one would search for the second part again after each bracket.
     if named and (found := _SQLSTATE.search(text, named.end())):
         return StatementFailed(_shortened(text[named.start() : found.end()]), sqlstate or found["sqlstate"])
     text = _STACK.split(text.strip(), maxsplit=1)[0].strip()
     if text.startswith("Invalid OperationHandle"):
-        # It was closed under who waits for it: what became of the statement is not known.
+        # It was closed while somebody waited for it: the outcome of the statement is unknown.
         sqlstate = "08007"
     while True:
         bare = _JAVA_CLASS.sub("", text.removeprefix("Error running query: "))
@@ -114,18 +116,18 @@ def session_handle(handle: Handle) -> Any:
 
 
 def handle_of(thrift_handle: Any) -> Handle:
-    """The handle in a Thrift session or operation handle. Raises UpstreamLost where there is none in it."""
+    """Returns the handle in a Thrift session or operation handle. Raises UpstreamLost if it is empty."""
     named = getattr(thrift_handle, "sessionId", None) or getattr(thrift_handle, "operationId", None)
     if named is None or named.guid is None or named.secret is None:
-        raise UpstreamLost("The Spark Thrift server gave an empty handle.")
+        raise UpstreamLost("The Spark Thrift server sent an empty handle.")
     return Handle(named.guid, named.secret)
 
 
 def rows_of(row_set: Any) -> list[tuple[Any, ...]]:
-    """The rows of a TRowSet. Values are what Thrift carries: decimals, dates and nested values are texts.
+    """The rows of a TRowSet, with the values that Thrift carries: decimals, dates and nested values are strings.
 
-    A client's session may be of a protocol before V6: then the gateway's own statements in it come as rows, too.
-    Raises UpstreamLost for what are no rows.
+    A client's session may use a protocol before V6; then the gateway's own statements in it return rows instead of
+    columns. Raises UpstreamLost if the rows are malformed.
     """
     try:
         return rowset.rows_of(row_set)

@@ -1,7 +1,7 @@
-"""How far a statement is, from what Spark's status store says of its jobs and stages.
+"""Derives a statement's progress from the jobs and stages in Spark's status store.
 
-The figures come as Spark's own JSON of them (`JobData`, `StageData`): the embedded engine writes it as the REST
-interface of Spark's UI does.
+The figures are Spark's own JSON (`JobData`, `StageData`): the embedded engine writes it as the REST API of Spark's UI
+does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ACTIVE, PENDING = "ACTIVE", "PENDING"
 def job_progress(jobs: Sequence[Figures], stages: Iterable[Figures]) -> JobProgress | None:
     """`jobs` are those of one statement, `stages` at least their active and pending ones. None without jobs.
 
-    Raises KeyError, TypeError or ValueError where Spark's figures are not what they should be.
+    Raises KeyError, TypeError or ValueError if Spark's figures are malformed.
     """
     if not jobs:
         return None
@@ -47,11 +47,11 @@ def job_progress(jobs: Sequence[Figures], stages: Iterable[Figures]) -> JobProgr
 
 
 def _open_stages(job: Figures, known: Mapping[int, Figures]) -> tuple[int, int]:
-    """How many of the job's stages run, or wait for one that runs; and the tasks of those that will be skipped.
+    """Returns how many of the job's stages run or wait for a running one, and the number of tasks that will be skipped.
 
-    A job names every stage that leads to its result, those as well whose output an earlier job has left. Spark says
-    only at the job's end that it has skipped them; until then they are pending like any other. What a stage waits for
-    has a lower id, so a pending one with no open stage below it waits for nothing: it is one of those.
+    A job lists every stage that leads to its result, including stages whose output an earlier job has left. Spark marks
+    those as skipped only at the job's end; until then they are pending like any other. A stage waits only for stages
+    with lower ids. So a pending stage with no open stage below it waits for nothing: it will be skipped.
     """
     left = skipped = 0
     for number in sorted(int(each) for each in job["stageIds"]):

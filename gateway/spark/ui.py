@@ -1,4 +1,4 @@
-"""Spark's UI, asked over its REST interface how far a statement is."""
+"""Reads the progress of a statement from the REST API of Spark's UI."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gateway.spark.stages import ACTIVE, PENDING, RUNNING, job_progress
 log = logging.getLogger(__name__)
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
-"""Spark keeps 1,000 jobs by default, with about a kilobyte each; a server may be set to keep more."""
+"""Spark keeps 1,000 jobs by default, with about a kilobyte each; a server may be configured to keep more."""
 ASKED_MAX = 4
-"""Questions at one time. A thread whose question was given up lives on until its own time limit is over."""
+"""Concurrent requests. A thread whose request was given up runs until its own time limit."""
 
 
 class SparkUi:
@@ -29,12 +29,13 @@ class SparkUi:
         self._url = url.rstrip("/")
         self._limit_seconds = limit_seconds
         self._application = ""
-        """Found out by the first question, and again after a failure: a restarted Spark has another one."""
+        """The application's id, read by the first request and again after a failure, because a restarted Spark has
+        another one."""
         self._asking = 0
-        self._told = False
+        self._warned = False
 
     async def of_statement(self, statement: str) -> JobProgress | None:
-        """As `mv.ports.StageProgress` has it. Every failure is None; the first of several is logged."""
+        """Implements `mv.ports.StageProgress`. Every failure returns None; the first of a series is logged."""
         if self._asking >= ASKED_MAX:
             return None
         self._asking += 1
@@ -45,17 +46,17 @@ class SparkUi:
                 progress = await asyncio.shield(asked)
         except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError) as error:
             self._application = ""
-            if not self._told:
-                log.warning("Spark's UI at %s does not tell how far statements are: %r", self._url, error)
-            self._told = True
+            if not self._warned:
+                log.warning("cannot read the progress of statements from Spark's UI at %s: %r", self._url, error)
+            self._warned = True
             return None
-        self._told = False
+        self._warned = False
         return progress
 
     def _ended(self, asked: asyncio.Future[JobProgress | None]) -> None:
         self._asking -= 1
         if not asked.cancelled():
-            asked.exception()  # marks it as seen: nobody may wait for it any more
+            asked.exception()  # Marks it as retrieved: nobody may wait for it any more.
 
     def _ask(self, statement: str) -> JobProgress | None:
         if not self._application:
@@ -71,7 +72,7 @@ class SparkUi:
             with urlopen(f"{self._url}/api/v1/{path}", timeout=self._limit_seconds) as response:
                 body = response.read(ANSWER_BYTES_MAX + 1)
         except HTTPError as error:
-            with error:  # it holds the connection
+            with error:  # The error holds the connection.
                 raise ValueError(f"{error.code} {error.reason} for {path}") from error
         if len(body) > ANSWER_BYTES_MAX:
             raise ValueError(f"the answer has more than {ANSWER_BYTES_MAX} bytes")

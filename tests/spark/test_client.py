@@ -225,7 +225,7 @@ def test_a_refused_connection_is_explained(loop: Callable[[], asyncio.AbstractEv
         with pytest.raises(UpstreamLost) as lost:
             await Connection.open(Endpoint("127.0.0.1", port), "tester")
         assert str(lost.value) == (
-            f"Cannot connect to Spark at 127.0.0.1:{port}: Connection refused. It may be starting; try again in some "
+            f"Cannot connect to Spark at 127.0.0.1:{port}: Connection refused. It may be starting; try again in a few "
             "seconds."
         )
 

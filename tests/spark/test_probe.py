@@ -118,7 +118,7 @@ class _Logins:
     async def look(self, times: int, seconds: float = 40.0) -> None:
         watch = probe.Watch(self.log_in, self, seconds, lambda: self.now)
         for _ in range(times):
-            await watch.look()
+            await watch.check()
             self.now += probe.INTERVAL_SECONDS
 
 
