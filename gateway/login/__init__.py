@@ -1,1 +1,1 @@
-"""Who may log in: checks of user names and passwords before anything reaches Spark."""
+"""Checks user names and passwords before anything reaches Spark."""

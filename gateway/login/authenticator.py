@@ -1,4 +1,4 @@
-"""The check of a login: in threads of its own, a bounded number at a time, and slow where it ends in a refusal."""
+"""Checks logins in a bounded number of threads, and delays refusals."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ log = logging.getLogger(__name__)
 
 USER_CHARACTERS_MAX = 1024
 PASSWORD_CHARACTERS_MAX = 4096
-"""Longer ones are refused unread: hashing megabytes would be work that anybody could make us do."""
+"""Longer names and passwords are refused unhashed, because hashing megabytes would let anybody overload the gateway."""
 WAITING_MAX = 64
-"""Logins that wait for each thread; further ones are told to come again. A hash takes a twentieth of a second."""
+"""Logins that wait per thread; further ones are refused for now. A hash takes a twentieth of a second."""
 
 
 class Refused(Exception):
-    """The name or the password is wrong, or the user may not log in here. The text is for the log alone."""
+    """The name or the password is wrong, or the user may not log in here. The text is only for the log."""
 
 
 class Unavailable(Exception):
-    """Nobody's password can be checked at the moment. The text is for the log alone."""
+    """Passwords cannot be checked at the moment. The text is only for the log."""
 
 
 class Verifier(Protocol):
-    """Knows users and passwords. Its calls block, and come from several threads at a time."""
+    """Knows users and passwords. Its methods block, and are called from several threads."""
 
     def verify(self, user: str, password: str) -> None:
-        """Returns for the right password; it is not empty. Raises Refused or Unavailable."""
+        """Returns if the password is right; it is never empty. Raises Refused or Unavailable."""
         ...
 
     def version(self) -> Hashable:
-        """Another value than before when something is seen to have changed that the answers hang on.
+        """Returns a value that changes whenever something changes that affects `verify`.
 
         Raises Unavailable.
         """
@@ -46,35 +46,35 @@ class Verifier(Protocol):
 
 
 class Authenticator(Protocol):
-    """What the service asks about each login."""
+    """Decides about each login."""
 
     @property
     def required(self) -> bool:
-        """False where Spark alone decides who may log in."""
+        """False if Spark alone decides who may log in."""
         ...
 
     async def check(self, login: Login, peer: str = "") -> None:
-        """Returns for a user who may log in. `peer` is the client's address, for the log.
+        """Returns if the user may log in. `peer` is the client's address, for the log.
 
         Raises LoginDenied, which does not say whether the user exists, or LoginUnchecked.
         """
         ...
 
     def vouches(self, login: Login) -> bool:
-        """Whether Spark need not be asked about a login over HTTP that `check` has let through."""
+        """Whether a login over HTTP that passed `check` need not be checked by Spark."""
         ...
 
     def accepted(self, login: Login) -> None:
-        """Spark has been asked, and takes it."""
+        """Spark has accepted the login."""
         ...
 
     async def refused(self, login: Login, peer: str, reason: str) -> None:
-        """Spark has been asked, and does not take it. Returns when the client may hear of it."""
+        """Spark has refused the login. Returns when the client may be told."""
         ...
 
 
 class Unchecked:
-    """Lets everybody through: Spark decides. What it has accepted over HTTP is accepted by `memory` again."""
+    """Accepts every login, because Spark decides. `memory` remembers what Spark has accepted over HTTP."""
 
     required = False
 
@@ -96,9 +96,9 @@ class Unchecked:
 
 
 class Checked:
-    """Asks a verifier. A refusal comes `refusal_delay` seconds after the login, so that guessing takes time.
+    """Asks a verifier. A refusal takes `refusal_delay` seconds, so that guessing takes time.
 
-    What it has let in over HTTP is let in by `memory` again: a client without cookies logs in with each request.
+    `memory` remembers logins accepted over HTTP, because a client without cookies logs in with each request.
     """
 
     required = True
@@ -110,8 +110,8 @@ class Checked:
         self._memory = memory if memory is not None else Memory(0.0)
         self._refusal_delay = refusal_delay
         self._threads = ThreadPoolExecutor(concurrent_checks, thread_name_prefix="login")
-        self._under_way = 0
-        self._under_way_max = (1 + WAITING_MAX) * concurrent_checks
+        self._running = 0
+        self._running_max = (1 + WAITING_MAX) * concurrent_checks
 
     async def check(self, login: Login, peer: str = "") -> None:
         loop = asyncio.get_running_loop()
@@ -125,7 +125,7 @@ class Checked:
         except Unavailable as unavailable:
             reason, error = str(unavailable), _unavailable(login.user)
         except Exception as fault:
-            # Our own fault: what was not checked must not get in.
+            # A fault of the gateway: a login that was not checked must not get in.
             log.exception("the check of a login failed in the gateway")
             reason, error = repr(fault), _unavailable(login.user)
         except asyncio.CancelledError:
@@ -135,13 +135,13 @@ class Checked:
         raise error
 
     async def _in_thread(self, login: Login) -> None:
-        if self._under_way >= self._under_way_max:
-            raise Unavailable(f"{self._under_way} logins are being checked or wait for it")
-        self._under_way += 1
+        if self._running >= self._running_max:
+            raise Unavailable(f"{self._running} logins are already being checked or waiting")
+        self._running += 1
         try:
             await asyncio.get_running_loop().run_in_executor(self._threads, self._verify, login)
         finally:
-            self._under_way -= 1
+            self._running -= 1
 
     def vouches(self, login: Login) -> bool:
         return True
@@ -156,40 +156,43 @@ class Checked:
         if login.mechanism != HTTP:
             self._verifier.verify(login.user, login.password)
             return
-        # Asked first: a change that comes during the check may not be in it.
+        # Read first, because a change during the check may not be included in it.
         version = self._verifier.version()
         if not self._memory.knows(login, version):
             self._verifier.verify(login.user, login.password)
             self._memory.keep(login, version)
 
     def _seconds_left(self, passed: float) -> float:
-        """Until a whole number of delays has passed: how long a check took would tell how far it came."""
+        """Seconds until a whole multiple of the delay has passed. The duration of a check would reveal how far it
+        got."""
         return self._refusal_delay - passed % self._refusal_delay if self._refusal_delay else 0.0
 
 
 async def _refuse(login: Login, peer: str, reason: str, delay: float) -> None:
-    """Tells the log at once and the client later. Only he waits: nothing of ours is held meanwhile."""
+    """Logs the refusal at once and delays the client's answer. Nothing else is held meanwhile."""
     log.warning("login of %s from %s refused: %s", _shown(login.user), peer or "unknown", reason)
     await asyncio.sleep(delay)
 
 
 def _check_form(login: Login) -> None:
-    """Raises Refused for what no method accepts.
+    """Raises Refused for credentials that no method accepts.
 
-    A directory takes an empty password as a wish to be nobody, and says yes.
+    A directory treats an empty password as an anonymous login, and accepts it.
     """
     if not login.user.strip():
-        raise Refused("it has no user name")
+        raise Refused("the user name is missing")
     if not login.password.strip():
-        raise Refused("it has no password")
+        raise Refused("the password is missing")
     if "\0" in login.user or "\0" in login.password:
-        raise Refused("its name or password contains the character NUL")
+        raise Refused("the user name or password contains the character NUL")
     if len(login.user) > USER_CHARACTERS_MAX or len(login.password) > PASSWORD_CHARACTERS_MAX:
-        raise Refused("its name or password is too long")
+        raise Refused("the user name or password is too long")
 
 
 def _denied(user: str) -> FreshgateError:
-    return LoginDenied(f"User {_shown(user)} cannot log in: the name or the password is wrong, or has no access here.")
+    return LoginDenied(
+        f"User {_shown(user)} cannot log in: the user name or password is wrong, or the user has no access."
+    )
 
 
 def _unavailable(user: str) -> FreshgateError:
@@ -199,5 +202,5 @@ def _unavailable(user: str) -> FreshgateError:
 
 
 def _shown(user: str) -> str:
-    """The name on one line, and not for pages: clients choose it freely."""
+    """The name on one line and shortened, because clients choose it freely."""
     return repr(user if len(user) <= 100 else user[:100] + "...")

@@ -1,4 +1,4 @@
-"""`freshgate user add | remove | list`: the users file from the command line."""
+"""`freshgate user add | remove | list`: edits the users file."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ def add(path: Path, name: str) -> str:
 
 
 def remove(path: Path, name: str) -> str:
-    """Takes a user out. Returns what was done. Raises BadUser, OSError, UnicodeDecodeError."""
+    """Removes a user. Returns what was done. Raises BadUser, OSError, UnicodeDecodeError."""
     _check(name)
     with user_file.changing(path) as place:
         text = user_file.read(place)
         if name not in user_file.names_in(text):
-            raise BadUser(f"{path} has no user '{name}'. `freshgate user list` shows whom it has.")
+            raise BadUser(f"{path} has no user '{name}'. `freshgate user list` lists its users.")
         user_file.write(place, user_file.without_user(text, name))
     return f"{name}: removed from {path}."
 
 
 def names(path: Path) -> list[str]:
-    """Raises OSError, also where there is no such file, and UnicodeDecodeError."""
+    """The names in the file. Raises OSError, also if it does not exist, and UnicodeDecodeError."""
     return user_file.names_in(user_file.read(path))
 
 
 def _check(name: str) -> None:
     problem = user_file.name_problem(name)
     if problem is not None:
-        raise BadUser(f"'{name}' cannot be a user: {problem}.")
+        raise BadUser(f"'{name}' is not a valid user name: {problem}.")
 
 
 def _password(name: str) -> str:
-    """From the terminal, twice; or the first line of standard input. Raises BadUser."""
+    """Reads the password from the terminal, twice, or from the first line of standard input. Raises BadUser."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     password = getpass.getpass(f"Password of {name}: ")
     if getpass.getpass("Again: ") != password:
-        raise BadUser("The two passwords differ; nothing was changed.")
+        raise BadUser("The two passwords differ, and nothing was changed. Run the command again.")
     return password

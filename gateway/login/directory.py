@@ -1,4 +1,4 @@
-"""The LDAP service, through ldap3. Every call blocks, at most `ldap.timeout` seconds for each answer."""
+"""The LDAP service, through ldap3. Every call blocks, at most `ldap.timeout` seconds per answer."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ log = logging.getLogger(__name__)
 SUCCESS = 0
 SIZE_LIMIT_EXCEEDED = 4
 REFUSALS = frozenset({19, 32, 34, 48, 49, 50, 53})
-"""Results of a bind that speak of the user, not of the service: constraintViolation (an account that is locked),
-noSuchObject, invalidDNSyntax, inappropriateAuthentication, invalidCredentials, insufficientAccessRights,
-unwillingToPerform (RFC 4511, appendix A.2).
-"""
+"""Results of a bind that concern the user, not the service: constraintViolation (a locked account), noSuchObject,
+invalidDNSyntax, inappropriateAuthentication, invalidCredentials, insufficientAccessRights, unwillingToPerform (RFC
+4511, appendix A.2)."""
 BROKEN = frozenset({51, 52, 80})
-"""busy, unavailable, other: the search said nothing about the user."""
+"""busy, unavailable, other: the search failed and says nothing about the user."""
 DEFAULT_PORTS = {"ldap": 389, "ldaps": 636}
 
 
 class CheckedTls(Tls):
-    """TLS whose host names Python's ssl checks, and with the name told to the server; ldap3's own does neither."""
+    """TLS that verifies the host name with Python's ssl and sends it to the server (SNI); ldap3's own does neither."""
 
     def wrap_socket(self, connection: Connection, do_handshake: bool = False) -> None:
-        # A context for each connection reads the certificates again, so renewed ones count.
+        # A new context per connection reads the CA file again, so renewed certificates are used.
         context = ssl.create_default_context(cafile=self.ca_certs_file)
         connection.socket = context.wrap_socket(connection.socket, server_hostname=connection.server.host)
 
 
 class LdapDirectory:
-    """The servers that `ldap.url` names, each a stand-in for the ones before it. Implements `ldap.Directory`."""
+    """The servers in `ldap.url`, tried in order. Implements `ldap.Directory`."""
 
     def __init__(self, settings: Ldap) -> None:
         self._settings = settings
@@ -58,8 +57,8 @@ class LdapDirectory:
         )
 
     @contextlib.contextmanager
-    def _opened(self, principal: str, password: str) -> Iterator[Connection]:
-        """A connection to the first server that answers, encrypted as the settings want it."""
+    def _connected(self, principal: str, password: str) -> Iterator[Connection]:
+        """Connects to the first server that answers, encrypted as configured."""
         problems = []
         for server in self._servers:
             connection = self._connection(server, principal, password)
@@ -67,7 +66,7 @@ class LdapDirectory:
                 try:
                     connection.open()
                     if self._settings.start_tls and not server.ssl and not connection.start_tls():
-                        raise Unavailable(f"{server.name} does not start TLS: {connection.result['description']}")
+                        raise Unavailable(f"{server.name} refused StartTLS: {connection.result['description']}")
                 except (LDAPExceptionError, OSError, Unavailable) as error:
                     problems.append(f"{server.name}: {error}")
                     continue
@@ -81,12 +80,13 @@ class LdapDirectory:
         return Connection(
             server,
             user=principal,
-            # As bytes, which ldap3 takes as they are: of a text it would take out what SASLprep maps to nothing, and a
-            # password of soft hyphens alone would become the empty one, with which a directory lets anybody in.
+            # As bytes, which ldap3 leaves unchanged. From a string it would remove characters that SASLprep maps to
+            # nothing. A password of only soft hyphens would become empty, and a directory accepts an empty password
+            # from anybody.
             password=cast(str, password.encode()),
             authentication=SIMPLE,
             client_strategy=SYNC,
-            # A referral would carry the password to a server that no setting names.
+            # A referral would send the password to a server that no setting names.
             auto_referrals=False,
             check_names=False,
             auto_escape=False,
@@ -99,7 +99,7 @@ class LdapDirectory:
     def bind(self, principal: str, password: str) -> Iterator[BoundSearch]:
         if not principal or not password:
             raise Refused("a bind without name or password would be anonymous")
-        with self._opened(principal, password) as connection:
+        with self._connected(principal, password) as connection:
             try:
                 bound = connection.bind()
             except (LDAPExceptionError, OSError) as error:
@@ -114,7 +114,7 @@ class LdapDirectory:
 def _close(connection: Connection) -> None:
     with contextlib.suppress(LDAPExceptionError, OSError):
         connection.unbind()
-    # Where TLS has failed ldap3 takes the connection for closed, and leaves its socket open.
+    # After a TLS failure ldap3 considers the connection closed, and leaves its socket open.
     if connection.socket is not None:
         connection.socket.close()
 
@@ -144,14 +144,14 @@ class BoundSearch:
         if code in BROKEN:
             raise Unavailable(f"{connection.server.name}: {connection.result['description']}")
         if code not in (SUCCESS, SIZE_LIMIT_EXCEEDED):
-            # A base that does not exist, or that this user must not read, holds nothing for him.
+            # A base that does not exist, or that this user may not read, contains nothing for the user.
             log.debug("a search below %s ended with %s", base, connection.result["description"])
         found = connection.response or []
         return [Entry(item["dn"], tuple(_values(item))) for item in found if item["type"] == "searchResEntry"]
 
 
 def _values(item: dict[str, Any]) -> Iterator[str]:
-    """Of the one attribute that was asked for."""
+    """The values of the requested attribute."""
     for values in item["raw_attributes"].values():
         for value in values:
             yield value.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What a gateway that other machines reach opens to them: refused, or said in the log, before it listens."""
+"""Checks, before the gateway listens, what it exposes to other machines: refuses to start, or warns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def is_local(host: str) -> bool:
-    """Is it an address that only this machine reaches? A name other than localhost may be any address."""
+    """Whether only this machine reaches the address. A name other than localhost may be any address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -20,7 +20,7 @@ def is_local(host: str) -> bool:
 
 
 def check(settings: Settings) -> None:
-    """Warns of passwords in plain text. Raises FreshgateError for an engine that must not be reached so."""
+    """Warns of unencrypted passwords. Raises FreshgateError if the engine must not be exposed to other machines."""
     if is_local(settings.listen.host):
         return
     _refuse_shared_engine(settings)
@@ -31,19 +31,19 @@ def _refuse_shared_engine(settings: Settings) -> None:
     if settings.upstream.address or settings.engine.accept_user_code:
         return
     method = settings.authentication.method
-    everybody = "everybody who reaches the port" if method == "none" else "every user whom it lets in"
+    everybody = "everybody who reaches the port" if method == "none" else "every user who can log in"
     own = f", {settings.authentication.users_file} included" if method == "file" else ""
     raise FreshgateError(
-        f"listen.host is {settings.listen.host}, which other machines reach, and the engine is the embedded Spark: "
-        f"{everybody} could run programs as the account that runs the gateway, and read and write all its files{own}. "
-        f"Listen on this machine only, name a Spark Thrift Server of its own by upstream.address, or accept that with "
+        f"listen.host is {settings.listen.host}, which other machines can reach, and the engine is the embedded Spark: "
+        f"{everybody} could run programs as the gateway's account, and read and write all its files{own}. "
+        f"Listen on this machine only, set upstream.address to a separate Spark Thrift Server, or accept the risk with "
         f"engine.accept_user_code = true (docs/how-to/login.md)."
     )
 
 
 def _warn_of_plain_passwords(settings: Settings) -> None:
     if not settings.upstream.address and settings.authentication.method == "none":
-        return  # Nobody checks any, and the log says that already.
+        return  # Nobody checks passwords then, and the log already says so.
     listen, tls = settings.listen, settings.tls
     for name, port, kind in (
         ("listen.port", listen.port, "binary"),
@@ -51,8 +51,8 @@ def _warn_of_plain_passwords(settings: Settings) -> None:
     ):
         if port != OFF and not (tls.certificate and kind in tls.ports):
             log.warning(
-                "passwords come to %s on %s unencrypted, and the network can read them; set tls.certificate, or let "
-                "only a proxy that speaks TLS reach that port",
+                "passwords reach %s on %s unencrypted, and anybody on the network can read them; set tls.certificate, "
+                "or let only a TLS proxy reach that port",
                 name,
                 listen.host,
             )

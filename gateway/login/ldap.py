@@ -1,8 +1,8 @@
-"""Who may log in by LDAP, under HiveServer2's settings `hive.server2.authentication.ldap.*`.
+"""Checks logins against LDAP, with HiveServer2's settings `hive.server2.authentication.ldap.*`.
 
-A login binds to the directory with the user's name and password, or, with a search account (`ldap.bind_dn`), finds the
-user's entry by that and binds with it. Then the filters decide: a query of one's own, or else the lists of users and
-groups.
+A login binds to the directory with the user's name and password. With a search account (`ldap.bind_dn`), the account
+finds the user's entry, and the login binds with that. Then the filters decide: a custom query, or else the lists of
+users and groups.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from gateway.login.authenticator import Refused, Unavailable
 log = logging.getLogger(__name__)
 
 FOUND_MAX = 2
-"""Where exactly one entry must fit, two are as many as anybody needs to see."""
+"""If exactly one entry must match, finding two is enough to know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a search has found: a DN, and the values of the attributes that were asked for."""
+    """A search result: a DN, and the values of the requested attributes."""
 
     dn: str
     values: tuple[str, ...] = ()
 
 
 class Search(Protocol):
-    """A connection that has bound to the directory."""
+    """A connection bound to the directory."""
 
     def search(self, base: str, text: str, attribute: str = "", found_max: int = 0) -> Sequence[Entry]:
-        """The entries at and below a base that fit a filter, at most `found_max` where that is not 0.
+        """Returns the entries at and below a base that match a filter, at most `found_max` if that is not 0.
 
         Raises Unavailable.
         """
@@ -47,7 +47,7 @@ class Directory(Protocol):
     """An LDAP service."""
 
     def bind(self, principal: str, password: str) -> AbstractContextManager[Search]:
-        """Logs in there. Raises Refused or Unavailable."""
+        """Binds to the directory. Raises Refused or Unavailable."""
         ...
 
 
@@ -72,24 +72,24 @@ class LdapUsers:
                 with self._bind(user, password) as (search, principal):
                     self._filter(search, user, principal)
         except ValueError as error:
-            # Only what the user typed can be so: the settings were checked.
+            # Only the user's input can be invalid: the settings were checked.
             raise Refused(str(error)) from error
 
     def version(self) -> None:
-        """What changes in a directory is not seen from here."""
+        """Always None: changes in a directory cannot be detected from here."""
 
     def _verify_by_search(self, user: str, password: str) -> None:
         with self._bind_to_search() as search:
             self._filter(search, user)
             dn = self._find_user(search, user)
         if dn is None:
-            raise Refused("no entry of the directory, or more than one, has this name")
+            raise Refused("not exactly one entry of the directory has this name")
         with self._bind(dn, password):
             return
 
     @contextlib.contextmanager
     def _bind(self, user: str, password: str) -> Iterator[tuple[Search, str]]:
-        """Logs in under the first principal that the directory accepts; gives that, too."""
+        """Binds with the first principal that the directory accepts, and yields that principal too."""
         *others, last = texts.principals(user, self._settings.domain, self._user_patterns)
         with contextlib.ExitStack() as stack:
             for principal in others:
@@ -115,7 +115,7 @@ class LdapUsers:
     # --- filters -----------------------------------------------------------------------------------
 
     def _filter(self, search: Search, typed: str, principal: str = "") -> None:
-        """Raises Refused for a user who may not log in. `principal`: as whom the password was right."""
+        """Raises Refused if the user may not log in. `principal`: the one with which the password was right."""
         user = texts.without_domain(typed)
         if self._settings.custom_ldap_query:
             self._custom_query(search, user)
@@ -124,12 +124,13 @@ class LdapUsers:
             return
         dn = self._find_user(search, user)
         if dn is None:
-            raise Refused("no entry of the directory, or more than one, has this name")
+            raise Refused("not exactly one entry of the directory has this name")
         if texts.is_dn(principal) and principal.lower() != dn.lower() and self._find_user(search, principal) != dn:
-            # Two patterns may have an entry of this name each: one's password must not open the other's groups.
-            raise Refused(f"the password is that of {principal}, and the name is that of {dn}")
+            # Two patterns may each have an entry of this name: the password of one must not give the groups of the
+            # other.
+            raise Refused(f"the password belongs to {principal}, but the name belongs to {dn}")
         if self._users and texts.short_name(user).lower() not in self._users:
-            raise Refused("ldap.user_filter does not name this user")
+            raise Refused("ldap.user_filter does not contain this user")
         if self._groups:
             self._check_groups(search, user, dn)
 
@@ -147,24 +148,28 @@ class LdapUsers:
         else:
             is_member = self._is_listed(search, dn)
         if not is_member:
-            raise Refused("this user is in no group that ldap.group_filter names")
+            raise Refused("this user is in no group of ldap.group_filter")
 
     def _is_listed(self, search: Search, dn: str) -> bool:
-        """Whether a group's entry names the user."""
+        """Whether a group's entry lists the user."""
         settings = self._settings
         text = texts.groups_with(settings.group_class_key, settings.group_membership_key, dn, texts.short_name(dn))
         found = self._search(search, self._group_bases, text)
         return any(_short(group).lower() in self._groups for group in found)
 
     def _names_a_group(self, search: Search, user: str) -> bool:
-        """Whether the user's entry names a group."""
+        """Whether the user's entry lists a group."""
         settings = self._settings
         name = texts.short_name(user)
         for group in settings.group_filter:
             text = texts.group_named(settings.group_class_key, settings.guid_key, group)
             group_dns = self._search(search, self._group_bases, text)
             if len(group_dns) != 1:
-                log.warning("ldap.group_filter: %d entries of the directory are group %r", len(group_dns), group)
+                log.warning(
+                    "ldap.group_filter: %d entries of the directory match group %r instead of one",
+                    len(group_dns),
+                    group,
+                )
                 continue
             text = texts.member_of(settings.user_membership_key, group_dns[0], settings.guid_key, name)
             if len(self._search(search, self._user_bases, text, FOUND_MAX)) == 1:
@@ -174,7 +179,7 @@ class LdapUsers:
     # --- searches ----------------------------------------------------------------------------------
 
     def _find_user(self, search: Search, user: str) -> str | None:
-        """The DN of the user's entry; None where there is not exactly one."""
+        """The DN of the user's entry; None if there is not exactly one."""
         if texts.is_dn(user):
             found = self._search(search, (texts.base_of(user),), texts.person_at(user), FOUND_MAX)
         else:
@@ -191,13 +196,13 @@ class LdapUsers:
         return []
 
     def _search(self, search: Search, bases: Iterable[str], text: str, found_max: int = 0) -> list[str]:
-        # Two patterns may lead to one base: what is found there twice is one entry all the same.
+        # Two patterns may have the same base: an entry found twice is still one entry.
         found = [entry.dn for base in bases for entry in search.search(base, text, found_max=found_max)]
         return list(dict.fromkeys(found))
 
 
 def _short(name: str) -> str:
-    """The first value of a DN; any other name as it is."""
+    """The first value of a DN; any other name unchanged."""
     try:
         return texts.first_value(name)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Names and filters of LDAP as texts: what HiveServer2's settings lead to, with every user's input escaped.
+"""Builds LDAP names and filters as text from HiveServer2's settings, with all user input escaped.
 
-The meaning is that of Hive 4's `org.apache.hive.service.auth.ldap`; unlike there, a name cannot leave its place in a DN
-(RFC 4514) or a filter (RFC 4515).
+The meaning is that of Hive 4's `org.apache.hive.service.auth.ldap`. Unlike there, a name cannot break out of its place
+in a DN (RFC 4514) or a filter (RFC 4515).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import string
 from collections.abc import Sequence
 
 PLACE = "%s"
-"""Stands for the user's name in a DN pattern."""
+"""The placeholder for the user's name in a DN pattern."""
 PERSON = "(|(objectClass=person)(objectClass=user)(objectClass=inetOrgPerson))"
 
 _HEX = frozenset("0123456789abcdefABCDEF")
@@ -18,7 +18,7 @@ _PLAIN_IN_FILTERS = frozenset(f"{string.ascii_letters}{string.digits}=,.@_-".enc
 
 
 def escaped_in_dn(value: str) -> str:
-    """A value as it stands in a distinguished name (RFC 4514, section 2.4)."""
+    """Escapes a value for a distinguished name (RFC 4514, section 2.4)."""
     escaped = "".join(_DN_ESCAPES.get(character, character) for character in value)
     if escaped.startswith(" "):
         escaped = "\\20" + escaped[1:]
@@ -31,7 +31,7 @@ _DN_ESCAPES = {**{character: "\\" + character for character in '"+,;<>\\=#'}, "\
 
 
 def unescaped_from_dn(value: str) -> str:
-    """What a value in a distinguished name stands for. Raises ValueError for one that is none."""
+    """Unescapes a value of a distinguished name. Raises ValueError if it is malformed."""
     found = bytearray()
     index = 0
     while index < len(value):
@@ -50,14 +50,13 @@ def unescaped_from_dn(value: str) -> str:
 
 
 def escaped_in_filter(value: str) -> str:
-    """A value as it stands in a search filter (RFC 4515, section 3). More is escaped than must be: ldap3 takes white
-    space at the ends of a value away.
-    """
+    """Escapes a value for a search filter (RFC 4515, section 3). It escapes more than necessary, because ldap3 strips
+    white space at the ends of a value."""
     return "".join(chr(byte) if byte in _PLAIN_IN_FILTERS else f"\\{byte:02x}" for byte in value.encode())
 
 
 def has_domain(user: str) -> bool:
-    """`ada@example.com` and `ada/host` have one."""
+    """True for `ada@example.com` and `ada/host`."""
     return _domain_at(user) > 0
 
 
@@ -67,7 +66,7 @@ def without_domain(user: str) -> str:
 
 
 def _domain_at(user: str) -> int:
-    """Where the first @ or / stands; -1 for none."""
+    """The position of the first @ or /; -1 if there is none."""
     return min((at for at in (user.find("@"), user.find("/")) if at >= 0), default=-1)
 
 
@@ -83,7 +82,7 @@ def short_name(user: str) -> str:
 
 
 def first_value(dn: str) -> str:
-    """The value of the first part of a DN. Raises ValueError where there is none."""
+    """The value of the first part of a DN. Raises ValueError if there is none."""
     _, equals, value = _first_part(dn).partition("=")
     if not equals:
         raise ValueError(f"'{dn}' is not a distinguished name")
@@ -91,7 +90,7 @@ def first_value(dn: str) -> str:
 
 
 def _trimmed(value: str) -> str:
-    """Without the spaces around it, save one that is escaped."""
+    """Strips surrounding spaces, except an escaped one."""
     value = value.lstrip(" ")
     end = len(value.rstrip(" "))
     escaped = (end - len(value[:end].rstrip("\\"))) % 2
@@ -103,7 +102,7 @@ def _first_part(dn: str) -> str:
 
 
 def base_of(dn: str) -> str:
-    """The DN of what the entry is in; "" at the top."""
+    """The DN of the entry's parent; "" at the top."""
     return dn[_end_of_first(dn) + 1 :].strip()
 
 
@@ -115,19 +114,19 @@ def _end_of_first(dn: str) -> int:
 
 
 def patterns(text: str, guid_key: str, base_dn: str) -> tuple[str, ...]:
-    """The DN patterns of a setting, which stand between colons. Without any the base DN makes one."""
+    """The DN patterns of a setting, separated by colons. If there are none, the base DN makes one."""
     if text.strip():
         return tuple(pattern for pattern in text.split(":") if "," in pattern and "=" in pattern)
     return (f"{guid_key}={PLACE},{base_dn}",) if base_dn.strip() else ()
 
 
 def bases(dn_patterns: Sequence[str]) -> tuple[str, ...]:
-    """Where to search: the pattern without its first part where that is what varies, else the pattern itself."""
+    """Where to search: the pattern without its first part if that part varies, else the pattern itself."""
     return tuple(base_of(pattern) if f"={PLACE}" in pattern else pattern for pattern in dn_patterns)
 
 
 def principals(user: str, domain: str, user_patterns: Sequence[str]) -> tuple[str, ...]:
-    """As whom to bind, to be tried in order."""
+    """The principals to bind with, in the order to try them."""
     if has_domain(user) or is_dn(user):
         return (user,)
     if domain.strip():
@@ -139,7 +138,7 @@ def principals(user: str, domain: str, user_patterns: Sequence[str]) -> tuple[st
 
 
 def part_filter(dn: str, user: str | None = None) -> str:
-    """The first part of a DN as a filter; of a pattern, with the user in its place. Raises ValueError."""
+    """The first part of a DN as a filter; in a pattern, the user replaces the placeholder. Raises ValueError."""
     name, equals, value = _first_part(dn).partition("=")
     if not equals:
         raise ValueError(f"'{dn}' is not a distinguished name")
@@ -149,7 +148,7 @@ def part_filter(dn: str, user: str | None = None) -> str:
 
 
 def _attribute(name: str) -> str:
-    """The name of an attribute. Raises ValueError for anything else, since it cannot be escaped."""
+    """Checks the name of an attribute. Raises ValueError for anything else, because it cannot be escaped."""
     name = name.strip()
     if not name.isascii() or not name.replace("-", "").replace(".", "").isalnum():
         raise ValueError(f"'{name}' is not the name of an attribute")
@@ -166,7 +165,7 @@ def person_named(user: str) -> str:
 
 
 def groups_with(group_class: str, membership_key: str, user_dn: str, user: str) -> str:
-    """Groups that list a user, by DN or by name."""
+    """A filter for groups that list a user, by DN or by name."""
     dn, name = escaped_in_filter(user_dn), escaped_in_filter(user)
     return f"(&(objectClass={group_class})(|({membership_key}={dn})({membership_key}={name})))"
 
@@ -176,6 +175,6 @@ def group_named(group_class: str, guid_key: str, group: str) -> str:
 
 
 def member_of(membership_key: str, group_dn: str, guid_key: str, user: str) -> str:
-    """A user whose entry names a group."""
+    """A filter for a user whose entry lists a group."""
     group, name = escaped_in_filter(group_dn), escaped_in_filter(user)
     return f"(&{PERSON}({membership_key}={group})({guid_key}={name}))"

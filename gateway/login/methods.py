@@ -1,4 +1,4 @@
-"""The authenticator that the settings ask for."""
+"""Builds the authenticator that the settings ask for."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ log = logging.getLogger(__name__)
 
 
 def authenticator(settings: Settings) -> Authenticator:
-    """Raises FreshgateError where a file that the settings name cannot be read."""
+    """Raises FreshgateError if a file named in the settings cannot be read."""
     chosen = settings.authentication
     memory = Memory(chosen.remember_seconds)
     if chosen.method == "none":
         if not is_local(settings.listen.host):
             log.warning(
-                "the gateway listens on %s for other machines, and checks %s; set authentication.method, or let the "
-                "network decide who gets there",
+                "the gateway listens on %s for other machines, and checks %s; set authentication.method, or let only "
+                "trusted machines reach it",
                 settings.listen.host,
-                "passwords only as far as Spark does" if settings.upstream.address else "no passwords",
+                "passwords only if Spark does" if settings.upstream.address else "no passwords",
             )
         return Unchecked(memory, chosen.refusal_delay)
     verifier = _users_file(Path(chosen.users_file)) if chosen.method == "file" else _ldap(settings.ldap)
@@ -38,7 +38,7 @@ def authenticator(settings: Settings) -> Authenticator:
 def _users_file(path: Path) -> Verifier:
     users = UserFile(path)
     try:
-        users.look()
+        users.check()
     except Unavailable as error:
         text = str(error)
         raise FreshgateError(
@@ -52,8 +52,8 @@ def _ldap(settings: Ldap) -> Verifier:
         try:
             Path(settings.ca).read_bytes()
         except OSError as error:
-            raise FreshgateError(f"ldap.ca: {settings.ca} cannot be read: {error.strerror}.") from error
+            raise FreshgateError(f"Cannot read {settings.ca}: {error.strerror}. Check ldap.ca.") from error
     for url in settings.url.split():
         if url.startswith("ldap:") and not settings.start_tls and not is_local(urlsplit(url).hostname or ""):
-            log.warning("passwords go to %s unencrypted; use ldaps:// or ldap.start_tls", url)
+            log.warning("passwords are sent to %s unencrypted; use ldaps:// or set ldap.start_tls", url)
     return LdapUsers(settings, LdapDirectory(settings))

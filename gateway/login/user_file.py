@@ -1,4 +1,5 @@
-"""Users in a file: one `name:hash` a line, the hash argon2's. Lines that begin with # and empty ones are skipped."""
+"""A file of users: one `name:hash` per line, with argon2 hashes. Empty lines and lines that begin with # are
+skipped."""
 
 from __future__ import annotations
 
@@ -23,58 +24,58 @@ log = logging.getLogger(__name__)
 READABLE_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH
 SALT_BYTES_MIN = 8
 HASH_BYTES_MIN = 4
-"""Argon2's own bounds (RFC 9106, section 3.1, and the reference code's for the salt)."""
+"""Argon2's own minimums (RFC 9106, section 3.1; for the salt, the reference code)."""
 
 _Stamp = tuple[int, int, int]
-"""What changes with the file: its inode, time of change in nanoseconds, and size in bytes."""
+"""Identifies a state of the file: inode, modification time in nanoseconds, and size in bytes."""
 
 
 class BadUser(Exception):
-    """A name or password that the file cannot hold, or a user whom it has not. The text says what to do."""
+    """The file cannot hold the name or password, or does not contain the user. The text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """What a file says. `problems` has a text for each line that does not count."""
+    """The content of a file. `problems` has a text for each ignored line."""
 
     hashes: Mapping[str, str] = field(default_factory=dict, repr=False)
     problems: tuple[str, ...] = ()
 
 
 def name_problem(name: str) -> str | None:
-    """Why the file cannot hold this name; None for one that it can."""
+    """Returns why the file cannot hold this name; None if it can."""
     if not name or name != name.strip():
-        return "a user name is not empty, and neither begins nor ends with a space"
+        return "a user name must not be empty, and must not begin or end with a space"
     if ":" in name or name.startswith("#") or not name.isprintable():
-        return "a user name has neither ':' nor control characters, and does not begin with '#'"
+        return "a user name must not contain ':' or control characters, or begin with '#'"
     if len(name) > USER_CHARACTERS_MAX:
-        return f"a user name has at most {USER_CHARACTERS_MAX} characters"
+        return f"a user name may have at most {USER_CHARACTERS_MAX} characters"
     return None
 
 
 def parse(text: str) -> Users:
-    """Reads a file. A name that stands twice does not count at all: nobody knows which password is meant."""
+    """Parses a file. All entries of a duplicate name are ignored, because nobody knows which password is meant."""
     hashes: dict[str, str] = {}
     lines: dict[str, int] = {}
     problems = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        # What a broken line holds may be somebody's password: only its name is told.
+        # An invalid line may contain a password: only its number and name are reported.
         name, colon, text_of_hash = line.rstrip("\r").partition(":")
         if not colon:
             problems.append(f"line {number} is not NAME:HASH")
         elif (problem := name_problem(name)) is not None:
             problems.append(f"line {number}: {problem}")
         elif name in lines:
-            problems.append(f"line {number}: {name!r} stands in line {lines[name]} too, so neither counts")
+            problems.append(f"line {number}: {name!r} is also in line {lines[name]}, so both lines are ignored")
             hashes.pop(name, None)
         else:
             lines[name] = number
             if _is_hash(text_of_hash):
                 hashes[name] = text_of_hash
             else:
-                problems.append(f"line {number}: {name!r} has no argon2 hash; make one with `freshgate user add`")
+                problems.append(f"line {number}: {name!r} has no argon2 hash; create one with `freshgate user add`")
     return Users(hashes, tuple(problems))
 
 
@@ -87,17 +88,17 @@ def _is_hash(text: str) -> bool:
 
 
 def with_user(text: str, name: str, text_of_hash: str) -> str:
-    """The file's text with a user's hash, in place of one that stands there. Every other line stays as it is."""
+    """Returns the file's text with the user's hash added or replaced. All other lines stay unchanged."""
     return _edited(text, name, f"{name}:{text_of_hash}")
 
 
 def without_user(text: str, name: str) -> str:
-    """The file's text without a user."""
+    """Returns the file's text without the user."""
     return _edited(text, name, None)
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a file, in its order, those with broken hashes too."""
+    """The names in a file, in its order, including those with invalid hashes."""
     names = [line.partition(":")[0] for line in text.split("\n") if ":" in line and not line.startswith("#")]
     return list(dict.fromkeys(name for name in names if name_problem(name) is None))
 
@@ -116,7 +117,7 @@ def _edited(text: str, name: str, replacement: str | None) -> str:
 
 
 class UserFile:
-    """Checks passwords against a file, which is read again when it has changed. Implements `Verifier`."""
+    """Checks passwords against a file, which is read again after a change. Implements `Verifier`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -125,13 +126,13 @@ class UserFile:
         self._users = Users()
         self._hasher = PasswordHasher()
         self._nobody = ""
-        """A hash that no user has, as costly as theirs."""
+        """A hash that belongs to no user and costs as much to check."""
 
     def verify(self, user: str, password: str) -> None:
         users, nobody, _ = self._current()
         found = users.hashes.get(user)
         try:
-            # An unknown user takes as long as a wrong password, or the time would tell who exists.
+            # Checking an unknown user takes as long as a wrong password; otherwise the time would tell who exists.
             self._hasher.verify(found or nobody, password)
         except Argon2Error as error:
             raise Refused("unknown user" if found is None else f"wrong password ({type(error).__name__})") from None
@@ -143,8 +144,8 @@ class UserFile:
     def version(self) -> _Stamp:
         return self._current()[2]
 
-    def look(self) -> None:
-        """Reads the file, and logs what is wrong in it. Raises Unavailable where it cannot be read."""
+    def check(self) -> None:
+        """Reads the file, and logs its problems. Raises Unavailable if it cannot be read."""
         self._current()
 
     def _current(self) -> tuple[Users, str, _Stamp]:
@@ -166,7 +167,7 @@ class UserFile:
         for problem in users.problems:
             log.error("users file %s: %s", self._path, problem)
         if mode & READABLE_BY_OTHERS:
-            log.warning("users file %s: others may read or write it; set its mode to 0600", self._path)
+            log.warning("users file %s: other accounts can read or write it; set its mode to 0600", self._path)
         like = next(iter(users.hashes.values()), None)
         self._nobody = _hash_like(like) if like else self._hasher.hash(os.urandom(32))
         self._users = users
@@ -174,12 +175,12 @@ class UserFile:
             log.info("users file %s: %d users", self._path, len(users.hashes))
         else:
             log.warning(
-                "users file %s: no user in it, so nobody can log in; add some with `freshgate user add`", self._path
+                "users file %s: it has no user, so nobody can log in; add users with `freshgate user add`", self._path
             )
 
 
 def _hash_like(known: str) -> str:
-    """A hash of nothing that anybody knows, as costly as the known one."""
+    """A hash of a random password, as costly to check as the known one."""
     try:
         return PasswordHasher.from_parameters(extract_parameters(known)).hash(os.urandom(32))
     except HashingError:
@@ -187,20 +188,20 @@ def _hash_like(known: str) -> str:
 
 
 def hash_of(password: str) -> str:
-    """Takes some 50 ms. Raises BadUser for a password that no login could have."""
+    """Hashes a password, which takes some 50 ms. Raises BadUser for a password that no login could have."""
     if not password.strip() or "\0" in password:
-        raise BadUser("The password is empty. Give one.")
+        raise BadUser("The password is empty. Enter a password.")
     return PasswordHasher().hash(password)
 
 
 def read(path: Path) -> str:
-    """The file's text. Raises OSError, UnicodeDecodeError."""
+    """Returns the file's text. Raises OSError, UnicodeDecodeError."""
     return path.read_bytes().decode("utf-8")
 
 
 @contextlib.contextmanager
 def changing(path: Path) -> Iterator[Path]:
-    """Where the file really is, while nobody else changes it through this function. Raises OSError."""
+    """Locks the file against other callers of this function, and yields its real path. Raises OSError."""
     place = Path(os.path.realpath(path))
     directory = os.open(place.parent, os.O_RDONLY)
     try:
@@ -211,20 +212,20 @@ def changing(path: Path) -> Iterator[Path]:
 
 
 def write(path: Path, text: str) -> None:
-    """Replaces the file at once, so that a reader sees the old or the new one; only its owner may read it."""
+    """Replaces the file atomically, so that a reader sees the old or the new one. Only its owner may read it."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        # mkstemp has made it with mode 0600.
+        # mkstemp creates it with mode 0600.
         with open(descriptor, "w", encoding="utf-8", newline="") as file:
             with contextlib.suppress(FileNotFoundError, PermissionError):
                 old = path.stat()
-                # Root adds users to the file of the account that runs the gateway.
+                # Keeps the owner when root edits the file of the gateway's account.
                 os.fchown(file.fileno(), old.st_uid, old.st_gid)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
-    except BaseException:  # an interrupt too: half a file of passwords must not stay beside the whole one
+    except BaseException:  # Also for an interrupt: a partial file of passwords must not be left behind.
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise

@@ -19,7 +19,7 @@ from tiers import sampled
 WAYS = ("HTTP", "TLS", "HTTPS")
 LIVES = dict(zip(VERSIONS, ("TLS", "HTTP", "HTTPS"), strict=True))
 """The transport with which each version runs the life cycle of a view, which takes some seconds."""
-REFUSED = "cannot log in: the name or the password is wrong|HTTP Response code: 401"
+REFUSED = "cannot log in: the user name or password is wrong|HTTP Response code: 401"
 """The errors of a refused login. Hive JDBC 2.3 and 3.1 show only the status of an HTTP response."""
 
 

@@ -88,7 +88,7 @@ def test_members_of_the_group_log_in_as_themselves(slapd: Slapd, strict: Engine,
             ):
                 pass
         log = gateway.log.read_text(encoding="utf-8")
-        assert "this user is in no group that ldap.group_filter names" in log
+        assert "this user is in no group of ldap.group_filter" in log
         assert "invalidCredentials" in log
         assert not [password for password in PASSWORDS.values() if password in log]
     finally:

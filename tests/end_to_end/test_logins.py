@@ -31,7 +31,7 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 from gateway.login import user_file
 
 PASSWORDS = {"ada": "ada's secret", "eve": "eve's secret", "root": "root's secret"}
-REFUSED = "cannot log in: the name or the password is wrong"
+REFUSED = "cannot log in: the user name or password is wrong"
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 PROXY_USER = "hive.server2.proxy.user"
 

@@ -118,7 +118,7 @@ def test_too_many_simultaneous_logins_are_refused(caplog: pytest.LogCaptureFixtu
     late, *others = asyncio.run(flood())
     assert isinstance(late, LoginUnchecked)
     assert others == [None] * (1 + WAITING_MAX)
-    assert f"{1 + WAITING_MAX} logins are being checked or wait for it" in caplog.text
+    assert f"{1 + WAITING_MAX} logins are already being checked or waiting" in caplog.text
 
 
 def test_a_user_name_cannot_forge_a_log_line(caplog: pytest.LogCaptureFixture) -> None:

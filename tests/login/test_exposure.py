@@ -20,8 +20,8 @@ ACCEPTED = "engine.accept_user_code=true"
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ([OPEN, FILE], "every user whom it lets in could run programs .* freshgate-users included"),
-        ([OPEN, *LDAP], "every user whom it lets in could run programs .* all its files\\. "),
+        ([OPEN, FILE], "every user who can log in could run programs .* freshgate-users included"),
+        ([OPEN, *LDAP], "every user who can log in could run programs .* all its files\\. "),
         ([OPEN], "everybody who reaches the port could run programs"),
         (["listen.host=::", FILE, "listen.port=-1", "listen.http_port=0"], "listen.host is ::"),
         (["listen.host=gate.example", FILE, "authentication.hand_on=proxy_user"], "listen.host is gate.example"),
@@ -55,5 +55,5 @@ def test_a_port_without_tls_for_passwords_is_a_warning(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         exposure.check(settings_file.load(None, overrides))
-    assert [text.split()[3] for text in caplog.messages] == warned
+    assert [text.split()[2] for text in caplog.messages] == warned
     assert all("unencrypted" in text and "tls.certificate" in text for text in caplog.messages)

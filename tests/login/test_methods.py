@@ -17,13 +17,16 @@ from gateway.login import methods
         (["listen.host=::"], ["the gateway listens on :: for other machines, and checks no passwords; set"]),
         (
             ["listen.host=gate.example", "upstream.address=spark.example:10000"],
-            ["the gateway listens on gate.example for other machines, and checks passwords only as far as Spark does;"],
+            ["the gateway listens on gate.example for other machines, and checks passwords only if Spark does;"],
         ),
         ([], []),
         (["listen.host=localhost"], []),
         (["listen.host=::1"], []),
         (["listen.host=0.0.0.0", "authentication=ldap", "ldap.url=ldaps://ldap.example"], []),
-        (["authentication=ldap", "ldap.url=ldap://ldap.example"], ["passwords go to ldap://ldap.example unencrypted"]),
+        (
+            ["authentication=ldap", "ldap.url=ldap://ldap.example"],
+            ["passwords are sent to ldap://ldap.example unencrypted"],
+        ),
     ],
 )
 def test_unchecked_or_unencrypted_passwords_are_a_warning(

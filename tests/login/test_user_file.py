@@ -85,9 +85,9 @@ def test_any_text_is_parsed(text: str) -> None:
         ("ada:secret", "line 2: 'ada' has no argon2 hash"),
         ("ada:$2b$12$abcdefghijklmnopqrstuv", "line 2: 'ada' has no argon2 hash"),
         ("ada:$argon2id$v=19$m=8,t=1,p=1$a$b", "line 2: 'ada' has no argon2 hash"),
-        (f":{HASH}", "line 2: a user name is not empty"),
-        (f" ada:{HASH}", "line 2: a user name is not empty, and neither begins"),
-        (f"eve:{HASH}\neve:{OTHER_HASH}", "line 3: 'eve' stands in line 2 too, so neither counts"),
+        (f":{HASH}", "line 2: a user name must not be empty"),
+        (f" ada:{HASH}", "line 2: a user name must not be empty, and must not begin"),
+        (f"eve:{HASH}\neve:{OTHER_HASH}", "line 3: 'eve' is also in line 2, so both lines are ignored"),
     ],
 )
 def test_an_invalid_line_is_reported_without_a_possible_password(line: str, said: str) -> None:
@@ -169,7 +169,7 @@ def test_a_change_applies_immediately_to_remembered_logins(tmp_path: Path) -> No
 def test_problems_of_the_file_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = file_of(tmp_path, "ada:secret\n")
     path.chmod(0o644)
-    UserFile(path).look()
+    UserFile(path).check()
     assert "line 1: 'ada' has no argon2 hash" in caplog.text
     assert "set its mode to 0600" in caplog.text
     assert "secret" not in caplog.text
@@ -287,6 +287,6 @@ def test_a_missing_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_file_without_users_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = file_of(tmp_path, "# nobody yet\n")
     with caplog.at_level(logging.INFO):
-        UserFile(path).look()
+        UserFile(path).check()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert f"{path}: no user in it, so nobody can log in" in caplog.text
+    assert f"{path}: it has no user, so nobody can log in" in caplog.text
