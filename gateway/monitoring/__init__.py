@@ -1,1 +1,1 @@
-"""Seeing in: metrics and probes over HTTP, log lines, the audit's file. Nobody else knows this package."""
+"""Metrics and probes over HTTP, log formatting, and the audit file. No other package imports this one."""

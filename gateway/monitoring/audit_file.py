@@ -1,4 +1,4 @@
-"""Writes the audit's lines: in a thread, so that a slow disk holds up nobody."""
+"""Writes audit lines in a thread, so that a slow disk delays nobody."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ log = logging.getLogger(__name__)
 STANDARD_ERROR = "-"
 MODE = 0o640
 WAITING_MAX = 10_000
-"""Lines that wait for the disk; those that come then are lost, and counted."""
+"""Lines that wait for the disk; further ones are lost, and counted."""
 CLOSE_SECONDS = 5.0
 
 
 class AuditFile:
-    """From its making until `close` lines are written, each at once. A file that was renamed or removed, as by
-    logrotate, is made anew. Raises OSError where it cannot be opened at first."""
+    """Writes lines, each at once, from its creation until `close`.
+
+    A file that was renamed or removed, for example by logrotate, is created again. Raises OSError if it cannot be
+    opened at first.
+    """
 
     def __init__(self, target: str) -> None:
         self.lost = 0
@@ -32,22 +35,22 @@ class AuditFile:
         self._path = None if target == STANDARD_ERROR else target
         self._descriptor = sys.stderr.fileno() if self._path is None else _open(self._path)
         self._torn = False
-        """The last line was written in part."""
-        self._telling = threading.Lock()
-        self._told = False
+        """The last line was only partly written."""
+        self._report_lock = threading.Lock()
+        self._reported = False
         self._waiting: queue.Queue[tuple[Line, Unread | None] | None] = queue.Queue(WAITING_MAX)
         self._thread = threading.Thread(target=self._work, name="audit", daemon=True)
         self._thread.start()
 
     def write(self, line: Line, unread: Unread | None = None, /) -> None:
-        """Never blocks, and never fails."""
+        """Queues a line. Never blocks or fails."""
         try:
             self._waiting.put_nowait((line, unread))
         except queue.Full:
-            self._lose(f"{WAITING_MAX} of them wait for it")
+            self._lose(f"{WAITING_MAX} lines already wait for the disk")
 
     def close(self) -> None:
-        """Writes what waits, as far as that takes no more than some seconds."""
+        """Writes the waiting lines, if that takes no more than some seconds."""
         try:
             self._waiting.put(None, timeout=CLOSE_SECONDS)
         except queue.Full:
@@ -59,10 +62,10 @@ class AuditFile:
             line, unread = waited
             try:
                 self._append(encoded(line if unread is None else _completed(line, unread)))
-            except Exception as error:  # whatever it is, the next line may be written
+            except Exception as error:  # Whatever failed, the next line may be written.
                 self._lose(repr(error))
             else:
-                self._tell_written()
+                self._report_recovery()
         if self._path is not None:
             os.close(self._descriptor)
 
@@ -76,39 +79,39 @@ class AuditFile:
         written = os.write(self._descriptor, line)
         self._torn = 0 < written < len(line) or (self._torn and not written)
         if written < len(line):
-            raise OSError("there was place for a part of a line only")
+            raise OSError("the disk had room for only a part of the line")
 
     def _lose(self, problem: str) -> None:
-        with self._telling:
+        with self._report_lock:
             self.lost += 1
-            told, self._told = self._told, True
-        if not told:
-            log.error("the audit cannot be written, its lines are lost: %s", problem)
+            reported, self._reported = self._reported, True
+        if not reported:
+            log.error("the audit file cannot be written, so its lines are lost: %s", problem)
 
-    def _tell_written(self) -> None:
-        if self._told:
-            with self._telling:
-                self._told = False
-            log.warning("the audit is written again; %d lines were lost since the start", self.lost)
+    def _report_recovery(self) -> None:
+        if self._reported:
+            with self._report_lock:
+                self._reported = False
+            log.warning("the audit file is written again; %d lines were lost since the start", self.lost)
 
 
 def encoded(line: Line) -> bytes:
-    """The line as one of JSON, without passwords."""
-    told = dict(line)
+    """The line as JSON, without passwords."""
+    shown = dict(line)
     for key in ("text", "error"):
-        if isinstance(value := told.get(key), str):
+        if isinstance(value := shown.get(key), str):
             whole = len(value) == line.get("characters") if key == "text" else len(value) < ERROR_CHARACTERS_MAX
-            told[key] = redact(value, cut=not whole)
+            shown[key] = redact(value, cut=not whole)
     for key in ("views", "reads", "writes"):
-        if isinstance(found := told.get(key), list):
+        if isinstance(found := shown.get(key), list):
             # A table may be a path: SELECT * FROM csv.`s3a://KEY:SECRET@bucket/file`.
-            told[key] = [redact(name) for name in found]
-    return (json.dumps(told, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+            shown[key] = [redact(name) for name in found]
+    return (json.dumps(shown, ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 
 def _completed(line: Line, unread: Unread) -> Line:
     found = {key: value for key, value in names(unread).items() if value}
-    # The last keys stay the last: the text may be long.
+    # The last keys stay last, because the text may be long.
     last = {key: line[key] for key in ("characters", "text") if key in line}
     return {key: value for key, value in line.items() if key not in last} | found | last
 
@@ -118,7 +121,7 @@ def _open(path: str) -> int:
 
 
 def _is_at(path: str, descriptor: int) -> bool:
-    """Whether the path still leads to the open file."""
+    """Whether the path still refers to the open file."""
     try:
         there = os.stat(path)
     except FileNotFoundError:

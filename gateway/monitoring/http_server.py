@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server for what monitoring asks: GET and HEAD of a few paths, keep-alive, limits on everything."""
+"""A small HTTP/1.1 server for monitoring: GET and HEAD of a few paths, keep-alive, and limits on everything."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import httptools
 log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 100
-"""Scrapers and probes are few; what is beyond is a fault of somebody's."""
+"""Scrapers and probes are few; more connections are a fault."""
 REQUEST_BYTES_MAX = 16_384
-"""Of one request, head and body. Nobody sends a body."""
+"""Longest request, head and body. Monitoring sends no body."""
 REQUEST_SECONDS = 10.0
-"""For a request to come whole once it has begun, and for an answer to be read."""
+"""Time for a request to be complete once it has begun, and for an answer to be read."""
 IDLE_SECONDS = 120.0
-"""Between two requests: longer than the usual scrape intervals."""
+"""Longest time between two requests; longer than the usual scrape intervals."""
 AHEAD_MAX = 8
 """Requests that a client may send before the first one is answered."""
 
@@ -49,7 +49,7 @@ def text(status: HTTPStatus, message: str) -> Response:
 
 
 class HttpServer:
-    """Answers by path."""
+    """Dispatches requests by path."""
 
     def __init__(self, host: str, port: int, handlers: Mapping[str, Handler]) -> None:
         self._host = host
@@ -60,11 +60,11 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The one in use, after `start`."""
+        """The port in use, after `start`."""
         return self._port
 
     async def start(self) -> None:
-        """Raises OSError where it cannot listen."""
+        """Begins to listen. Raises OSError if it cannot."""
         family, kind, _, _, address = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind)
         try:
@@ -85,7 +85,7 @@ class HttpServer:
         await self._server.wait_closed()
 
     def enter(self, client: _Client) -> bool:
-        """Whether there is place for one more."""
+        """Registers a client. Returns whether the limit allows it."""
         self._clients.add(client)
         return len(self._clients) <= CONNECTIONS_MAX
 
@@ -95,18 +95,22 @@ class HttpServer:
     async def answer(self, request: _Request) -> Response:
         handler = self._handlers.get(request.path)
         if handler is None:
-            return text(HTTPStatus.NOT_FOUND, f"Nothing here. There are {', '.join(self._handlers)}.")
+            return text(
+                HTTPStatus.NOT_FOUND, f"Nothing is served at this path. Request one of {', '.join(self._handlers)}."
+            )
         if request.method not in ("GET", "HEAD"):
-            return text(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET and HEAD.")
+            return text(HTTPStatus.METHOD_NOT_ALLOWED, "Use GET or HEAD.")
         try:
             return await handler()
-        except Exception:  # our own fault must not leave a probe or a scrape without an answer
+        except Exception:  # A fault of the gateway must not leave a probe or a scrape without an answer.
             log.exception("the answer to %s failed", request.path)
-            return text(HTTPStatus.INTERNAL_SERVER_ERROR, "The gateway failed at this answer; its log says why.")
+            return text(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "The gateway failed to answer this request; its log says why."
+            )
 
 
 class _Client(asyncio.Protocol):
-    """One connection. Requests are answered in their order, one at a time."""
+    """One connection. Requests are answered in order, one at a time."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -114,9 +118,9 @@ class _Client(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._url = b""
-        self._bytes = 0  # Of the request that is being read.
-        self._waiting: deque[_Request | Response] = deque()  # A Response among them ends the connection.
-        self._last = False  # What comes behind the last one that is waiting is not read.
+        self._bytes = 0  # Bytes of the request that is being read.
+        self._waiting: deque[_Request | Response] = deque()  # A Response in the queue ends the connection.
+        self._last = False  # Data after the last waiting request is not read.
         self._work: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
@@ -128,7 +132,12 @@ class _Client(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._limit(REQUEST_SECONDS)
         if not self._server.enter(self):
-            self._end_with(text(HTTPStatus.SERVICE_UNAVAILABLE, f"More than {CONNECTIONS_MAX} connections are open."))
+            self._end_with(
+                text(
+                    HTTPStatus.SERVICE_UNAVAILABLE,
+                    f"More than {CONNECTIONS_MAX} connections are open. Try again later.",
+                )
+            )
 
     def data_received(self, data: bytes) -> None:
         if self._last:
@@ -137,16 +146,16 @@ class _Client(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._last = True  # The request was answered as if it did not ask for another protocol.
+            self._last = True  # The request is answered as if it had not asked for another protocol.
         except httptools.HttpParserError as error:
             if not self._last:
-                self._end_with(text(HTTPStatus.BAD_REQUEST, f"This is no HTTP request: {error}."))
+                self._end_with(text(HTTPStatus.BAD_REQUEST, f"This is not a valid HTTP request: {error}."))
         if self._bytes > REQUEST_BYTES_MAX:
-            told = f"A request has at most {REQUEST_BYTES_MAX} bytes."
-            self._end_with(text(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, told))
+            problem = f"A request may have at most {REQUEST_BYTES_MAX} bytes."
+            self._end_with(text(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, problem))
 
     def eof_received(self) -> bool:
-        # Who sends nothing more may still read.
+        # A client that sends nothing more may still read.
         self._last = True
         return self._work is not None
 
@@ -183,7 +192,7 @@ class _Client(asyncio.Protocol):
         except httptools.HttpParserError:
             path = ""
         if len(self._waiting) >= AHEAD_MAX:
-            self._end_with(text(HTTPStatus.TOO_MANY_REQUESTS, f"At most {AHEAD_MAX} requests ahead."))
+            self._end_with(text(HTTPStatus.TOO_MANY_REQUESTS, f"At most {AHEAD_MAX} requests may wait for an answer."))
             return
         self._last = not keep_alive
         self._put(_Request(self._parser.get_method().decode("ascii"), path, keep_alive))
@@ -227,26 +236,26 @@ class _Client(asyncio.Protocol):
     def _answered(self, work: asyncio.Task[None]) -> None:
         self._work = None
         if not work.cancelled() and (error := work.exception()) is not None:
-            log.error("a connection of monitoring broke", exc_info=error)
+            log.error("a monitoring connection failed", exc_info=error)
             self.abort()
         elif self._transport is None or self._transport.is_closing():
-            self._limit(REQUEST_SECONDS)  # What was written must be read in time.
+            self._limit(REQUEST_SECONDS)  # The client must read the answer in time.
         elif self._waiting:
-            self._begin()  # It came when the work had just ended.
+            self._begin()  # The request came just as the work had ended.
         elif self._last:
             self._transport.close()
         else:
             self._limit(IDLE_SECONDS if not self._bytes else REQUEST_SECONDS)
 
     def _limit(self, seconds: float | None) -> None:
-        """The connection ends so late from now, unless something happens."""
+        """Aborts the connection after this time, unless something happens; None: never."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self._loop.call_later(seconds, self.abort)
 
 
 def _bytes(response: Response, *, keep_alive: bool, head: bool) -> bytes:
-    """As it goes over the wire; `head`: without the body."""
+    """Encodes a response; `head`: without the body."""
     status = response.status
     lines = [
         f"HTTP/1.1 {status.value} {status.phrase}",

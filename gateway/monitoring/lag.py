@@ -1,4 +1,4 @@
-"""How late the event loop is: everything that the gateway does waits so long."""
+"""Measures how late the event loop is: everything in the gateway waits that long."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gateway.tally import SHORT_SECONDS, Histogram
 
 INTERVAL_SECONDS = 1.0
 WINDOW = 60
-"""Measurements of which the greatest is told, so that scrapes at any interval up to a minute see it."""
+"""Measurements in the maximum, so that scrapes at any interval up to a minute see it."""
 
 
 class LoopLag:
-    """Measures once a second by how much a timer is late."""
+    """Measures once a second how late a timer is."""
 
     def __init__(self) -> None:
         self.seconds = Histogram(SHORT_SECONDS)
@@ -23,7 +23,7 @@ class LoopLag:
 
     @property
     def greatest(self) -> float:
-        """Of the last minute, in seconds."""
+        """The maximum of the last minute, in seconds."""
         return max(self._last, default=0.0)
 
     async def _turn(self) -> None:
@@ -33,8 +33,8 @@ class LoopLag:
         self.measure(loop.time() - due)
 
     def measure(self, late: float) -> None:
-        """A timer was late by so many seconds."""
-        # uvloop's clock counts whole milliseconds, so a timer may seem to be early.
+        """Records by how many seconds a timer was late."""
+        # uvloop's clock counts whole milliseconds, so a timer may seem early.
         late = max(0.0, late)
         self.seconds.add(late)
         self._last.append(late)

@@ -1,4 +1,4 @@
-"""The log on standard error: as text for people, or as JSON for machines; passwords are taken out of both."""
+"""Formats the log on standard error: text for people, JSON for machines. Both are redacted of passwords."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ JSON = "json"
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _SHOWN = {**_CONTROLS, ord("\n"): "\n    ", ord("\t"): "\t"}
-"""Clients choose names and texts: none may look like a line of ours, or tell a terminal what to do."""
+"""Escapes for control characters. Clients choose names and texts: none may look like a log line, or control a
+terminal."""
 
 
 def set_up(level: str, form: str) -> None:
@@ -25,7 +26,7 @@ def set_up(level: str, form: str) -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """A line, and behind it in brackets whose work it is about, where that is known."""
+    """A line, followed in brackets by the user, session and statement that it concerns, if known."""
 
     def __init__(self) -> None:
         super().__init__(TEXT_FORMAT)
@@ -39,8 +40,8 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time (RFC 3339, UTC), level, logger, message; exception and whose work it is about where
-    there are such."""
+    """One JSON object per line: time (RFC 3339, UTC), level, logger and message; exception, user, session and statement
+    if there are any."""
 
     def format(self, record: logging.LogRecord) -> str:
         origin = ORIGIN.get()

@@ -1,4 +1,4 @@
-"""The metrics, read from what the gateway's parts count, when somebody asks for them."""
+"""Builds the metrics, on request, from the counters of the gateway's parts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from gateway.tally import Histogram
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 VIEWS_TOGETHER = 40
-"""Views that are written in one piece, before others have their turn: about a millisecond."""
+"""Views that are rendered in one piece, which takes about a millisecond, before the event loop runs other work."""
 
 
 class Lost(Protocol):
-    """Who keeps the audit."""
+    """The audit file."""
 
     @property
     def lost(self) -> int:
@@ -42,7 +42,7 @@ class Lost(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What is looked at."""
+    """The objects that the metrics are read from."""
 
     listener: Listener
     traffic: Traffic
@@ -58,12 +58,12 @@ class Sources:
 
     @property
     def missing(self) -> list[str]:
-        """Why clients should not come here, in words; nothing: they are welcome."""
+        """Why clients should not connect, as sentences; empty if they may."""
         return [*self.readiness.missing, *([] if self.fence.lost is None else [self.fence.lost])]
 
 
 class Metrics:
-    """A registry of its own, with the process's metrics and the gateway's."""
+    """A separate registry with the metrics of the process and the gateway."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -73,7 +73,7 @@ class Metrics:
         self._one = asyncio.Lock()
 
     async def text(self) -> bytes:
-        """All metrics, as Prometheus reads them. The event loop is held for about a millisecond at a time, however
+        """All metrics in Prometheus' text format. The event loop is blocked for about a millisecond at a time, however
         many views there are."""
         async with self._one:
             pieces = []
@@ -83,12 +83,12 @@ class Metrics:
             for name, about, values in (
                 (
                     "freshgate_view_staleness_seconds",
-                    "For how long the materialized view has missed a change of what it reads; 0 where it is fresh",
+                    "How long the materialized view has missed a change to its base tables; 0 if it is fresh",
                     _staleness,
                 ),
                 (
                     "freshgate_view_last_refresh_timestamp_seconds",
-                    "When the materialized view's current version was published; views never built are left out",
+                    "When the materialized view's current version was published; never built views are left out",
                     _published,
                 ),
             ):
@@ -123,7 +123,7 @@ def _published(catalog: Catalog, ids: Sequence[str]) -> Iterator[tuple[list[str]
 
 
 class _Family(Collector):
-    """A family that is there already."""
+    """Collects a family that already exists."""
 
     def __init__(self, family: Metric) -> None:
         self._family = family
@@ -133,7 +133,7 @@ class _Family(Collector):
 
 
 def _rows(family: Metric, *, first: bool) -> bytes:
-    """The family's rows; its head stands before the `first` ones only."""
+    """The family's rows; only the `first` ones include its head."""
     text = generate_latest(_Family(family))
     if first:
         return text
@@ -141,14 +141,14 @@ def _rows(family: Metric, *, first: bool) -> bytes:
 
 
 class _Gateway(Collector):
-    """The gateway's families but those that have a row for each view."""
+    """The gateway's families, except those with a row per view."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._version = importlib.metadata.version("freshgate")
 
     def describe(self) -> Iterable[Metric]:
-        return []  # else the registry would collect once when this is registered
+        return []  # Otherwise the registry would collect once during the registration.
 
     def collect(self) -> Iterator[Metric]:
         yield from self._clients()
@@ -159,33 +159,37 @@ class _Gateway(Collector):
 
     def _clients(self) -> Iterator[Metric]:
         sources, traffic, counts = self._sources, self._sources.traffic, self._sources.counts
-        yield _gauge("client_connections", "Client connections that are open", sources.listener.clients)
-        yield _counter("client_connections_accepted", "Client connections that were accepted", traffic.accepted)
-        yield _counter("client_connections_refused", "Client connections beyond limits.connections", traffic.refused)
-        yield _gauge("client_half_read_bytes", "Bytes of requests that are not complete", traffic.half_read)
-        yield _counter("client_received_bytes", "Bytes that clients sent", traffic.from_clients)
-        yield _counter("client_sent_bytes", "Bytes that were sent to clients", traffic.to_clients)
-        logins = CounterMetricFamily("freshgate_logins", "Logins, by whether they were accepted", labels=["outcome"])
+        yield _gauge("client_connections", "Open client connections", sources.listener.clients)
+        yield _counter("client_connections_accepted", "Accepted client connections", traffic.accepted)
+        yield _counter(
+            "client_connections_refused", "Client connections refused because of limits.connections", traffic.refused
+        )
+        yield _gauge("client_half_read_bytes", "Bytes buffered for incomplete requests", traffic.half_read)
+        yield _counter("client_received_bytes", "Bytes received from clients", traffic.from_clients)
+        yield _counter("client_sent_bytes", "Bytes sent to clients", traffic.to_clients)
+        logins = CounterMetricFamily("freshgate_logins", "Logins by outcome", labels=["outcome"])
         logins.add_metric(["accepted"], counts.logins_accepted)
         logins.add_metric(["refused"], counts.logins_refused)
         yield logins
-        yield _gauge("sessions", "Sessions that are open", len(sources.sessions))
-        yield _counter("sessions_opened", "Sessions that were opened", counts.sessions)
-        yield _counter("sessions_refused", "Sessions that users who had logged in did not get", counts.sessions_refused)
-        yield _gauge("operations", "Operations that are not closed", sources.sessions.operations)
+        yield _gauge("sessions", "Open sessions", len(sources.sessions))
+        yield _counter("sessions_opened", "Opened sessions", counts.sessions)
+        yield _counter("sessions_refused", "Sessions refused to users who had logged in", counts.sessions_refused)
+        yield _gauge("operations", "Open operations", sources.sessions.operations)
 
     def _statements(self) -> Iterator[Metric]:
         counts, traffic = self._sources.counts, self._sources.traffic
-        requests = CounterMetricFamily("freshgate_requests", "Requests of clients, by method", labels=["method"])
+        requests = CounterMetricFamily("freshgate_requests", "Requests from clients by method", labels=["method"])
         for method, number in counts.requests.items():
             requests.add_metric([method], number + (traffic.repeated if method == "GetOperationStatus" else 0))
         yield requests
-        yield _counter("repeated_answers", "Status requests that the last answer answered again", traffic.repeated)
-        yield _counter("pages_ahead", "Pages of rows that Spark was asked for before the client", traffic.pages_ahead)
-        yield _counter("pages_ahead_taken", "Those of them that the client asked for", traffic.pages_ahead_taken)
+        yield _counter("repeated_answers", "Status requests answered by repeating the last answer", traffic.repeated)
+        yield _counter("pages_ahead", "Pages of rows read ahead from Spark", traffic.pages_ahead)
+        yield _counter(
+            "pages_ahead_taken", "Pages read ahead that the client then asked for", traffic.pages_ahead_taken
+        )
         statements = CounterMetricFamily(
             "freshgate_statements",
-            "Statements that have ended, by what they were taken for and their outcome",
+            "Ended statements by what they were taken for and by outcome",
             labels=["taken_for", "outcome"],
         )
         for (taken_for, outcome), number in counts.statements.items():
@@ -193,7 +197,7 @@ class _Gateway(Collector):
         yield statements
         yield _histogram(
             "statement_duration_seconds",
-            "From a statement's arrival until its outcome was known",
+            "Time from a statement's arrival until its outcome was known",
             counts.statement_seconds,
         )
 
@@ -201,44 +205,48 @@ class _Gateway(Collector):
         sources, tasks = self._sources, self._sources.tasks
         refreshes = CounterMetricFamily(
             "freshgate_refreshes",
-            "Refreshes that have ended, by outcome and by what they recomputed",
+            "Ended refreshes by outcome and by what they recomputed",
             labels=["outcome", "method"],
         )
         for (status, mode), number in tasks.tally.ended.items():
             refreshes.add_metric([status.lower(), mode.lower()], number)
         yield refreshes
         yield _histogram(
-            "refresh_duration_seconds", "Of refreshes that had something to do, at Spark", tasks.tally.seconds
+            "refresh_duration_seconds", "Time at Spark of refreshes that had something to do", tasks.tally.seconds
         )
-        yield _gauge("refreshes_running", "Refreshes that are under way", tasks.running)
-        yield _gauge("refreshes_waiting", "Refreshes that wait for another one of their view", tasks.waiting)
+        yield _gauge("refreshes_running", "Running refreshes", tasks.running)
+        yield _gauge("refreshes_waiting", "Refreshes that wait for another refresh of their view", tasks.waiting)
         yield _gauge("materialized_views", "Materialized views in the catalog", len(sources.catalog))
         yield _counter(
             "views_restored",
-            "Materialized views that a statement had dropped or forged, and that were put back",
+            "Materialized views restored after a statement had dropped or forged them",
             sources.counts.views_restored,
         )
-        yield _gauge("leftovers", "Replaced versions and remains that are still to be dropped", sources.janitor.waiting)
+        yield _gauge("leftovers", "Replaced versions and other remains still to be dropped", sources.janitor.waiting)
         yield _gauge(
-            "superseded", "1 where another gateway refreshes the views of this storage", sources.fence.lost is not None
+            "superseded", "1 if another gateway refreshes the views of this storage", sources.fence.lost is not None
         )
 
     def _upstream(self) -> Iterator[Metric]:
         traffic = self._sources.traffic
         yield _gauge("upstream_up", "Whether Spark has just answered", self._sources.readiness.spark_problem is None)
-        yield _counter("upstream_connects", "Connections to Spark for clients, tried or made", traffic.connects)
-        yield _counter("upstream_connect_failures", "Those that could not be made", traffic.connects_failed)
-        yield _histogram(
-            "upstream_connect_duration_seconds", "From the first byte to the accepted login", traffic.connect_seconds
+        yield _counter(
+            "upstream_connects", "Connections to Spark for clients, including failed attempts", traffic.connects
         )
-        yield _counter("upstream_received_bytes", "Bytes that Spark sent for clients", traffic.from_spark)
-        yield _counter("upstream_sent_bytes", "Bytes that were sent to Spark for clients", traffic.to_spark)
+        yield _counter(
+            "upstream_connect_failures", "Connections to Spark for clients that failed", traffic.connects_failed
+        )
+        yield _histogram(
+            "upstream_connect_duration_seconds", "Time to connect to Spark and log in", traffic.connect_seconds
+        )
+        yield _counter("upstream_received_bytes", "Bytes received from Spark for clients", traffic.from_spark)
+        yield _counter("upstream_sent_bytes", "Bytes sent to Spark for clients", traffic.to_spark)
 
     def _own(self) -> Iterator[Metric]:
         lag, audit = self._sources.lag, self._sources.audit
-        yield _histogram("event_loop_lag_seconds", "By how much a timer of the event loop was late", lag.seconds)
-        yield _gauge("event_loop_lag_max_seconds", "The most of the last minute", lag.greatest)
-        yield _counter("audit_lines_lost", "Lines of the audit that could not be written", audit.lost if audit else 0)
+        yield _histogram("event_loop_lag_seconds", "How late a timer of the event loop was", lag.seconds)
+        yield _gauge("event_loop_lag_max_seconds", "Maximum lag of the last minute", lag.greatest)
+        yield _counter("audit_lines_lost", "Audit lines that could not be written", audit.lost if audit else 0)
         info = GaugeMetricFamily("freshgate_info", "1, with the version", labels=["version"])
         info.add_metric([self._version], 1)
         yield info

@@ -1,4 +1,4 @@
-"""Monitoring as a whole: what is measured all the time, and the endpoints that tell it."""
+"""Runs monitoring: the continuous measurements and the endpoints that report them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JSON = "application/json"
 
 
 class Monitor:
-    """Serves /metrics, /healthz and /readyz between `start` and `stop`."""
+    """Serves /metrics, /healthz and /readyz from `start` to `stop`."""
 
     def __init__(self, host: str, port: int, sources: Sources) -> None:
         self._sources = sources
@@ -22,11 +22,11 @@ class Monitor:
 
     @property
     def port(self) -> int:
-        """The one in use, after `start`."""
+        """The port in use, after `start`."""
         return self._server.port
 
     async def start(self) -> None:
-        """Raises OSError where it cannot listen."""
+        """Starts measuring and listening. Raises OSError if it cannot listen."""
         await self._server.start()
         self._sources.lag.loop.start()
         self._sources.readiness.loop.start()
@@ -40,7 +40,7 @@ class Monitor:
         return Response(HTTPStatus.OK, CONTENT_TYPE, await self._metrics.text())
 
     async def _health(self) -> Response:
-        """Who gets this answer knows that the process and its event loop are alive."""
+        """An answer shows that the process and its event loop are alive."""
         return _json(HTTPStatus.OK, {"status": "alive"})
 
     async def _ready(self) -> Response:

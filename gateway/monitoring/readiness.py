@@ -1,4 +1,4 @@
-"""Whether clients should come here: asked often, answered from the last look at Spark."""
+"""Tells whether clients should connect: asked often, answered from the last check of Spark."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from gateway.errors import FreshgateError
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS_MAX = 10.0
-"""For Spark to answer the smallest statement. It does so in some hundredths of a second, but it may be collecting
-garbage."""
+CHECK_SECONDS_MAX = 10.0
+"""How long Spark may take to answer the smallest statement. It takes some hundredths of a second, but Spark may be
+collecting garbage."""
 
 Ask = Callable[[float], Awaitable[None]]
-"""Has Spark run a statement within so many seconds. Raises FreshgateError or TimeoutError where it does not."""
+"""Lets Spark run a statement within this many seconds. Raises FreshgateError or TimeoutError if it does not."""
 
 
 class Readiness:
-    """What is missing for clients to be served. One look at Spark at a time, whoever asks and however often."""
+    """Tracks whether clients can be served. There is one check of Spark at a time, whoever asks and however often."""
 
     def __init__(self, ask: Ask, interval: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.catalog_loaded = False
         self.draining = False
-        """The gateway is about to end, and takes no more clients."""
+        """The gateway is stopping, and accepts no more clients."""
         self._ask = ask
         self._interval = interval
-        self.loop = loops.Loop("readiness", self.look, every=interval)
+        self.loop = loops.Loop("readiness", self.check, every=interval)
         self._clock = clock
-        self._problem: str | None = "nobody has asked it yet"
-        self._looked = clock()
+        self._problem: str | None = "it has not been checked yet"
+        self._checked_at = clock()
 
     @property
     def spark_problem(self) -> str | None:
-        """Why Spark counts as away; None where it has just answered."""
-        age = self._clock() - self._looked
-        if self._problem is None and age > 2 * (self._interval + LOOK_SECONDS_MAX):
-            return f"the last look is {age:.0f} s old"
+        """Why Spark counts as unavailable; None if it has just answered."""
+        age = self._clock() - self._checked_at
+        if self._problem is None and age > 2 * (self._interval + CHECK_SECONDS_MAX):
+            return f"the last check is {age:.0f} s old"
         return self._problem
 
     @property
     def missing(self) -> list[str]:
-        """What is missing, in words; nothing: clients are welcome."""
+        """What is missing, as sentences; empty if clients can be served."""
         problem = self.spark_problem
         return [
             *([f"Spark does not answer: {problem}"] if problem is not None else []),
@@ -51,19 +51,19 @@ class Readiness:
             *(["The gateway is being stopped."] if self.draining else []),
         ]
 
-    async def look(self) -> None:
-        """Asks Spark, and keeps what comes of it."""
+    async def check(self) -> None:
+        """Checks Spark and keeps the result."""
         try:
-            await self._ask(LOOK_SECONDS_MAX)
+            await self._ask(CHECK_SECONDS_MAX)
         except TimeoutError:
-            problem: str | None = f"it did not within {LOOK_SECONDS_MAX:g} seconds."
+            problem: str | None = f"it did not within {CHECK_SECONDS_MAX:g} seconds."
         except FreshgateError as error:
             problem = str(error)
-        except Exception as error:  # whatever it is, Spark was not seen to answer, and the next look must come
-            log.exception("looking whether Spark answers failed")
+        except Exception as error:  # Whatever failed, Spark did not answer, and the next check must run.
+            log.exception("the check whether Spark answers failed")
             problem = repr(error)
         else:
             problem = None
         if (problem is None) != (self._problem is None):
             log.info("Spark answers" if problem is None else "Spark does not answer: %s", *filter(None, [problem]))
-        self._problem, self._looked = problem, self._clock()
+        self._problem, self._checked_at = problem, self._clock()

@@ -1,4 +1,4 @@
-"""The names in a statement that went its way without being read."""
+"""Finds the names in a statement that was forwarded without being read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sql.statement import (
 
 
 def names(unread: Unread) -> Line:
-    """The lists `views` (of a command of the gateway's own), `reads` and `writes` of its line; nothing of a text that
-    is not understood. Names are whole as far as it is known in which database the statement ran."""
+    """The lists `views` (of the gateway's own commands), `reads` and `writes` of a statement's audit line; empty if the
+    text is not understood. Names are qualified as far as the statement's current database is known."""
     try:
         statement = classify(unread.text)
         if isinstance(statement, Forwarded):

@@ -93,10 +93,18 @@ def _last(path: str, method: str = "GET") -> bytes:
         (_last("/slowly"), b"200 OK", b"slowly\n"),
         (_last("/hello", "HEAD"), b"200 OK", b""),
         (_one("GET", "/hello", version="1.0"), b"200 OK", b"hello\n"),
-        (_last("/nothing"), b"404 Not Found", b"Nothing here. There are /hello, /slowly, /large, /broken.\n"),
-        (_last("/hello", "POST"), b"405 Method Not Allowed", b"Only GET and HEAD.\n"),
-        (_last("/hello", "DELETE"), b"405 Method Not Allowed", b"Only GET and HEAD.\n"),
-        (_last("/broken"), b"500 Internal Server Error", b"The gateway failed at this answer; its log says why.\n"),
+        (
+            _last("/nothing"),
+            b"404 Not Found",
+            b"Nothing is served at this path. Request one of /hello, /slowly, /large, /broken.\n",
+        ),
+        (_last("/hello", "POST"), b"405 Method Not Allowed", b"Use GET or HEAD.\n"),
+        (_last("/hello", "DELETE"), b"405 Method Not Allowed", b"Use GET or HEAD.\n"),
+        (
+            _last("/broken"),
+            b"500 Internal Server Error",
+            b"The gateway failed to answer this request; its log says why.\n",
+        ),
     ],
 )
 def test_a_request_is_answered(

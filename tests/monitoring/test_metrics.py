@@ -129,7 +129,7 @@ def test_readiness_names_the_gateway_that_took_over() -> None:
     async def scenario() -> None:
         sources = sources_of(catalog_of(0), Audit())
         sources.readiness.catalog_loaded = True
-        await sources.readiness.look()
+        await sources.readiness.check()
         monitor = Monitor("127.0.0.1", 0, sources)
         await monitor.start()
 

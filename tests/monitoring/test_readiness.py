@@ -9,7 +9,7 @@ import pytest
 from gateway.errors import UpstreamLost
 from gateway.monitoring import lag as lag_of
 from gateway.monitoring.lag import LoopLag
-from gateway.monitoring.readiness import LOOK_SECONDS_MAX, Readiness
+from gateway.monitoring.readiness import CHECK_SECONDS_MAX, Readiness
 from gateway.tally import Histogram
 
 
@@ -36,26 +36,26 @@ def test_readiness_names_what_is_missing() -> None:
             "Spark does not answer",
             "The catalog of materialized views is not loaded yet.",
         ]
-        await readiness.look()
+        await readiness.check()
         readiness.catalog_loaded = True
         assert readiness.missing == []
-        assert spark.within == LOOK_SECONDS_MAX
+        assert spark.within == CHECK_SECONDS_MAX
         for error, said in (
             (UpstreamLost("Spark is gone."), "Spark does not answer: Spark is gone."),
             (TimeoutError(), "Spark does not answer: it did not within 10 seconds."),
             (ValueError("a fault"), "Spark does not answer: ValueError('a fault')"),
         ):
             spark.error = error
-            await readiness.look()
+            await readiness.check()
             assert readiness.missing == [said]
             spark.error = None
-            await readiness.look()
+            await readiness.check()
             assert readiness.missing == []
         readiness.draining = True
         assert readiness.missing == ["The gateway is being stopped."]
         readiness.draining = False
         now[0] += 31
-        assert readiness.missing == ["Spark does not answer: the last look is 31 s old"]
+        assert readiness.missing == ["Spark does not answer: the last check is 31 s old"]
 
     asyncio.run(scenario())
 
