@@ -1,4 +1,4 @@
-"""The command line `freshgate`: settings, the engine, the server, and their orderly end."""
+"""The command line `freshgate`: starts and stops the gateway, shows its status, edits users, prints settings."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from gateway.proxy.listener import PortUnavailable
 from gateway.server import Server
 from gateway.spark.engine import EmbeddedEngine, ExternalEngine
 from gateway.status import command
-from gateway.status.client import BadUrl, LookFailed, Target
+from gateway.status.client import BadUrl, StatusFailed, Target
 
 log = logging.getLogger(__name__)
 
 DEFAULT_FILE = Path("conf/freshgate.toml")
 PASSWORD_VARIABLE = "FRESHGATE_PASSWORD"
-"""For `freshgate status`, where the gateway asks for a password."""
+"""The password for `freshgate status`, if the gateway requires one."""
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 SECONDS_MAX = 86_400
 ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Where a gateway that listens on every interface is found on its own machine."""
+"""The address at which a gateway that listens on every interface is reached from its own machine."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,32 +83,34 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--upstream", metavar="HOST:PORT", help="an existing Spark Thrift Server, also as a JDBC URL (upstream.address)"
     )
-    look = commands.add_parser(
+    status = commands.add_parser(
         "status",
         help="show the materialized views, refreshes and next runs of a running gateway",
         description="Show the materialized views, refreshes and next runs of a running gateway. Times are UTC.",
     )
-    look.add_argument("--url", help="jdbc:hive2://HOST:PORT/DATABASE; default: where the settings let a gateway listen")
-    look.add_argument(
+    status.add_argument(
+        "--url", help="jdbc:hive2://HOST:PORT/DATABASE; default: the address to listen on in the settings"
+    )
+    status.add_argument(
         "--user",
-        help=f"who logs in, with the URL's password or ${PASSWORD_VARIABLE}; default: the URL's user, or who runs this",
+        help=f"user to log in, with the URL's password or ${PASSWORD_VARIABLE}; default: the URL's or this account",
     )
-    look.add_argument("--ca", metavar="FILE", help="connect by TLS; authorities of the gateway's certificate (PEM)")
-    look.add_argument(
-        "--cert", metavar="FILE", help="your own certificate and key (PEM), where the gateway asks for one"
+    status.add_argument("--ca", metavar="FILE", help="connect with TLS; PEM file of CA certificates")
+    status.add_argument(
+        "--cert", metavar="FILE", help="PEM file of your own certificate and key, if the gateway requires one"
     )
-    look.add_argument("--database", help="only materialized views of this database")
-    look.add_argument(
+    status.add_argument("--database", help="show only materialized views of this database")
+    status.add_argument(
         "--watch",
         nargs="?",
         type=_positive_seconds,
         const=2.0,
         metavar="SECONDS",
-        help="show it again every so many seconds (2) until Ctrl-C",
+        help="repeat every SECONDS (default: 2) until Ctrl-C",
     )
-    look.add_argument("--json", action="store_true", help="print a JSON object; with --watch one a line")
-    _add_settings(look)
-    _add_user_commands(commands.add_parser("user", help="who may log in, where authentication.method is file"))
+    status.add_argument("--json", action="store_true", help="print a JSON object; with --watch, one per line")
+    _add_settings(status)
+    _add_user_commands(commands.add_parser("user", help="edit the users file (authentication.method file)"))
     commands.add_parser("config", help="print every setting with its default and reason, as a TOML file")
     return parser
 
@@ -116,8 +118,8 @@ def _parser() -> argparse.ArgumentParser:
 def _add_user_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="action", required=True)
     for action, help_text in (
-        ("add", "add a user, or change his password; it is asked for, or read from standard input"),
-        ("remove", "take a user out"),
+        ("add", "add a user, or change a user's password, which is asked for or read from standard input"),
+        ("remove", "remove a user"),
         ("list", "print the users' names"),
     ):
         run = commands.add_parser(action, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")
@@ -129,9 +131,11 @@ def _add_user_commands(parser: argparse.ArgumentParser) -> None:
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help=f"settings; default: {DEFAULT_FILE} where it exists"
+        "--config", type=Path, metavar="FILE", help=f"settings file; default: {DEFAULT_FILE} if it exists"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any setting; may be repeated")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="set any setting; may be repeated"
+    )
 
 
 def _positive_seconds(text: str) -> float:
@@ -140,7 +144,7 @@ def _positive_seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= SECONDS_MAX:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds above 0 and up to {SECONDS_MAX}")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0 and up to {SECONDS_MAX}")
     return seconds
 
 
@@ -169,11 +173,11 @@ def _status(options: argparse.Namespace) -> int:
     if options.cert:
         target = replace(target, tls=True, certificate=options.cert)
     if target.password is None:
-        # Not an option: other users of the machine see a command line.
+        # Not an option, because other users of the machine can see command lines.
         target = replace(target, password=os.environ.get(PASSWORD_VARIABLE))
     try:
         command.run(command.Options(target, options.database, options.watch, options.json))
-    except LookFailed as error:
+    except StatusFailed as error:
         return _fail(str(error), EXIT_FAILED)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -198,18 +202,20 @@ def _user(options: argparse.Namespace) -> int:
     except OSError as error:
         return _fail(f"{path} cannot be used: {error.strerror}. Check --file.", EXIT_FAILED)
     except UnicodeDecodeError:
-        return _fail(f"{path} is not a file of users: it is not UTF-8. Check --file.", EXIT_FAILED)
+        return _fail(f"{path} is not a users file: it is not UTF-8. Check --file.", EXIT_FAILED)
     except (KeyboardInterrupt, EOFError):
         return EXIT_INTERRUPTED
     return 0
 
 
 def _own_target(settings: Settings) -> Target:
-    """Where a gateway with these settings is reached from its own machine. Raises BadUrl."""
+    """The address of a gateway with these settings on its own machine. Raises BadUrl."""
     listen = settings.listen
     if listen.port in (0, OFF):
-        said = "any free port" if listen.port == 0 else "none"
-        raise BadUrl(f"listen.port is {listen.port}, {said}. Give --url with what the gateway printed when it started.")
+        meaning = "any free port" if listen.port == 0 else "no port"
+        raise BadUrl(
+            f"listen.port is {listen.port}, {meaning}. Specify with --url what the gateway printed at its start."
+        )
     tls = bool(settings.tls.certificate) and "binary" in settings.tls.ports
     return Target(
         Address(ANY_ADDRESS.get(listen.host, listen.host), listen.port), sasl="sasl" in listen.transports, tls=tls
@@ -217,7 +223,7 @@ def _own_target(settings: Settings) -> Target:
 
 
 async def serve(settings: Settings) -> None:
-    """Runs the gateway until a signal. Raises FreshgateError without Spark, PortUnavailable where it cannot listen."""
+    """Runs the gateway until a signal. Raises FreshgateError without Spark, PortUnavailable if it cannot listen."""
     exposure.check(settings)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -258,7 +264,7 @@ def _engine(settings: Settings) -> EmbeddedEngine | ExternalEngine:
 
 
 async def _unless(stopped: asyncio.Task[bool], work: Coroutine[Any, Any, Any]) -> bool:
-    """Does the work, and says whether it came to its end before the gateway was told to stop."""
+    """Does the work; returns whether it ended before the gateway was told to stop."""
     task = asyncio.create_task(work)
     await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
@@ -281,7 +287,7 @@ def _listen_problem(settings: Settings, error: PortUnavailable) -> str:
         )
     place = Address(port.host, port.port)
     if error.errno == errno.EACCES:
-        return f"Not allowed to listen at {place} ({name}). Ports below 1024 need rights; choose another with {option}."
+        return f"Not allowed to listen at {place} ({name}). Ports below 1024 need privileges; choose one with {option}."
     return f"Cannot listen at {place}: {error.strerror}. Check listen.host and {name}."
 
 

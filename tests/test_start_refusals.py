@@ -78,8 +78,8 @@ def test_the_limit_of_open_files_is_raised_for_the_clients(tmp_path: Path, hard:
             check=False,
         )
     assert f"Port {port} (listen.port) is in use" in ended.stderr
-    text = "the system lets the gateway have 1000 files and sockets open, and limits.connections (1000) clients with "
-    assert (f"{text}limits.http_sessions (0) may need 3200." in ended.stderr) == warned
+    text = "the gateway may open 1000 files and sockets, but limits.connections (1000) with limits.http_sessions (0) "
+    assert (f"{text}may need 3200." in ended.stderr) == warned
 
 
 def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_the_embedded_engine_does_not_listen_for_other_machines(tmp_path: Path) 
     ended = serve(tmp_path, "--host", "0.0.0.0", "--port", "0", "--set", "authentication=file", upstream="")
     assert ended.returncode == 1
     assert ended.stdout == ""
-    assert ended.stderr.startswith("freshgate: listen.host is 0.0.0.0, which other machines reach")
-    assert "accept that with engine.accept_user_code = true" in ended.stderr
+    assert ended.stderr.startswith("freshgate: listen.host is 0.0.0.0, which other machines can reach")
+    assert "accept the risk with engine.accept_user_code = true" in ended.stderr
     assert not (tmp_path / "freshgate-data").exists()
 
 
@@ -105,7 +105,7 @@ def test_unencrypted_passwords_cause_a_warning(tmp_path: Path) -> None:
         ended = serve(tmp_path, "--host", "0.0.0.0", "--port", str(port))
     assert f"Port {port} (listen.port) is in use" in ended.stderr
     assert "WARNING" in ended.stderr
-    assert "passwords come to listen.port on 0.0.0.0 unencrypted" in ended.stderr
+    assert "passwords reach listen.port on 0.0.0.0 unencrypted" in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_unencrypted_passwords_cause_a_warning(tmp_path: Path) -> None:
         (
             "sasl",
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
-            "HTTP, and the gateway does not. Set upstream.transport to",
+            "HTTP, but the settings say otherwise. Set upstream.transport to",
         ),
         (
             "nosasl",
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
-            "HTTP, and the gateway does not. Set upstream.transport to",
+            "HTTP, but the settings say otherwise. Set upstream.transport to",
         ),
-        ("sasl", b"\x15\x03\x03\x00\x02\x02\x0a", "TLS, and the gateway does not. Set upstream.tls to true"),
+        ("sasl", b"\x15\x03\x03\x00\x02\x02\x0a", "TLS, but the settings say otherwise. Set upstream.tls to true"),
     ],
 )
 def test_an_upstream_with_another_protocol_is_refused(
@@ -139,6 +139,5 @@ def test_the_upstream_may_be_a_jdbc_url(tmp_path: Path) -> None:
         ended = serve(tmp_path, "--port", "0", "--set", "engine.start_timeout=1", upstream=url)
     assert ended.returncode == 1
     assert (
-        f"What Spark at {address} answers is no reply: the upstream server answered with HTTP status 404"
-        in ended.stderr
+        f"Spark at {address} sent an invalid reply: the upstream server answered with HTTP status 404" in ended.stderr
     )

@@ -15,7 +15,7 @@ from TCLIService import ttypes
 from gateway import __main__ as freshgate
 from gateway.config import Address
 from gateway.status import text
-from gateway.status.client import BadUrl, Client, LookFailed, Target
+from gateway.status.client import BadUrl, Client, StatusFailed, Target
 from gateway.status.model import Status, json_of, status_of
 from gateway.status.text import Style
 
@@ -453,7 +453,7 @@ class Gateway:
 
 def test_a_gateway_with_all_columns_gets_two_queries() -> None:
     gateway = Gateway([HOURLY, FAILED], "job_status", "next_refresh_time")
-    status = Client(LOCAL, gateway, None).look("NYC")
+    status = Client(LOCAL, gateway, None).status("NYC")
     assert [each.title for each in status.next] == ["nyc.hourly"]
     assert [each.paused for each in status.views] == [False, True]
     views, tasks = gateway.statements
@@ -469,10 +469,10 @@ def test_a_gateway_with_all_columns_gets_two_queries() -> None:
 def test_columns_that_a_gateway_lacks_are_queried_once(known: tuple[str, ...]) -> None:
     gateway = Gateway([view("m")], *known)
     client = Client(LOCAL, gateway, None)
-    client.look(None)
+    client.status(None)
     first = len(gateway.statements)
     assert first <= 5
-    assert [each.name for each in client.look(None).views] == ["m"]
+    assert [each.name for each in client.status(None).views] == ["m"]
     later = [sql for sql, _ in gateway.statements[first:]]
     assert len(later) == (2 if "job_status" in known else 3)
     assert all(column in later[0] for column in known)
@@ -481,8 +481,8 @@ def test_columns_that_a_gateway_lacks_are_queried_once(known: tuple[str, ...]) -
 def test_a_missing_column_of_every_gateway_is_an_error() -> None:
     gateway = Gateway([])
     gateway._columns.remove("freshness")
-    with pytest.raises(LookFailed, match="`freshness` cannot be resolved") as failure:
-        Client(LOCAL, gateway, None).look(None)
+    with pytest.raises(StatusFailed, match="`freshness` cannot be resolved") as failure:
+        Client(LOCAL, gateway, None).status(None)
     assert failure.value.sqlstate == "42703"
 
 
@@ -526,8 +526,8 @@ def test_a_url_is_parsed(url: str, target: Target) -> None:
         ("jdbc:hive2://h:0/", "is not the URL of a gateway"),
         ("jdbc:hive2://h:port/", "is not the URL of a gateway"),
         ("jdbc:hive2://a:1,b:2/;serviceDiscoveryMode=zooKeeper", "names several hosts"),
-        ("jdbc:hive2://h/;transportMode=udp", "There is no transportMode=udp"),
-        ("jdbc:hive2://h/;principal=hive/_HOST@X", "has no Kerberos"),
+        ("jdbc:hive2://h/;transportMode=udp", "transportMode=udp is not supported"),
+        ("jdbc:hive2://h/;principal=hive/_HOST@X", "does not support Kerberos"),
     ],
 )
 def test_an_invalid_url_is_refused(url: str, said: str) -> None:
@@ -547,7 +547,7 @@ def test_no_message_has_the_password() -> None:
     ("arguments", "said"),
     [
         (["--url", "nowhere"], "is not the URL of a gateway"),
-        (["--set", "listen.port=0"], "Give --url"),
+        (["--set", "listen.port=0"], "Specify with --url"),
         (["--set", "listen.prot=1"], "Did you mean 'listen.port'?"),
     ],
 )

@@ -19,7 +19,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.config import Address
-from gateway.status.client import Client, LookFailed, Target
+from gateway.status.client import Client, StatusFailed, Target
 
 FINE = ttypes.TStatus(0)
 MISSING = "[SCHEMA_NOT_FOUND] The schema `nowhere` cannot be found. Verify the spelling.\n\tat a.b.C(D.java:1)"
@@ -119,14 +119,14 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 def test_a_client_over_http_leaves_no_session(served: Served) -> None:
     client = Client.connect(served.target())
-    assert client.look(None).views == ()
+    assert client.status(None).views == ()
     assert len(served.sessions.open) == 1
     client.close()
     assert served.sessions.open == set()
 
 
 def test_a_session_over_http_with_an_unknown_database_is_closed(served: Served) -> None:
-    with pytest.raises(LookFailed, match="SCHEMA_NOT_FOUND"):
+    with pytest.raises(StatusFailed, match="SCHEMA_NOT_FOUND"):
         Client.connect(served.target(database="nowhere"))
     assert served.sessions.statements == ["USE `nowhere`"]
     assert served.sessions.open == set()
@@ -143,7 +143,7 @@ def test_closing_raises_nothing_if_the_server_is_gone() -> None:
 
 
 def refusal_of(target: Target) -> str:
-    with pytest.raises(LookFailed) as refusal:
+    with pytest.raises(StatusFailed) as refusal:
         Client.connect(target)
     return str(refusal.value)
 
@@ -153,7 +153,7 @@ def test_an_untrusted_certificate_over_http_is_refused(certificates: Certificate
         message = refusal_of(served.target(tls=True))
         assert re.fullmatch(
             rf"Cannot reach a gateway at {re.escape(str(served.target(tls=True)))}: TLS failed "
-            r"\(.*CERTIFICATE_VERIFY_FAILED.*\)\. Name a file with the authorities of .* with --ca, one with .*",
+            r"\(.*CERTIFICATE_VERIFY_FAILED.*\)\. Name the CA certificates with --ca, your own .*",
             message,
         )
         with closing(Client.connect(served.target(tls=True, ca=str(certificates.ca)))):
@@ -171,7 +171,11 @@ def test_an_untrusted_certificate_over_http_is_refused(certificates: Certificate
         ),
         (401, b"", "{} refused the login: it gave no reason. Check --user, and the URL's user and password."),
         (503, b"Spark is away.\nx", "{} answers with status 503 (Spark is away). Try again."),
-        (404, b"", "{} answers with status 404 (Not Found). Give the gateway's URL with --url, with its httpPath."),
+        (
+            404,
+            b"",
+            "{} answers with status 404 (Not Found). Specify the gateway's URL, including httpPath, with --url.",
+        ),
     ],
 )
 def test_an_error_status_over_http_is_explained(served: Served, status: int, page: bytes, message: str) -> None:
@@ -180,8 +184,8 @@ def test_an_error_status_over_http_is_explained(served: Served, status: int, pag
     served.refusal = None
     client = Client.connect(served.target())
     served.refusal = status, page
-    with pytest.raises(LookFailed) as refusal:
-        client.look(None)
+    with pytest.raises(StatusFailed) as refusal:
+        client.status(None)
     assert str(refusal.value).startswith(message.format(served.target()))
     client.close()
 
@@ -191,24 +195,24 @@ def test_an_unreadable_certificate_file_is_named(tmp_path: Path, over_http: bool
     target = Target(Address("127.0.0.1", 1), tls=True, http_path="cliservice" if over_http else None)
     missing, wrong = tmp_path / "missing.pem", tmp_path / "wrong.pem"
     wrong.write_text("no certificate", encoding="ascii")
-    for path, why in ((missing, "No such file or directory"), (wrong, "it has no certificate in PEM")):
+    for path, why in ((missing, "No such file or directory"), (wrong, "it contains no certificate")):
         assert refusal_of(replace(target, ca=str(path))) == (
-            f"Cannot read the authorities of --ca {path}: {why}. Name a file with their certificates in PEM."
+            f"Cannot read the CA certificates of --ca {path}: {why}. Name a PEM file of CA certificates."
         )
     for path, why in ((missing, "No such file or directory"), (wrong, "it has no certificate with its key")):
         assert refusal_of(replace(target, certificate=str(path))) == (
-            f"Cannot use the certificate of --cert {path}: {why}. Name a PEM file that has your certificate and its "
+            f"Cannot use the certificate of --cert {path}: {why}. Name a PEM file of your certificate and its "
             "key, without a password."
         )
 
 
 def test_a_missing_database_is_reported(served: Served) -> None:
     with closing(Client.connect(served.target())) as client:
-        with pytest.raises(LookFailed) as refusal:
-            client.look("nowhere")
+        with pytest.raises(StatusFailed) as refusal:
+            client.status("nowhere")
         assert str(refusal.value) == (f"{served.target()} has no database 'nowhere'. Choose another with --database.")
         assert refusal.value.sqlstate == "42704"
         # A database without views is not a missing one. The third statement distinguishes them.
         asked = len(served.sessions.statements)
-        assert client.look("empty").views == ()
+        assert client.status("empty").views == ()
         assert len(served.sessions.statements) - asked == 3

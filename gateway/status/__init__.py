@@ -1,1 +1,1 @@
-"""What `freshgate status` shows: a client of a running gateway, which knows it by its SQL alone."""
+"""Implements `freshgate status`: a client of a running gateway, which it knows only through SQL."""

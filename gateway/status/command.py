@@ -1,4 +1,4 @@
-"""`freshgate status`: the clock, the terminal, and looks at the gateway one after the other."""
+"""`freshgate status`: prints the status of a gateway once, or repeatedly."""
 
 from __future__ import annotations
 
@@ -13,52 +13,53 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gateway.status import text
-from gateway.status.client import Client, LookFailed, Target
+from gateway.status.client import Client, StatusFailed, Target
 from gateway.status.model import Status, json_of
 
 HOME = "\x1b[H"
 END_OF_LINE = "\x1b[K"
 END_OF_SCREEN = "\x1b[J"
 BEYOND_ASCII = "█░…"
-"""What a terminal's encoding must have, or the output is ASCII."""
+"""Characters that the terminal's encoding must support; otherwise the output is ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     target: Target
     database: str | None = None
-    """None: views of all databases."""
+    """None: all databases."""
     watch_seconds: float | None = None
-    """None: look once."""
+    """None: print once."""
     as_json: bool = False
 
 
 def run(options: Options) -> None:
-    """Looks once, or until Ctrl-C. Raises LookFailed where the first look fails, KeyboardInterrupt if it is ended."""
+    """Prints the status once, or until Ctrl-C. Raises StatusFailed if the first attempt fails, KeyboardInterrupt on
+    Ctrl-C."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
         if options.watch_seconds is None:
-            _look(options)
+            _print_once(options)
         else:
             _watch(options, options.watch_seconds)
     except BrokenPipeError:
-        # Who reads the output, such as `head`, has enough. Python would complain when it flushes at its end.
+        # The reader of the output, such as `head`, has closed it. Python would report an error when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _look(options: Options) -> None:
+def _print_once(options: Options) -> None:
     client = Client.connect(options.target)
     try:
-        _show(client.look(options.database), options)
+        _show(client.status(options.database), options)
     finally:
         client.close()
 
 
 def _watch(options: Options, seconds: float) -> None:
-    # A shell starts what runs in its background with SIGINT ignored; this ends by it there too.
+    # A shell starts background processes with SIGINT ignored; this one must end on it all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     client: Client | None = None
     seen = False
@@ -66,8 +67,8 @@ def _watch(options: Options, seconds: float) -> None:
         while True:
             try:
                 client = client or Client.connect(options.target)
-                status = client.look(options.database)
-            except LookFailed as error:
+                status = client.status(options.database)
+            except StatusFailed as error:
                 if not seen:
                     raise
                 if client is not None:
@@ -104,12 +105,12 @@ def _redraws(options: Options) -> bool:
 
 
 def _draw(lines: list[str]) -> None:
-    """Writes over what the terminal shows, line by line, so that it does not flicker."""
+    """Overwrites the terminal's content line by line, so that it does not flicker."""
     shown = "".join(f"{line}{END_OF_LINE}\n" for line in lines)
     print(f"{HOME}{shown}{END_OF_SCREEN}", end="", flush=True)
 
 
-def _report(error: LookFailed, seconds: float, *, redraws: bool) -> None:
+def _report(error: StatusFailed, seconds: float, *, redraws: bool) -> None:
     line = text.plain(f"freshgate: {error} Trying again every {seconds:g} s.")
     if redraws:
         _draw([line])
@@ -122,7 +123,7 @@ def _style(redraws: bool) -> text.Style:
     size = shutil.get_terminal_size()
     return text.Style(
         width=size.columns,
-        # The cursor stands on a line of its own below.
+        # The cursor has the line below.
         height=size.lines - 1 if redraws else None,
         colour=terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
         unicode=_can_show(BEYOND_ASCII, sys.stdout.encoding),

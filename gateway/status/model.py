@@ -1,6 +1,6 @@
-"""Rows of the gateway's catalog -> what is shown of views and tasks. Pure.
+"""Converts rows of the gateway's catalog to views and tasks. Pure.
 
-A row is a mapping of column names in small letters to values. A column that the gateway does not have is missing.
+A row maps column names, in lower case, to values. Columns that the gateway does not have are missing.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ PAUSED = "PAUSED"
 RUNNING = "RUNNING"
 SCHEDULE = "SCHEDULE"
 NULL_TEXT = "\\N"
-"""How texts of tasks() show what is not there."""
+"""How tasks() represents a missing value."""
 _PROGRESS = re.compile(r"(\d+(?:\.\d+)?)\s*%\s*\((\d+)/(\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One materialized view. Times are in UTC; None stands for what is not there, or what the gateway does not tell."""
+    """One materialized view. Times are in UTC; None: missing, or not reported by the gateway."""
 
     database: str
     name: str
     state: str
     freshness: str
-    """FRESH, FRESH_WITHIN_GRACE, STALE, UNKNOWN, or DAMAGED for a view of which a part is missing."""
+    """FRESH, FRESH_WITHIN_GRACE, STALE, UNKNOWN, or DAMAGED for a view with a missing part."""
     reason: str | None
-    """Why it is not fresh, or what is missing."""
+    """Why the view is not fresh, or what is missing."""
     stale_since: datetime | None
     version: int | None
     last_refresh_time: datetime | None
     trigger: str | None
     schedule: str | None
-    """Of a view whose trigger is SCHEDULE."""
+    """Set if the trigger is SCHEDULE."""
     paused: bool | None
     next_refresh_time: datetime | None
-    """None for a paused view too."""
+    """None for a paused view, too."""
     is_refreshing: bool
     last_task_status: str | None
     last_task_error: str | None
@@ -54,7 +54,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class RefreshTask:
-    """One refresh that runs or waits. Times are in UTC."""
+    """A running or waiting refresh. Times are in UTC."""
 
     id: str
     database: str
@@ -79,38 +79,38 @@ class RefreshTask:
 
     @property
     def since(self) -> datetime | None:
-        """From when on it runs, or waits."""
+        """When it started to run, or to wait."""
         return self.started_at if self.status == RUNNING and self.started_at else self.created_at
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One look at a gateway: views by name, tasks with the running ones first."""
+    """The status of a gateway: views by name, and tasks, running ones first."""
 
     views: tuple[View, ...]
     tasks: tuple[RefreshTask, ...]
 
     @property
     def next(self) -> tuple[View, ...]:
-        """The views that have a next run, the soonest first."""
+        """The views with a next run, the soonest first."""
         due = [(view.next_refresh_time, view.title, view) for view in self.views if view.next_refresh_time]
         return tuple(view for _, _, view in sorted(due, key=lambda item: item[:2]))
 
 
 def status_of(views: Iterable[Row], jobs: Iterable[Row], tasks: Iterable[Row]) -> Status:
-    """Rows of freshgate.materialized_views (times as milliseconds since the epoch), jobs() and tasks(). Where the views
-    have no job_status, that of their jobs counts."""
+    """Converts rows of freshgate.materialized_views (times as milliseconds since the epoch), jobs() and tasks(). If the
+    views have no job_status, that of their jobs is used."""
     job_status = {(job.get("mvdatabasename"), job.get("mvname")): _text(job, "status") for job in jobs}
     shown = [_view(row, job_status.get((row.get("database_name"), row.get("name")))) for row in views]
-    under_way = [_task(row) for row in tasks]
+    running = [_task(row) for row in tasks]
     return Status(
         tuple(sorted(shown, key=lambda view: (view.database, view.name))),
-        tuple(sorted(under_way, key=lambda task: (task.status != RUNNING, str(task.since or ""), task.title, task.id))),
+        tuple(sorted(running, key=lambda task: (task.status != RUNNING, str(task.since or ""), task.title, task.id))),
     )
 
 
 def json_of(status: Status, now: datetime) -> dict[str, list[dict[str, Any]]]:
-    """The object that --json prints: times in ISO 8601, ages and numbers as numbers, None where nothing is known."""
+    """The object that --json prints: times in ISO 8601, ages and numbers as numbers, None for unknown values."""
     return {
         "views": [_view_json(view, now) for view in status.views],
         "tasks": [_task_json(task, now) for task in status.tasks],
@@ -187,7 +187,7 @@ def _trigger(context: str | None) -> str | None:
 
 
 def _moment(value: int | str | None) -> datetime | None:
-    """Milliseconds since the epoch, or a text in UTC. A text that is no time counts as none."""
+    """Converts milliseconds since the epoch, or a string in UTC. A string that is not a time gives None."""
     if value is None:
         return None
     if isinstance(value, int):
@@ -246,5 +246,5 @@ def _iso(moment: datetime | None) -> str | None:
 
 
 def _age(moment: datetime | None, now: datetime | None) -> float | None:
-    """Seconds from one to the other, to the millisecond."""
+    """Seconds from the first to the second moment, to the millisecond."""
     return None if moment is None or now is None else round((now - moment).total_seconds(), 3)

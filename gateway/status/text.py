@@ -1,4 +1,4 @@
-"""Values -> text for people: aligned columns that fit a width. Pure."""
+"""Renders the status as text for people: aligned columns that fit a width. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ BAR_CHARACTERS = 10
 GAP = "  "
 INDENT = "  "
 NOTES_CHARACTERS_MIN = 60
-"""Notes stand in a last column where so much is left for them, otherwise below their line."""
+"""Notes are in a last column if at least this much width is left, otherwise below their line."""
 NAME_CHARACTERS_MIN = 12
-"""A name is not shortened below this, however narrow the terminal."""
+"""A name is not shortened below this width, however narrow the terminal."""
 ROOM_MIN = 3
-"""Lines that a table has at least: its head, one line, and how many are left out."""
+"""Minimum lines of a table: its head, one line, and the number of omitted lines."""
 NEXT_MAX = 10
-"""Next runs that are listed. All of them stand with their views, and in --json."""
+"""Maximum number of listed next runs. All of them are shown with their views, and in --json."""
 NOTHING = "-"
 
 RED, GREEN, YELLOW = "31", "32", "33"
@@ -40,7 +40,7 @@ TROUBLE = frozenset({"FAILED", "CANCELED"})
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What the place of the output can show; `width` and `height` in characters. `height` None: any number of lines."""
+    """What the output supports; `width` and `height` in characters. `height` None: any number of lines."""
 
     width: int
     height: int | None = None
@@ -54,19 +54,19 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a table, and what else is to be said, the most important first."""
+    """A line of a table and its notes, the most important first."""
 
     cells: tuple[str, ...]
     notes: tuple[str, ...] = ()
     urgent: bool = False
-    """Shown before others where there is no room for all."""
+    """Shown first if there is no room for all lines."""
 
 
 def render(status: Status, now: datetime, style: Style, source: str) -> list[str]:
-    """The lines of one look at the gateway named `source`, none wider than `style.width`.
+    """The lines for the gateway named `source`, none wider than `style.width`.
 
-    With a height, lines of tables are left out until the rest fits, those of views that are in order first; a line says
-    how many. A terminal of less than seventeen lines may get some more than it has.
+    With a height, lines of tables are omitted until the rest fits, those of healthy views first; a line says how many.
+    On a terminal of less than seventeen lines the output may be longer than the terminal.
     """
     height = style.height
     shown = [_cut(f"{source} at {now:%Y-%m-%d %H:%M:%S} UTC", style), _cut(_summary(status), style)]
@@ -84,7 +84,7 @@ def render(status: Status, now: datetime, style: Style, source: str) -> list[str
 
 
 def duration(seconds: float) -> str:
-    """`45s`, `5m 3s`, `2h 5m`, `3d 4h`. A negative time, from a clock that runs behind, is `0s`."""
+    """`45s`, `5m 3s`, `2h 5m`, `3d 4h`. A negative time, from a clock that is slow, is `0s`."""
     whole = max(0, int(seconds))
     for size, unit, part, part_unit in ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
         if whole >= size:
@@ -94,7 +94,7 @@ def duration(seconds: float) -> str:
 
 
 def bar(percent: float | None, style: Style) -> str:
-    """`[#####.....] 50%`; an empty one where nothing is known."""
+    """`[#####.....] 50%`; an empty bar if the progress is unknown."""
     full, empty = ("█", "░") if style.unicode else ("#", ".")
     share = 0.0 if percent is None else min(100.0, max(0.0, percent))
     done = int(share * BAR_CHARACTERS / 100)
@@ -103,29 +103,29 @@ def bar(percent: float | None, style: Style) -> str:
 
 
 def plain(text: str) -> str:
-    """The text in one line, without characters by which a name or an error could steer the terminal."""
+    """The text in one line, without characters with which a name or an error could control the terminal."""
     if text.isascii() and text.isprintable() and "  " not in text:
         return text
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
 def characters(text: str) -> int:
-    """How many places of a terminal's line the text takes."""
+    """The width of the text on a terminal, in columns."""
     if text.isascii():
         return len(text)
-    return sum(map(_places, text))
+    return sum(map(_width, text))
 
 
-def _places(character: str) -> int:
+def _width(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
-# --- what the lines say --------------------------------------------------------------------------------
+# --- lines --------------------------------------------------------------------------------------------
 
 Column = tuple[str, bool]
-"""A heading, and whether it is of numbers."""
+"""A heading, and whether its values are numbers."""
 VIEW_COLUMNS: tuple[Column, ...] = (
     ("VIEW", False),
     ("FRESHNESS", False),
@@ -149,16 +149,16 @@ NEXT_COLUMNS: tuple[Column, ...] = (("NEXT", False), ("IN", False), ("AT (UTC)",
 
 def _summary(status: Status) -> str:
     if not status.views:
-        said = "No materialized views."
+        views = "No materialized views."
     else:
         counts = Counter(view.freshness for view in status.views)
         known = [*FRESHNESS_ORDER, *sorted(counts.keys() - set(FRESHNESS_ORDER))]
         kinds = ", ".join(f"{counts[each]} {each}" for each in known if counts[each])
         word = "view" if len(status.views) == 1 else "views"
-        said = f"{len(status.views)} materialized {word}: {kinds}."
+        views = f"{len(status.views)} materialized {word}: {kinds}."
     running = sum(task.status == RUNNING for task in status.tasks)
     waiting = len(status.tasks) - running
-    return f"{said} Tasks: {running} running, {waiting} waiting."
+    return f"{views} Tasks: {running} running, {waiting} waiting."
 
 
 def _view_line(view: View, now: datetime) -> Line:
@@ -226,15 +226,15 @@ def _until(moment: datetime, now: datetime) -> str:
 
 
 def _table(columns: Sequence[Column], lines: Sequence[Line], style: Style, room: int | None = None) -> list[str]:
-    """A table of at most `room` lines; its first column gives way where the terminal is narrow."""
+    """A table of at most `room` lines; on a narrow terminal its first column shrinks."""
     rows = [tuple(map(plain, line.cells)) for line in lines]
     widths = [
         max(characters(heading), *(characters(row[place]) for row in rows))
         for place, (heading, _) in enumerate(columns)
     ]
-    beyond = sum(widths) + len(GAP) * (len(widths) - 1) - style.width
-    if beyond > 0:
-        widths[0] = max(min(widths[0], NAME_CHARACTERS_MIN), widths[0] - beyond)
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - style.width
+    if excess > 0:
+        widths[0] = max(min(widths[0], NAME_CHARACTERS_MIN), widths[0] - excess)
     left = style.width - sum(widths) - len(GAP) * len(widths)
     beside = left >= NOTES_CHARACTERS_MIN
     noted = beside and any(line.notes for line in lines)
@@ -263,14 +263,14 @@ def _chosen(blocks: Sequence[list[str]], lines: Sequence[Line], style: Style, ro
         left -= len(chosen[place])
     shown = [each for place in sorted(chosen) for each in chosen[place]]
     urgent = sum(line.urgent for place, line in enumerate(lines) if place not in chosen)
-    said = f"and {len(blocks) - len(chosen)} more" + (f", {urgent} of them stale, failed or damaged" if urgent else "")
-    return [*shown, _cut(said, style)]
+    rest = f"and {len(blocks) - len(chosen)} more" + (f", {urgent} of them stale, failed or damaged" if urgent else "")
+    return [*shown, _cut(rest, style)]
 
 
 def _join(
     cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column], style: Style, *, colour: bool = True
 ) -> str:
-    """One line; what stands beyond the last width is a note. Colour takes no place."""
+    """Joins the cells of one line; cells beyond the last width are notes. Colour takes no width."""
     pieces = []
     left = style.width
     for place, cell in enumerate(cells):
@@ -291,26 +291,26 @@ def _cut(text: str, style: Style) -> str:
 
 
 def _fit(text: str, width: int, ellipsis: str) -> str:
-    """The text's beginning, with an ellipsis where something is missing."""
+    """The start of the text, with an ellipsis if it is cut."""
     if characters(text) <= width:
         return text
-    return _taken(text, width - len(ellipsis)) + ellipsis[:width]
+    return _prefix(text, width - len(ellipsis)) + ellipsis[:width]
 
 
 def _middle(text: str, width: int, style: Style) -> str:
-    """As `_fit`, with the text's end kept too: names often differ there."""
+    """Like `_fit`, but keeps the end of the text too, because names often differ there."""
     if characters(text) <= width:
         return text
     keep = width - len(style.ellipsis)
-    end = _taken(reversed(text), keep // 2)[::-1]
-    return _taken(text, keep - characters(end)) + style.ellipsis + end
+    end = _prefix(reversed(text), keep // 2)[::-1]
+    return _prefix(text, keep - characters(end)) + style.ellipsis + end
 
 
-def _taken(order: Iterable[str], width: int) -> str:
-    """Characters, one after the other, until `width` places are taken."""
+def _prefix(order: Iterable[str], width: int) -> str:
+    """The first characters that fit in `width` columns."""
     taken = []
     for character in order:
-        width -= _places(character)
+        width -= _width(character)
         if width < 0:
             break
         taken.append(character)

@@ -211,7 +211,7 @@ def test_an_unreachable_gateway_is_reported() -> None:
 def test_a_server_that_is_not_a_gateway_and_a_missing_database_are_reported(engine: Engine, base: Database) -> None:
     spark = status(engine.url)
     assert spark.returncode == 1
-    assert f"{engine.url} is no gateway of Freshgate" in spark.stderr
+    assert f"{engine.url} is not a Freshgate gateway" in spark.stderr
     missing = status(base.gateway.url.replace("/default", "/no%20such"))
     assert missing.returncode == 1
     assert "SCHEMA_NOT_FOUND" in missing.stderr
