@@ -1,1 +1,1 @@
-"""Measures what the gateway costs, against a direct connection to the same Spark Thrift server."""
+"""Measures the cost of the gateway against a direct connection to the same Spark Thrift server."""

@@ -40,18 +40,18 @@ MEASURES: Mapping[str, Measure] = {
     "transports": transports.transports,
     "relay": transports.relay,
 }
-"""In this order: the first needs an empty catalog, and the later ones make views."""
+"""Measured in this order: the first measure needs an empty catalog, and the later ones create views."""
 ALONE: Mapping[str, Callable[[], Iterator[Figure]]] = {
     "classification": classification.figures,
     "turns": turns.figures,
 }
-"""Without Spark."""
+"""Measures that need no Spark."""
 
 
 def main() -> int:
-    """Prints the table and writes the JSON file. The exit code says nothing about targets."""
+    """Prints the table and writes the JSON file. The exit code does not depend on targets."""
     options = _parser().parse_args()
-    # Without this a SIGTERM would leave Spark and the gateway running.
+    # Without this, SIGTERM would leave Spark and the gateway running.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     wire = None if options.wire is None else Wire(options.wire)
     wanted = options.only or _all()
@@ -60,16 +60,16 @@ def main() -> int:
         for figure in _measured(options, wanted, wire):
             figures.append(figure)
     finally:
-        # A measure that fails must not take those with it that took an hour before.
+        # A failed measure must not discard earlier ones, which may have taken an hour.
         _publish(options, figures)
     return 0
 
 
 def _all() -> list[str]:
-    """Every measure that this machine can take."""
+    """All measures that are possible on this machine."""
     names = [*MEASURES, *ALONE]
     if haproxy.found() is None:
-        print("bench: without HAProxy the measure 'relay' is left out", file=sys.stderr)
+        print("bench: HAProxy is not installed, so the measure 'relay' is skipped", file=sys.stderr)
         names.remove("relay")
     return names
 
@@ -83,19 +83,31 @@ def _publish(options: argparse.Namespace, figures: list[Figure]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="The gateway against a direct connection.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description="Measures the gateway against a direct connection."
+    )
     names = [*MEASURES, *ALONE]
-    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of {', '.join(names)}")
-    parser.add_argument("--runs", type=_positive, metavar="N", help="pairs of runs; each measure has its own default")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=names,
+        metavar="NAME",
+        help=f"only this measure; may be repeated: {', '.join(names)}",
+    )
+    parser.add_argument(
+        "--runs", type=_positive, metavar="N", help="number of pairs of runs; each measure has its own default"
+    )
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor; default 0.1")
-    parser.add_argument("--rows", type=_positive, default=1_000_000, help="rows of a large result; default 1000000")
     parser.add_argument(
-        "--wire", type=_rate, metavar="RATE", help="servers send at this rate, as over a network: 1gbit; needs root"
+        "--rows", type=_positive, default=1_000_000, help="number of rows of a large result; default 1000000"
     )
     parser.add_argument(
-        "--metastore", choices=("embedded", "service"), default="embedded", help="in Spark, or a service beside it"
+        "--wire", type=_rate, metavar="RATE", help="limit what servers send to this rate, for example 1gbit; needs root"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument(
+        "--metastore", choices=("embedded", "service"), default="embedded", help="inside Spark, or a separate service"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     return parser
 
 
@@ -108,7 +120,7 @@ def _positive(text: str) -> int:
 
 def _rate(text: str) -> str:
     if RATE.fullmatch(text) is None:
-        raise argparse.ArgumentTypeError("a number and kbit, mbit or gbit, as 1gbit")
+        raise argparse.ArgumentTypeError("must be a number and kbit, mbit or gbit, such as 1gbit")
     return text
 
 
@@ -127,14 +139,14 @@ def _measured(options: argparse.Namespace, wanted: list[str], wire: Wire | None)
             ) as stand,
         ):
             for name in with_server:
-                yield from _told(name, MEASURES[name](stand))
+                yield from _reported(name, MEASURES[name](stand))
     for name, measure in ALONE.items():
         if name in wanted:
-            yield from _told(name, measure())
+            yield from _reported(name, measure())
 
 
-def _told(name: str, figures: Iterator[Figure]) -> Iterator[Figure]:
-    """Passes the figures on; says on standard error what goes on, as the whole takes long."""
+def _reported(name: str, figures: Iterator[Figure]) -> Iterator[Figure]:
+    """Passes the figures on, and reports progress on standard error, because a run takes long."""
     print(f"bench: {name}", file=sys.stderr, flush=True)
     for figure in figures:
         print(f"bench:   {figure.subject}: {figure.value:.4g} {figure.unit}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Looking at statements: what the gateway thinks before it forwards. Needs no server."""
+"""Measures classification: what the gateway does with a statement before it forwards it. Needs no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHORT = "SELECT carrier, count(*) FROM flights WHERE day = 3 AND origin = 'JFK' 
 
 
 def figures() -> Iterator[Figure]:
-    """Times for a catalog of 1,000 names: passing by what mentions none of them, and parsing what does."""
+    """Times for a catalog of 1,000 names: skipping statements that mention none of them, and parsing those that do."""
     names = frozenset(f"view_{number}" for number in range(NAMES))
     unrelated, mentioning = _long("events"), _long("view_7")
 
@@ -47,7 +47,7 @@ def figures() -> Iterator[Figure]:
 
 
 def _seconds_each(work: Callable[[], object], times: int) -> float:
-    """The median of several rounds of `times` calls each, in processor time: what else runs here does not count."""
+    """The median of several rounds of `times` calls, in processor time, which other programs do not affect."""
 
     def round_() -> float:
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""Latency while others work: fresh reads beside a refresh, and many sessions at once."""
+"""Measures latency under load: fresh reads beside a refresh, and many concurrent sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFRESHED = f"{tpch.DATABASE}.wide"
 
 
 def reads_beside_a_refresh(stand: Stand) -> Iterator[Figure]:
-    """A fresh view is read while it is recomputed again and again, against the same read while nothing else runs."""
+    """Reads of a fresh view while it is refreshed repeatedly, against the same reads while nothing else runs."""
     stand.views()
     query = f"SELECT count(*) FROM {REFRESHED}"
     runs = stand.runs(READ_RUNS)
@@ -50,7 +50,7 @@ def reads_beside_a_refresh(stand: Stand) -> Iterator[Figure]:
 
 @contextmanager
 def _refreshing(stand: Stand) -> Iterator[Callable[[], int]]:
-    """Refreshes the view until the block ends; how often it did."""
+    """Refreshes the view until the block ends; yields a function that returns how often."""
     stop = threading.Event()
     done: list[int] = []
 
@@ -70,7 +70,7 @@ def _refreshing(stand: Stand) -> Iterator[Callable[[], int]]:
 
 
 def many_sessions(stand: Stand) -> Iterator[Figure]:
-    """50 sessions run short queries at once, directly and through the gateway in turn."""
+    """50 sessions run short queries concurrently, alternately direct and through the gateway."""
     taken: dict[str, list[float]] = {"direct": [], "gateway": []}
     with ExitStack() as stack:
         sessions = {
@@ -101,7 +101,7 @@ def _connect(stack: ExitStack, server: Engine | Gateway) -> Any:
 
 
 def _at_once(cursors: list[Any]) -> list[float]:
-    """Seconds of each query of all sessions."""
+    """The seconds of each query of all sessions."""
     barrier = threading.Barrier(len(cursors))
 
     def work(cursor: Any) -> list[float]:

@@ -1,4 +1,4 @@
-"""Large results: how fast rows pass, and what the gateway holds meanwhile."""
+"""Measures large results: the speed of rows, and the gateway's memory meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNS_PYHIVE = 5
 PAGE_ROWS = 10_000
 MEBIBYTE = 1 << 20
 GROWTH_LIMIT_MIB = 8.0
-"""Two connections' buffers and the allocator's slack; a hundredth of this test's result would be seen."""
+"""The buffers of two connections and allocator overhead; a hundredth of this test's result would exceed it."""
 
 ROW = "id, id * 0.5D AS half, date_add(DATE '2013-01-01', CAST(id % 365 AS INT)) AS day, concat('row ', id) AS label"
 WIDE_ROW = f"{ROW}, repeat(md5(CAST(id AS STRING)), 3) AS filler"
@@ -31,12 +31,12 @@ while (result.next()) {
 }
 return rows;
 """
-"""Runs inside the Java machine: a loop in Python would add microseconds of its own to each of the driver's calls, on
-both sides alike, and so hide a part of the gateway's cost. Spark ships the compiler that it needs (Janino)."""
+"""Runs inside the JVM: a loop in Python would add microseconds to each of the driver's calls, on both sides, and so
+hide part of the gateway's cost. Spark ships the compiler (Janino)."""
 
 
 def through_jdbc(stand: Stand) -> Iterator[Figure]:
-    """The Hive JDBC driver of Spark asks the server once per row whether the statement has ended."""
+    """The Hive JDBC driver that Spark ships asks the server once per row whether the statement has ended."""
     query = f"SELECT {ROW} FROM range({stand.rows})"
     with stand.jdbc() as connections:
         direct, through = (_by_jdbc(connection, query, stand.rows) for connection in connections)
@@ -114,12 +114,12 @@ def _by_pyhive(cursor: Any, query: str, expected: int) -> Callable[[], object]:
 
 def _check(found: int, expected: int) -> None:
     if found != expected:
-        raise SystemExit(f"bench: {found} rows came, {expected} were asked for.")
+        raise SystemExit(f"bench: expected {expected} rows, got {found}.")
 
 
 @functools.cache
 def loop() -> Any:
-    """The compiled loop: `evaluate([result set, number of columns])` gives the number of rows as a java.lang.Long."""
+    """The compiled loop: `evaluate([result set, number of columns])` returns the number of rows as a java.lang.Long."""
     evaluator = jpype.JClass("org.codehaus.janino.ScriptEvaluator")()
     evaluator.setReturnType(jpype.JClass("java.lang.Long").TYPE)
     names = jpype.JString[:](["result", "columns"])

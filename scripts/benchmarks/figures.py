@@ -1,4 +1,4 @@
-"""What was measured, and how two ways are measured in turn."""
+"""Figures, and alternating measurements of two ways."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 Work = Callable[[], object]
 
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6}
-"""How many of the unit a second has."""
+"""Units per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row of the table. `value` is what `limit` is held against: a ratio, a count, a size."""
+    """One row of the table. `value` is compared with `limit`: a ratio, a count, a size."""
 
     measure: str
     subject: str
@@ -27,23 +27,23 @@ class Figure:
     gateway: str = ""
     runs: int = 1
     spread: tuple[float, float] | None = None
-    """Of a ratio: the quartiles of the pairs' own ratios. A wide spread means a noisy machine."""
+    """For a ratio, the quartiles of the ratios of the pairs. A wide spread means a noisy machine."""
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met; None where there is none."""
+        """Whether the target is met; None if there is none."""
         return None if self.limit is None else self.value <= self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Seconds of each run, the n-th direct one and the n-th one through the gateway side by side."""
+    """Seconds of each run: the n-th direct run and the n-th run through the gateway form a pair."""
 
     direct: Sequence[float]
     gateway: Sequence[float]
 
     def ratio(self, measure: str, subject: str, limit: float | None, unit: str = "ms") -> Figure:
-        """The ratio of the medians; the medians are shown in `unit`."""
+        """The ratio of the medians, which are shown in `unit`."""
         direct, gateway = statistics.median(self.direct), statistics.median(self.gateway)
         pairs = [mine / theirs for theirs, mine in zip(self.direct, self.gateway, strict=True)]
         quartiles = statistics.quantiles(pairs, n=4, method="inclusive") if len(pairs) > 1 else [pairs[0]] * 3
@@ -61,9 +61,9 @@ class Turns:
 
 
 def in_turn(direct: Work, gateway: Work, runs: int, *, before: Work | None = None, warm_up: int = 1) -> Turns:
-    """Runs both ways one after the other, `runs` times, each second pair in the other order.
+    """Runs both ways alternately, `runs` times; every second pair runs in reverse order.
 
-    `before` runs ahead of every run, and is not timed. Each way runs `warm_up` times first without being counted.
+    `before` runs before every run, and is not timed. Each way first runs `warm_up` times without being counted.
     """
     seconds: dict[Work, list[float]] = {direct: [], gateway: []}
     for number in range(-warm_up, runs):
@@ -78,7 +78,7 @@ def in_turn(direct: Work, gateway: Work, runs: int, *, before: Work | None = Non
 
 
 def timed(work: Work) -> float:
-    """Seconds that the work takes. The client's own garbage collection is kept out of it."""
+    """The seconds that the work takes, without garbage collection in the client."""
     gc.collect()
     gc.disable()
     try:
@@ -90,7 +90,7 @@ def timed(work: Work) -> float:
 
 
 def shown(seconds: float, unit: str) -> str:
-    """Three digits, or as many as the number has before the point."""
+    """The value with three significant digits, or all digits before the point."""
     value = seconds * UNITS[unit]
     return f"{value:.3g} {unit}" if value < 100 else f"{value:.0f} {unit}"
 
@@ -99,7 +99,7 @@ HEADINGS = ("measure", "subject", "direct", "gateway", "result", "pairs' quartil
 
 
 def table(figures: Iterable[Figure]) -> str:
-    """The figures as a Markdown table, columns aligned."""
+    """The figures as a Markdown table with aligned columns."""
     rows = [HEADINGS, *(_row(figure) for figure in figures)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, tuple("-" * width for width in widths))

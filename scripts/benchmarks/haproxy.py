@@ -1,4 +1,4 @@
-"""HAProxy as a bare relay before a port: what passes through it is neither read nor changed."""
+"""HAProxy as a relay in front of a port, which neither reads nor changes the bytes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ listen spark
 
 
 def found() -> str | None:
-    """The program, where it is installed."""
+    """The program's path, if it is installed."""
     return shutil.which("haproxy", path="/usr/local/sbin:/usr/sbin:/usr/bin")
 
 
 @contextlib.contextmanager
 def haproxy(directory: Path, upstream: int) -> Iterator[int]:
-    """Its port on 127.0.0.1; `upstream` is the one that it passes connections on to."""
+    """Runs HAProxy in front of the port `upstream`; yields its port on 127.0.0.1."""
     program = found()
     if program is None:
         raise SystemExit("bench: the measure 'relay' needs HAProxy; run apt-get install haproxy.")
@@ -44,7 +44,7 @@ def haproxy(directory: Path, upstream: int) -> Iterator[int]:
         wait_until(lambda: _accepts(port), what="HAProxy")
         yield port
     finally:
-        running.stop(signal.SIGTERM)  # who starts a bench in the background has it ignore SIGINT
+        running.stop(signal.SIGTERM)  # A benchmark started in the background ignores SIGINT.
 
 
 def _accepts(port: int) -> bool:

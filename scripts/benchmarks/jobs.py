@@ -1,4 +1,4 @@
-"""What many jobs cost: views with schedules and ON COMMIT, at the start, while nothing happens, and for each write."""
+"""Measures the cost of many jobs, on schedules and ON COMMIT: at the start, while idle, and for each write."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ IDLE_SECONDS = 60.0
 REST_SECONDS = 150.0
 WRITES = 20
 BUILT = 5
-"""Views of a table that are built, for writes below them."""
+"""Views per table that are built, for writes to their base tables."""
 WRITES_BELOW = 5
 WATCH = {"storage.database": STORAGE, "jobs.watch_interval": 3600}
 
 
 def many_jobs(stand: Stand) -> Iterator[Figure]:
-    """500 views, by turns on a schedule and ON COMMIT, over 50 base tables, behind a gateway of their own."""
+    """500 views, alternately on a schedule and ON COMMIT, over 50 base tables, with a gateway of their own."""
     upstream = f"{stand.engine.host}:{stand.engine.port}"
     views = stand.runs(VIEWS)
     empty = Gateway(stand.directory / "jobs-empty.log", upstream=upstream, **WATCH)
@@ -55,8 +55,8 @@ def many_jobs(stand: Stand) -> Iterator[Figure]:
 
 
 def _looks(stand: Stand, views: int) -> Iterator[Figure]:
-    """What looks in the background cost the gateway and Spark, beside what Spark uses for itself. For minutes after any
-    work Spark's Java compiles what that has run: only then a minute is an idle one."""
+    """The cost of background observations for the gateway and Spark, compared with an idle Spark. For minutes after any
+    work Spark's JVM still compiles it, so an idle minute begins only after that."""
     name, upstream = "idle minute with jobs", f"{stand.engine.host}:{stand.engine.port}"
     spark = [psutil.Process(stand.engine.program.process.pid), *descendants(stand.engine.program.process.pid)]
     _rest()
@@ -96,7 +96,7 @@ def _rest() -> None:
 
 
 def _idle(name: str, subject: str, processes: Sequence[psutil.Process]) -> Figure:
-    """Processor time while nobody asks for anything."""
+    """Processor time while nobody sends anything."""
     before = sum(map(_processor_seconds, processes))
     threading.Event().wait(IDLE_SECONDS)
     used = (sum(map(_processor_seconds, processes)) - before) * 60 / IDLE_SECONDS
@@ -104,7 +104,7 @@ def _idle(name: str, subject: str, processes: Sequence[psutil.Process]) -> Figur
 
 
 def _write(engine: Engine, gateway: Gateway, views: int) -> Figure:
-    """An INSERT into a table that no view reads, so that no refresh runs beside it, with all these views known."""
+    """An INSERT into a table that no view reads, so that no refresh runs beside it, while all these views exist."""
     taken: dict[str, list[float]] = {"direct": [], "gateway": []}
     with pyhive(engine.host, engine.port) as direct, pyhive(gateway.host, gateway.port) as through:
         rows(direct, f"CREATE TABLE {DATABASE}.unread (a INT) USING parquet")
@@ -115,7 +115,7 @@ def _write(engine: Engine, gateway: Gateway, views: int) -> Figure:
 
 
 def _write_below(engine: Engine, gateway: Gateway, *, scheduled: bool) -> Figure:
-    """The first INSERT into a table since the views that read it, all built, were refreshed."""
+    """The first INSERT into a table after the views that read it, all built, were refreshed."""
     table = 1 if scheduled else 0
     taken: dict[str, list[float]] = {"direct": [], "gateway": []}
     with pyhive(engine.host, engine.port) as direct, pyhive(gateway.host, gateway.port, database=DATABASE) as through:

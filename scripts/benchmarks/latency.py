@@ -1,4 +1,4 @@
-"""Short queries: what one statement costs when it reads next to nothing."""
+"""Measures the latency of short queries that read almost nothing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ QUERIES = {"SELECT 1": "SELECT 1 AS one", "10 rows of a table": f"SELECT * FROM 
 
 
 def without_views(stand: Stand) -> Iterator[Figure]:
-    """Short queries while there is no materialized view. Must be measured before any is made."""
+    """Short queries without materialized views. Must be measured before any is created."""
     yield from _figures(stand, "no views")
 
 
 def with_views(stand: Stand) -> Iterator[Figure]:
-    """Short queries that mention none of the materialized views there are."""
+    """Short queries that mention none of the existing materialized views."""
     count = len(stand.views())
     yield from _figures(stand, f"{count} views")
 

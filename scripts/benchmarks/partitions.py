@@ -1,4 +1,5 @@
-"""Partitions: refreshing one of many, looking at base tables, and reading while many replaced ones are still there."""
+"""Measures partitions: refreshing one of many, observing base tables, and reading while many replaced partitions still
+exist."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ NEVER, ALWAYS = 1_000_000, 0
 def one_of_many(stand: Stand) -> Iterator[Figure]:
     """A refresh after a write to 1 partition of 200, against a refresh of everything.
 
-    The price that neither can avoid (Spark's statements, whatever they write) is that of the same refresh of a view of
-    one row. It is taken off before the ratio is held against its limit, and shown beside.
+    The fixed cost that neither can avoid (Spark's statements, whatever they write) is that of the same refresh of a
+    view of one row. It is subtracted before the ratio is compared with its limit, and shown too.
     """
     _database(stand)
     rows_of_all = f"SELECT id DIV {ROWS_EACH} AS day, id % 1000 AS item, id AS amount FROM range"
@@ -63,7 +64,7 @@ def one_of_many(stand: Stand) -> Iterator[Figure]:
 
 
 def _after_write(stand: Stand, name: str, method: str) -> Callable[[], float]:
-    """Writes to one partition of a table, then refreshes the view; seconds of the refresh."""
+    """Writes to one partition of a table, then refreshes the view; returns the seconds of the refresh."""
 
     def work() -> float:
         stand.query(f"INSERT INTO {DATABASE}.{name} VALUES (1, 1, 0)")
@@ -73,15 +74,15 @@ def _after_write(stand: Stand, name: str, method: str) -> Callable[[], float]:
 
 
 def looks(stand: Stand) -> Iterator[Figure]:
-    """A read of an unchanged view that looks at its base tables first, against the same read without a look."""
+    """A read of an unchanged view that first observes its base tables, against the same read without an observation."""
     stand.views()
-    yield _look(stand, f"{tpch.DATABASE}.pricing", f"lineitem, {_files_of(stand, 'lineitem')} files")
+    yield _observation_cost(stand, f"{tpch.DATABASE}.pricing", f"lineitem, {_files_of(stand, 'lineitem')} files")
     _database(stand)
     _many_files(stand)
-    yield _look(stand, f"{DATABASE}.files_totals", f"{FILES:,} files in {FILE_PARTITIONS} partitions")
+    yield _observation_cost(stand, f"{DATABASE}.files_totals", f"{FILES:,} files in {FILE_PARTITIONS} partitions")
 
 
-def _look(stand: Stand, view: str, subject: str) -> Figure:
+def _observation_cost(stand: Stand, view: str, subject: str) -> Figure:
     taken: dict[int, list[float]] = {NEVER: [], ALWAYS: []}
     runs = stand.runs(LOOK_RUNS)
     for number in range(-2, runs):
@@ -104,7 +105,7 @@ def _look(stand: Stand, view: str, subject: str) -> Figure:
 
 
 def _many_files(stand: Stand) -> None:
-    """A table of so many small files, and a view that reads few of them (a look sees them all)."""
+    """Creates a table of many small files, and a view that reads few of them (an observation lists them all)."""
     pattern, directory = stand.directory / "pattern", stand.directory / "files"
     stand.query(
         f"CREATE TABLE {DATABASE}.pattern (amount BIGINT) USING parquet LOCATION '{pattern.as_uri()}'", direct=True
@@ -133,8 +134,8 @@ def _files_of(stand: Stand, table: str) -> int:
 
 
 def hidden_partitions(stand: Stand) -> Iterator[Figure]:
-    """Reading a view of which 1,000 partitions were replaced while an older read is open, so that both rows of each are
-    there, against reading it when they were dropped and the public view was shortened."""
+    """Reads of a view with 1,000 partitions replaced while an older read is open, so that both contents of each exist,
+    against reads after the old ones were dropped and the public view was shortened."""
     _database(stand)
     _days(stand, "hidden", f"SELECT id AS day, 1 AS item, id AS amount FROM range({HIDDEN + 1})")
     view = f"{DATABASE}.hidden_totals"
@@ -168,7 +169,7 @@ def hidden_partitions(stand: Stand) -> Iterator[Figure]:
 
 @contextmanager
 def _open_read(stand: Stand, query: str) -> Iterator[None]:
-    """Holds an operation open that reads the version that is current now."""
+    """Keeps an operation open that reads the current version."""
     with ExitStack() as stack:
         cursor = stack.enter_context(pyhive(stand.gateway.host, stand.gateway.port))
         cursor.execute(query)
@@ -189,7 +190,7 @@ def _database(stand: Stand) -> None:
 
 
 def _days(stand: Stand, name: str, query: str) -> None:
-    """A table partitioned by day, and a view that follows it."""
+    """Creates a table partitioned by day, and a view with the same partitions."""
     table = f"{DATABASE}.{name}"
     stand.query(
         f"CREATE TABLE {table} USING parquet PARTITIONED BY (day) AS "

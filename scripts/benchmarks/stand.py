@@ -1,4 +1,4 @@
-"""The test stand: one Spark Thrift server, one gateway in front of it, and clients of both."""
+"""The test stand: a Spark Thrift server, a gateway in front of it, and clients of both."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from benchmarks import tpch
 from benchmarks.wire import Wire
 
 DRIVER_MEMORY = "3g"
-"""Spark collects a result of 100 MB before it sends it; a smaller heap would measure its garbage collection."""
+"""Spark collects a result of 100 MB before it sends it; a smaller heap would measure garbage collection."""
 SAMPLE_SECONDS = 0.02
 
 
 class Stand:
-    """What all measures share. Close it; it is a context manager."""
+    """What all measures share. A context manager."""
 
     def __init__(
         self, directory: Path, *, scale: float, rows: int, runs: int | None, wire: Wire | None, service: bool
     ) -> None:
-        """`service`: the metastore is one, as most warehouses have it; else it stands in Spark."""
+        """`service`: use a metastore service, as most warehouses do, instead of one inside Spark."""
         self.directory = directory
         self._wire = wire
         self.scale = scale
@@ -57,23 +57,23 @@ class Stand:
         self._stack.close()
 
     def behind_wire(self, *ports: int) -> None:
-        """Has the servers on these ports send at the command line's rate, where it has one. Once for each port."""
+        """Limits the servers on these ports to the command line's rate, if there is one. Call it once per port."""
         if self._wire is not None:
             for port in ports:
                 self._wire.limit(port)
 
     def _serve_metastore(self) -> int:
-        """Returns its port."""
+        """Starts the metastore service; returns its port."""
         home = self.directory / "metastore"
         home.mkdir()
         return self._stack.enter_context(running_metastore(home))[1]
 
     def runs(self, usual: int) -> int:
-        """How many pairs to measure: the command line's number, or the measure's own."""
+        """The number of pairs to measure: the command line's, or the measure's own."""
         return self._runs or usual
 
     def cursors(self) -> tuple[Any, Any]:
-        """PyHive cursors that stay open to the end: direct, and through the gateway."""
+        """PyHive cursors that stay open until the end: direct, and through the gateway."""
         return self.direct, self.through
 
     def _cursor(self, server: Engine | Gateway) -> Any:
@@ -89,12 +89,12 @@ class Stand:
         return rows(self.direct if direct else self.through, sql)
 
     def load_tables(self) -> None:
-        """Makes the TPC-H tables in the database `tpch`, at the first call."""
+        """Creates the TPC-H tables in the database `tpch`, on the first call."""
         if (tpch.DATABASE,) not in self.query("SHOW DATABASES", direct=True):
             tpch.load(lambda sql: self.query(sql, direct=True), self.scale, self.directory / "tpch")
 
     def views(self) -> tuple[str, ...]:
-        """Materialized views of the TPC-H queries, made at the first call; their names."""
+        """Creates materialized views of the TPC-H queries, on the first call; returns their names."""
         if self._views is None:
             self.load_tables()
             for name, query in tpch.QUERIES.items():
@@ -113,13 +113,13 @@ class Stand:
         return int(self.process.memory_info().rss)
 
     def processor_seconds(self) -> float:
-        """What the gateway's process has used so far."""
+        """The processor time that the gateway's process has used."""
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
 
 class Peak:
-    """The most memory that the gateway holds while the block runs, sampled often."""
+    """The gateway's peak memory while the block runs, sampled often."""
 
     def __init__(self, resident: Callable[[], int]) -> None:
         self._resident = resident

@@ -1,7 +1,7 @@
-"""TPC-H: the data as tables, and definitions of materialized views over them.
+"""TPC-H: its data as tables, and definitions of materialized views over them.
 
-The data come from the `tpchgen-cli` program. The queries follow the benchmark's query 1, 3 and 5, without their ORDER
-BY and without the filters that leave nearly nothing; `wide` writes a fifth of `lineitem` with all its columns.
+The program `tpchgen-cli` generates the data. The queries follow the benchmark's queries 1, 3 and 5, without their ORDER
+BY and without filters that leave almost nothing; `wide` writes a fifth of `lineitem` with all its columns.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ QUERIES = {
 
 
 def load(run: Callable[[str], object], scale: float, directory: Path) -> None:
-    """Generates the data at `scale` (1 is a gigabyte) and makes the tables. `run` executes one statement."""
+    """Generates the data at `scale` (1 is a gigabyte) and creates the tables. `run` executes one statement."""
     directory.mkdir(parents=True)
     program = shutil.which("tpchgen-cli", path=Path(sys.executable).parent) or shutil.which("tpchgen-cli")
     if program is None:
-        raise SystemExit("bench: tpchgen-cli is not there; scripts/bench installs it.")
+        raise SystemExit("bench: tpchgen-cli is not installed; run scripts/bench, which installs it.")
     command = [program, "parquet", "--scale-factor", str(scale), "--output-dir", str(directory), "--quiet"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     run(f"CREATE DATABASE {DATABASE}")

@@ -1,4 +1,4 @@
-"""Every driver and transport: connecting, short queries, many rows and wide ones."""
+"""Measures every driver and transport: connecting, short queries, many rows and wide rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from benchmarks.stand import Stand
 LIMIT = 1.05
 CONNECTS = 15
 WARM_UP = 20
-"""The driver connects for the first times in three times as long."""
+"""The driver's first connections take three times as long."""
 SHORT = 60
 MANY = 3
 WIDE_PAIRS = 25
-"""Java clears away 100 MB of garbage in every few of them, on either side."""
+"""Every few pairs, Java collects 100 MB of garbage, on either side."""
 WIDE_ROWS = 100
 HERE = "jdbc:hive2://127.0.0.1"
 HTTP = ";transportMode=http;httpPath=cliservice"
@@ -37,12 +37,12 @@ WIDE = f"SELECT id, repeat('x', 1000000) AS wide FROM range({WIDE_ROWS})"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a client comes, to Spark and to the gateway alike."""
+    """How a client connects, to Spark and to the gateway alike."""
 
     name: str
     direct: str
     through: str
-    """JDBC URLs."""
+    """Both are JDBC URLs."""
 
 
 def drivers(stand: Stand) -> Iterator[Figure]:
@@ -54,9 +54,8 @@ def drivers(stand: Stand) -> Iterator[Figure]:
 
 
 def transports(stand: Stand) -> Iterator[Figure]:
-    """HTTP and TLS, towards a Spark that speaks the same: the gateway takes it in, and goes on over plain SASL, or over
-    HTTP.
-    """
+    """HTTP and TLS, against a Spark with the same transport: the gateway terminates it, and connects to Spark over
+    plain SASL or HTTP."""
     directory = stand.directory / "transports"
     directory.mkdir()
     certificates = make_certificates(directory)
@@ -71,7 +70,8 @@ def transports(stand: Stand) -> Iterator[Figure]:
 
 
 def _of_spark(stand: Stand, servers: ThriftServers) -> Figure:
-    """Spark's own two ways, without a gateway: one that comes by HTTP and goes on by SASL meets both."""
+    """Spark's own two transports without a gateway, because a client that comes over HTTP and continues over SASL uses
+    both."""
     by_http, by_sasl = (
         _connect(VERSIONS[0], f"{HERE}:{servers.ports[mechanism]}/default{tail}")
         for mechanism, tail in (("http", HTTP), ("sasl", ""))
@@ -81,9 +81,8 @@ def _of_spark(stand: Stand, servers: ThriftServers) -> Figure:
 
 
 def relay(stand: Stand) -> Iterator[Figure]:
-    """What any program in between costs here: one that only passes bytes on, against a direct connection; and the
-    gateway against that one.
-    """
+    """The cost of any intermediary: a program that only relays bytes, against a direct connection; and the gateway
+    against that program."""
     directory = stand.directory / "relay"
     directory.mkdir()
     version = VERSIONS[1]
@@ -159,7 +158,7 @@ def _query(connection: Any, sql: str, expected: int, page: int) -> Callable[[], 
         found = int(loop().evaluate([result, jpype.JInt(columns)]).longValue())
         statement.close()
         if found != expected:
-            raise SystemExit(f"bench: {found} rows came, {expected} were asked for.")
+            raise SystemExit(f"bench: expected {expected} rows, got {found}.")
 
     return once
 

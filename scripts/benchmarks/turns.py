@@ -1,5 +1,8 @@
-"""How long one statement keeps the gateway's event loop from everybody else. Needs no Spark: another program of a few
-lines answers in its stead, over sockets. What counts is the processor time of a turn, whatever else runs here."""
+"""Measures how long one statement blocks the gateway's event loop.
+
+Needs no Spark: a small server answers in its place, over sockets. A turn is measured in processor time, which other
+programs do not affect.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +35,21 @@ from gateway.wire.sasl import COMPLETE, Login, PlainServer, negotiation
 from sql.texts.rewrite import REWRITTEN_CHARACTERS_MAX
 
 SIZES = tuple(int(size) for size in os.environ.get("BENCH_TURNS_SIZES", "8000000 450000 3900").split())
-"""Characters: all that a statement may have, as many as may be rewritten, and as many as are read on the loop."""
+"""Characters: the longest statement, the longest that may be rewritten, and the longest that is read on the event
+loop."""
 TURN_MS = 100
 WORST = 3
-"""Kinds of each size that are shown."""
+"""Kinds that are shown per size."""
 LIMITS = WireLimits()
 
 
 def figures() -> Iterator[Figure]:
     """The kinds of statements with the longest turns."""
-    # On a machine that does other things a reading may take longer: then what comes behind it would not be seen.
+    # On a busy machine a reading may exceed its time limit; then what follows it would not be measured.
     long_texts.READ_SECONDS = 3_600.0
     for size in SIZES:
         found = dict[str, float]()
-        # In a longer text nothing is put in a view's place.
+        # Longer texts are not rewritten.
         for name, state in list(STATES.items())[: None if size <= REWRITTEN_CHARACTERS_MAX else 1]:
             for kind, seconds in asyncio.run(_turns(state, texts(size))).items():
                 print(f"bench:     {seconds * 1e3:6.1f} ms  {name}, {kind}", file=sys.stderr, flush=True)
@@ -55,7 +59,7 @@ def figures() -> Iterator[Figure]:
 
 
 class State:
-    """What is so when the statements come."""
+    """The state in which the statements arrive."""
 
     properties: Mapping[str, str] = {}
     before: tuple[str, ...] = ()
@@ -83,7 +87,7 @@ STATES: Mapping[str, type[State]] = {
 
 
 class Watch:
-    """The longest turn of the running loop since it was asked last: from the end of one wait to the next."""
+    """The longest turn of the event loop since the last call of `take`: from the end of one wait to the next."""
 
     def __init__(self) -> None:
         selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
@@ -103,7 +107,7 @@ class Watch:
 
 
 async def _turns(state: type[State], statements: Mapping[str, str]) -> dict[str, float]:
-    """Seconds of the longest turn, by the kind of statement."""
+    """The longest turn in seconds, by kind of statement."""
     world = await _world(state)
     with socket.create_server(("127.0.0.1", 0)) as spark:
         threading.Thread(target=_accept, args=(spark, world), daemon=True).start()
@@ -130,7 +134,7 @@ async def _world(state: type[State]) -> World:
     if state.stale:
 
         async def refresh(*_: object) -> None:
-            """It stays stale, for the next statement."""
+            """Leaves the view stale, for the next statement."""
 
         world.tasks.make_fresh = refresh  # type: ignore[method-assign, assignment]
         world.write("s.t")
@@ -151,7 +155,7 @@ async def _measured(watch: Watch, port: int, state: type[State], statements: Map
         watch.take()
         try:
             await asyncio.to_thread(_run, client, text)
-        except Exception as error:  # of what the fakes have no answer to the gateway has read all by then
+        except Exception as error:  # If the fakes have no answer, the gateway has already read the statement.
             print(f"bench:     {kind}: {error!r:.200}", file=sys.stderr)
             client.close()
             client = None

@@ -1,4 +1,4 @@
-"""Materialized views: reading a fresh one, refreshing one, and many readers of a stale one."""
+"""Measures materialized views: reading a fresh one, refreshing one, and many readers of a stale one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COPY = "bench_copy"
 
 
 def fresh_reads(stand: Stand) -> Iterator[Figure]:
-    """A fresh view, read by its name through the gateway, against a direct read of that version in its storage."""
+    """Reads of a fresh view through the gateway, against direct reads of the same version in its storage table."""
     stand.views()
     queries = {
         "pricing": "SELECT * FROM {}",
@@ -44,7 +44,7 @@ def fresh_reads(stand: Stand) -> Iterator[Figure]:
 
 
 def _stored(stand: Stand, view: str) -> str:
-    """A subquery that reads what the view shows, from the storage table itself."""
+    """A subquery that reads the view's content from its storage table."""
     id_begins = view.replace(".", "__") + "__"
     tables = [row[1] for row in stand.query(f"SHOW TABLES IN {STORAGE}", direct=True)]
     (table,) = (name for name in tables if name.startswith(id_begins) and not name.endswith("__definition"))
@@ -57,7 +57,7 @@ def _reader(cursor: Any, query: str) -> Any:
 
 
 def refreshes(stand: Stand) -> Iterator[Figure]:
-    """REFRESH through the gateway, against CREATE TABLE ... AS the same query directly."""
+    """REFRESH through the gateway, against CREATE TABLE ... AS with the same query directly."""
     for view in stand.views():
         name = view.rpartition(".")[2]
         near, far = stand.cursors()
@@ -74,10 +74,10 @@ def refreshes(stand: Stand) -> Iterator[Figure]:
 
 
 def stale_readers(stand: Stand) -> Iterator[Figure]:
-    """Many clients read one stale view at one moment: the versions that makes, and how long the last one waits.
+    """Many clients read one stale view at the same time: the number of versions made, and the wait of the last client.
 
-    The time of as many direct clients that read the same version from its storage is shown beside it: Spark itself
-    plans so many queries one after the other.
+    The time of as many direct clients that read the same version from its storage table is shown too, because Spark
+    itself plans so many queries one after the other.
     """
     stand.views()
     view = f"{tpch.DATABASE}.pricing"
@@ -108,7 +108,7 @@ def stale_readers(stand: Stand) -> Iterator[Figure]:
 
 
 def _read_at_once(cursors: list[Any], query: str) -> float:
-    """Seconds until the last reader has its answer. All must have the same."""
+    """The seconds until the last reader has its answer. All answers must be equal."""
     barrier = threading.Barrier(len(cursors))
 
     def read(cursor: Any) -> tuple[Any, float]:

@@ -1,7 +1,7 @@
-"""A network between the programs: what each server sends is held down to a rate.
+"""Simulates a network between the programs by limiting the rate at which each server sends.
 
-Without one the client, the gateway and Spark talk over the loopback interface, which knows no limit: a large result
-takes what the processors take, which all three share then. With one it takes what a network takes at least.
+Without a limit, the client, the gateway and Spark talk over the loopback interface: a large result then takes as long
+as the processors, which all three share, need. With a limit it takes at least as long as on a network.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import re
 import subprocess
 
 CLONE_NEWNET = 0x40000000
-"""unshare(2): a network of this process's own, with a loopback interface that nobody else has."""
+"""unshare(2): a network namespace of this process's own, with its own loopback interface."""
 RATE = re.compile(r"[0-9]+[kmg]?bit")
-"""As tc(8) writes it."""
+"""A rate as tc(8) accepts it."""
 BURST = "256k"
-"""The loopback interface's packets have up to 64 KiB; a bucket must hold some of them."""
+"""Packets on the loopback interface have up to 64 KiB; a bucket must hold several."""
 
 
 class Wire:
-    """The loopback interface of a network that this process and its children have alone. Make it before any thread.
+    """The loopback interface of a network namespace for this process and its children. Create it before any thread.
 
-    Raises SystemExit where that is not possible: it takes root, iproute2, and sch_htb and cls_u32 in the kernel.
+    Raises SystemExit if that is not possible: it needs root, iproute2, and sch_htb and cls_u32 in the kernel.
     """
 
     def __init__(self, rate: str) -> None:
@@ -35,7 +35,7 @@ class Wire:
         _run("tc qdisc add dev lo root handle 1: htb default 1")
 
     def limit(self, port: int) -> None:
-        """From now on the server on this port sends no faster than the rate, to all its clients together."""
+        """Limits the server on this port to the rate, for all its clients together."""
         number = next(self._classes)
         _run(f"tc class add dev lo parent 1: classid 1:{number} htb rate {self._rate} burst {BURST} cburst {BURST}")
         _run(f"tc filter add dev lo parent 1: protocol ip u32 match ip sport {port} 0xffff flowid 1:{number}")

@@ -30,9 +30,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTRODUCTION = """\
 Freshgate: materialized views for Spark SQL
 ===========================================
-336,776 flights left New York in 2013. This demo starts a gateway with a Spark of its own, loads them,
-and works on them with beeline, Hive's own command line. What beeline prints is shown as it is; the
-time behind each answer is beeline's. Each answer is checked against the base tables.
+336,776 flights left New York in 2013. This demo starts a gateway with an embedded Spark, loads the
+flights, and queries them with beeline, Hive's own command line. The output of beeline is shown
+unchanged, with the times that beeline measures. Each answer is checked against the base tables.
 """
 
 KEPT = """\
@@ -44,7 +44,7 @@ The gateway keeps running, with the tables and the materialized views. Connect t
              2. Connect by: Host, with Host 127.0.0.1, Port {port}, Database/Schema {database};
                 or Connect by: URL, with the JDBC URL above. Username {user}, no password. Finish.
                 DBeaver offers to download the driver the first time.
-             3. The materialized views stand among the views of {database}. Read one, change
+             3. The materialized views are listed among the views of {database}. Read one, change
                 {database}.flights in an SQL editor, read it again.
 
 Ctrl-C stops the gateway and deletes its data.
@@ -52,7 +52,7 @@ Ctrl-C stops the gateway and deletes its data.
 
 
 def main() -> int:
-    """Runs the demo. The exit code is 0 only when every answer was right."""
+    """Runs the demo. The exit code is 0 only if every answer was right."""
     options = _parser().parse_args()
     for number in SIGNALS:
         signal.signal(number, _end)
@@ -67,14 +67,14 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/demo", description="Shows Freshgate at work, with real flights.")
-    parser.add_argument("--keep", action="store_true", help="leave the gateway running until Ctrl-C")
+    parser.add_argument("--keep", action="store_true", help="keep the gateway running until Ctrl-C")
     parser.add_argument("--port", type=int, default=0, help="port of the gateway; a free one by default")
     parser.add_argument("--data", type=Path, required=True, help=argparse.SUPPRESS)
     return parser
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    """Leaves through every `with`, which ends what was started; a second Ctrl-C must not leave a Spark behind."""
+    """Exits through every `with` block, which stops what was started. A second Ctrl-C must not leave a Spark behind."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     _say("\nStopping the gateway and Spark.")
@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace, directory: Path, began: float) -> None:
             _load(warehouse, options.data, directory)
             with connected_beeline(directory, gateway.url, USER) as beeline:
                 steps = [*story.questions(), *story.storm(), *story.refusals(), *([] if options.keep else story.end())]
-                lines = list(_tell(steps, beeline, warehouse))
+                lines = list(_run_steps(steps, beeline, warehouse))
         _summary(lines, time.monotonic() - began)
         if options.keep:
             _say(KEPT.format(url=gateway.url, port=gateway.port, database=DATABASE, user=USER))
@@ -103,8 +103,8 @@ def _load(warehouse: Warehouse, source: Path, directory: Path) -> None:
         _say(f"  {loaded.table:<10}{loaded.rows:>9,} rows  {loaded.seconds:5.1f} s")
 
 
-def _tell(steps: Iterable[Step], beeline: Beeline, warehouse: Warehouse) -> Iterator[tuple[str, list[float]]]:
-    """Shows the steps; gives the summary's lines: what, and the seconds of each run."""
+def _run_steps(steps: Iterable[Step], beeline: Beeline, warehouse: Warehouse) -> Iterator[tuple[str, list[float]]]:
+    """Runs and shows the steps; yields the summary's lines: a label, and the seconds of each run."""
     for step in steps:
         if step.heading or step.text:
             _heading(step.heading, step.text)
@@ -120,7 +120,7 @@ def _tell(steps: Iterable[Step], beeline: Beeline, warehouse: Warehouse) -> Iter
 
 
 def _folded(text: str) -> Iterator[str]:
-    """The lines of an answer; messages are folded, tables are not."""
+    """The lines of an answer; messages are wrapped, tables are not."""
     for line in text.splitlines():
         if line[:1] in {"|", "+"}:
             yield line
@@ -129,7 +129,7 @@ def _folded(text: str) -> Iterator[str]:
 
 
 def _summary(lines: Iterable[tuple[str, list[float]]], seconds: float) -> None:
-    _heading("What took how long", "Seconds as beeline measured them. Of several runs, the median.")
+    _heading("How long each step took", "In seconds, as measured by beeline; the median of several runs.")
     _say("")
     for label, times in lines:
         runs = f"  ({len(times)} runs)" if len(times) > 1 else ""

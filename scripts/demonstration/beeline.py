@@ -1,7 +1,7 @@
-"""One session of the real beeline, driven through its standard input.
+"""Drives one session of the real beeline through its standard input.
 
-A person at the keyboard sees a prompt, the statement and its result. Here the prompts are cut out, since the demo
-prints the statements itself, and the rest is passed on as beeline printed it.
+At a terminal, beeline prints a prompt, the statement and its result. The prompts are removed here, because the demo
+prints the statements itself; the rest is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ SPARK_HOME = Path(pyspark.__file__).parent
 PROMPT = re.compile(r"^(?:0: jdbc:hive2://\S+ |(?:\. )+> )+")
 SECONDS = re.compile(r"^(?:\d+ rows?|No rows) (?:selected|affected) \((\d+(?:\.\d+)?) seconds\)$", re.MULTILINE)
 NO_RESULT = re.compile(r"^\+-+\+\n\| Result +\|\n\+-+\+\n\+-+\+\n", re.MULTILINE)
-"""What Spark answers to a statement without rows: an empty table with one column."""
+"""Spark's answer to a statement without rows: an empty table with one column."""
 END_MARK = "end-of-answer-{}"
 ANSWER_SECONDS = 300.0
 STOP_SECONDS = 10.0
 
 
 class BeelineFailed(Exception):
-    """Beeline could not be started or connected, or ended. The message has what it printed."""
+    """Beeline could not be started or connected, or has ended. The message contains its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Reply:
 
     @property
     def seconds(self) -> float:
-        """What beeline measured; 0 for a statement that failed, where it measures nothing."""
+        """The time that beeline measured; 0 for a failed statement, which beeline does not time."""
         found = SECONDS.search(self.text)
         return float(found.group(1)) if found else 0.0
 
     @property
     def table(self) -> str:
-        """The rows, drawn as a table."""
+        """The rows, printed as a table."""
         return "\n".join(line for line in self.text.splitlines() if line[:1] in {"|", "+"})
 
 
@@ -57,9 +57,9 @@ class Beeline:
         self._sent = 0
 
     def run(self, sql: str) -> Reply:
-        """Runs one statement to its end; a refusal is in the reply.
+        """Runs one statement to its end; an error is part of the reply.
 
-        Raises BeelineFailed when beeline has ended, or gives no answer in ANSWER_SECONDS.
+        Raises BeelineFailed if beeline has ended, or does not answer within ANSWER_SECONDS.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -69,7 +69,7 @@ class Beeline:
             self._process.stdin.write(f"{sql};\n!sh echo {mark}\n" if sql else f"!sh echo {mark}\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise BeelineFailed("Beeline has ended.") from None
+            raise BeelineFailed("Beeline has ended. Run the demo again.") from None
         lines: list[str] = []
         watch = threading.Timer(ANSWER_SECONDS, self._process.kill)
         watch.daemon = True
@@ -93,7 +93,7 @@ def connected_beeline(directory: Path, url: str, user: str) -> Iterator[Beeline]
     environment = {
         **os.environ,
         "SPARK_HOME": str(SPARK_HOME),
-        # Without a terminal beeline does not repeat what it reads.
+        # Without a terminal, beeline does not echo its input.
         "SPARK_BEELINE_OPTS": f'-Duser.home="{home}" -Djava.io.tmpdir="{home}" -Djline.terminal=none',
     }
     process = subprocess.Popen(
@@ -119,7 +119,7 @@ def connected_beeline(directory: Path, url: str, user: str) -> Iterator[Beeline]
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """The end of its input ends beeline, unless a statement hangs."""
+    """Closes beeline's input, which ends it unless a statement hangs."""
     with contextlib.suppress(BrokenPipeError):
         if process.stdin is not None:
             process.stdin.close()

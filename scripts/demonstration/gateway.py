@@ -1,4 +1,4 @@
-"""The gateway of the demo: a process of its own with the embedded Spark, and a temporary directory."""
+"""The demo's gateway: a separate process with the embedded Spark and a temporary directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOG_LINES_SHOWN = 20
 
 
 class GatewayFailed(Exception):
-    """The gateway did not start, or ended before its time. The message ends with the last lines of its log."""
+    """The gateway did not start, or ended too early. The message ends with the last lines of its log."""
 
 
 class Gateway:
@@ -36,14 +36,14 @@ class Gateway:
         return f"jdbc:hive2://127.0.0.1:{self.port}/"
 
     def wait(self) -> None:
-        """Returns never while the gateway runs; raises GatewayFailed when it ends."""
+        """Blocks while the gateway runs; raises GatewayFailed when it ends."""
         code = self.process.wait()
         raise GatewayFailed(f"The gateway ended with code {code}.{_tail(self.log)}")
 
 
 @contextlib.contextmanager
 def running_gateway(directory: Path, port: int) -> Iterator[Gateway]:
-    """Starts the gateway with everything it writes below `directory`, and ends it with all that it started."""
+    """Starts the gateway, whose files are all below `directory`, and stops it and everything that it started."""
     log = directory / "gateway.log"
     command = [sys.executable, "-m", "gateway", "serve", "--port", str(port), "--data-dir", str(directory / "data")]
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -53,10 +53,10 @@ def running_gateway(directory: Path, port: int) -> Iterator[Gateway]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
-            # Not the checkout: a conf/freshgate.toml that somebody changed is not the demo's business.
+            # Not in the checkout, because a changed conf/freshgate.toml must not affect the demo.
             cwd=directory,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-            # Ctrl-C is for the demo, which then ends the gateway in order.
+            # Ctrl-C must reach only the demo, which then stops the gateway in order.
             start_new_session=True,
         )
     try:
@@ -73,7 +73,7 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> int:
 
 
 def _first_line(process: subprocess.Popen[bytes]) -> str:
-    """The first line of standard output; "" when the process ends or says nothing for START_SECONDS."""
+    """The first line of standard output; "" if the process ends or prints nothing within START_SECONDS."""
     assert process.stdout is not None
     deadline = time.monotonic() + START_SECONDS
     read = b""

@@ -1,4 +1,4 @@
-"""What the demo shows, step by step, and how each answer is checked."""
+"""The demo's steps, and how each answer is checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Check = Callable[[Warehouse, Sequence[Reply]], None]
 """Gets the replies of the step's runs; raises WrongAnswer."""
 
 STORM_FLIGHTS = 968
-"""Flights of 30 December 2013, which the storm day repeats."""
+"""Flights of 30 December 2013, which the storm repeats."""
 
 ROUTES = """\
 SELECT f.origin, a.name AS destination, count(*) AS flights,
@@ -73,16 +73,16 @@ SHOW = f"SHOW MATERIALIZED VIEWS IN {DATABASE}"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One statement of the story."""
+    """One statement of the demo."""
 
     sql: str
     heading: str = ""
-    """Empty where the step goes on with the one before."""
+    """Empty if the step continues the previous one."""
     text: str = ""
     label: str = ""
-    """The line of the summary; empty for none."""
+    """The label of its line in the summary; empty for none."""
     runs: int = 1
-    """How often it is run; the first result is shown, and all times."""
+    """How often the step is run; the first result and all times are shown."""
     check: Check | None = None
 
 
@@ -91,7 +91,7 @@ def _has_no_error(replies: Sequence[Reply]) -> bool:
 
 
 def succeeds(warehouse: Warehouse, replies: Sequence[Reply]) -> None:
-    """Of every step that is not about a refusal."""
+    """Checks a step that must not fail."""
     warehouse.expect("No error", _has_no_error(replies), True)
 
 
@@ -112,7 +112,7 @@ def _refused(sqlstate: str) -> Check:
 
 
 def _fresh(*fresh: str, of: Sequence[str] = tuple(DEFINITIONS)) -> Check:
-    """Exactly the views named are fresh. Asking does not refresh, so this is the state that the step left."""
+    """Checks that exactly these views are fresh. Asking does not refresh, so this is the state after the step."""
 
     def check(warehouse: Warehouse, replies: Sequence[Reply]) -> None:
         succeeds(warehouse, replies)
@@ -123,7 +123,8 @@ def _fresh(*fresh: str, of: Sequence[str] = tuple(DEFINITIONS)) -> Check:
 
 
 def _same_as_base(*views: str) -> Check:
-    """The views' rows are those of their definitions on the base tables, views on the way replaced by their text."""
+    """Checks that the views' rows equal those of their definitions on the base tables, with views in a definition
+    replaced by their own."""
 
     def check(warehouse: Warehouse, replies: Sequence[Reply]) -> None:
         succeeds(warehouse, replies)
@@ -135,7 +136,7 @@ def _same_as_base(*views: str) -> Check:
 
 
 def _shows_storm(warehouse: Warehouse, replies: Sequence[Reply]) -> None:
-    """In what beeline printed, not in what a second read would give."""
+    """Checks beeline's output itself, not what a second read would return."""
     for reply in replies:
         cells = [cell.strip() for line in reply.table.splitlines() for cell in line.split("|")]
         warehouse.expect("The storm's month in the answer", cells.count("2014-01-01"), 1)
@@ -145,7 +146,7 @@ def _shows_storm(warehouse: Warehouse, replies: Sequence[Reply]) -> None:
 def _nothing_left(warehouse: Warehouse, replies: Sequence[Reply]) -> None:
     succeeds(warehouse, replies)
     warehouse.expect("Materialized views", warehouse.freshness(DATABASE), {})
-    warehouse.expect_soon("What is left in storage", lambda: warehouse.rows("SHOW TABLES IN freshgate_storage"), [])
+    warehouse.expect_soon("Remains in storage", lambda: warehouse.rows("SHOW TABLES IN freshgate_storage"), [])
 
 
 def _create(view: str) -> str:
@@ -153,7 +154,7 @@ def _create(view: str) -> str:
 
 
 def questions() -> list[Step]:
-    """The same question on base tables and on a materialized view; then the other views."""
+    """Runs the same query on base tables and on a materialized view; then creates the other views."""
     asked_of_base: list[str] = []
 
     def remember(warehouse: Warehouse, replies: Sequence[Reply]) -> None:
@@ -168,24 +169,24 @@ def questions() -> list[Step]:
     return [
         Step(
             ASK_ROUTES.format("(\n" + ROUTES + "\n)"),
-            "A question that a dashboard asks again and again",
-            "Which routes out of New York arrive latest? Asked of the base tables, three times.",
-            "the question on the base tables",
+            "A query that a dashboard runs again and again",
+            "Which routes out of New York arrive latest? The query runs on the base tables, three times.",
+            "the query on the base tables",
             runs=3,
             check=remember,
         ),
         Step(
             _create("route_delays"),
             "Make its inner query a materialized view",
-            "Spark computes it once, and the rows are kept.",
+            "Spark computes it once and stores the rows.",
             "CREATE MATERIALIZED VIEW route_delays",
             check=_all_of(_fresh("route_delays", of=["route_delays"]), _same_as_base("route_delays")),
         ),
         Step(
             ASK_ROUTES.format("nyc.route_delays"),
-            "Ask the view",
+            "Query the view",
             "The answer must be the same, cell by cell.",
-            "the question on the materialized view",
+            "the query on the materialized view",
             runs=3,
             check=same_answer,
         ),
@@ -213,28 +214,33 @@ def questions() -> list[Step]:
 
 
 def storm() -> list[Step]:
-    """Base tables change; reads stay right."""
+    """Changes base tables; reads stay correct."""
     return [
         Step(
             STORM,
             "A storm",
-            "2 January 2014: the flights of 30 December again, three hours later each. It is an ordinary INSERT.",
+            "2 January 2014: the flights of 30 December again, each three hours later. It is an ordinary INSERT.",
             "INSERT of the storm's flights",
             check=succeeds,
         ),
-        Step(SNOW, text="And the snow that went with it.", label="INSERT of the storm's weather", check=succeeds),
-        Step(SHOW, "Freshgate has seen the writes", "Every view is stale. Nothing was recomputed yet.", check=_fresh()),
+        Step(SNOW, text="And the snow that came with it.", label="INSERT of the storm's weather", check=succeeds),
+        Step(
+            SHOW,
+            "Freshgate has noticed the writes",
+            "Every view is stale. Nothing has been recomputed yet.",
+            check=_fresh(),
+        ),
         Step(
             ASK_MONTHS,
             "Read a stale view",
-            "It is refreshed first, from the bottom up: daily_delays, then monthly_delays. Then Spark answers.",
+            "It is refreshed first, with the view below it: daily_delays, then monthly_delays. Then Spark answers.",
             "read of the stale view monthly_delays (two refreshes)",
             check=_all_of(succeeds, _shows_storm, _fresh("daily_delays", "monthly_delays")),
         ),
         Step(
             ASK_MONTHS,
             "Read it again",
-            "Nothing has changed since, so nothing is recomputed.",
+            "Nothing has changed since then, so nothing is recomputed.",
             "the same read again",
             runs=3,
             check=_all_of(succeeds, _shows_storm, _same_as_base("daily_delays", "monthly_delays")),
@@ -243,7 +249,7 @@ def storm() -> list[Step]:
             "SELECT table_name, is_stale, last_refresh_time\n"
             "FROM nyc.INFORMATION_SCHEMA.MATERIALIZED_VIEWS\nORDER BY is_stale DESC, table_name",
             "What is stale?",
-            "The views that nobody has read since the storm. This is a table for Spark: filter, join, sort.",
+            "The views that nobody has read since the storm. To Spark this is a table: filter, join or sort it.",
             check=_fresh("daily_delays", "monthly_delays"),
         ),
         Step(
@@ -255,7 +261,7 @@ def storm() -> list[Step]:
         ),
         Step(
             ASK_WEATHER,
-            "The last one is refreshed by its reader",
+            "A read refreshes the last stale view",
             label="read of the stale view weather_delays",
             check=_all_of(_fresh(*DEFINITIONS), _same_as_base("weather_delays")),
         ),
@@ -263,11 +269,11 @@ def storm() -> list[Step]:
 
 
 def refusals() -> list[Step]:
-    """What only a refresh may do."""
+    """Shows statements that are refused, because only a refresh may write a materialized view."""
     return [
         Step(
             "DELETE FROM nyc.daily_delays WHERE day = DATE '2014-01-02'",
-            "Nobody writes a materialized view by hand",
+            "Nobody may write to a materialized view",
             check=_refused("42809"),
         ),
         Step("DROP TABLE nyc.daily_delays", check=_refused("42809")),
@@ -275,7 +281,7 @@ def refusals() -> list[Step]:
 
 
 def end() -> list[Step]:
-    """Drops everything again."""
+    """Drops all views."""
     views = ["monthly_delays", "daily_delays", "route_delays", "weather_delays"]
     return [
         *(

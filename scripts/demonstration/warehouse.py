@@ -1,4 +1,4 @@
-"""A second connection beside beeline's, for what is not shown: loading the tables, and checking the answers."""
+"""A second connection, for what is not shown: loading the tables, and checking the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN_MAX = 400
 
 
 class WrongAnswer(Exception):
-    """The gateway answered something that is not true."""
+    """The gateway gave a wrong answer."""
 
 
 class Warehouse:
@@ -31,26 +31,26 @@ class Warehouse:
         return self._cursor.fetchall() if self._cursor.description else []
 
     def freshness(self, database: str) -> Mapping[str, str]:
-        """FRESH or STALE of each materialized view. Asking refreshes nothing."""
+        """FRESH or STALE for each materialized view. Asking does not refresh."""
         return {row[1]: row[2] for row in self.rows(f"SHOW MATERIALIZED VIEWS IN {database}")}
 
     def expect(self, what: str, found: object, wanted: object) -> None:
-        """Raises WrongAnswer unless both are equal."""
+        """Raises WrongAnswer if they differ."""
         if found != wanted:
             raise WrongAnswer(f"{what}: expected {_short(wanted)}, found {_short(found)}.")
 
-    def expect_soon(self, what: str, look: Callable[[], object], wanted: object) -> None:
-        """As `expect`, for what happens in the background."""
+    def expect_soon(self, what: str, read: Callable[[], object], wanted: object) -> None:
+        """Like `expect`, for something that happens in the background."""
         deadline = time.monotonic() + WAIT_SECONDS
-        while (found := look()) != wanted and time.monotonic() < deadline:
+        while (found := read()) != wanted and time.monotonic() < deadline:
             time.sleep(PAUSE_SECONDS)
         self.expect(what, found, wanted)
 
     def expect_same_rows(self, view: str, query: str) -> None:
-        """Compares the view with a query on the base tables: the same rows, each as often, in any order."""
+        """Compares the view with a query on the base tables: the same rows with the same multiplicity, in any order."""
         shown, wanted = Counter(self.rows(f"SELECT * FROM {view}")), Counter(self.rows(query))
-        self.expect(f"Rows of {view} that its definition does not give", list(shown - wanted), [])
-        self.expect(f"Rows that the definition of {view} gives and it has not", list(wanted - shown), [])
+        self.expect(f"Rows of {view} that its definition does not return", list(shown - wanted), [])
+        self.expect(f"Rows that the definition of {view} returns and the view lacks", list(wanted - shown), [])
 
 
 @contextlib.contextmanager

@@ -1,1 +1,1 @@
-"""Wrong bytes, and honest clients beside them. See `scripts/fuzz --help`."""
+"""Attacks a gateway with malformed bytes, beside honest clients. See `scripts/fuzz --help`."""

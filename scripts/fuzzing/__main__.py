@@ -25,7 +25,7 @@ DESCRIPTORS = 16_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the seed first and the counts last. 1 where something was found."""
+    """Prints the seed first and the counts last. Returns 1 if anything was found."""
     options = _parser().parse_args(arguments)
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 30)
     if options.sql is not None:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.jdbc:
         start_jvm()
     print(f"fuzz: seed {seed}, {options.minutes:g} minutes", flush=True)
-    # Without this a SIGTERM would leave the gateway running.
+    # Without this, SIGTERM would leave the gateway running.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="freshgate-fuzz-") as directory:
@@ -57,7 +57,7 @@ async def _play(stage: Stage, options: argparse.Namespace) -> None:
         await stage.start()
         recorded = await asyncio.to_thread(record, stage, jdbc=options.jdbc)
         recorded_http = await asyncio.to_thread(record_http, stage, jdbc=options.jdbc)
-        # First, for later they would be put where others were, and seem to take nothing.
+        # First, because later they would reuse freed memory and seem to take none.
         await idle(stage, options.idle)
         await fuzz(stage, options.minutes, Cast(options.attackers, options.honest, recorded, recorded_http))
         await churn(stage, options.churn)
@@ -67,7 +67,7 @@ async def _play(stage: Stage, options: argparse.Namespace) -> None:
 
 
 def _allow_descriptors() -> None:
-    """Each idle session is two connections, with an end here for both."""
+    """Raises the descriptor limit: each idle session has two connections, with both ends in this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(DESCRIPTORS, hard) if hard != resource.RLIM_INFINITY else DESCRIPTORS
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
@@ -76,38 +76,44 @@ def _allow_descriptors() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/fuzz",
-        description="Idle sessions; then wrong ones against a running gateway, beside honest clients whose answers are "
-        "checked; then connections that come and go. Looks for crashes, hangs, cross-talk, growth and leaks.",
+        description="Opens idle sessions, then attacks a running gateway beside honest clients whose answers are "
+        "checked, then opens and closes connections. Looks for crashes, hangs, cross-talk, growth and leaks.",
     )
-    parser.add_argument("minutes", type=float, nargs="?", default=10.0, help="of wrong sessions; default 10")
-    parser.add_argument("--seed", type=int, help="of the random numbers; printed, so that a run can be tried again")
+    parser.add_argument("minutes", type=float, nargs="?", default=10.0, help="minutes of attacks; default 10")
     parser.add_argument(
-        "--churn", type=int, default=10_000, metavar="N", help="connections of each transport that come and go"
+        "--seed", type=int, help="seed of the random numbers; it is printed, so that a run can be repeated"
     )
-    parser.add_argument("--idle", type=int, default=1000, metavar="N", help="idle sessions")
     parser.add_argument(
-        "--attackers", type=int, default=8, metavar="N", help="wrong clients of each transport at one time"
+        "--churn", type=int, default=10_000, metavar="N", help="connections to open and close over each transport"
     )
-    parser.add_argument("--honest", type=int, default=3, metavar="N", help="honest ones likewise")
-    parser.add_argument("--engine", action="store_true", help="before Spark itself, not a small server in its place")
-    parser.add_argument("--jdbc", action="store_true", help="record a session of the Hive JDBC driver, too")
+    parser.add_argument("--idle", type=int, default=1000, metavar="N", help="idle sessions over each transport")
+    parser.add_argument(
+        "--attackers", type=int, default=8, metavar="N", help="concurrent attackers over each transport"
+    )
+    parser.add_argument(
+        "--honest", type=int, default=3, metavar="N", help="concurrent honest clients over each transport"
+    )
+    parser.add_argument("--engine", action="store_true", help="use Spark itself instead of a small replacement server")
+    parser.add_argument("--jdbc", action="store_true", help="also record a session of the Hive JDBC driver")
     parser.add_argument(
         "--sql",
         metavar="TEXTS|MINUTESm",
         nargs="?",
         const="10m",
-        help="instead: mutated statements, read by Spark's own parser and by the gateway, which must miss nothing; so "
-        "many texts, or for so many minutes (20m)",
+        help="instead: mutated statements, parsed by Spark's own parser and by the gateway, which must miss nothing; "
+        "this many texts, or for this many minutes (20m)",
     )
     parser.add_argument(
         "--golden",
         metavar="PATTERN",
         nargs="*",
         help="instead: the SQL files of Spark's own tests, directly and through a gateway; all, or those whose names "
-        "fit, in the order of the patterns, without those that fit a pattern behind a !",
+        "match, in the order of the patterns, except those that match a pattern after a !",
     )
-    parser.add_argument("--first", type=int, default=0, metavar="N", help="with --sql: the first text's number")
-    parser.add_argument("--processes", type=int, default=texts.PROCESSES, metavar="N", help="with --sql")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="with --sql: number of the first text")
+    parser.add_argument(
+        "--processes", type=int, default=texts.PROCESSES, metavar="N", help="with --sql: number of processes"
+    )
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Who acts: honest clients, whose every answer is checked, and wrong ones, which do what they like."""
+"""The actors: honest clients, whose every answer is checked, and attackers, which do what they like."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from fuzzing.stage import Stage
 from gateway.wire.frame import WireError
 
 ANSWER_SECONDS = 60.0
-"""An honest client that waits longer has found a hang."""
+"""An honest client that waits longer reports a hang."""
 PATIENCE_SECONDS = 0.3
-"""Of a wrong one: there need not be an answer."""
+"""How long an attacker waits: there need not be an answer."""
 END_SECONDS = 10.0
-"""Within which the gateway must close a connection whose client has sent its end."""
+"""How long the gateway may take to close a connection after its client has closed its own end."""
 DIALOGUE_SECONDS = 120.0
-"""For all that one wrong session does."""
+"""Longest attack."""
 HONEST = "honest"
 ROWS_MAX = 1000
 ALIKE = 0.9
-"""Share of the pages that are as long as the one before."""
+"""Share of pages with the same length as the previous one."""
 _tokens = itertools.count()
 
 GREETINGS = (
@@ -45,14 +45,14 @@ P = TypeVar("P", bound=Peer)
 
 
 class Wrong(Exception):
-    """An answer that is not the one to the question."""
+    """The answer does not match the request."""
 
 
 class Honest(ABC, Generic[P]):
-    """Opens sessions, runs queries, and compares every byte of the answers that it can know."""
+    """Opens sessions, runs queries, and compares every byte of the answers that can be predicted."""
 
     name = ""
-    """Of its answers, in the counts."""
+    """The name of its answers in the counts."""
 
     def __init__(self, stage: Stage, seed: int) -> None:
         self._stage = stage
@@ -61,7 +61,7 @@ class Honest(ABC, Generic[P]):
 
     @abstractmethod
     async def connect(self) -> P:
-        """A new connection."""
+        """Opens a connection."""
 
     async def run(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -86,7 +86,7 @@ class Honest(ABC, Generic[P]):
             await self._client.close()
 
     async def ask(self, message: bytes) -> Any:
-        """The response to a call."""
+        """Returns the response to a call."""
         return decoded(await self._client.exchange(message))
 
     async def _query(self, session: Any, token: str) -> None:
@@ -94,7 +94,7 @@ class Honest(ABC, Generic[P]):
         begun = await self.ask(peer.execute(session, query(token, count), self._random.random() < 0.5))
         _same(begun.status.statusCode, 0)
         operation = begun.operationHandle
-        # Many in a row are answered by another way than some.
+        # The gateway answers many polls in a row in another way than a few.
         for _ in range(self._random.choice((1, 2, 3, 100))):
             while True:
                 status = await self.ask(peer.about("GetOperationStatus", operation))
@@ -107,7 +107,7 @@ class Honest(ABC, Generic[P]):
         numbers: list[int] = []
         alike = self._random.randrange(1, ROWS_MAX)
         while True:
-            # Of pages alike the next one is asked for before it is wanted, and then perhaps is not.
+            # Pages of equal length are read ahead; then the page may not be asked for.
             size = alike if self._random.random() < ALIKE else self._random.randrange(1, ROWS_MAX)
             page = (await self.ask(peer.fetch(operation, size))).results
             tokens, found = (column.stringVal.values for column in page.columns)
@@ -128,7 +128,7 @@ class HonestOverBinary(Honest[BinaryPeer]):
 
 
 class HonestOverHttp(Honest[HttpPeer]):
-    """Goes on with its session over another connection now and then, and where the gateway has ended one."""
+    """Continues its session over another connection now and then, and after the gateway has closed one."""
 
     name = "right answer over HTTP"
 
@@ -151,10 +151,10 @@ def _same(found: object, expected: object) -> None:
 
 
 class Attacker(ABC, Generic[P]):
-    """Sends wrong sessions; whatever comes back, it must not be of an honest client."""
+    """Attacks the gateway. It must never get an answer to an honest client."""
 
     name = ""
-    """Of its sessions, in the counts."""
+    """The name of its sessions in the counts."""
 
     def __init__(self, stage: Stage, seed: int, recorded: Sequence[bytes]) -> None:
         self._stage = stage
@@ -164,11 +164,11 @@ class Attacker(ABC, Generic[P]):
 
     @abstractmethod
     def ways(self) -> Sequence[Callable[[P], Awaitable[None]]]:
-        """What it does, the more likely things more than once. Their names are those in the counts."""
+        """The attacks; more likely ones are repeated. The counts use their names."""
 
     @abstractmethod
     async def connect(self) -> P:
-        """A new connection."""
+        """Opens a connection."""
 
     async def run(self, stop: asyncio.Event) -> None:
         self._stop = stop
@@ -184,10 +184,10 @@ class Attacker(ABC, Generic[P]):
                     self._stage.report(f"an attack, {name}, does not end within {DIALOGUE_SECONDS:g} s")
                 self._stage.counts["connection closed by the gateway"] += 1
             except WireError:
-                # What was asked wrongly before may be answered late, or by halves.
+                # An earlier malformed request may be answered late, or in part.
                 self._stage.counts["answer out of step"] += 1
             except OSError as error:
-                if error.errno == errno.ENOTCONN:  # It was closed between two of our steps.
+                if error.errno == errno.ENOTCONN:  # The gateway closed it between two steps.
                     continue
                 self._stage.report(f"no connection for an attack: {error!r}")
                 await asyncio.sleep(0.5)
@@ -208,13 +208,13 @@ class Attacker(ABC, Generic[P]):
             await client.close()
 
     async def _replay(self, client: P) -> None:
-        """A recorded session of a real client, damaged."""
+        """Sends a mutated recording of a real client."""
         data = mutated(self._random.choice(self._recorded), self._random, self._recorded, self._random.randrange(1, 6))
         await self._send(client, data)
         await self._read_a_little(client)
 
     async def _half_close(self, client: Peer) -> None:
-        """The gateway must close then, whatever it was doing."""
+        """Closes the client's end: the gateway must then close the connection, whatever it was doing."""
         client.end()
         try:
             async with asyncio.timeout(END_SECONDS):
@@ -225,7 +225,7 @@ class Attacker(ABC, Generic[P]):
     async def _read_on(self, client: Peer) -> None:
         """Reads to the end of the connection."""
         while data := await client.reader.read(peer.READ_BYTES):
-            self._look(data)
+            self._check_answer(data)
 
     async def _read_a_little(self, client: Peer) -> bytes:
         try:
@@ -233,12 +233,12 @@ class Attacker(ABC, Generic[P]):
                 data = await client.reader.read(peer.READ_BYTES)
         except TimeoutError:
             return b""
-        self._look(data)
+        self._check_answer(data)
         return data
 
-    def _look(self, data: bytes) -> None:
+    def _check_answer(self, data: bytes) -> None:
         if HONEST.encode() in data or not self._stage.cookies.isdisjoint(COOKIE.findall(data)):
-            self._stage.report(f"an answer to an honest client went to a wrong one: {data[:200]!r}")
+            self._stage.report(f"an answer to an honest client went to an attacker: {data[:200]!r}")
 
     async def _send(self, client: Peer, data: bytes) -> None:
         for piece in pieces(data, self._random):
@@ -247,7 +247,7 @@ class Attacker(ABC, Generic[P]):
         await client.writer.drain()
 
     def _message(self, session: Any, operation: Any) -> bytes:
-        """Any call; those about operations take one that does not exist where there is none."""
+        """A random call; calls about operations use a handle that does not exist if there is none."""
         random = self._random
         if operation is None:
             operation = ttypes.TOperationHandle(ttypes.THandleIdentifier(random.randbytes(16), b"s" * 16), 0, True)

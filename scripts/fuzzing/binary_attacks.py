@@ -1,4 +1,4 @@
-"""Wrong sessions over the binary transport, with SASL and without it."""
+"""Attacks over the binary transport, with SASL and without."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BinaryAttacker(Attacker[BinaryPeer]):
         return await BinaryPeer.connect(self._stage.port, framed=self._random.random() < 0.8)
 
     async def _dialogue(self, client: BinaryPeer) -> None:
-        """A session with handles that are open, in which some messages are wrong."""
+        """A session with open handles, in which some messages are malformed."""
         await client.log_in("mallory")
         client.send(client.on_the_wire(peer.open_session("mallory", self._random.randrange(10))))
         async with asyncio.timeout(ANSWER_SECONDS):
@@ -59,7 +59,7 @@ class BinaryAttacker(Attacker[BinaryPeer]):
                 continue
             async with asyncio.timeout(PATIENCE_SECONDS):
                 reply = await client.reply()
-            self._look(reply)
+            self._check_answer(reply)
             if b"ExecuteStatement" in message[:40]:
                 # The reply may be a late one to another call.
                 with contextlib.suppress(AssertionError):
@@ -76,13 +76,13 @@ class BinaryAttacker(Attacker[BinaryPeer]):
         await self._read_a_little(client)
 
     async def _greet(self, client: BinaryPeer) -> None:
-        """Another protocol."""
+        """Speaks another protocol."""
         random = self._random
         await self._send(client, random.choice((*GREETINGS, random.randbytes(random.randrange(1, 500)))))
         await self._read_a_little(client)
 
     async def _long_statement(self, client: BinaryPeer) -> None:
-        """At the limit or beyond it; sometimes it breaks off."""
+        """Sends a statement at or above the limit; sometimes it is truncated."""
         await client.log_in("mallory")
         session = ttypes.TSessionHandle(ttypes.THandleIdentifier(b"g" * 16, b"s" * 16))
         text = "SELECT '" + "x" * self._random.choice((1 << 16, 1 << 20, 3 << 20)) + "'"

@@ -1,4 +1,4 @@
-"""scripts/fuzz --golden: the SQL of Spark's own tests, directly and through a gateway."""
+"""`scripts/fuzz --golden`: runs the SQL files of Spark's own tests directly and through a gateway."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from jvm import FOR_TESTS, OF_JAVA
 from processes import Engine, Gateway
 
 SPARK = {
-    # Each query runs two or three times, on few rows: it is interpreted, not compiled.
+    # Each query runs two or three times on few rows: interpreting it is faster than compiling it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Fewer tasks, and an order of rows that seldom changes.
+    # Fewer tasks, and a stable order of rows.
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
 }
 
 
 def play(patterns: Sequence[str]) -> int:
-    """Runs the files that `golden.files` chooses; prints the counts of each, and of all. 1 where an answer differs."""
+    """Runs the files that `golden.files` chooses; prints the counts of each and of all. Returns 1 if an answer
+    differs."""
     os.environ.setdefault(OF_JAVA, FOR_TESTS)
     began, total = time.monotonic(), Report()
     try:
@@ -34,7 +35,7 @@ def play(patterns: Sequence[str]) -> int:
             gateway = Gateway(Path(home) / "gateway.log", upstream=f"{engine.host}:{engine.port}")
             stack.callback(gateway.stop)
             run(Golden(engine, gateway, Path(home)), files(patterns), total)
-    finally:  # an interrupt comes as any exception: it breaks a client's connection in the middle of a reply
+    finally:  # An interrupt may come as any exception, because it breaks a connection in the middle of a reply.
         for name, count in sorted(total.counts.items()):
             print(f"fuzz: {count:7,d} {name}")
         print(f"fuzz: {len(total.differences)} differences, {time.monotonic() - began:.0f} seconds", flush=True)
@@ -42,7 +43,7 @@ def play(patterns: Sequence[str]) -> int:
 
 
 def run(golden: Golden, chosen: Sequence[str], total: Report) -> None:
-    """Adds each file's report to `total` when the file has ended."""
+    """Adds each file's report to `total` once the file is done."""
     with golden.prepared(chosen):
         for place, file in enumerate(chosen, 1):
             report = golden.run(file)

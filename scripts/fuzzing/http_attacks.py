@@ -1,4 +1,4 @@
-"""Wrong sessions over HTTP."""
+"""Attacks over HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fuzzing.stage import FORGED, LOGIN_SECONDS, STALL_SECONDS
 USER = "mallory"
 TWO_LINES = f"mallory\r\n{FORGED}"
 LET_GO_SECONDS = max(LOGIN_SECONDS, 2 * STALL_SECONDS) + 15.0
-"""Within which a client is closed that has begun a request and does not complete it."""
+"""How long the gateway may keep a client that has begun a request and does not complete it."""
 DRIP_SECONDS = 0.3
 STATUS = b"HTTP/1.1 "
 NO_SESSION = ttypes.TSessionHandle(ttypes.THandleIdentifier(b"g" * 16, b"s" * 16))
@@ -65,7 +65,7 @@ class HttpAttacker(Attacker[HttpPeer]):
     # --- ways --------------------------------------------------------------------------------------------
 
     async def _dialogue(self, client: HttpPeer) -> None:
-        """A session with handles that are open, in which some requests are wrong: in HTTP, or in what they carry."""
+        """A session with open handles, in which some requests are malformed: their HTTP, or their content."""
         session = await self._open(client)
         operation: Any = None
         for _ in range(self._random.randrange(1, 12)):
@@ -79,7 +79,7 @@ class HttpAttacker(Attacker[HttpPeer]):
                 continue
             async with asyncio.timeout(PATIENCE_SECONDS):
                 answer = await client.answer()
-            self._look(answer.body)
+            self._check_answer(answer.body)
             if answer.status == 200 and b"ExecuteStatement" in message[:40]:
                 # The answer may be a late one to another call.
                 with contextlib.suppress(AssertionError):
@@ -99,18 +99,18 @@ class HttpAttacker(Attacker[HttpPeer]):
         return mutated(client.on_the_wire(message), random, self._recorded), True
 
     async def _wrong_head(self, client: HttpPeer) -> None:
-        """Request lines and headers."""
+        """Malforms request lines and headers."""
         times = self._random.randrange(1, 5)
         await self._send(client, http_mutation.wrong_head(client.on_the_wire(self._call()), self._random, times))
         await self._read_a_little(client)
 
     async def _wrong_chunks(self, client: HttpPeer) -> None:
-        """Sizes, ends and trailers of chunks."""
+        """Malforms sizes, ends and trailers of chunks."""
         await self._send(client, http_mutation.wrong_chunks(self._call(), [client.login], self._random))
         await self._read_a_little(client)
 
     async def _all_at_once(self, client: HttpPeer) -> None:
-        """Requests that are right, but sent ahead, in another order, more than once, and more than are taken."""
+        """Sends valid requests ahead, in another order, repeated, and more than are accepted."""
         messages = [peer.open_session(USER), *(self._call() for _ in range(self._random.choice((8, 8, 8, 100))))]
         requests = [client.on_the_wire(each) for each in reordered(messages, self._random)]
         if self._random.random() < 0.3:
@@ -120,7 +120,7 @@ class HttpAttacker(Attacker[HttpPeer]):
         await self._read_a_little(client)
 
     async def _hide(self, client: HttpPeer) -> None:
-        """A request behind one whose end can be seen at two places; it must not be answered."""
+        """Hides a request after one whose end is ambiguous; it must not be answered."""
         if self._random.random() < 0.7:
             await self._open(client)
             if client.ended:
@@ -135,13 +135,13 @@ class HttpAttacker(Attacker[HttpPeer]):
         except ConnectionError:
             pass
         except TimeoutError:
-            self._stage.report(f"a connection stays open behind a request that may be two: {bytes(said[:200])!r}")
-        self._look(bytes(said))
+            self._stage.report(f"a connection stays open after a request that may be two: {bytes(said[:200])!r}")
+        self._check_answer(bytes(said))
         if said.count(STATUS) > 1:
             self._stage.report(f"a hidden request was answered: {bytes(said[:300])!r}")
 
     async def _share(self, client: HttpPeer) -> None:
-        """Requests of two users on one connection, as a proxy merges them: each answer is to who asked."""
+        """Sends requests of two users over one connection, as a proxy does: each answer must go to its sender."""
         user = f"carol-{next(_names)}"
         names = http_mutation.basic(user)
 
@@ -161,7 +161,7 @@ class HttpAttacker(Attacker[HttpPeer]):
             wrong += [peer.close_session(session), self._call(), mutated(rows, self._random)]
             for answer in await ask(client.login, *self._random.sample(wrong, self._random.randrange(1, 3))):
                 if user.encode() in answer.body:
-                    self._stage.report(f"a user got another one's answer: {answer.body[:200]!r}")
+                    self._stage.report(f"a user got another user's answer: {answer.body[:200]!r}")
                 if client.ended:
                     return
             for answer in await ask(names, rows, rows):
@@ -171,14 +171,14 @@ class HttpAttacker(Attacker[HttpPeer]):
         await ask(names, peer.close_session(session))
 
     async def _greet(self, client: HttpPeer) -> None:
-        """Another protocol."""
+        """Speaks another protocol."""
         random = self._random
         binary = peer.open_session(USER)
         await self._send(client, random.choice((*GREETINGS, binary, random.randbytes(random.randrange(1, 500)))))
         await self._read_a_little(client)
 
     async def _long(self, client: HttpPeer) -> None:
-        """Heads and bodies at their limits or beyond; sometimes they break off."""
+        """Sends heads and bodies at or above their limits; sometimes they are truncated."""
         if self._random.random() < 0.5:
             await self._open(client)
         text = "SELECT '" + "x" * self._random.choice((1 << 16, 1 << 20, 3 << 20)) + "'"
@@ -202,13 +202,13 @@ class HttpAttacker(Attacker[HttpPeer]):
 
 
 class SlowHttpAttacker(HttpAttacker):
-    """Does nothing else, for each takes some seconds."""
+    """Only begins requests slowly, because each attempt takes some seconds."""
 
     def ways(self) -> Sequence[Callable[[HttpPeer], Awaitable[None]]]:
         return (self._slow,)
 
     async def _slow(self, client: HttpPeer) -> None:
-        """Begins a request and does not go on, or drips: it is to be let go."""
+        """Begins a request and stops, or drips: the gateway must disconnect it."""
         if self._random.random() < 0.5:
             await self._open(client)
             if client.ended:
@@ -232,4 +232,4 @@ class SlowHttpAttacker(HttpAttacker):
                         return
             except TimeoutError:
                 continue
-            self._look(said)
+            self._check_answer(said)

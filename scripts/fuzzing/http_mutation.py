@@ -1,6 +1,6 @@
-"""HTTP requests as they may be written, and as clients, proxies and attackers write them wrongly.
+"""Generates HTTP requests: all valid forms, and malformed ones as clients, proxies and attackers write them.
 
-Pure, and without imports from elsewhere, as `mutation` is.
+Pure, and without imports from elsewhere, like `mutation`.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ HEADERS = (
     b" leading: space",
 )
 SPELLINGS = ((b":", b" :"), (b": ", b":\r\n "), (b" ", b"\t"), (b" ", b""), (b":", b"\n:"), (b"", b"\0"))
-"""What stands in a line, and what instead of it in a wrong one."""
+"""A part of a line, and its malformed replacement."""
 LASTS = (b"0\r\n\r\n", b"0\r\n", b"", b"0\r\nAuthorization: x\r\n\r\n", b"0\r\n" + b"T: u\r\n" * 20_000)
-"""How chunks may end."""
+"""Ends of a chunked body."""
 SIZES = (
     b"0",
     b"-1",
@@ -100,7 +100,7 @@ SIZES = (
 
 
 def basic(user: str, password: str = "x") -> bytes:
-    """The header of a login."""
+    """The Authorization header of a login."""
     return b"Authorization: Basic " + base64.b64encode(f"{user}:{password}".encode())
 
 
@@ -109,12 +109,12 @@ def head(method: bytes, target: bytes, version: bytes, headers: Sequence[bytes])
 
 
 def post(body: bytes, *headers: bytes) -> bytes:
-    """As drivers write it."""
+    """A POST request as drivers write it."""
     return head(b"POST", TARGET, b"HTTP/1.1", [b"Content-Length: %d" % len(body), *headers]) + body
 
 
 def chunked(body: bytes, random: Random) -> bytes:
-    """The body in chunks of any length, with extensions and a trailer now and then: all as HTTP allows it."""
+    """The body in chunks of any length, with occasional extensions and trailers, all of which HTTP allows."""
     written = bytearray()
     while body:
         size = random.choice((1, 7, 100, len(body)))
@@ -127,7 +127,7 @@ def chunked(body: bytes, random: Random) -> bytes:
 
 
 def written(body: bytes, headers: Sequence[bytes], random: Random) -> bytes:
-    """A right request, in any of the ways in which HTTP may write it."""
+    """A valid request in any form that HTTP allows."""
     headers = list(headers)
     target = TARGET if random.random() < 0.9 else random.choice((b"http://here" + TARGET, TARGET + b"?a=b"))
     if random.random() < 0.1:
@@ -142,11 +142,11 @@ def written(body: bytes, headers: Sequence[bytes], random: Random) -> bytes:
     return head(b"POST", target, version, headers) + body
 
 
-# --- wrong ones ------------------------------------------------------------------------------------------
+# --- malformed ones --------------------------------------------------------------------------------------
 
 
 def change_request_line(lines: list[bytes], random: Random) -> None:
-    """Another method, target or version."""
+    """Changes the method, target or version."""
     parts = lines[0].split(b" ")
     place, others = random.choice(((0, METHODS), (1, TARGETS), (2, VERSIONS)))
     if place < len(parts):
@@ -155,17 +155,17 @@ def change_request_line(lines: list[bytes], random: Random) -> None:
 
 
 def add(lines: list[bytes], random: Random) -> None:
-    """One header more."""
+    """Adds a header."""
     lines.insert(random.randrange(1, len(lines) + 1), random.choice(HEADERS))
 
 
 def exchange(lines: list[bytes], random: Random) -> None:
-    """One header for another."""
+    """Replaces a header with another."""
     lines[random.randrange(len(lines))] = random.choice(HEADERS)
 
 
 def double(lines: list[bytes], random: Random) -> None:
-    """A line comes twice."""
+    """Repeats a line."""
     lines.append(random.choice(lines))
 
 
@@ -174,14 +174,14 @@ def drop(lines: list[bytes], random: Random) -> None:
 
 
 def respell(lines: list[bytes], random: Random) -> None:
-    """White space, line ends and folds where they do not belong."""
+    """Inserts white space, line ends and folds where they do not belong."""
     place = random.randrange(len(lines))
     old, new = random.choice(SPELLINGS)
     lines[place] = lines[place].replace(old, new, 1)
 
 
 def recount(lines: list[bytes], random: Random) -> None:
-    """The length is not the body's."""
+    """Changes the declared length."""
     for place, line in enumerate(lines):
         if line.lower().startswith(b"content-length:"):
             length = int(line[15:]) if line[15:].strip().isdigit() else 0
@@ -193,7 +193,7 @@ CHANGES = (change_request_line, add, add, exchange, double, drop, respell, recou
 
 
 def wrong_head(request: bytes, random: Random, times: int = 1) -> bytes:
-    """A request whose head is another one."""
+    """A request with a malformed head."""
     whole, empty, body = request.partition(END + END)
     lines = whole.split(END)
     for _ in range(times):
@@ -204,7 +204,7 @@ def wrong_head(request: bytes, random: Random, times: int = 1) -> bytes:
 
 
 def wrong_chunks(body: bytes, headers: Sequence[bytes], random: Random) -> bytes:
-    """A body in chunks whose sizes, ends or trailers are wrong."""
+    """A chunked body with malformed sizes, ends or trailers."""
     at = random.randrange(len(body) + 1)
     first, rest = body[:at], body[at:]
     size = random.choice((*SIZES, b"%x" % len(rest), b"%x" % (len(rest) + 1), b"%X" % max(0, len(rest) - 1)))
@@ -215,10 +215,10 @@ def wrong_chunks(body: bytes, headers: Sequence[bytes], random: Random) -> bytes
 
 
 def ambiguous(hidden: bytes, body: bytes, headers: Sequence[bytes], random: Random) -> bytes:
-    """A request whose end two readers may see at two places, with another one hidden in what follows its head.
+    """A request whose end is ambiguous to two readers, with another request hidden in what follows its head.
 
-    RFC 9112, 6.3, 7.1 and 11.2: it is to be refused, or the connection ends with its reply; never is the hidden one
-    answered.
+    RFC 9112, 6.3, 7.1 and 11.2: it must be refused, or the connection must end with its reply; the hidden request must
+    never be answered.
     """
     length, other = b"Content-Length: %d" % len(body), b"Content-Length: %d" % (len(body) + len(hidden))
     coding, size = b"Transfer-Encoding: chunked", b"%x" % len(body)
@@ -246,7 +246,7 @@ def ambiguous(hidden: bytes, body: bytes, headers: Sequence[bytes], random: Rand
     chosen, rest = random.choice([*of_one_size, *of_two_kinds, *of_codings, *of_chunks])
     version = b"HTTP/1.1"
     if random.random() < 0.1:
-        # Chunks are not known to HTTP 1.0, and who stands in between may not have seen them.
+        # HTTP 1.0 has no chunks, so an intermediary may not have seen them.
         version, chosen, rest = b"HTTP/1.0", [coding, b"Connection: keep-alive"], in_chunks
     return head(b"POST", TARGET, version, [*headers, *chosen]) + rest
 

@@ -1,4 +1,4 @@
-"""Clients whose answers the small server makes wrong, as a broken Spark might: the others must not notice."""
+"""Clients whose answers the small server corrupts, as a broken Spark might: other clients must not notice."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fuzzing.peer import BinaryPeer, HttpPeer, Peer
 from fuzzing.spark import MISLED
 
 ANSWER_SECONDS = 1.0
-"""A reply that says it is longer than it is never ends."""
+"""A reply that claims to be longer than it is never ends."""
 _numbers = itertools.count()
 P = TypeVar("P", bound=Peer)
 
 
 class Misled(Attacker[P]):
-    """Goes through a session with calls of all kinds, whatever the answers say."""
+    """Runs through a session with calls of all kinds, whatever the answers say."""
 
     @abstractmethod
     async def connect(self) -> P: ...
@@ -41,7 +41,7 @@ class Misled(Attacker[P]):
                     answer = await client.exchange(message)
             except TimeoutError:
                 return
-            self._look(answer)
+            self._check_answer(answer)
             response = _read(answer)
             session = getattr(response, "sessionHandle", None) or session
             operation = getattr(response, "operationHandle", None) or operation
@@ -62,8 +62,8 @@ class MisledOverHttp(Misled[HttpPeer]):
 
 
 def _read(answer: bytes) -> Any:
-    """The response, where it is one."""
+    """The response; None if the bytes are not one."""
     try:
         return decoded(answer)
-    except Exception:  # whatever Thrift makes of wrong bytes
+    except Exception:  # Whatever Thrift raises for malformed bytes.
         return None

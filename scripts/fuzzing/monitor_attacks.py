@@ -1,4 +1,4 @@
-"""Wrong requests to the endpoints of monitoring, and a scraper beside them that must get its answers."""
+"""Attacks on the monitoring endpoints, and a scraper beside them that must get its answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATHS = (b"/metrics", b"/healthz", b"/readyz", b"/", b"/nothing")
 HEADERS = (b"Host: here", b"Accept: text/plain", b"User-Agent: scraper", b"Content-Length: 0")
 REQUESTS = tuple(http_mutation.head(b"GET", path, b"HTTP/1.1", HEADERS) for path in PATHS)
 MANY = 30
-"""More than are taken ahead."""
+"""More requests than are accepted ahead."""
 
 
 class MonitorAttacker(Attacker[HttpPeer]):
@@ -35,32 +35,32 @@ class MonitorAttacker(Attacker[HttpPeer]):
         return await HttpPeer.connect(self._stage.monitor_port, self._random)
 
     async def _wrong_head(self, client: HttpPeer) -> None:
-        """Request lines and headers."""
+        """Malforms request lines and headers."""
         request = self._random.choice(REQUESTS)
         await self._send(client, http_mutation.wrong_head(request, self._random, self._random.randrange(1, 5)))
         await self._read_a_little(client)
 
     async def _all_at_once(self, client: HttpPeer) -> None:
-        """Requests that are right, but sent ahead, and more than are taken."""
+        """Sends valid requests ahead, and more than are accepted."""
         requests = [self._random.choice(REQUESTS) for _ in range(self._random.randrange(2, MANY))]
         await self._send(client, b"".join(reordered(requests, self._random)))
         await self._read_a_little(client)
 
     async def _greet(self, client: HttpPeer) -> None:
-        """Another protocol, or a head without end."""
+        """Speaks another protocol, or sends an endless head."""
         noise = self._random.randbytes(self._random.randrange(1, 500))
         await self._send(client, self._random.choice((*GREETINGS, *http_mutation.LONG, noise)))
         await self._read_a_little(client)
 
     async def _half(self, client: HttpPeer) -> None:
-        """A request that does not end."""
+        """Sends an incomplete request."""
         request = self._random.choice(REQUESTS)
         await self._send(client, request[: self._random.randrange(len(request))])
         await self._read_a_little(client)
 
 
 class Scraper(Honest[HttpPeer]):
-    """Asks for the metrics as Prometheus does, over one connection."""
+    """Requests the metrics as Prometheus does, over one connection."""
 
     name = "scrape"
 

@@ -1,6 +1,6 @@
-"""Bytes made wrong in the ways in which peers are: by chance, by a cut line, by hostile lengths, by another order.
+"""Mutates bytes as faulty and hostile peers do: randomly, truncated, with hostile lengths, reordered.
 
-Pure, and without imports of its own kind, so that the property tests use it as well.
+Pure, and without imports from this package, so that property tests can use it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from itertools import pairwise
 from random import Random
 
 LENGTHS = (0, 1, -1, 0x7FFFFFFF, -0x80000000, 0x7FFFFFF0, 1 << 24, 1 << 20, 65535, 128, 5)
-"""What a 4-byte length or count may be replaced by."""
+"""Replacements of a 4-byte length or count."""
 KINDS = bytes(range(18)) + b"\x7f\x80\xff"
-"""What a byte that tells a type may be replaced by: Thrift's types, and others."""
+"""Replacements of a type byte: Thrift's types, and others."""
 NEST = b"\x0c\x00\x01"
 LIST_OF_LISTS = b"\x0f\x00\x01" + b"\x0f\x00\x00\x00\x01" * 80
 DEPTH = 300
@@ -21,32 +21,32 @@ Mutation = Callable[[bytearray, Random, Sequence[bytes]], None]
 
 
 def flip(data: bytearray, random: Random, others: Sequence[bytes]) -> None:
-    """One bit."""
+    """Flips a bit."""
     place = random.randrange(len(data))
     data[place] ^= 1 << random.randrange(8)
 
 
 def replace(data: bytearray, random: Random, others: Sequence[bytes]) -> None:
-    """One byte, by one that means something in many places."""
+    """Replaces a byte with one that has a meaning in many places."""
     data[random.randrange(len(data))] = random.choice(KINDS)
 
 
 def cut(data: bytearray, random: Random, others: Sequence[bytes]) -> None:
-    """A stretch is missing; often all from somewhere on."""
+    """Removes a range; often everything from an offset on."""
     start = random.randrange(len(data))
     end = len(data) if random.random() < 0.4 else min(len(data), start + random.randrange(1, 40))
     del data[start:end]
 
 
 def double(data: bytearray, random: Random, others: Sequence[bytes]) -> None:
-    """A stretch comes twice: fields, values, whole messages."""
+    """Repeats a range: fields, values, whole messages."""
     start = random.randrange(len(data))
     stretch = data[start : start + random.randrange(1, 200)]
     data[start:start] = stretch
 
 
 def splice(data: bytearray, random: Random, others: Sequence[bytes]) -> None:
-    """A stretch of another message stands in this one."""
+    """Inserts or substitutes a range of another message."""
     other = random.choice(others) if others else bytes(data)
     start = random.randrange(len(other) + 1)
     stretch = other[start : start + random.randrange(1, 200)]
@@ -55,7 +55,7 @@ def splice(data: bytearray, random: Random, others: Sequence[bytes]) -> None:
 
 
 def resize(data: bytearray, random: Random, others: Sequence[bytes]) -> None:
-    """What may be a length says something else."""
+    """Changes what may be a length."""
     if len(data) < 4:
         return
     # Most lengths are small, so their first two bytes are zero.
@@ -67,23 +67,23 @@ def resize(data: bytearray, random: Random, others: Sequence[bytes]) -> None:
 
 
 def nest(data: bytearray, random: Random, others: Sequence[bytes]) -> None:
-    """Structs in structs, or lists in lists, without an end."""
+    """Inserts deeply nested structs or lists."""
     place = random.randrange(len(data) + 1)
     data[place:place] = random.choice((NEST * DEPTH, LIST_OF_LISTS))
 
 
 def swap(data: bytearray, random: Random, others: Sequence[bytes]) -> None:
-    """Two stretches change places."""
+    """Swaps two ranges."""
     first, second, third = sorted(random.randrange(len(data) + 1) for _ in range(3))
     data[first:third] = data[second:third] + data[first:second]
 
 
 MUTATIONS: tuple[Mutation, ...] = (flip, flip, replace, replace, resize, resize, cut, double, splice, nest, swap)
-"""The more likely ones stand twice."""
+"""More likely mutations are listed twice."""
 
 
 def mutated(data: bytes, random: Random, others: Sequence[bytes] = (), times: int = 1) -> bytes:
-    """The data after some mutations."""
+    """Returns the data after some mutations."""
     changed = bytearray(data)
     for _ in range(times):
         if not changed:
@@ -93,7 +93,7 @@ def mutated(data: bytes, random: Random, others: Sequence[bytes] = (), times: in
 
 
 def reordered(messages: Sequence[bytes], random: Random) -> list[bytes]:
-    """Whole messages that are missing, come twice, or at another time."""
+    """Returns the messages with some removed, repeated or moved."""
     changed = list(messages)
     for _ in range(random.randrange(1, 4)):
         if not changed:
@@ -107,7 +107,7 @@ def reordered(messages: Sequence[bytes], random: Random) -> list[bytes]:
 
 
 def pieces(data: bytes, random: Random) -> list[bytes]:
-    """The data cut at random: whole, in some pieces, or byte by byte where it is short."""
+    """Cuts the data at random: not at all, into some pieces, or, if it is short, into bytes."""
     way = random.random()
     if way < 0.4 or len(data) < 2:
         return [data] if data else []

@@ -1,4 +1,4 @@
-"""A client's end of one connection, with asyncio: right and wrong bytes alike."""
+"""A client's end of one connection, with asyncio, for valid and malformed bytes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gateway.wire.frame import WireError, frame
 READ_BYTES = 1 << 16
 COOKIE = re.compile(rb"hive\.server2\.auth=[\w-]{43}")
 _RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER that makes a close a reset."""
+"""SO_LINGER that turns a close into a reset."""
 
 
 class Peer(ABC):
-    """Make one with `connect`; end it with `close` or `reset`."""
+    """A connection, opened with `connect`; end it with `close` or `reset`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -33,29 +33,30 @@ class Peer(ABC):
 
     @abstractmethod
     async def log_in(self, user: str) -> None:
-        """From here on calls are that user's. Raises ConnectionError where it is refused."""
+        """Logs in; later calls are that user's. Raises ConnectionError if the login is refused."""
 
     @abstractmethod
     def on_the_wire(self, message: bytes) -> bytes:
-        """A message as it is sent."""
+        """Encodes a message for this transport."""
 
     @abstractmethod
     async def reply(self) -> bytes:
-        """The next message. Raises IncompleteReadError where the connection ends first, WireError for what is none."""
+        """Returns the next message. Raises IncompleteReadError if the connection ends first, WireError if it is
+        malformed."""
 
     async def exchange(self, message: bytes) -> bytes:
-        """The reply to one message."""
+        """Returns the reply to a message."""
         self.send(self.on_the_wire(message))
         return await self.reply()
 
     def send(self, data: bytes) -> None:
-        """Raises ConnectionError where the connection has ended; uvloop knows no better than RuntimeError there."""
+        """Sends data. Raises ConnectionError if the connection has ended, for which uvloop raises only RuntimeError."""
         if self.writer.transport.is_closing():
             raise ConnectionResetError("the gateway has closed the connection")
         self.writer.write(data)
 
     def end(self) -> None:
-        """Sends no more, and goes on reading. Raises as `send`."""
+        """Closes the sending direction only. Raises as `send`."""
         if self.writer.transport.is_closing():
             raise ConnectionResetError("the gateway has closed the connection")
         try:
@@ -69,7 +70,7 @@ class Peer(ABC):
             await self.writer.wait_closed()
 
     async def reset(self) -> None:
-        """As a client does that is killed, or a line that is cut."""
+        """Resets the connection, as a killed client does."""
         connection: socket.socket | None = self.writer.get_extra_info("socket")
         if connection is not None:
             with contextlib.suppress(OSError):
@@ -80,7 +81,7 @@ class Peer(ABC):
 
 
 class BinaryPeer(Peer):
-    """`framed`: with SASL."""
+    """A client of the binary transport. `framed`: with SASL."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, framed: bool) -> None:
         super().__init__(reader, writer)
@@ -108,17 +109,17 @@ class BinaryPeer(Peer):
 
 
 class HttpPeer(Peer):
-    """Writes its requests in all the ways in which HTTP lets it."""
+    """A client of the HTTP transport, which uses all valid forms of requests."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, random: Random) -> None:
         super().__init__(reader, writer)
         self._random = random
         self.login = b""
-        """The header that says who it is."""
+        """The Authorization header."""
         self.cookie = b""
-        """The header that says so instead; none before the first reply."""
+        """The cookie header that replaces it; empty before the first reply."""
         self.ended = False
-        """The gateway has said that no further reply comes."""
+        """The gateway has announced that no further reply comes."""
 
     @classmethod
     async def connect(cls, port: int, random: Random) -> HttpPeer:
@@ -126,7 +127,7 @@ class HttpPeer(Peer):
         return cls(reader, writer, random)
 
     async def log_in(self, user: str) -> None:
-        """Sends nothing: each request says who it comes from."""
+        """Sends nothing, because each request carries the login."""
         self.login, self.cookie = http_mutation.basic(user), b""
 
     def on_the_wire(self, message: bytes) -> bytes:
@@ -134,7 +135,7 @@ class HttpPeer(Peer):
         return http_mutation.written(message, [who], self._random)
 
     async def answer(self) -> HttpReply:
-        """The next answer, whatever it says."""
+        """Returns the next answer, whatever its status."""
         found = await http_reply(self.reader)
         self.ended = found.fields.get("connection") == "close"
         if given := COOKIE.match(found.fields.get("set-cookie", "").encode("latin-1")):
@@ -157,7 +158,7 @@ def execute(session: Any, sql: str, run_async: bool = False) -> bytes:
 
 
 def about(name: str, operation: Any) -> bytes:
-    """GetOperationStatus, GetResultSetMetadata, CancelOperation or CloseOperation."""
+    """A GetOperationStatus, GetResultSetMetadata, CancelOperation or CloseOperation call."""
     return encoded(name, getattr(ttypes, f"T{name}Req")(operation))
 
 

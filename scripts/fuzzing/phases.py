@@ -1,5 +1,4 @@
-"""What a run consists of: recorded sessions, idle ones, wrong ones beside honest clients, connections that come and
-go."""
+"""The phases of a run: recorded sessions, idle sessions, attacks beside honest clients, and churn of connections."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ CHURN_AT_ONCE = 50
 IDLE_AT_ONCE = 50
 ACCEPT_SECONDS = 60.0
 GROWTH_BYTES_MAX = 96 * MIB
-"""The memory that a run may add after its warm-up: buffers of a moment, and what the allocator keeps."""
+"""How much memory a run may add after its warm-up, for temporary buffers and allocator overhead."""
 WARM_UP_SHARE = 0.2
 P = TypeVar("P", bound=Peer)
 
@@ -36,7 +35,7 @@ P = TypeVar("P", bound=Peer)
 
 
 def record(stage: Stage, *, jdbc: bool) -> list[bytes]:
-    """What PyHive, with SASL and without it, and the Hive JDBC driver send in a short session."""
+    """Records what PyHive, with SASL and without, and the Hive JDBC driver send in a short session."""
     recorder = Recorder(stage.gateway.host, stage.gateway.port)
     try:
         for options in ({}, {"auth": "NOSASL"}):
@@ -57,7 +56,7 @@ def record(stage: Stage, *, jdbc: bool) -> list[bytes]:
 
 
 def record_http(stage: Stage, *, jdbc: bool) -> list[bytes]:
-    """The same of impyla and the Hive JDBC driver over HTTP."""
+    """Records the same of impyla and the Hive JDBC driver over HTTP."""
     recorder = Recorder(stage.gateway.host, stage.http_port)
     try:
         with impyla(recorder.port, "recorded", use_http_transport=True, http_path="cliservice") as cursor:
@@ -73,12 +72,12 @@ def record_http(stage: Stage, *, jdbc: bool) -> list[bytes]:
         recorder.close()
 
 
-# --- wrong sessions --------------------------------------------------------------------------------------
+# --- attacks ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Cast:
-    """How many clients act at one time, over each transport, and what real ones have sent there."""
+    """How many clients act concurrently over each transport, and the recordings of real clients."""
 
     attackers: int
     honest: int
@@ -87,7 +86,7 @@ class Cast:
     slow: int = 3
     at_monitor: int = 3
     misled: int = 2
-    """By the small server in Spark's place."""
+    """Misled by the small server in Spark's place."""
 
     def actors(self, stage: Stage) -> list[Attacker[Any] | Honest[Any]]:
         seeds = iter(lambda: stage.random.randrange(1 << 30), -1)
@@ -118,14 +117,14 @@ async def fuzz(stage: Stage, minutes: float, cast: Cast) -> None:
     await asyncio.sleep(minutes * 60 * (1 - WARM_UP_SHARE))
     stop.set()
     await asyncio.gather(*tasks)
-    await stage.settled(before, "the wrong sessions")
+    await stage.settled(before, "the attacks")
     grown = stage.resident() - warm
     print(f"fuzz: memory {warm / MIB:.1f} MiB after the warm-up, {grown / MIB:+.1f} MiB at the end", flush=True)
     if grown > GROWTH_BYTES_MAX:
         stage.report(f"the gateway's memory grew by {grown / MIB:.1f} MiB")
 
 
-# --- connections that come and go ------------------------------------------------------------------------
+# --- churn --------------------------------------------------------------------------------------------------
 
 
 async def _log_in(client: Peer) -> None:
@@ -262,7 +261,7 @@ async def _binary_visit(stage: Stage, random: Random) -> None:
 
 async def _http_visit(stage: Stage, random: Random) -> None:
     client = await HttpPeer.connect(stage.http_port, random)
-    # Their sessions stay for a while, and no user may have too many.
+    # Sessions over HTTP stay for a while, and a user may not have too many.
     await client.log_in(f"visitor-{random.randrange(100)}")
     await _visit(stage, random, client, random.choice(HTTP_STEPS))
 
@@ -278,7 +277,7 @@ async def _visit(stage: Stage, random: Random, client: P, step: Callable[[P], Aw
 
 
 async def churn(stage: Stage, connections: int) -> None:
-    """Connects, goes so far as one of the steps, and ends the connection, politely or not; over each transport."""
+    """Opens connections, proceeds to a random step, and closes or resets them; over each transport."""
     for visit, name in ((_binary_visit, "connection"), (_http_visit, "HTTP connection")):
         if connections:
             await _come_and_go(stage, connections, visit, name)
@@ -315,9 +314,9 @@ async def _come_and_go(
 
 
 async def idle(stage: Stage, sessions: int) -> None:
-    """Opens sessions that do nothing, tells what each takes, and ends them; over each transport, which first by chance.
+    """Opens idle sessions, prints what each takes, and closes them; over each transport, in random order.
 
-    The memory that the first ones leave is there for the second: of those only the descriptors can be told.
+    Memory freed by the first transport's sessions is reused, so only descriptors are reported for the second.
     """
     ways = [_over_binary, _over_http]
     stage.random.shuffle(ways)
@@ -332,7 +331,7 @@ async def _over_binary(stage: Stage, number: int) -> BinaryPeer:
 
 async def _over_http(stage: Stage, number: int) -> HttpPeer:
     client = await HttpPeer.connect(stage.http_port, Random(number))
-    await client.log_in(f"idle-{number % 100}")  # No user may have too many.
+    await client.log_in(f"idle-{number % 100}")  # A user may not have too many sessions.
     return client
 
 
@@ -359,5 +358,5 @@ async def _idle(stage: Stage, sessions: int, connect: Callable[[Stage, int], Awa
         await client.close()
     await stage.settled(descriptors, f"the {name}")
     if first:
-        print(f"fuzz: {(stage.resident() - before) / MIB:+.1f} MiB once they had ended", flush=True)
+        print(f"fuzz: {(stage.resident() - before) / MIB:+.1f} MiB after they ended", flush=True)
     stage.counts[name] += len(clients)

@@ -1,8 +1,7 @@
-"""A small Thrift server in place of Spark: it knows sessions, operations, and one kind of query.
+"""A small Thrift server in place of Spark, with sessions, operations, and one kind of query.
 
-`SELECT '<token>' AS token, CAST(id AS STRING) AS number FROM range(<rows>)` is read as Spark reads it: so every reply
-shows whose it is.
-What it cannot read it answers by closing the connection, as Spark does.
+It answers `SELECT '<token>' AS token, CAST(id AS STRING) AS number FROM range(<rows>)` as Spark does, so every reply
+shows whose it is. Like Spark, it closes the connection on anything that it cannot read.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ COLUMNS = (Column("token"), Column("number"))
 SETTING_COLUMNS = (Column("key"), Column("value"))
 NOT_FOUND = "42704"
 GATEWAY = "freshgate"
-"""As which user the gateway runs its own statements."""
+"""The user of the gateway's own statements."""
 MISLED = "misled"
-"""With what the names of users begin whose replies are made wrong now and then."""
+"""The prefix of users whose replies are sometimes corrupted."""
 WRONG = 0.2
-"""Share of their replies."""
+"""Share of corrupted replies to these users."""
 READ_BYTES = 1 << 16
 PIECES = 0.1
-"""Share of the replies that are sent in several."""
+"""Share of the replies that are sent in pieces."""
 
 Rows = list[list[str]]
 
@@ -51,8 +50,8 @@ class Session:
     def __init__(self, protocol: int, user: str) -> None:
         self.protocol = protocol
         self.user = user
-        self.told: list[str] = []
-        """Names of what its connection asked, for who looks into a session that was left."""
+        self.calls: list[str] = []
+        """The calls on its connection, to debug a session that was left."""
         self.operations: set[bytes] = set()
 
 
@@ -66,16 +65,16 @@ class Operation:
 
 @dataclass
 class _Line:
-    """One connection: who logged in, what came ahead, and the sessions that were opened on it."""
+    """One connection: its user, received data, sessions and calls."""
 
     user: str
     ahead: bytearray
     opened: list[bytes]
-    told: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
 
 
 class Spark:
-    """Serves between `start` and `stop`."""
+    """Serves from `start` to `stop`."""
 
     def __init__(self, seed: int) -> None:
         self.counts: Counter[str] = Counter()
@@ -86,12 +85,12 @@ class Spark:
         self._server: asyncio.Server | None = None
 
     def of_clients(self) -> list[str]:
-        """Open sessions, the gateway's own and those of misled clients aside: the user, and what was asked on their
+        """Open sessions, without those of the gateway and of misled clients: the user, and the calls on their
         connection."""
         clients = [
             each for each in self._sessions.values() if each.user != GATEWAY and not each.user.startswith(MISLED)
         ]
-        return [f"{session.user!r}: {', '.join(session.told[-20:])}" for session in clients]
+        return [f"{session.user!r}: {', '.join(session.calls[-20:])}" for session in clients]
 
     @property
     def address(self) -> str:
@@ -102,7 +101,7 @@ class Spark:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=2000)
 
     def hang_up(self) -> None:
-        """Ends what misled clients have here: some wait for the rest of a reply that has none, as long as it takes."""
+        """Closes the connections of misled clients: some wait forever for the rest of a reply."""
         for writer in self._misled:
             writer.close()
 
@@ -126,7 +125,7 @@ class Spark:
         except WireError:
             self.counts["unreadable at Spark"] += 1
         finally:
-            if opened:  # As Spark: the newest session ends with the connection.
+            if opened:  # As in Spark, the newest session ends with the connection.
                 self._close_session(opened[-1])
             self._misled.discard(writer)
             writer.close()
@@ -173,12 +172,12 @@ class Spark:
     def _reply(self, request: bytes, line: _Line) -> bytes:
         head = peek(request)
         self.counts["requests at Spark"] += 1
-        line.told.append(head.name)
+        line.calls.append(head.name)
         if head.name == "OpenSession":
             call = message.open_session(request)
             handle = _new_handle()
             session_ = self._sessions[handle.guid] = Session(call.protocol, line.user)
-            session_.told = line.told
+            session_.calls = line.calls
             line.opened.append(handle.guid)
             return _opened(head.seqid, handle, call.protocol)
         handle_ = message.request_handle(request)
@@ -190,7 +189,7 @@ class Spark:
         if session is None:
             return reply.error(head.name, head.seqid, "Invalid SessionHandle", "HY000")
         if head.name == "CloseSession":
-            line.told.append(f"(of {session.user!r})")
+            line.calls.append(f"(of {session.user!r})")
             self._close_session(handle_.guid)
             return reply.closed(head.name, head.seqid)
         if head.name == "ExecuteStatement":

@@ -1,4 +1,4 @@
-"""One gateway before one server, and what is known of it: its memory, descriptors, connections, and log."""
+"""One gateway in front of one server, and its memory, descriptors, connections and log."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fuzzing.spark import Spark
 SETTLE_SECONDS = 30.0
 LOGIN_SECONDS = 5
 STALL_SECONDS = 8
-"""Longer than the 5 between two of the gateway's looks for clients that are slow."""
+"""Longer than the 5 seconds between the gateway's checks for slow clients."""
 HTTP_SESSION_SECONDS = 8
-"""The wrong clients' sessions stay so long, for over HTTP no connection says that they are gone."""
+"""How long the attackers' sessions stay, because over HTTP no connection tells that they are gone."""
 SETTINGS = {
     "listen.http_port": 0,
     "limits.login_seconds": LOGIN_SECONDS,
@@ -28,20 +28,20 @@ SETTINGS = {
 }
 MIB = 1 << 20
 FORGED = "a forged line"
-"""What follows the line's end in names of wrong clients."""
+"""The second line in the names of attackers."""
 POOLED = 16
-"""Connections to Spark that the gateway may open for itself, and keep."""
+"""Connections to Spark that the gateway may open for itself and keep."""
 
 
 class Stage:
-    """What everybody shares. Start it, and close it."""
+    """What all actors share. Start it, and close it."""
 
     def __init__(self, directory: Path, seed: int, *, engine: bool) -> None:
         self.random = Random(seed)
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
         self.cookies: set[bytes] = set()
-        """Those of honest clients, with their name."""
+        """The cookies of honest clients, with their name."""
         self.directory = directory
         self.log = directory / "gateway.log"
         self._engine = Engine(directory / "engine") if engine else None
@@ -63,7 +63,7 @@ class Stage:
         self.process = psutil.Process(self.gateway.pid)
 
     async def close(self) -> None:
-        """Ends all; a gateway that has ended by itself, or in disorder, is a fault."""
+        """Stops everything; it is a fault if the gateway has ended by itself, or with an error."""
         if hasattr(self, "gateway"):
             if none_alive([self.process]):
                 self.report("the gateway has ended")
@@ -80,14 +80,14 @@ class Stage:
             await asyncio.to_thread(self._engine.stop)
 
     def report(self, what: str) -> None:
-        """A fault; the run goes on, and fails."""
+        """Records a fault; the run continues, and fails."""
         self.faults.append(what)
 
     def _read_log(self) -> None:
-        """A traceback says that the gateway ran into something that nobody had thought of. Whose line it is, too."""
+        """Checks the log for tracebacks, which show unexpected faults, and for forged lines."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         if any(line.startswith(FORGED) for line in text.splitlines()):
-            self.report("a client has written a line of its own into the log")
+            self.report("a client has forged a line in the log")
         found = Counter(_last_lines(text))
         for last, count in found.most_common():
             self.report(f"{count} tracebacks in the log that end with: {last}")
@@ -103,20 +103,20 @@ class Stage:
         return self.gateway.http_port
 
     def resident(self) -> int:
-        """Bytes of the gateway's memory."""
+        """The gateway's memory in bytes."""
         return int(self.process.memory_info().rss)
 
     def descriptors(self) -> int:
         return int(self.process.num_fds())
 
     def clients(self) -> int:
-        """Connections of clients that the gateway has not let go."""
+        """Client connections that the gateway has not closed."""
         found = self.process.net_connections("tcp")
         ports = {self.port, self.http_port, self.monitor_port}
         return sum(1 for each in found if each.laddr and each.laddr.port in ports and each.status != "LISTEN")
 
     async def settled(self, descriptors: int, what: str) -> None:
-        """Waits until every client is gone, here and at Spark, and the descriptors are back."""
+        """Waits until every client is gone, here and at Spark, and the descriptors are released."""
         deadline = asyncio.get_running_loop().time() + SETTLE_SECONDS
         while (left := self.clients()) or self.descriptors() > descriptors + POOLED or self._at_spark():
             if asyncio.get_running_loop().time() > deadline:
@@ -129,12 +129,12 @@ class Stage:
             await asyncio.sleep(0.05)
 
     def _at_spark(self) -> list[str]:
-        """Sessions of clients there; the gateway's own stay. Of Spark itself nothing is known."""
+        """Client sessions there, without the gateway's own; unknown for Spark itself."""
         return self.spark.of_clients() if self.spark is not None else []
 
 
 def _last_lines(log: str) -> list[str]:
-    """The line that ends each traceback: the exception."""
+    """The last line of each traceback: the exception."""
     found = []
     inside = False
     for line in log.splitlines():

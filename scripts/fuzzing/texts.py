@@ -1,4 +1,4 @@
-"""scripts/fuzz --sql: mutated statements, read by Spark's own parser and by the gateway."""
+"""`scripts/fuzz --sql`: mutated statements, parsed by Spark's own parser and by the gateway."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from oracle.trial import Found, Outcome, description, run, shorten
 
 PROCESSES = 2
 SHOWN_MAX = 40
-"""Misses that are shortened and shown; of each kind a few."""
+"""Most misses that are shortened and printed, and most of each kind."""
 OF_A_KIND_MAX = 6
 _HEAP = "-Xmx1500m"
 
 
-def amount(said: str) -> tuple[int | None, float | None]:
-    """How many texts, or for how many seconds (`10m`)."""
-    return (None, float(said[:-1]) * 60) if said.endswith("m") else (int(said), None)
+def amount(text: str) -> tuple[int | None, float | None]:
+    """Parses a number of texts, or of seconds (`10m`)."""
+    return (None, float(text[:-1]) * 60) if text.endswith("m") else (int(text), None)
 
 
-def play(said: str, seed: int, first: int, processes: int) -> int:
-    """Prints the counts last. 1 where something was missed."""
-    texts, seconds = amount(said)
+def play(text: str, seed: int, first: int, processes: int) -> int:
+    """Prints the counts last. Returns 1 if anything was missed."""
+    texts, seconds = amount(text)
     processes = 1 if texts is not None and texts < 2_000 else processes
-    print(f"fuzz: seed {seed}, {said} of texts by {processes} processes", flush=True)
+    print(f"fuzz: seed {seed}, {text} of texts by {processes} processes", flush=True)
     began = time.monotonic()
     counts = _gathered(seed, first, texts, seconds, processes)
     for name, number in sorted(counts.items()):
@@ -80,7 +80,7 @@ def _gathered(seed: int, first: int, texts: int | None, seconds: float | None, p
 
 
 def _work(sending: Connection, seed: int, first: int, step: int, texts: int | None, seconds: float | None) -> None:
-    # Java's first compiler alone: what ANTLR learns counts for more than better code. Of errors only the class counts.
+    # Only Java's C1 compiler: what ANTLR learns matters more than better code. Only the class of an error matters.
     jpype.startJVM(
         *(_HEAP, "-Xrs", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss16m", "-XX:-StackTraceInThrowable"),
         classpath=[str(SPARK_HOME / "jars" / "*")],
@@ -99,7 +99,7 @@ def _work(sending: Connection, seed: int, first: int, step: int, texts: int | No
     run(Texts(statements(), seed), _numbers(first, step, texts), on_batch)
     sending.close()
     sys.stdout.flush()
-    os._exit(0)  # Java would wait for its threads.
+    os._exit(0)  # Otherwise Java would wait for its threads.
 
 
 def _show(found: Found, sending: Connection, seed: int, shown: Counter[str]) -> None:

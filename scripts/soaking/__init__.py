@@ -1,1 +1,1 @@
-"""A long run of everything at once. See `scripts/soak --help`."""
+"""Runs everything at once for a long time. See `scripts/soak --help`."""

@@ -18,12 +18,12 @@ from soaking.stage import Stage
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the seed first and the counts last. 1 where a read was wrong, or failed without a kill."""
+    """Prints the seed first and the counts last. Returns 1 if a read was wrong, or failed without a kill."""
     options = _parser().parse_args(arguments)
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 30)
     start_jvm()
     print(f"soak: seed {seed}, {options.minutes:g} minutes", flush=True)
-    # Without this a SIGTERM would leave Spark and the gateway running.
+    # Without this, SIGTERM would leave Spark and the gateway running.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="freshgate-soak-") as directory:
@@ -47,7 +47,7 @@ def _play(stage: Stage, options: argparse.Namespace) -> None:
     for thread in threads:
         thread.start()
     stage.stop.wait(options.minutes * 60)
-    # A slow machine comes to too little in the time, which would show nothing.
+    # On a slow machine the time may be too short to show anything.
     while any(stage.counts[actor.name] < options.each for actor in actors) and not stage.stop.wait(1):
         pass
     stage.stop.set()
@@ -58,17 +58,19 @@ def _play(stage: Stage, options: argparse.Namespace) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/soak",
-        description="Everything at once, with kill -9 of the gateway and of Spark; each read is checked.",
+        description="Runs everything at once, with kill -9 of the gateway and of Spark; each read is checked.",
     )
-    parser.add_argument("minutes", type=float, nargs="?", default=10.0, help="how long; default 10")
-    parser.add_argument("--seed", type=int, help="of the random numbers; printed, so that a run can be tried again")
-    parser.add_argument("--each", type=int, default=0, metavar="N", help="longer, until each has done N things")
+    parser.add_argument("minutes", type=float, nargs="?", default=10.0, help="duration in minutes; default 10")
+    parser.add_argument(
+        "--seed", type=int, help="seed of the random numbers; it is printed, so that a run can be repeated"
+    )
+    parser.add_argument("--each", type=int, default=0, metavar="N", help="continue until each actor has acted N times")
     parser.add_argument(
         "--kill",
         type=float,
         default=40.0,
         metavar="SECONDS",
-        help="between kills, about, or until each has done something; default 40",
+        help="approximate time between kills, or until each actor has acted; default 40",
     )
     return parser
 

@@ -1,4 +1,4 @@
-"""Who works on the stage, each in a thread of its own with its own random numbers."""
+"""The actors of a run, each in a thread of its own with its own random numbers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ COLUMNS = "part, n, last, total"
 CHANGING = "a name that changes"
 NO_SUCH_TABLE = "42P01"
 LATE_SECONDS = 60.0
-"""How long a write that was cut off may still be done."""
+"""How long a write that was cut off may still take effect."""
 PATIENCE_SECONDS = 5.0
-"""At most, until the killer looks again at what the others have done."""
+"""Longest pause between the killer's checks of what the others have done."""
 
 
 class Actor(ABC):
-    """Does something again and again until the stage ends."""
+    """Acts repeatedly until the stage ends."""
 
     name = ""
     pause_seconds = 0.5
-    """At most, between two turns."""
+    """Longest pause between two turns."""
 
     def __init__(self, stage: Stage, seed: int) -> None:
         self.stage = stage
@@ -57,11 +57,11 @@ class Actor(ABC):
 
     @abstractmethod
     def act(self) -> None:
-        """One turn, on a connection of its own."""
+        """Acts once, on a connection of its own."""
 
 
 class Writer(Actor):
-    """Writes one transaction after the other, through the gateway or straight on Spark."""
+    """Writes one transaction after the other, through the gateway or directly at Spark."""
 
     pause_seconds = 6.0
 
@@ -73,14 +73,14 @@ class Writer(Actor):
 
     def act(self) -> None:
         number, life = self._journal.begin(), self.stage.spark_lives
-        # Of a transaction that Spark was killed in a part may be there: the rest is written.
+        # A transaction during which Spark was killed may be partly written: the rest is written.
         there = f"(SELECT part FROM {self._table} WHERE tx = {number})"
         missing = f"SELECT /*+ COALESCE(1) */ {number}, id FROM range({PARTS}) WHERE id NOT IN {there}"
         try:
             with self.stage.connected(direct=self._table == "far") as cursor:
                 rows(cursor, f"INSERT INTO {self._table} {missing}")
         except Exception:
-            # It may be done, or be done late: the next number waits for that.
+            # It may have been written, or be written later; the next number waits for that.
             if not self._is_done(number, life):
                 raise
         self._journal.end(number)
@@ -99,7 +99,7 @@ class Writer(Actor):
 
 
 class Reader(Actor):
-    """Reads a view, and compares what it shows with what was written."""
+    """Reads a view, and compares its rows with what was written."""
 
     def __init__(self, stage: Stage, seed: int, journals: dict[str, Journal], through: str) -> None:
         super().__init__(stage, seed)
@@ -141,7 +141,7 @@ class Reader(Actor):
         read("COMMIT")
 
     def _by_changing_name(self) -> None:
-        """A view that is renamed, replaced, swapped and dropped meanwhile: it may be gone, but it is not wrong."""
+        """Reads a view that is renamed, replaced, swapped and dropped meanwhile: it may be gone, but never wrong."""
         journal = self._journals["near"]
         with self.stage.connected() as cursor:
             names = [row[1] for row in rows(cursor, "SHOW MATERIALIZED VIEWS LIKE 'extra*'")]
@@ -177,7 +177,7 @@ class Refresher(Actor):
 
 
 class Changer(Actor):
-    """Alters views that are read, and makes, renames, swaps and drops others."""
+    """Alters views that are read, and creates, renames, swaps and drops others."""
 
     name = "DDL"
     pause_seconds = 6.0
@@ -209,7 +209,7 @@ class Changer(Actor):
 
 
 class Killer(Actor):
-    """Kills the gateway and Spark by turns, each time once every other actor has done something, however slow it is."""
+    """Kills the gateway and Spark in turn, each time once every other actor has acted, however slow it is."""
 
     name = "kill"
 
@@ -223,7 +223,7 @@ class Killer(Actor):
         before = [self.stage.counts[other.name] for other in self._others]
         pause = self._seconds * (0.5 + self.random.random())
         while not self.stage.stop.wait(pause):
-            # At no certain moment after what was waited for.
+            # At a random moment after the condition is met.
             pause = self.random.random() * PATIENCE_SECONDS
             if all(self.stage.counts[other.name] > count for other, count in zip(self._others, before, strict=True)):
                 name, kill = next(self._kills)
@@ -234,7 +234,7 @@ class Killer(Actor):
 
 
 def cast(stage: Stage, kill_seconds: float) -> list[Actor]:
-    """Everybody, each with a seed that follows from the stage's."""
+    """All actors, each with a seed derived from the stage's."""
     journals = {table: Journal() for table in VIEWS}
     seeds = iter([stage.random.randrange(1 << 30) for _ in range(20)])
     others = [

@@ -1,8 +1,8 @@
-"""What was written so far, and what a read may show of it.
+"""Records what was written, and derives what a read may show of it.
 
-A transaction with the number n puts the row (n, p) into each of PARTS partitions. Numbers are given one after the
-other, and one transaction is written at a time. So a partition holds 1, 2, …, k at any moment, and what a read shows of
-it is known from k alone: the rows carry their transaction's number.
+Transaction n puts the row (n, p) into each of PARTS partitions. Transactions are numbered in order and written one at a
+time. So at any moment a partition contains 1, 2, …, k, and what a read shows of it follows from k alone, because rows
+carry their transaction's number.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 PARTS = 4
 
 Content = list[tuple[int, int, int, int]]
-"""Of each partition: its number, the rows, the greatest transaction number, and the sum of all."""
+"""Per partition: its number, the count of rows, the greatest transaction number, and their sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a read must show at least, and may show at most: numbers of transactions."""
+    """Numbers of transactions: a read must show all up to `least`, and none above `most`."""
 
     least: int
     most: int
@@ -42,7 +42,7 @@ class Journal:
             return self._ended
 
     def begin(self) -> int:
-        """The number of the next transaction."""
+        """Begins the next transaction, and returns its number."""
         with self._lock:
             self._begun = self._ended + 1
             return self._begun
@@ -53,16 +53,16 @@ class Journal:
 
 
 def fault(content: Content, bounds: Bounds) -> str | None:
-    """What is wrong with what a read showed; None where nothing is."""
+    """Returns what is wrong with the rows of a read; None if nothing is."""
     counts = [rows for _, rows, _, _ in content]
-    # A transaction's files come one after the other: in the beginning some partitions may be there alone.
+    # A transaction's files appear one after the other: at the beginning, some partitions may exist before others.
     if len(content) != PARTS and (bounds.least > 0 or any(rows > 1 for rows in counts)):
         return "partitions are missing"
     for part, rows, last, total in content:
         if (last, total) != (rows, rows * (rows + 1) // 2):
             return f"partition {part} has {rows} rows, but not those of transactions 1 to {rows}"
     if counts and max(counts) - min(counts) > 1:
-        return "it mixes moments: partitions are more than one transaction apart"
+        return "it mixes moments: partitions differ by more than one transaction"
     if min(counts, default=0) < bounds.least:
         return f"it misses transactions that had ended before it began: {min(counts, default=0)} < {bounds.least}"
     if max(counts, default=0) > bounds.most:

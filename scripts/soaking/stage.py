@@ -1,4 +1,4 @@
-"""One life of Spark and of a gateway before it after another."""
+"""Spark and a gateway in front of it, which are killed and restarted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABLES = ("near", "far")
 SETTINGS = {"staleness.probe_interval": 0, "versions.retention": 20}
 CONTENT = "SELECT part, count(*) AS n, max(tx) AS last, sum(tx) AS total FROM {} GROUP BY part"
 KILL_SHADOW_SECONDS = 2.0
-"""After a kill: how long a failure counts as its consequence."""
+"""How long after a kill a failure counts as its consequence."""
 
 
 class Stage:
@@ -31,7 +31,7 @@ class Stage:
         self.random = random.Random(seed)
         self.stop = threading.Event()
         self.serving = threading.Event()
-        """Set while Spark and a gateway are there."""
+        """Set while Spark and a gateway are running."""
         self.spark_lives = 1
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
@@ -39,9 +39,9 @@ class Stage:
         self._lives = 0
         self._lock = threading.Lock()
         self._killed: list[tuple[float, float]] = []
-        """When each kill was, and when all served again."""
+        """The time of each kill, and of its recovery."""
         self.engine = Engine(directory / "engine")
-        # A Spark that is started again has another port.
+        # A restarted Spark has another port.
         self._way = FaultProxy(self.engine.host, self.engine.port, lambda _: None)
         self.gateway = self._start()
         with unclosed(self.gateway) as cursor:
@@ -69,13 +69,13 @@ class Stage:
             yield cursor
 
     def kill_gateway(self) -> None:
-        """kill -9, and the next life."""
+        """Kills the gateway with kill -9, and starts another."""
         with self._killing():
             self.gateway.kill()
             self.gateway = self._start()
 
     def kill_spark(self) -> None:
-        """kill -9, and the next life on the same metastore; the gateway stays."""
+        """Kills Spark with kill -9, and restarts it on the same metastore; the gateway stays."""
         with self._killing():
             self.engine.kill()
             self._tidy()
@@ -84,11 +84,12 @@ class Stage:
             self.spark_lives += 1
             with self.connected(direct=True) as direct:
                 for table in TABLES:
-                    # Files that a killed INSERT has moved to their place already.
+                    # Registers files that a killed INSERT has already moved into place.
                     rows(direct, f"MSCK REPAIR TABLE {table}")
 
     def _tidy(self) -> None:
-        """Spark's next INSERT into a base table would commit what the killed one has left in `_temporary`, too."""
+        """Removes what a killed Spark left in `_temporary`, because Spark's next INSERT into the table would commit it
+        too."""
         for table in TABLES:
             place = self.engine.data_dir / "warehouse" / f"{DATABASE}.db" / table
             shutil.rmtree(place / "_temporary", ignore_errors=True)
@@ -105,13 +106,13 @@ class Stage:
             self._killed[-1] = (began, time.monotonic())
 
     def is_shadowed(self, began: float) -> bool:
-        """Whether what began then and failed now may have failed because of a kill."""
+        """Whether something that began then and failed now may have failed because of a kill."""
         now = time.monotonic()
         with self._lock:
             return any(killed <= now and began <= served + KILL_SHADOW_SECONDS for killed, served in self._killed)
 
     def report(self, what: str) -> None:
-        """A fault; the run goes on, and fails."""
+        """Records a fault; the run continues, and fails."""
         with self._lock:
             self.faults.append(what)
 
