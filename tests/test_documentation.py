@@ -18,6 +18,7 @@ PICTURES = sorted(DOCS.rglob("*.svg"))
 
 LINK = re.compile(r"\]\(([^()\s]+)\)|\b(?:src|srcset|href)=\"([^\"]+)\"")
 CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
+MODULE = re.compile(r"`((?:mv|service|proxy|wire|login|monitoring|sql)(?:\.\w+)+)`")
 MENTION = re.compile(r"docs/[\w./-]+\.(?:md|svg)")
 
 
@@ -59,6 +60,24 @@ def test_every_page_that_the_code_mentions_exists() -> None:
             text = path.read_text(encoding="utf-8")
             missing += [f"{path.name}: {page}" for page in MENTION.findall(text) if not (ROOT / page).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_that_a_page_names_exists(page: Path) -> None:
+    named = re.findall(
+        r"`((?:mv|service|proxy|wire|login|monitoring|sql)(?:\.\w+)+)`", page.read_text(encoding="utf-8")
+    )
+    assert [name for name in named if not is_code(name)] == []
+
+
+def is_code(name: str) -> bool:
+    """Whether it is a module, or a name in one; `sql` lies beside the gateway's packages."""
+    path = ROOT.joinpath(*(() if name.startswith("sql.") else ("gateway",)), *name.split("."))
+    if path.is_dir() or path.with_suffix(".py").exists():
+        return True
+    module = path.parent.with_suffix(".py")
+    defined = rf"\b(?:class|def) {path.name}\b|^{path.name}\b"
+    return module.exists() and re.search(defined, module.read_text(encoding="utf-8"), re.MULTILINE) is not None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
