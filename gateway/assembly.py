@@ -79,12 +79,14 @@ from gateway.service.answers.shows import Shows
 from gateway.service.answers.upkeep import Upkeep
 from gateway.service.answers.view_partitions import ViewPartitions
 from gateway.service.clients.audit import Audit
-from gateway.service.clients.handover import ANONYMOUS, Handover
+from gateway.service.clients.handover import ANONYMOUS, Handover, Logins
 from gateway.service.clients.session import Sessions
 from gateway.service.clients.sides import Sides
-from gateway.service.dispatch import Dispatch, Service
+from gateway.service.dispatch import Dispatch, Service, Terms
 from gateway.service.routing.gatekeeper import Gatekeeper
-from gateway.service.routing.route import Router
+from gateway.service.routing.reads import Reads
+from gateway.service.routing.route import OwnAnswers, Router
+from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import StaleReads
 from gateway.service.routing.version_reads import VersionReads
 from gateway.spark import probe
@@ -394,22 +396,15 @@ def routed(
     refreshes: Refreshes,
     commands: Commands,
 ) -> Router:
-    catalog = views.catalog
+    catalog, readers, unsure = views.catalog, versions.readers, settings.staleness.unsure_wait
+    scope = Scope(catalog, views.relations)
+    gatekeeper = Gatekeeper(catalog, Directories(catalog, views.fence), views.guard)
+    stale_reads = StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings)
+    version_reads = VersionReads(catalog, versions.versions, readers)
+    reads = Reads(catalog, scope, refreshes.tasks, readers, stale_reads, version_reads, gatekeeper, unsure)
     tables = CatalogTables(catalog, views.schemas, Measures(spark.metastore), refreshes.jobs, refreshes.tasks)
-    return Router(
-        catalog,
-        views.relations,
-        views.schemas,
-        refreshes.tasks,
-        StaleReads(catalog, views.inspector, spark.habits, refreshes.surroundings),
-        VersionReads(catalog, versions.versions, versions.readers),
-        versions.readers,
-        commands,
-        tables,
-        Gatekeeper(catalog, Directories(catalog, views.fence), views.guard),
-        show_storage=settings.storage.listed,
-        unsure_seconds=settings.staleness.unsure_wait,
-    )
+    own = OwnAnswers(commands, tables, lists_storage=settings.storage.listed)
+    return Router(catalog, scope, views.schemas, reads, version_reads, gatekeeper, own)
 
 
 def serve(settings: Settings, engine: Engine, spark: AtSpark, audit: Audit, views: Views, router: Router) -> Service:
@@ -422,20 +417,16 @@ def serve(settings: Settings, engine: Engine, spark: AtSpark, audit: Audit, view
         cancel_jobs=engine.cancel_statement if settings.healing.lost_cancels else lambda _: None,
         leads_elsewhere=spark.habits.leads_elsewhere,
     )
-    return Service(
-        views.catalog,
-        router,
-        Sides(spark.spark, settings.authentication.remember_seconds),
-        handover(settings, spark.spark.mechanism),
+    sides = Sides(spark.spark, settings.authentication.remember_seconds)
+    logins = Logins(handover(settings, spark.spark.mechanism), methods.authenticator(settings))
+    terms = Terms(
         statement_bytes_max=limits.statement_bytes,
         operations_max=limits.operations_per_session,
         show_storage=settings.storage.listed,
-        sessions=sessions,
-        authenticator=methods.authenticator(settings),
         healing=settings.healing,
         reads_ahead=lambda: settings.upstream.read_ahead and spark.habits.collects_whole,
-        audit=audit,
     )
+    return Service(views.catalog, router, sides, logins, terms, sessions, audit)
 
 
 def handover(settings: Settings, mechanism: str) -> Handover:

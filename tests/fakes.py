@@ -52,14 +52,16 @@ from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.versions.readers import Readers
 from gateway.service.answers.commands import Commands
 from gateway.service.clients.audit import Audit
-from gateway.service.clients.handover import Handover
+from gateway.service.clients.handover import Handover, Logins
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.clients.sides import Sides
 from gateway.service.decision import Forward, decided
-from gateway.service.dispatch import Dispatch, Service
+from gateway.service.dispatch import Dispatch, Service, Terms
 from gateway.service.operations.operation import NO_ROWS, TERMINAL_STATES, OperationState, Result, new_handle
 from gateway.service.routing.gatekeeper import Gatekeeper
-from gateway.service.routing.route import Router
+from gateway.service.routing.reads import Reads
+from gateway.service.routing.route import OwnAnswers, Router
+from gateway.service.routing.scope import Scope
 from gateway.service.routing.stale_reads import StaleReads
 from gateway.service.routing.version_reads import VersionReads
 from gateway.wire import message, reply
@@ -456,14 +458,15 @@ class FakeFence:
 class World:
     """A gateway in front of a fake Spark."""
 
-    def __init__(self, **service: Any) -> None:
+    def __init__(self, **terms: Any) -> None:
+        """`terms` are those of the service."""
         self.metastore = FakeMetastore()
         self.spark = FakeSpark()
         self.fence = fence = FakeFence()
         self.catalog = Catalog(STORAGE, cast(Any, fence))
         self.restored: list[Restored] = []
         """Views that the guard has restored."""
-        watches, audit = Watches(), service.setdefault("audit", Audit())
+        watches, audit = Watches(), Audit()
 
         def report(restored: Restored) -> None:
             self.restored.append(restored)
@@ -483,28 +486,17 @@ class World:
         self.sides = Sides(self.spark, 60.0)
         self.sessions = Sessions(on_end=audit.closed)
         nothing = cast(Any, SimpleNamespace())
-        self.router = Router(
-            self.catalog,
-            self.relations,
-            self.schemas,
-            cast(Tasks, self.tasks),
-            StaleReads(
-                self.catalog,
-                cast(Inspector, self.inspector),
-                self.habits,
-                Surroundings("pool", self.habits, self.metastore),
-            ),
-            VersionReads(self.catalog, nothing, self.readers),
-            self.readers,
-            cast(Commands, self.commands),
-            nothing,
-            Gatekeeper(self.catalog, Directories(self.catalog, cast(Any, fence)), self.guard),
-            show_storage=False,
-        )
-        handover = Handover(PLAIN)
-        self.service = Service(
-            self.catalog, self.router, self.sides, handover, **{"sessions": self.sessions, **service}
-        )
+        surroundings = Surroundings("pool", self.habits, self.metastore)
+        stale_reads = StaleReads(self.catalog, cast(Inspector, self.inspector), self.habits, surroundings)
+        version_reads = VersionReads(self.catalog, nothing, self.readers)
+        gatekeeper = Gatekeeper(self.catalog, Directories(self.catalog, cast(Any, fence)), self.guard)
+        scope = Scope(self.catalog, self.relations)
+        tasks = cast(Tasks, self.tasks)
+        reads = Reads(self.catalog, scope, tasks, self.readers, stale_reads, version_reads, gatekeeper, 10.0)
+        own = OwnAnswers(cast(Commands, self.commands), nothing, lists_storage=False)
+        self.router = Router(self.catalog, scope, self.schemas, reads, version_reads, gatekeeper, own)
+        logins = Logins(Handover(PLAIN))
+        self.service = Service(self.catalog, self.router, self.sides, logins, Terms(**terms), self.sessions, audit)
 
     # --- tables and views
 

@@ -11,7 +11,6 @@ from functools import partial
 
 from gateway.config import Healing
 from gateway.errors import FreshgateError, UpstreamLost
-from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.loops import Errands
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.refresh.progress import Lines, Report
@@ -19,7 +18,7 @@ from gateway.service.answers import healing
 from gateway.service.answers.metadata import ListedOperation, listing_of
 from gateway.service.clients.audit import OTHER, Audit, Statement
 from gateway.service.clients.bounds import too_long, too_many
-from gateway.service.clients.handover import Handover
+from gateway.service.clients.handover import Logins
 from gateway.service.clients.opening import Opening
 from gateway.service.clients.session import Session, Sessions, stopping
 from gateway.service.clients.side_connections import SideConnection
@@ -51,23 +50,29 @@ OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATIO
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """How clients are served."""
+
+    statement_bytes_max: int = 1 << 30
+    operations_max: int = 0
+    """Open ones of one session; 0: any number."""
+    show_storage: bool = False
+    """Metadata calls list the storage database like any other."""
+    healing: Healing = field(default_factory=Healing)
+    """Which faults of Spark's are made good."""
+    reads_ahead: Callable[[], bool] = bool
+    """Whether Spark may be asked for rows before the client asks."""
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """What all clients share."""
 
     catalog: Catalog
     router: Router
     sides: Sides
-    handover: Handover
-    statement_bytes_max: int = 1 << 30
-    operations_max: int = 0
-    """Open ones of one session; 0: any number."""
-    show_storage: bool = False
-    """Metadata calls list the storage database like any other."""
-    authenticator: Authenticator = field(default_factory=Unchecked)
-    healing: Healing = field(default_factory=Healing)
-    """Which faults of Spark's are made good."""
-    reads_ahead: Callable[[], bool] = bool
-    """Whether Spark may be asked for rows before the client asks."""
+    logins: Logins
+    terms: Terms = field(default_factory=Terms)
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
     background: Errands = field(default_factory=partial(Errands, "what went on for a client that has gone"))
@@ -78,6 +83,7 @@ class Dispatch:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._terms = service.terms
         self._sessions = service.sessions
         self._audit = service.audit
         self._requests = service.audit.counts.requests
@@ -85,11 +91,11 @@ class Dispatch:
         self._opening = Opening(
             service.sessions,
             service.sides,
-            service.handover,
-            service.authenticator,
+            service.logins.handover,
+            service.logins.authenticator,
             service.audit,
             service.background,
-            close_left=service.healing.leaked_sessions,
+            close_left=service.terms.healing.leaked_sessions,
         )
         self._users = self._opening.users
         self._reader = object()
@@ -135,7 +141,7 @@ class Dispatch:
             handle = message.request_handle(payload)
             if handle is None:
                 # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.
-                if not self._users and self._service.authenticator.required:
+                if not self._users and self._service.logins.authenticator.required:
                     # Nobody has logged in yet, and a connection to Spark is made for those who have.
                     return Answer(reply.unknown_method(head.name, head.seqid))
                 return Forward(payload)
@@ -208,7 +214,7 @@ class Dispatch:
             return self._after_loss(session, head, call, payload)
         if head.name == "ExecuteStatement":
             return self._execute(session, head, payload)
-        if head.name == "GetInfo" and self._service.healing.get_info:
+        if head.name == "GetInfo" and self._terms.healing.get_info:
             answer = healing.info(head, payload, session.user)
             if answer is not None:
                 return Answer(answer)
@@ -243,10 +249,10 @@ class Dispatch:
 
     def _list(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
         """A metadata call: Spark makes the list, and the client sees it as `Listing` has it."""
-        if (refusal := too_many(session, self._service.operations_max)) is not None:
+        if (refusal := too_many(session, self._terms.operations_max)) is not None:
             return Answer(failure(head, refusal))
-        payload = healing.metadata_call(self._service.healing, head.name, payload, session.namespace)
-        listing = listing_of(head.name, payload, self._service.catalog, self._service.show_storage)
+        payload = healing.metadata_call(self._terms.healing, head.name, payload, session.namespace)
+        listing = listing_of(head.name, payload, self._service.catalog, self._terms.show_storage)
 
         def on_reply(answer: bytes) -> None:
             handle = message.execute_handle(answer)
@@ -265,7 +271,7 @@ class Dispatch:
         if (refusal := self._refusal(session, call)) is not None:
             statement.refuse(refusal)
             return Answer(failure(head, refusal))
-        if healing.lists_names(self._service.healing.show_tables, session.call, call.statement):
+        if healing.lists_names(self._terms.healing.show_tables, session.call, call.statement):
             statement.taken_for_command()
             names = Own(partial(healing.names_first, call.statement, session))
             return self._own_operation(session, head, call, payload, names, statement)
@@ -278,7 +284,7 @@ class Dispatch:
         """Why no statement, or not this one, is taken at all."""
         if self._sessions.stopping:
             return stopping()
-        return too_many(session, self._service.operations_max) or too_long(call, self._service.statement_bytes_max)
+        return too_many(session, self._terms.operations_max) or too_long(call, self._terms.statement_bytes_max)
 
     async def _considered(
         self, session: Session, head: Head, call: ExecuteCall, payload: bytes, statement: Statement
@@ -447,15 +453,15 @@ class Dispatch:
             operation.runs_others = route.runs_others
         if route.closes:
             operation.on_close.append(route.on_close)
-        operation.may_lack_columns = self._service.healing.ddl_columns and healing.may_lack_columns(text)
+        operation.may_lack_columns = self._terms.healing.ddl_columns and healing.may_lack_columns(text)
         if self._may_read_ahead(session, operation):
             operation.reading = Reading()
         return operation
 
     def _may_read_ahead(self, session: Session, operation: ForwardedOperation) -> bool:
         """Where pages pass as they are, and Spark goes back for nothing."""
-        as_they_are = not operation.may_lack_columns and not self._service.healing.page_bytes
-        whole = self._service.reads_ahead() and not session.collects_in_parts
+        as_they_are = not operation.may_lack_columns and not self._terms.healing.page_bytes
+        whole = self._terms.reads_ahead() and not session.collects_in_parts
         return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
 
     # --- operations --------------------------------------------------------------------------------
@@ -500,14 +506,14 @@ class Dispatch:
             if operation.on_end:
                 return self._rows_of_unseen(session, operation, head, payload)
             return self._rows(session, operation, head, payload)
-        if head.name == "GetResultSetMetadata" and self._service.healing.early_metadata and not operation.ended:
+        if head.name == "GetResultSetMetadata" and self._terms.healing.early_metadata and not operation.ended:
             return self._metadata_when_ended(session, operation, head, payload)
         return Forward(payload)
 
     def _rows(self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes) -> Decision:
         if operation.reading is not None:
             return self._page(session, operation, operation.reading, head, payload)
-        page_bytes = self._service.healing.page_bytes
+        page_bytes = self._terms.healing.page_bytes
         if not (operation.may_lack_columns or page_bytes) or message.fetch_call(payload).fetch_type == FETCH_LOG:
             return Forward(payload)
         if operation.may_lack_columns:

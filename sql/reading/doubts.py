@@ -87,7 +87,7 @@ _OF_ROWS = frozenset({TokenType.L_PAREN, TokenType.NUMBER, TokenType.STRING})
 _SELECT_ALL = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
 
 
-def adapted(tokens: Sequence[Token]) -> Iterator[Token]:
+def adapted(tokens: Sequence[Token]) -> Iterator[Token]:  # noqa: C901 (one pass over the tokens)
     """The tokens, TABLE t made readable for sqlglot (SELECT * FROM t); what is dangerous to parse raises Doubt."""
     if [token.text.upper() for token in tokens[:4]] == ["MERGE", "WITH", "SCHEMA", "EVOLUTION"]:
         tokens = [tokens[0], *tokens[4:]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from fakes import Answer, Client, SparkOperation, World, named, not_found
@@ -67,7 +69,7 @@ async def test_what_is_no_temporary_view_to_spark_opens_no_door(disguise: str, s
     world, mallory, _ = await stage()
     says(world, PERMANENT)
     await (await mallory.execute(disguise)).poll()
-    world.service.router._commands = Denying()  # type: ignore[assignment]
+    deny(world)
     done = await mallory.execute(stroke)
     assert done.sqlstate == REFUSED
     assert stroke not in world.spark.texts
@@ -78,6 +80,11 @@ class Denying:
 
     async def run(self, *_: object) -> None:
         raise NotAllowed("not yours")
+
+
+def deny(world: World) -> None:
+    router = world.service.router
+    router._own = replace(router._own, commands=cast(Any, Denying()))
 
 
 @pytest.mark.parametrize("stroke", STROKES)
@@ -114,7 +121,7 @@ async def test_a_temporary_view_may_be_dropped_by_what_is_not_understood() -> No
 async def test_a_view_that_is_gone_is_no_temporary_one() -> None:
     world, mallory, _ = await stage()
     says(world, not_found("mv"))
-    world.service.router._commands = Denying()  # type: ignore[assignment]
+    deny(world)
     assert (await mallory.execute("DROP VIEW mv")).sqlstate == REFUSED
 
 

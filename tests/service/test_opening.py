@@ -22,7 +22,7 @@ from gateway.mv.ports import SqlSession
 from gateway.service.clients import opening as service_opening
 from gateway.service.clients import session as service_session
 from gateway.service.clients.audit import Audit
-from gateway.service.clients.handover import Handover
+from gateway.service.clients.handover import Handover, Logins
 from gateway.service.clients.opening import OPEN_BYTES_MAX
 from gateway.service.clients.session import FETCHING_SECONDS, Session, Sessions
 from gateway.service.clients.sides import Sides
@@ -123,10 +123,14 @@ class Gateway:
             cast(Catalog, nothing),
             cast(Router, router),
             Sides(self.spark, 60.0),
-            Handover(mechanism),
+            Logins(Handover(mechanism)),
             sessions=self.sessions,
             audit=Audit(self.lines.keep),
         )
+
+    def checked_by(self, authenticator: Any) -> Service:
+        """The service, whose logins are checked so."""
+        return replace(self.service, logins=replace(self.service.logins, authenticator=authenticator))
 
     async def session(self) -> tuple[Dispatch, Session]:
         """A client's, with the handle that `calls` has."""
@@ -209,7 +213,7 @@ def test_without_sasl_each_session_is_a_login_in_the_audit() -> None:
         client.not_joined(calls.open_session(), StatementFailed("wrong password", "28000"))
         await forwarded(client)
         client.upstream_lost(calls.open_session())
-        checked = Dispatch(replace(gateway.service, authenticator=Everybody()))
+        checked = Dispatch(gateway.checked_by(Everybody()))
         checked.login(Login("", "", NOSASL))
         replied(await forwarded(checked), opened())
         assert await refused(checked)
@@ -649,7 +653,7 @@ def test_spark_is_asked_first_where_nobody_else_has_said_who_it_is(
 ) -> None:
     async def check() -> None:
         gateway = Gateway()
-        dispatch = Dispatch(replace(gateway.service, authenticator=authenticator))
+        dispatch = Dispatch(gateway.checked_by(authenticator))
         dispatch.login(Login("ada", "x", mechanism))
         assert await dispatch.admit() is joined
         assert gateway.spark.connecting == asked
@@ -679,7 +683,7 @@ def test_without_sasl_spark_refuses_as_slowly_over_http(connects: bool) -> None:
         gateway.spark.refusal = None if connects else refusal
         gateway.spark.answer = refusal
         gateway.spark.answers.set()
-        client = Dispatch(replace(gateway.service, authenticator=slow))
+        client = Dispatch(gateway.checked_by(slow))
         client.login(Login("", "", NOSASL))
         answer = asyncio.ensure_future(decided(client.request(calls.open_session())))
         await slow.asked.wait()
@@ -799,7 +803,7 @@ def test_a_connection_of_no_use_is_closed(leaves: bool) -> None:
 def test_spark_is_not_asked_again_about_a_login_that_it_has_just_taken() -> None:
     async def check() -> None:
         gateway = Gateway()
-        gateway.service = replace(gateway.service, authenticator=Unchecked(Memory(1000.0)))
+        gateway.service = gateway.checked_by(Unchecked(Memory(1000.0)))
         for _ in range(3):
             client = await gateway.client(HTTP)
             await client.client_lost()

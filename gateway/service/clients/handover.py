@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.errors import FreshgateError
+from gateway.login.authenticator import Authenticator, Unchecked
 from gateway.wire import message
 from gateway.wire.connection import NOSASL
 from gateway.wire.message import OpenCall
@@ -62,6 +63,14 @@ class Handover:
             own = self.login(login)
             return message.with_names(payload, own.user, own.password)
         return payload
+
+
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """How clients log in: who checks it, and how it is handed on to Spark."""
+
+    handover: Handover
+    authenticator: Authenticator = field(default_factory=Unchecked)
 
 
 def _refuse_proxy_user(user: str, call: OpenCall, gateway: str) -> None:

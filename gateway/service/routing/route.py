@@ -10,18 +10,15 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.errors import NotAllowed, SyntaxRefused
 from gateway.loops import Turn
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.freshness.ledger import Write
-from gateway.mv.observation.relations import Relations
 from gateway.mv.observation.schemas import Schemas
 from gateway.mv.refresh.progress import Report
-from gateway.mv.refresh.tasks import Tasks
-from gateway.mv.versions.readers import Readers
 from gateway.service.answers.catalog_tables import CatalogTables, Table
 from gateway.service.answers.commands import Commands
 from gateway.service.clients.audit import Mentions
@@ -86,47 +83,37 @@ RUNNING = frozenset({"begin", "execute", "explain"})
 _SHOW_DATABASES = re.compile(r"\s*show\s+(?:databases|schemas|namespaces)\b", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True)
+class OwnAnswers:
+    """What the gateway answers itself."""
+
+    commands: Commands
+    tables: CatalogTables
+    lists_storage: bool
+    """SHOW DATABASES is left to Spark, which lists the storage database as well."""
+
+
 class Router:
     """Decides about statements."""
 
     def __init__(
         self,
         catalog: Catalog,
-        relations: Relations,
+        scope: Scope,
         schemas: Schemas,
-        tasks: Tasks,
-        stale_reads: stale_reads.StaleReads,
+        reads: Reads,
         version_reads: VersionReads,
-        readers: Readers,
-        commands: Commands,
-        tables: CatalogTables,
         gatekeeper: Gatekeeper,
-        *,
-        show_storage: bool,
-        unsure_seconds: float = 10.0,
+        own: OwnAnswers,
     ) -> None:
-        """`unsure_seconds`: how long a statement waits for views of which nobody knows whether it reads them."""
         self._catalog = catalog
-        self._relations = relations
+        self._scope = scope
         self._schemas = schemas
+        self._reads = reads
         self._version_reads = version_reads
-        self._readers = readers
-        self._commands = commands
-        self._tables = tables
         self._gatekeeper = gatekeeper
-        self._show_storage = show_storage
+        self._own = own
         self._texts = gatekeeper.texts
-        self._scope = Scope(catalog, relations)
-        self._reads = Reads(
-            catalog,
-            self._scope,
-            tasks,
-            readers,
-            stale_reads,
-            version_reads,
-            gatekeeper,
-            unsure_seconds=unsure_seconds,
-        )
 
     async def close(self) -> None:
         """Ends what reads long texts."""
@@ -189,15 +176,15 @@ class Router:
         if not isinstance(statement, Forwarded):
             if isinstance(statement, CreateMaterializedView) and statement.clauses.location is not None:
                 await self._gatekeeper.check_location(statement.clauses.location)
-            return Own(partial(self._commands.run, statement, session))
+            return Own(partial(self._own.commands.run, statement, session))
         if self._lists_databases(look) and _SHOW_DATABASES.match(text, known.start):
-            return Own(partial(self._commands.databases, text, session))
+            return Own(partial(self._own.commands.databases, text, session))
         namespace = await session.resolve_namespace()
         command = await self._about_view(namespace, look, text)
         name = _changed_name(command, statement, look)
         claim = None if name is None else await self._gatekeeper.claim(session, name, namespace)
         if command is not None and claim is None and not await self._is_shadowed(session, command):
-            return Own(partial(self._commands.run, command, session))
+            return Own(partial(self._own.commands.run, command, session))
         try:
             return await self._route(session, namespace, known, text, claim)
         except BaseException:  # cancelled too: the statement never goes to Spark
@@ -230,10 +217,10 @@ class Router:
                 session, namespace, known, look, journey.text, claim, splices, changed=bool(calls)
             )
         except BaseException:  # cancelled too: nobody reads the versions
-            self._readers.release(journey.read)
+            self._version_reads.release(journey)
             raise
         then = _then(route)
-        then.closes.append(partial(self._readers.release, journey.read))
+        then.closes.append(partial(self._version_reads.release, journey))
         travelled = frozenset(view.name for _, view, _ in journey.travels.values())
         then.mentions = replace(then.mentions, views=then.mentions.views | travelled)
         return route
@@ -400,7 +387,7 @@ class Router:
         return self._scope.temporary(session).may_be(name) and await takes_temporary(await session.sql(), name[0])
 
     def _lists_databases(self, look: Glance) -> bool:
-        return look.keyword == "show" and not self._show_storage and not look.words.isdisjoint(DATABASE_WORDS)
+        return look.keyword == "show" and not self._own.lists_storage and not look.words.isdisjoint(DATABASE_WORDS)
 
     def _open_write(
         self,
@@ -461,7 +448,7 @@ class Router:
         rows: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
         for call in calls:
             if (asked := (call.function, call.arguments)) not in rows:
-                table = await self._tables.function(call.function, dict(call.arguments))
+                table = await self._own.tables.function(call.function, dict(call.arguments))
                 rows[asked] = await _inline(table)
             splices.append((call.start, call.end, rows[asked]))
             if not call.aliased:
@@ -492,10 +479,10 @@ class Router:
 
     async def _catalog_table(self, text: str, look: Glance, schema: str, database: str | None) -> Table:
         if schema != "freshgate":
-            return await self._tables.information_schema(database)
+            return await self._own.tables.information_schema(database)
         measured = not look.words.isdisjoint(MEASURED_COLUMNS)
         measured = measured or await self._texts.apply(catalog_functions.asks_for_all, text)
-        return await self._tables.materialized_views(measured=measured)
+        return await self._own.tables.materialized_views(measured=measured)
 
 
 async def _inline(table: Table) -> str:

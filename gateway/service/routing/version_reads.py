@@ -122,6 +122,10 @@ class VersionReads:
         read = self._readers.begin(versions=[(view.id, version.number) for _, view, version in travels.values()])
         return Journey(time_travel.blanked(text, [travel for travel, _ in found]), travels, read)
 
+    def release(self, journey: Journey) -> None:
+        """Nobody reads its versions any more."""
+        self._readers.release(journey.read)
+
     # --- transactions ------------------------------------------------------------------------------
 
     def begin(self, transaction: Transaction, *, everything: bool) -> None:
