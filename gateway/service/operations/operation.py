@@ -18,7 +18,7 @@ from gateway.wire import reply
 from gateway.wire.message import FETCH_FIRST, FETCH_LOG, FetchCall, Handle
 from gateway.wire.page import Fit
 from gateway.wire.reading import Reading
-from gateway.wire.rowset import Column, Value, row_set
+from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, Value, row_set
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,10 @@ LOG_COLUMNS = (Column("operation_log"),)
 BAR_SECONDS = 1.0
 """How long a status call is held at most while the client draws a bar, which it does only when the answer comes."""
 ROWS_MAX = 10_000
-"""Rows in one page of an own result, whatever the client asks for: a page is built in memory."""
+"""Rows in one page of an own result, whatever the client asks for: a page is built in memory, in one turn of the event
+loop."""
+VALUES_MAX, ROW_VALUES_MAX = 40_000, 8_000
+"""Values in one page, in columns and in rows: to write these takes some 30 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +340,9 @@ class Operation:
         if call.orientation == FETCH_FIRST:
             self._position = 0
         start = self._position
-        page = self._result.rows[start : start + min(max(call.rows_max, 0), ROWS_MAX)]
+        values_max = VALUES_MAX if self._protocol >= COLUMNAR_PROTOCOL else ROW_VALUES_MAX
+        rows_max = min(ROWS_MAX, values_max // max(1, len(self._result.columns)))
+        page = self._result.rows[start : start + min(max(call.rows_max, 0), rows_max)]
         self._position += len(page)
         return reply.fetch(seqid, row_set(self._result.columns, page, self._protocol, start))
 
