@@ -51,7 +51,7 @@ ROOMS = {
         *("texts", "reading", "grammar", "definition", "classify", "understood", "scripts"),
     ),
     "gateway.mv": (
-        *("ports", "concurrency", "subscribers", "model", "freshness", "catalog"),
+        *("ports", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),
         *("observation", "versions", "refresh", "jobs", "statements"),
     ),
     "gateway.service": ("decision", "operations", "clients", "answers", "routing", "dispatch"),

@@ -120,7 +120,12 @@ def explained_paths(plan: str) -> list[str] | None:
     end = plan.rfind(_BEHIND_PATHS)
     if found is None or end < found.end():
         return None
-    paths = [plain_path(path) for path in _NEXT_PATH.split(plan[found.end() : end])]
+    # Path by path: in one call the interpreter's lock would be kept for a hundred thousand.
+    paths, start = list[str](), found.end()
+    for border in _NEXT_PATH.finditer(plan, start, end):
+        paths.append(plain_path(plan[start : border.start()]))
+        start = border.end()
+    paths.append(plain_path(plan[start:end]))
     return paths if len(paths) == int(found[1]) else None
 
 

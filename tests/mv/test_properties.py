@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway import loops
 from gateway.mv.model import properties
 from gateway.mv.model.history import History
 from gateway.mv.model.snapshot import Snapshot
@@ -245,20 +247,24 @@ def test_a_task_of_a_version_that_was_never_published_has_failed() -> None:
     assert (cut_off.status, cut_off.version) == (TaskStatus.FAILED, 0)
 
 
-async def test_very_many_partitions_are_written_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_very_many_partitions_are_written_and_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written is the same: an earlier Freshgate reads it."""
     states = {(f"day {number}",): f"state {number}" for number in range(20)}
     version = replace(Version.whole(1, 0, 0, {}), contents=Contents(Snapshot("table", "state", partitions=states)))
     here = properties.write_version(version, 5)
     threads: list[int] = []
-    written = properties.write_version
 
-    def noted(*arguments: Any) -> dict[str, str]:
-        threads.append(threading.get_ident())
-        return written(*arguments)
+    def noted(work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            threads.append(threading.get_ident())
+            return work(*arguments)
 
-    monkeypatch.setattr(properties, "write_version", noted)
-    monkeypatch.setattr(properties, "PARTITIONS_AT_ONCE", 10)
+        return call
+
+    for name in ("write_version", "read_version"):
+        monkeypatch.setattr(properties, name, noted(getattr(properties, name)))
+    monkeypatch.setattr(loops, "AT_ONCE", 10)
     assert await properties.version_written(version, 5) == here
-    assert threads != [threading.get_ident()]
-    assert properties.read_version(here, 1) == version
+    assert await properties.version_read(here, 1) == version
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads

@@ -116,7 +116,7 @@ class World:
     async def inspect(self, *_: object) -> Inspection:
         return Inspection(LOOKS, {})
 
-    def followed(self, view: MaterializedView, *_: object) -> Followed | None:
+    async def followed(self, view: MaterializedView, *_: object) -> Followed | None:
         return view.followed
 
     async def run(self, sql: str) -> Answer:

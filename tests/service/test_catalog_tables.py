@@ -77,7 +77,7 @@ def test_a_view_that_is_dropped_while_spark_is_asked_about_it_is_left_out(relati
 
 def test_a_task_names_no_more_partitions_than_the_catalog_should_keep() -> None:
     names = [f"p_{number}" for number in range(PARTITIONS_NAMED_MAX + 300)]
-    task = Task(1, Cause(TriggerMode.MANUAL, "me"), "why", 5, mode=RefreshMode.PARTIAL).writing(names)
+    task = Task(1, Cause(TriggerMode.MANUAL, "me"), "why", 5, mode=RefreshMode.PARTIAL).writing(names, len(names))
     assert shown_of(task) == ([*names[:PARTITIONS_NAMED_MAX], "and 300 more"], None, "0.00% (0/500)")
     half = replace(task, completed=250)
     assert shown_of(half)[1:] == ([*names[:PARTITIONS_NAMED_MAX], "and 50 more"], "50.00% (250/500)")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.errors import StatementFailed
+from gateway.loops import aside
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.naming import definition_of
 from gateway.mv.model import properties as stored
@@ -87,7 +88,7 @@ async def _of_readable(metastore: Metastore, storage: TableName) -> Finding:
             # Spark has refused a DROP, or a gateway was killed in the middle of a CREATE or DROP.
             await naming.mark_published(metastore, storage)
         name, version = shown
-        view = replace(stored.read_view(found, storage, definition, version), name=name)
+        view = replace(await stored.view_read(found, storage, definition, version), name=name)
     except stored.UnreadableProperties as error:
         owner, droppable = stored.read_owner(found), not isinstance(error, stored.LaterFormat)
         return Finding(damage=Damage(_name_of(found, storage), storage, owner, str(error), droppable))
@@ -95,7 +96,8 @@ async def _of_readable(metastore: Metastore, storage: TableName) -> Finding:
     # view now.
     if not stored.versions(found) - {version}:
         return Finding(view, found)
-    return Finding(view, found, Leftover(storage, definition, whole=False, versions=_before(view.current, found)))
+    before = await aside(stored.partitions_at_most(found), _before, view.current, found)
+    return Finding(view, found, Leftover(storage, definition, whole=False, versions=before))
 
 
 async def without_view(

@@ -107,7 +107,7 @@ async def settled(
         found = name, version
     elif await _is_to_take(metastore, target, storage, properties):
         columns, layout = stored.read_columns(properties), stored.read_layout(properties)
-        rows = stored.read_version(properties, moved_version).shown
+        rows = (await stored.version_read(properties, moved_version)).shown
         await metastore.run(maintenance.publish(target, storage, columns, rows, layout))
         found = target, moved_version
     else:

@@ -222,9 +222,10 @@ class Settlement:
             # A DROP was cut off before the view was dropped.
             await naming.mark_published(self._metastore, entry.view.storage)
         name, version = shown
+        view = await stored.view_read(found, entry.view.storage, entry.view.definition, version)
+        self._catalog.entry(view.id)
         if name != entry.view.name:
             self._trade_names(entry, name)
-        view = stored.read_view(found, entry.view.storage, entry.view.definition, version)
         entry.settle(view)
         leftover, news = Leftover(view.storage, view.definition, whole=False), self._catalog.news
         if version != before.current.number:

@@ -10,7 +10,6 @@ makes pieces that a longer, earlier value left behind harmless.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 import zlib
@@ -18,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.errors import FreshgateError
+from gateway.loops import aside
+from gateway.mv.many import decoded, in_order
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import (
     Cause,
@@ -60,6 +61,8 @@ _PUBLISHED = PREFIX + "published"
 _VERSION = PREFIX + "version."
 _MOVING = PREFIX + "moving_to"
 _TASK = PREFIX + "task."
+_PARTITION_CHARACTERS = 5
+"""Of packed properties for each partition, at least."""
 TASKS_MAX = 100
 """The last tasks of a view that are kept, as Doris does; each has a place of its own, reused in turn."""
 
@@ -172,13 +175,32 @@ def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
     return sorted(found, key=lambda item: item[0])
 
 
+async def view_written(view: MaterializedView) -> dict[str, str]:
+    """As `write_view`; where there are very many partitions, in a thread."""
+    return await aside(view.current.partitions, write_view, view)
+
+
 async def version_written(version: Version, reserved: int) -> dict[str, str]:
     """As `write_version`; where there are very many partitions, in a thread."""
-    followed = version.contents.followed
-    partitions = len(version.manifest.exceptions) + (len(followed.partitions) if followed is not None else 0)
-    if partitions <= PARTITIONS_AT_ONCE:
-        return write_version(version, reserved)
-    return await asyncio.to_thread(write_version, version, reserved)
+    return await aside(version.partitions, write_version, version, reserved)
+
+
+async def view_read(
+    properties: Mapping[str, str], storage: TableName, definition: TableName, current: int
+) -> MaterializedView:
+    """As `read_view`; where there are very many partitions, in a thread."""
+    return await aside(partitions_at_most(properties), read_view, properties, storage, definition, current)
+
+
+async def version_read(properties: Mapping[str, str], number: int) -> Version:
+    """As `read_version`; where there are very many partitions, in a thread."""
+    return await aside(partitions_at_most(properties), read_version, properties, number)
+
+
+def partitions_at_most(properties: Mapping[str, str]) -> int:
+    """How many partitions of a view's own these properties can tell of."""
+    versions = (len(value) for key, value in properties.items() if key.startswith(_VERSION))
+    return sum(versions) // _PARTITION_CHARACTERS
 
 
 def write_version(version: Version, reserved: int) -> dict[str, str]:
@@ -213,13 +235,17 @@ def _written_manifest(manifest: Manifest) -> list[Any]:
 
 
 def _written_shown(shown: Shown) -> list[Any]:
-    hidden = [[version, sorted(keys, key=repr)] for version, keys in sorted(shown.hidden.items())]
+    hidden = [[version, in_order(keys, _written)] for version, keys in sorted(shown.hidden.items())]
     return [list(shown.ranges), hidden]
 
 
 def _written_snapshot(snapshot: Snapshot) -> list[Any]:
-    partitions = sorted(snapshot.partitions.items(), key=lambda item: repr(item))  # noqa: PLW0108 -- as above
+    partitions = in_order(snapshot.partitions.items(), _written)
     return [snapshot.identity, snapshot.state, snapshot.default, snapshot.position, partitions]
+
+
+def _written(thing: object) -> str:
+    return repr(thing)
 
 
 def write_reserved(reserved: int) -> dict[str, str]:
@@ -324,7 +350,7 @@ def read_view(
 
 def read_version(properties: Mapping[str, str], number: int) -> Version:
     """A stored version. One that an earlier Freshgate wrote says nothing of its contents, so it counts as stale."""
-    record: dict[str, Any] = json.loads(_required(properties, f"version.{number}"))
+    record: dict[str, Any] = decoded(_required(properties, f"version.{number}"))
     default, exceptions = record.get("manifest", [number, []])
     ranges, hidden = record.get("shown", [[[number, number]], []])
     return Version(
@@ -438,7 +464,3 @@ def _required(properties: Mapping[str, str], name: str) -> str:
         raise UnreadableProperties(f"The catalog property {missing} is missing.") from missing
     except (ValueError, zlib.error) as error:
         raise UnreadableProperties(f"The catalog property {key} is damaged ({error}).") from error
-
-
-PARTITIONS_AT_ONCE = 2_000
-"""To write down more takes so many milliseconds that others' work goes on meanwhile."""

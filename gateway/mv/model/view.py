@@ -132,6 +132,14 @@ class Version:
     """The version whose place it took."""
 
     @property
+    def partitions(self) -> int:
+        """How many partitions it tells of, its own and those of the table that it follows, as far as either needs
+        mention."""
+        followed = self.contents.followed
+        hidden = sum(map(len, self.shown.hidden.values()))
+        return len(self.manifest.exceptions) + hidden + (len(followed.partitions) if followed is not None else 0)
+
+    @property
     def complete(self) -> bool:
         """Whether all partitions were written that there are; a first refresh of single ones leaves out the others."""
         return NEVER_BUILT not in {self.number, self.manifest.default}
@@ -278,9 +286,10 @@ class Task:
     rows: int | None = None
     """How many rows it wrote; None where that is not known (yet)."""
 
-    def writing(self, partitions: Sequence[str]) -> Task:
-        """The task, once its partitions are known: the catalog keeps a hundred tasks of each view."""
-        return replace(self, partitions=tuple(partitions[:PARTITIONS_NAMED_MAX]), needed=len(partitions))
+    def writing(self, first: Sequence[str], needed: int) -> Task:
+        """The task, once it is known how many partitions it needs, and the names of the first ones: the catalog keeps a
+        hundred tasks of each view."""
+        return replace(self, partitions=tuple(first[:PARTITIONS_NAMED_MAX]), needed=needed)
 
 
 @dataclass(frozen=True, slots=True)

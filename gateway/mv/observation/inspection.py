@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.errors import FreshgateError
+from gateway.loops import aside
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.freshness.drift import Drift, drift
@@ -37,6 +38,15 @@ class Inspection:
     observed: Mapping[str, Observed]
     """By `base_key`, without those that excluded_trigger_tables names."""
     looks: Mapping[TableName, Look]
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the tables have."""
+        return sum(len(look.partitions) for look in self.observed.values() if isinstance(look, Snapshot))
+
+    async def drift(self, view: MaterializedView) -> Drift:
+        """How far the view's current version is from this."""
+        return await aside(self.partitions + view.current.partitions, drift, view, self.observed)
 
     @property
     def began(self) -> dict[TableName, float]:
@@ -158,10 +168,10 @@ class Inspector:
         if any(look == GONE for look in observed.values()):
             guessed = set(map(base_key, _guessed(texts)))
             observed |= {base: MISSING for base, look in observed.items() if look == GONE and base not in guessed}
-        for base in view.views:
-            entry = self._catalog.find(base)
-            if entry is not None and not view.excludes(entry.view.name):
-                observed[base] = snapshot_of(entry.view)
+        found = {base: entry.view for base in view.views if (entry := self._catalog.find(base)) is not None}
+        for base, below in found.items():
+            if not view.excludes(below.name):
+                observed[base] = await aside(below.current.partitions, snapshot_of, below)
         return Inspection(observed, looks)
 
     async def situation(self, view_id: str) -> Situation | None:
@@ -177,7 +187,9 @@ class Inspector:
             found[view.id] = entry.ledger.ended, *said, inspection.observed
         return found
 
-    def followed(self, view: MaterializedView, before: MaterializedView, inspection: Inspection) -> Followed | None:
+    async def followed(
+        self, view: MaterializedView, before: MaterializedView, inspection: Inspection
+    ) -> Followed | None:
         """What the view's partitions follow, as things are today; None where they follow nothing any more. `before` is
         the view as it was refreshed last.
 
@@ -188,7 +200,7 @@ class Inspector:
         if not view.layout.partitioned or blind:
             # In the blind everything is written anyway.
             return view.followed
-        found = drift(view, inspection.observed)
+        found = await inspection.drift(view)
         replaced = any(look.is_view and base_key(table) in found.tables for table, look in inspection.looks.items())
         same_sources = (view.tables, view.views) == (before.tables, before.views)
         if view.followed and same_sources and not replaced and not found.wholly:
@@ -258,7 +270,7 @@ class Inspector:
         contains, now = entry.ledger.events, time.time_ns() // 1_000_000
         looks = self._observer.due(view.tables, oldest)
         inspection, _ = await asyncio.gather(self.inspect(view, oldest), self._verify(entry, looks))
-        found = drift(view, inspection.observed)
+        found = await inspection.drift(view)
         self._forget_views(inspection, found)
         moved, blind = await self._moved(view)
         if entry.view.current is not view.current or entry.uncertain:

@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.loops import aside
+from gateway.mv import many
 from gateway.mv.model.snapshot import GONE, Observed, PartitionValues, Snapshot, Unobserved, fingerprint
 from gateway.mv.ports import Function, Metastore, Relation, RelationKind, Sessions, SqlSession
 from gateway.mv.subscribers import Subscribers
@@ -289,7 +291,9 @@ class _Tables:
                 # A log that SQL may not read, or that was cleaned up, has nothing to go on from.
                 with contextlib.suppress(StatementFailed):
                     rows = (await session.run(commits)).rows
-                    followed = _followed(last, rows, relation.partition_columns, version)
+                    followed = await aside(
+                        len(rows) + len(last.partitions), _followed, last, rows, relation.partition_columns, version
+                    )
                     if followed is not None:
                         return followed
         first = f"v{version}"
@@ -311,25 +315,16 @@ class _Tables:
         if last and (last.identity, last.position) == (identity, position) and (last.default or last.partitions):
             return last
         if relation.partition_columns:
-            partitions = await self._iceberg_partitions(session, relation, position)
-            if partitions is not None:
-                return Snapshot(identity, _state(partitions), "", partitions, position)
+            width = len(relation.partition_columns)
+            # Of a table that was partitioned in another way before Spark may refuse the question.
+            with contextlib.suppress(StatementFailed):
+                rows = (await session.run(observation.iceberg_files(relation.name, position, width))).rows
+                found = await aside(len(rows), _of_iceberg, identity, position, rows, width)
+                if found is not None:
+                    return found
         history = (await session.run(observation.iceberg_history(table))).rows
         state = f"s{observation.unreplaced(history, position)}"
         return Snapshot(identity, state, state, position=position)
-
-    async def _iceberg_partitions(
-        self, session: SqlSession, relation: Relation, position: str
-    ) -> dict[PartitionValues, str] | None:
-        """None where the table was partitioned in another way before: then its files have other values, or none."""
-        width = len(relation.partition_columns)
-        try:
-            rows = (await session.run(observation.iceberg_files(relation.name, position, width))).rows
-        except StatementFailed:
-            return None
-        if any(spec != 0 for *_, spec in rows):
-            return None
-        return {tuple(row[:width]): fingerprint(f"{row[width]} {row[width + 1]}") for row in rows}
 
     async def _iceberg_at(self, session: SqlSession, table: TableName, root: Relation) -> Observed:
         """A branch, a tag, a snapshot; or anything else that can be read of a table, whose every change has a metadata
@@ -367,9 +362,8 @@ class _Tables:
         if not relation.partition_columns:
             return Snapshot(identity, _state_of(self._noted(relation.name, await self._listed(relation.name, [root]))))
         if not relation.partitions_listed:
-            files = self._noted(relation.name, await self._listed(relation.name, [root]))
-            partitions = _inferred(files, root, relation.partition_columns)
-            return Snapshot(identity, _state(partitions), "", partitions)
+            found = self._noted(relation.name, await self._listed(relation.name, [root]))
+            return await aside(len(found), _of_directories, identity, found, root, relation.partition_columns)
         # Where partitions have no locations of their own, as usual, all files are below the table's: they are listed
         # while Spark tells the places.
         places, at_root = await asyncio.gather(
@@ -379,14 +373,14 @@ class _Tables:
         )
         if isinstance(places, BaseException):
             raise places
-        roots = _roots(places.values(), root)
+        roots = await aside(len(places), _roots, places.values(), root)
         files = await self._listed(relation.name, [place for place in roots if place != root], len(places))
         if root in roots:
             if isinstance(at_root, BaseException):
                 raise at_root
             files += at_root
-        partitions = _folded(self._noted(relation.name, files), places)
-        return Snapshot(identity, _state(partitions), "", partitions)
+        self._noted(relation.name, files)
+        return await aside(len(files) + len(places), _of_places, identity, files, places)
 
     async def _listed(
         self, table: TableName, locations: Sequence[str], directories: int = UNKNOWN_DIRECTORIES
@@ -408,7 +402,8 @@ class _Tables:
         return [_Files(directory, f"{directory} {' '.join(map(str, sums))}", sums[1]) for directory, *sums in rows]
 
     def _noted(self, table: TableName, files: list[_Files]) -> list[_Files]:
-        self.files[table] = sum(part.count for part in files)
+        # Of very many it does not matter how many they are.
+        self.files[table] = sum(part.count for part in files[: FEW_FILES + 1])
         return files
 
     def _partitions_then(self, table: TableName) -> int:
@@ -422,12 +417,12 @@ class _Tables:
         columns = relation.partition_columns
         async with self._session() as session:
             names = (await session.run(observation.list_partitions(relation.name))).rows
-            listed = {_values(name, columns): f"{root}/{name}" for (name,) in names}
+            listed = await aside(len(names), _listed_places, names, columns, root)
             if not listed:
                 return {}
             await self._prepare(session, len(listed))
             plan = (await session.run(observation.explain_partitions(relation.name, columns))).rows
-        paths = observation.explained_paths(plan[0][0])
+        paths = await aside(len(listed), observation.explained_paths, plan[0][0])
         memory = self.places.get(relation.name)
         if memory is None or memory.identity != identity:
             memory = self.places[relation.name] = _Places(identity)
@@ -447,15 +442,11 @@ class _Tables:
     ) -> dict[PartitionValues, str]:
         """`paths` has the places of all partitions, but does not say which is whose. Where a partition's usual place is
         among them, and no other partition has it, that is its own; the others are asked for."""
-        usual: dict[PartitionValues, str] = {}
-        for path in paths:
-            values = observation.partition_values(path[len(root) + 1 :], relation.partition_columns)
-            if values is not None and values in listed and observation.is_within(path, root):
-                usual[values] = path
+        usual = await aside(len(paths), _usual, paths, listed, relation.partition_columns, root)
         memory.found = {values: place for values, place in memory.found.items() if place in paths}
         asked = await self._asked(relation, memory, listed.keys() - usual.keys(), len(listed))
-        taken = set(asked.values())
-        asked |= await self._describe(relation, [values for values, path in usual.items() if path in taken])
+        if taken := set(asked.values()):
+            asked |= await self._describe(relation, [values for values, path in usual.items() if path in taken])
         places = usual | asked
         if not paths <= set(places.values()):
             # A partition stands at its usual place by name, and is elsewhere.
@@ -470,8 +461,7 @@ class _Tables:
         There is only one statement for each partition, and Spark asks the metastore for one after the other. So each
         is asked for once and remembered, and some anew in every look, for a place may be changed.
         """
-        known = [values for values in memory.found if values in wanted]
-        new = [values for values in wanted if values not in memory.found]
+        known, new = await aside(len(wanted), _divided, wanted, memory.found)
         asked = await self._describe(relation, new[:most] + known[:DESCRIBED_AGAIN])
         memory.found = {values: memory.found[values] for values in known if values not in asked} | asked
         return dict(memory.found)
@@ -530,8 +520,36 @@ def _view(relation: Relation) -> Snapshot:
     return Snapshot("view", state)
 
 
-def _state(partitions: Mapping[PartitionValues, str]) -> str:
-    return fingerprint(*sorted(json.dumps([values, state]) for values, state in partitions.items()))
+def _divided(
+    wanted: Iterable[PartitionValues], found: Container[PartitionValues]
+) -> tuple[list[PartitionValues], list[PartitionValues]]:
+    """Those that were found, and the others."""
+    divided: tuple[list[PartitionValues], list[PartitionValues]] = ([], [])
+    for values in wanted:
+        divided[values not in found].append(values)
+    return divided
+
+
+def _of_iceberg(identity: str, position: str, rows: Sequence[tuple[Any, ...]], width: int) -> Snapshot | None:
+    """None where the table was partitioned in another way before: then its files have other values, or none."""
+    if any(row[-1] != 0 for row in rows):
+        return None
+    states = {tuple(row[:width]): fingerprint(f"{row[width]} {row[width + 1]}") for row in rows}
+    return _snapshot(identity, states, position)
+
+
+def _of_directories(identity: str, files: Iterable[_Files], root: str, columns: Sequence[str]) -> Snapshot:
+    return _snapshot(identity, _inferred(files, root, columns))
+
+
+def _of_places(identity: str, files: Iterable[_Files], places: Mapping[PartitionValues, str]) -> Snapshot:
+    return _snapshot(identity, _folded(files, places))
+
+
+def _snapshot(identity: str, partitions: Mapping[PartitionValues, str], position: str = "") -> Snapshot:
+    """Of a table of which every partition is known."""
+    states = (json.dumps([values, state]) for values, state in partitions.items())
+    return Snapshot(identity, fingerprint(*many.in_order(states, str)), "", partitions, position)
 
 
 def _state_of(files: Iterable[_Files]) -> str:
@@ -545,14 +563,24 @@ def _values(name: str, columns: Sequence[str]) -> PartitionValues:
     return values
 
 
+def _listed_places(names: Iterable[Sequence[str]], columns: Sequence[str], root: str) -> dict[PartitionValues, str]:
+    """Where partitions of these names are by default."""
+    return {_values(name, columns): f"{root}/{name}" for (name,) in names}
+
+
 def _roots(places: Collection[str], root: str) -> list[str]:
     """The directories that have all places below them: the table's location, and what is elsewhere."""
     roots = [root] if any(observation.is_within(place, root) for place in places) else []
-    roots += sorted({place for place in places if not observation.is_within(place, root)})
+    roots += many.in_order({place for place in places if not observation.is_within(place, root)}, str)
     # Files that are listed twice would cancel each other out.
-    return [
-        place for place in roots if not any(place != other and observation.is_within(place, other) for other in roots)
-    ]
+    known = frozenset(roots)
+    return [place for place in roots if known.isdisjoint(_above(place))]
+
+
+def _above(place: str) -> Iterator[str]:
+    """The directories that a place is in."""
+    while place := place.rpartition("/")[0]:
+        yield place
 
 
 async def _list(session: SqlSession, locations: Sequence[str], *, few: bool) -> list[_Files]:
@@ -567,11 +595,27 @@ async def _list(session: SqlSession, locations: Sequence[str], *, few: bool) -> 
         if len(locations) == 1:
             return []
         return [part for location in locations for part in await _list(session, [location], few=few)]
+    return await aside(len(rows), _files_of, rows, locations)
+
+
+def _files_of(rows: Iterable[tuple[Any, ...]], locations: Sequence[str]) -> list[_Files]:
     found = []
     for directory, *sums in rows:
         if not any(observation.is_within(directory, location) for location in locations):
             raise ValueError(f"Files of {', '.join(locations)} are listed as those of {directory}.")
         found.append(_Files(directory, " ".join(map(str, sums)), sums[1]))
+    return found
+
+
+def _usual(
+    paths: Iterable[str], listed: Container[PartitionValues], columns: Sequence[str], root: str
+) -> dict[PartitionValues, str]:
+    """Those of the paths at which partitions are by default."""
+    found = {}
+    for path in paths:
+        values = observation.partition_values(path[len(root) + 1 :], columns)
+        if values is not None and values in listed and observation.is_within(path, root):
+            found[values] = path
     return found
 
 

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 from gateway.errors import FreshgateError, Stopping, UpstreamLost
+from gateway.loops import aside
 from gateway.mv.model.view import Cause, MaterializedView
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.ports import SqlSession, StageProgress
@@ -61,7 +62,7 @@ class Executor:
                 version = self._writer.numbers.expected(before)
                 proposal = await self._proposer.propose(ready.view, before, cause, version, ready.session)
             if proposal.plan is None:
-                self._nothing_to_do(run, ready.start, proposal)
+                await self._nothing_to_do(run, ready.start, proposal)
                 return
             async with self._writer.room(before, proposal.view) as session:
                 await self._execute(run, ready.start, proposal, proposal.plan, session)
@@ -79,14 +80,14 @@ class Executor:
         run(f"Refreshed materialized view {before.name} in {time.monotonic() - began:.2f} s")
         log.info("Refreshed %s in %.2f s", before.name, time.monotonic() - began)
 
-    def _nothing_to_do(self, run: Run, start: Start, proposal: Proposal) -> None:
+    async def _nothing_to_do(self, run: Run, start: Start, proposal: Proposal) -> None:
         """What was noted, or seen, has changed nothing that the view shows."""
-        entry = run.entry
+        entry, number = run.entry, proposal.view.current.number
+        contents = await aside(proposal.partitions, proposal.contents, number)
         self._log.unchanged(entry, run.number)
-        if entry.view.deciding != proposal.view.deciding:
-            # An ALTER came meanwhile: what it has made of the view stays.
+        if entry.view.deciding != proposal.view.deciding or entry.view.current.number != number:
+            # An ALTER came meanwhile, or another version: what that has made of the view stays.
             return
-        contents = proposal.contents(entry.view.current.number)
         contains = None if proposal.partly else start.contains
         entry.confirm(contents, contains, proposal.inspection.began, start.at)
         run(f"Materialized view {entry.view.name} is fresh; nothing was recomputed")
@@ -96,19 +97,19 @@ class Executor:
     ) -> None:
         entry, view = run.entry, proposal.view
         self._writer.begin(entry)
-        self._plan_task(run, proposal, plan)
+        await self._plan_task(run, proposal, plan)
         run(f"Refreshing materialized view {view.name} ({plan.method}: {plan.reason})")
         log.info("Refreshing %s: version %d, %s, %s", view.name, plan.version, plan.method, plan.reason)
         await self._writer.write(run, plan, session)
-        written = self._publication.written(run, start, proposal, plan)
-        shown = plan.shown(await self._proposer.present(view))
-        await self._publication.publish(written, shown, session)
+        present = await self._proposer.present(view)
+        await self._publication.publish(await self._publication.written(run, start, proposal, plan, present), session)
 
-    def _plan_task(self, run: Run, proposal: Proposal, plan: RefreshPlan) -> None:
+    async def _plan_task(self, run: Run, proposal: Proposal, plan: RefreshPlan) -> None:
+        names = await aside(len(plan.written), proposal.first_names)
         task = run.entry.history.task(run.number)
         if task is not None:
             known = replace(task, mode=plan.mode, reason=plan.reason, completed=0)
-            self._log.amend(run.entry, run.number, known.writing(proposal.partitions))
+            self._log.amend(run.entry, run.number, known.writing(names, len(plan.written)))
 
     async def first_write(self, view: MaterializedView, progress: Progress, report: Report) -> Inspection:
         """Writes the rows of a new view's first version. Returns the looks that were taken before that."""

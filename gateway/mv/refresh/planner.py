@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from gateway.mv import many
 from gateway.mv.freshness.drift import next_manifest
 from gateway.mv.model.view import Manifest, MaterializedView, RefreshMode
 from gateway.mv.refresh.habits import Habits
@@ -135,7 +136,7 @@ def _batches(view: MaterializedView, chosen: Selection, written: frozenset[Parti
         if chosen.all_but or chosen.keys:
             yield chosen
         return
-    keys = iter(sorted(written, key=in_order))
+    keys = iter(many.in_order(written, in_order))
     batches = list(iter(lambda: frozenset(islice(keys, size)), frozenset[PartitionKey]()))
     if not chosen.all_but:
         yield from (Selection(batch, all_but=False) for batch in batches)

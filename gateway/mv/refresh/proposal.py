@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any, TypeVar
 
 from gateway.errors import RefreshFailed
-from gateway.mv.freshness.drift import PARTLY_BUILT, Drift, drift, next_contents, reason, selection
+from gateway.loops import aside
+from gateway.mv import many
+from gateway.mv.freshness.drift import PARTLY_BUILT, Drift, next_contents, reason, selection
 from gateway.mv.model.layout import taken_for_one
 from gateway.mv.model.partitions import Called, Partition, of_key
 from gateway.mv.model.snapshot import PartitionValues, Snapshot
-from gateway.mv.model.view import Cause, Contents, MaterializedView, base_key
+from gateway.mv.model.view import PARTITIONS_NAMED_MAX, Cause, Contents, MaterializedView, base_key
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.ports import Metastore, Sessions, SqlSession
 from gateway.mv.refresh.habits import Habits
@@ -30,7 +34,9 @@ from gateway.mv.refresh.surroundings import Surroundings
 from gateway.mv.versions.rows import stored_partitions
 from sql.grammar import view_properties
 from sql.texts import maintenance
-from sql.texts.maintenance import PartitionKey, Selection
+from sql.texts.maintenance import PartitionKey, Selection, Shown
+
+T = TypeVar("T")
 
 NAMED_MIN = 200
 """Partitions that a public view names, from which on it is worth to look how long its text becomes."""
@@ -68,18 +74,23 @@ class Proposal:
     partly: bool = False
     """Only partitions that were named are looked after: of the others nothing new is known."""
 
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are to go through, of the view and of its base tables."""
+        return self.view.current.partitions + self.inspection.partitions
+
     def contents(self, version: int) -> Contents:
         """What the base tables look like to the version that the plan writes; to the current one where it writes
         nothing."""
         chosen = self.plan.chosen if self.plan else Selection(all_but=False)
         return next_contents(self.view, version, chosen, self.inspection.snapshots, self.keys.of)
 
-    @property
-    def partitions(self) -> tuple[str, ...]:
-        """The names of the partitions that are recomputed, in order, as far as they are known; empty where all are at
-        once."""
+    def first_names(self) -> tuple[str, ...]:
+        """The names of the first partitions that are recomputed, in order, as far as they are known; empty where all
+        are at once."""
         written = self.plan.written if self.plan else ()
-        return tuple(of_key(self.view, key).name for key in sorted(written, key=in_order))
+        first = heapq.nsmallest(PARTITIONS_NAMED_MAX, written, key=in_order)
+        return tuple(of_key(self.view, key).name for key in first)
 
 
 class Proposer:
@@ -107,32 +118,36 @@ class Proposer:
         """`view` has what the definition reads today, `before` what it read when it was refreshed last. Raises what
         Spark raises."""
         inspection = await self._inspector.inspect(view, cause.not_before)
-        view = replace(view, followed=self._inspector.followed(view, before, inspection))
-        seen = drift(view, inspection.observed)
+        view = replace(view, followed=await self._inspector.followed(view, before, inspection))
+        size = inspection.partitions + view.current.partitions
+        seen = await inspection.drift(view)
         found = _found(view, before, cause, seen)
         single = bool(cause.partitions) and view.followed is not None and not found.unobserved
         # What was never written cannot have changed: single partitions are written beside none, or some.
         single = single and not (_moved(view, before) if not view.complete else found.wholly)
         if found.none and not single:
             return Proposal(view, None, inspection)
-        _check_told_apart(view, inspection)
+        await aside(size, _check_told_apart, view, inspection)
         keys = await self._keys(view, _wanted(view, found, inspection), session)
         left = await self._left(view, session)
         if single:
             named = await self._called(view, inspection, cause.partitions, session)
             chosen = Selection(named, all_but=False)
         else:
-            chosen = selection(view, found, keys.of)
+            chosen = await aside(size, selection, view, found, keys.of)
         if not chosen.all_but and not chosen.keys and not left:
             return Proposal(view, None, inspection, keys, single)
-        plan = plan_refresh(
+        known = await self._to_come(view, chosen, keys) - left
+        plan = await aside(
+            len(chosen.keys) + len(known),
+            plan_refresh,
             view,
             version,
             _why(view, cause, found),
             self._habits,
             renewed=inspection.renewed(seen.tables),
             chosen=chosen,
-            known=await self._to_come(view, chosen, keys) - left,
+            known=known,
             left=left,
         )
         plan = await self._short_enough(plan)
@@ -144,8 +159,8 @@ class Proposer:
         hidden = sum(map(len, plan.view.current.shown.hidden.values()))
         if plan.chosen.everything or (not plan.chosen.all_but and len(plan.chosen.keys) + hidden < NAMED_MIN):
             return plan
-        present = [*await self.present(plan.view), *((plan.version, key) for key in plan.chosen.keys)]
-        if len(plan_publish(plan.view, plan.shown(present)).sql) <= self._view_characters_max:
+        present = await self.present(plan.view)
+        if await aside(len(present), _published_characters, plan, present) <= self._view_characters_max:
             return plan
         said = f"{plan.reason}; too many partitions to name them in a view"
         return plan_refresh(plan.view, plan.version, said, self._habits, renewed=plan.renewed)
@@ -171,21 +186,18 @@ class Proposer:
     async def standings(self, view: MaterializedView, session: SqlSession) -> list[Standing]:
         """The partitions that the view shows, and how each stands to the base tables. Raises what Spark raises."""
         inspection = await self._inspector.inspect(view, float("-inf"))
-        found = drift(view, inspection.observed)
+        found = await inspection.drift(view)
         keys = await self._keys(view, found.partitions, session)
         counted = maintenance.partition_rows(view.storage, view.current.shown, view.layout)
-        touched = frozenset(keys.of.values())
-        return [
-            Standing(of_key(view, key, int(rows)), writer, _unsynced(found, key in touched, writer))
-            for key, rows in (await session.run(counted)).rows
-            for writer in (view.current.manifest.writer(key),)
-        ]
+        rows = (await session.run(counted)).rows
+        return await aside(len(rows) + len(keys.of), _standings, view, found, frozenset(keys.of.values()), rows)
 
     async def missing(self, view: MaterializedView, names: Iterable[str], session: SqlSession) -> list[str]:
         """Those of the names that no partition of the view has, nor one that a refresh would make now."""
         inspection = await self._inspector.inspect(view, time.monotonic())
         names = list(names)
-        called = Called((await self._known_by(view, inspection, names, session)).values(), view.layout.column)
+        known = await self._known_by(view, inspection, names, session)
+        called = await aside(len(known), Called, known.values(), view.layout.column)
         return [name for name in names if not called[name]]
 
     async def _called(
@@ -193,9 +205,7 @@ class Proposer:
     ) -> frozenset[PartitionKey]:
         named = frozenset(names)
         known = await self._known_by(view, inspection, named, session)
-        called = Called(known.values(), view.layout.column)
-        meant = {each for name in named for each in called[name]}
-        return frozenset(key for key, each in known.items() if each in meant)
+        return await aside(len(known), _meant, known, named, view.layout.column)
 
     async def expected(self, view: MaterializedView, session: SqlSession) -> list[PartitionKey]:
         """The partitions that a first refresh would write: the definition is run for that."""
@@ -207,11 +217,14 @@ class Proposer:
     ) -> dict[PartitionKey, Partition]:
         """As `_known`; of a view that was not built, all that there would be where a name is not found otherwise."""
         known = await self._known(view, inspection, session)
-        called = Called(known.values(), view.layout.column)
-        if view.complete or all(called[name] for name in names):
+        if view.complete:
+            return known
+        called = await aside(len(known), Called, known.values(), view.layout.column)
+        if all(called[name] for name in names):
             return known
         # Not every table tells all its partitions at the first look.
-        return known | {key: of_key(view, key) for key in await self.expected(view, session)}
+        expected = await self.expected(view, session)
+        return await aside(len(known) + len(expected), lambda: known | _described(view, expected))
 
     async def _known(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession
@@ -219,7 +232,7 @@ class Proposer:
         """Partitions that the view shows, and those that the followed table leads to today."""
         shown = await self.shown(view)
         leading = await self._keys(view, _all_of(view, inspection), session)
-        return {key: of_key(view, key) for key in shown | set(leading.of.values())}
+        return await aside(len(shown) + len(leading.of), lambda: _described(view, shown.union(leading.of.values())))
 
     async def present(self, view: MaterializedView) -> list[tuple[int, PartitionKey]]:
         """The versions and partitions of which the storage has rows, where partitions matter."""
@@ -227,16 +240,14 @@ class Proposer:
 
     async def shown(self, view: MaterializedView) -> frozenset[PartitionKey]:
         """The partitions that the current version shows."""
-        current = view.current.shown
-        return frozenset(key for version, key in await self.present(view) if current.shows(version, key))
+        present = await self.present(view)
+        return await aside(len(present), _shown_of, view.current.shown, present)
 
-    async def _keys(self, view: MaterializedView, partitions: Iterable[PartitionValues], session: SqlSession) -> Keys:
+    async def _keys(self, view: MaterializedView, partitions: Collection[PartitionValues], session: SqlSession) -> Keys:
         if view.followed is None:
             return Keys()
         followed = view.followed
-        by_value: dict[str | None, list[PartitionValues]] = {}
-        for values in partitions:
-            by_value.setdefault(values[followed.place], []).append(values)
+        by_value = await aside(len(partitions), _by_value, partitions, followed.place)
         found: dict[PartitionValues, PartitionKey] = {}
         for some in _together(by_value):
             question = maintenance.partition_keys(
@@ -257,12 +268,55 @@ class Proposer:
         condition = window_of_key(view)
         if not condition:
             return frozenset()
-        shown = sorted(await self.shown(view), key=lambda key: key or "")
+        shown = await self.shown(view)
+        ordered = await aside(len(shown), many.in_order, shown, lambda key: key or "")
         left: set[PartitionKey] = set()
-        for some in _together(shown):
+        for some in _together(ordered):
             answer = await session.run(maintenance.keys_without(some, condition))
             left.update(row[0] for row in answer.rows)
         return frozenset(left)
+
+
+# --- of all partitions: these run beside the event loop ---------------------------------------------------------
+
+
+def _described(view: MaterializedView, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Partition]:
+    return {key: of_key(view, key) for key in keys}
+
+
+def _meant(known: Mapping[PartitionKey, Partition], names: Iterable[str], column: str) -> frozenset[PartitionKey]:
+    """The keys of the partitions that are called so."""
+    called = Called(known.values(), column)
+    found = {each for name in names for each in called[name]}
+    return frozenset(key for key, each in known.items() if each in found)
+
+
+def _by_value(partitions: Iterable[PartitionValues], place: int) -> dict[str | None, list[PartitionValues]]:
+    """Partitions by what stands at that place of their values."""
+    found: dict[str | None, list[PartitionValues]] = {}
+    for values in partitions:
+        found.setdefault(values[place], []).append(values)
+    return found
+
+
+def _shown_of(shown: Shown, present: Iterable[tuple[int, PartitionKey]]) -> frozenset[PartitionKey]:
+    return frozenset(key for version, key in present if shown.shows(version, key))
+
+
+def _published_characters(plan: RefreshPlan, present: Iterable[tuple[int, PartitionKey]]) -> int:
+    """How long the statement becomes that shows what the plan writes."""
+    both = [*present, *((plan.version, key) for key in plan.chosen.keys)]
+    return len(plan_publish(plan.view, plan.shown(both)).sql)
+
+
+def _standings(
+    view: MaterializedView, found: Drift, touched: frozenset[PartitionKey], rows: Iterable[tuple[Any, ...]]
+) -> list[Standing]:
+    standings = []
+    for key, count in rows:
+        writer = view.current.manifest.writer(key)
+        standings.append(Standing(of_key(view, key, int(count)), writer, _unsynced(found, key in touched, writer)))
+    return standings
 
 
 def _unsynced(found: Drift, touched: bool, writer: int) -> frozenset[str]:
@@ -293,7 +347,7 @@ def view_bases(view: MaterializedView) -> frozenset[str]:
     return frozenset(map(base_key, view.tables)) | view.views
 
 
-def _wanted(view: MaterializedView, found: Drift, inspection: Inspection) -> Iterable[PartitionValues]:
+def _wanted(view: MaterializedView, found: Drift, inspection: Inspection) -> Collection[PartitionValues]:
     """The partitions of the followed table whose keys matter: the changed ones, or all where a complete refresh is cut
     into parts."""
     if view_properties.partitions_together(view.properties) is not None:
@@ -301,7 +355,7 @@ def _wanted(view: MaterializedView, found: Drift, inspection: Inspection) -> Ite
     return found.partitions
 
 
-def _all_of(view: MaterializedView, inspection: Inspection) -> Iterable[PartitionValues]:
+def _all_of(view: MaterializedView, inspection: Inspection) -> Collection[PartitionValues]:
     look = inspection.observed.get(view.followed.base) if view.followed else None
     return look.partitions if isinstance(look, Snapshot) else ()
 
@@ -336,7 +390,7 @@ def asked_for(cause: Cause) -> str:
     return "everything was asked for" if cause.complete else ""
 
 
-def _together(keys: Iterable[PartitionKey]) -> Iterator[list[PartitionKey]]:
-    rest = iter(keys)
+def _together(things: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(things)
     while some := list(islice(rest, KEYS_TOGETHER)):
         yield some

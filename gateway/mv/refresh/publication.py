@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.errors import FreshgateError, RefreshFailed
+from gateway.loops import aside
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
@@ -15,7 +16,17 @@ from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.concurrency import beside
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
-from gateway.mv.model.view import NEVER_BUILT, Cause, Contents, Leftover, MaterializedView, Task, TaskStatus, Version
+from gateway.mv.model.view import (
+    NEVER_BUILT,
+    Cause,
+    Contents,
+    Leftover,
+    Manifest,
+    MaterializedView,
+    Task,
+    TaskStatus,
+    Version,
+)
 from gateway.mv.observation.schemas import schemas_seen
 from gateway.mv.ports import Sessions, SqlSession
 from gateway.mv.refresh.planner import RefreshPlan
@@ -26,7 +37,7 @@ from gateway.mv.refresh.task_log import TaskLog
 from gateway.mv.versions.janitor import Janitor
 from gateway.mv.versions.version_numbers import VERSIONS_RESERVED
 from sql.texts import maintenance
-from sql.texts.maintenance import Shown
+from sql.texts.maintenance import PartitionKey, Shown
 
 LATE_ROWS_SECONDS = 30.0
 """How long a cancelled INSERT may still write."""
@@ -41,22 +52,11 @@ class Written:
     run: Run
     start: Start
     proposal: Proposal
-    plan: RefreshPlan
-    contents: Contents
-    at: int
-    """Milliseconds since the epoch."""
+    version: Version
 
     @property
     def entry(self) -> Entry:
         return self.run.entry
-
-    def version(self, shown: Shown) -> Version:
-        """`shown`: what the public view is to show."""
-        plan, start = self.plan, self.start
-        previous = self.entry.view.current.number
-        return Version(
-            plan.version, start.at, self.at, start.views, plan.method, plan.manifest, shown, self.contents, previous
-        )
 
 
 class Publication:
@@ -82,26 +82,39 @@ class Publication:
 
     # --- publishing --------------------------------------------------------------------------------
 
-    def written(self, run: Run, start: Start, proposal: Proposal, plan: RefreshPlan) -> Written:
-        """All rows of the plan's version have been written."""
-        contents = proposal.contents(plan.version)
+    async def written(
+        self,
+        run: Run,
+        start: Start,
+        proposal: Proposal,
+        plan: RefreshPlan,
+        present: Sequence[tuple[int, PartitionKey]],
+    ) -> Written:
+        """All rows of the plan's version have been written; `present` are the partitions that the storage has now."""
+
+        def parts() -> tuple[Manifest, Shown, Contents]:
+            return plan.manifest, plan.shown(present), proposal.contents(plan.version)
+
+        at = self._now_ms()
+        manifest, shown, contents = await aside(proposal.partitions + len(present), parts)
         if run.entry.ledger.removed_since(start.contains):
             contents = contents.doubtful(plan.version)
-        return Written(run, start, proposal, plan, contents, self._now_ms())
+        previous = run.entry.view.current.number
+        version = Version(plan.version, start.at, at, start.views, plan.method, manifest, shown, contents, previous)
+        return Written(run, start, proposal, version)
 
-    async def publish(self, written: Written, shown: Shown, session: SqlSession) -> None:
-        """`shown`: what the public view is to show. Raises what Spark raises, and RefreshFailed if the view has become
-        another one since the refresh began."""
-        entry, version = written.entry, written.version(shown)
+    async def publish(self, written: Written, session: SqlSession) -> None:
+        """Raises what Spark raises, and RefreshFailed if the view has become another one since the refresh began."""
+        entry = written.entry
         old = entry.view.current
-        since = await self._publish(written, version, session)
+        since = await self._publish(written, session)
         self._retire(entry.view, old, since)
-        self._log.count(entry, written.run.number, version.number)
+        self._log.count(entry, written.run.number, written.version.number)
         self._catalog.news.published.tell(entry.view.id)
 
-    async def _publish(self, written: Written, version: Version, session: SqlSession) -> int:
+    async def _publish(self, written: Written, session: SqlSession) -> int:
         """Returns the readers' moment from which on Spark may have shown the version."""
-        entry, proposal = written.entry, written.proposal
+        entry, proposal, version = written.entry, written.proposal, written.version
         present = proposal.view
         async with entry.lock:
             await self._check(entry, present)

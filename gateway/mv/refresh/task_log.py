@@ -108,7 +108,7 @@ class TaskLog:
                 started_at=task.started_at or self._now_ms(),
                 finished_at=self._now_ms(),
                 reason="nothing that it shows has changed",
-            ).writing([])
+            ).writing([], 0)
             entry.history.end(number, done)
 
     def fail(self, entry: Entry, number: int, status: TaskStatus, error: str) -> None:

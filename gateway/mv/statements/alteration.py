@@ -119,7 +119,7 @@ class ViewSettings:
                 # What the old limit kept out was never written, and under other settings rows may lie in other
                 # partitions: nothing of the version counts as seen.
                 after = replace(after, current=replace(after.current, contents=Contents()))
-                properties |= stored.write_version(after.current, after.versions_reserved)
+                properties |= await stored.version_written(after.current, after.versions_reserved)
             try:
                 await self._metastore.run(maintenance.set_properties(after.storage, properties))
             except FreshgateError as error:

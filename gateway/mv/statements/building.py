@@ -93,7 +93,7 @@ class Building:
             )
             report(f"Built materialized view {view.name} in {(self._now_ms() - started_at) / 1000:.2f} s")
             ending = self._log.written(entry, number, version.number)
-            properties = {**stored.write_view(entry.view), **ending.properties}
+            properties = {**await stored.view_written(entry.view), **ending.properties}
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
             self._log.succeed(entry, ending)
             entry.record()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gateway.errors import DefinitionRefused, StatementFailed
+from gateway.loops import aside
 from gateway.mv.catalog.fence import Fence
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.naming import definition_of
@@ -199,7 +200,8 @@ class Drafting:
             raise DefinitionRefused(
                 f"The properties of materialized view {view.name}: {error}.", sqlstate="22023"
             ) from error
-        layout = marked(layout, inspection.values_of(followed))
+        unmarked = layout
+        layout = await aside(inspection.partitions, lambda: marked(unmarked, inspection.values_of(followed)))
         below = self._catalog.find(followed.base)
         if "timestamp" in {layout.kind, followed.kind} or followed.expression != maintenance.PLACE:
             layout = replace(layout, time_zone=zone)

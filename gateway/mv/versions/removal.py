@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from gateway.loops import aside
 from gateway.mv.catalog import naming
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.model import properties as stored
-from gateway.mv.model.view import Leftover, Version
+from gateway.mv.model.view import Kept, Leftover, Version
 from gateway.mv.ports import Metastore
 from gateway.mv.versions.compaction import Compaction
 from gateway.mv.versions.rows import stored_partitions
@@ -58,12 +59,7 @@ class Removal:
             return
         # Whatever nobody knows goes as well: a refresh whose gateway was killed may end at Spark long after.
         readable = waiting()
-        unneeded = [
-            partition
-            for partition in present
-            if not kept.needs(*partition) and not any(version.shown.shows(*partition) for version in readable)
-        ]
-        for drop in _drops(storage, unneeded, {version for version, _ in set(present) - set(unneeded)}):
+        for drop in await aside(len(present), _drops_of_unneeded, storage, present, kept, readable):
             await self._metastore.run(drop)
         if sum(map(len, kept.shown.hidden.values())) >= COMPACTED_FROM:
             await self._compaction.compact(view_id)
@@ -92,6 +88,18 @@ class Removal:
             if await naming.published(self._metastore, name, storage) is not None:
                 return True
         return False
+
+
+def _drops_of_unneeded(
+    storage: TableName, present: Iterable[tuple[int, PartitionKey]], kept: Kept, readable: Iterable[Version]
+) -> list[str]:
+    unneeded, needed = list[tuple[int, PartitionKey]](), set[int]()
+    for partition in present:
+        if kept.needs(*partition) or any(version.shown.shows(*partition) for version in readable):
+            needed.add(partition[0])
+        else:
+            unneeded.append(partition)
+    return list(_drops(storage, unneeded, needed))
 
 
 def _drops(storage: TableName, unneeded: list[tuple[int, PartitionKey]], needed: set[int]) -> Iterator[str]:

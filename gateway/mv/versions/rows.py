@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.loops import aside
 from gateway.mv.model.partitions import stored_partition
 from gateway.mv.ports import Metastore
 from sql.names import TableName
@@ -11,4 +12,5 @@ from sql.texts.maintenance import PartitionKey
 
 async def stored_partitions(metastore: Metastore, storage: TableName) -> list[tuple[int, PartitionKey]]:
     """Raises what the metastore raises."""
-    return [stored_partition(row[0]) for row in (await metastore.run(maintenance.show_partitions(storage))).rows]
+    rows = (await metastore.run(maintenance.show_partitions(storage))).rows
+    return await aside(len(rows), lambda: [stored_partition(row[0]) for row in rows])

@@ -57,8 +57,8 @@ class Explaining:
                 proposal = await self._after_bases(view, cause, session)
             present = await self._proposer.present(view)
         changes = await self._schemas.changes(view)
-        steps = await asyncio.to_thread(info.steps_of, proposal.plan, present)
-        return info.explain_refresh(self._catalog, proposal, steps, map(str, bases), changes)
+        plan = await asyncio.to_thread(info.plan_lines, proposal, present)
+        return info.explain_refresh(self._catalog, proposal.view, plan, map(str, bases), changes)
 
     async def _after_bases(self, view: MaterializedView, cause: Cause, session: SqlSession) -> Proposal:
         """What a refresh would do once the stale views below are refreshed. What that changes is not known before."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView, State, Task, base_key
-from gateway.mv.refresh.planner import RefreshPlan, plan_publish
+from gateway.mv.refresh.planner import plan_publish
 from gateway.mv.refresh.proposal import Proposal, Standing
 from gateway.mv.versions.kept import KeptVersion
 from gateway.mv.versions.measures import Measure
@@ -268,11 +268,11 @@ def show_properties(view: MaterializedView, key: str | None) -> Result:
     return Result(PROPERTY_COLUMNS, [(key, value)])
 
 
-def show_partitions(catalog: Catalog, view: MaterializedView, standings: Sequence[Standing]) -> Result:
-    """SHOW PARTITIONS: Doris' columns as far as they mean something here."""
+def show_partitions(tasks: Iterable[tuple[int, Task]], view: MaterializedView, standings: Sequence[Standing]) -> Result:
+    """SHOW PARTITIONS: Doris' columns as far as they mean something here. `tasks`: the view's last ones."""
     column = view.clauses.partitioning.column if view.clauses.partitioning else ""
     names = {base_key(table): str(table) for table in view.tables} | {base: view.base_name(base) for base in view.views}
-    published = {task.version: task.finished_at for _, task in catalog.entry(view.id).history.tasks}
+    published = {task.version: task.finished_at for _, task in tasks}
     published[view.current.number] = view.current.published_at
     rows = [
         (
@@ -296,16 +296,31 @@ def show_partitions(catalog: Catalog, view: MaterializedView, standings: Sequenc
 # --- EXPLAIN -------------------------------------------------------------------------------------------
 
 
+def plan_lines(proposal: Proposal, present: Iterable[tuple[int, PartitionKey]]) -> list[str]:
+    """What the plan of a refresh does. `present` are the partitions that the storage has. Takes as long as
+    `indentation.indented`: not for the event loop."""
+    plan = proposal.plan
+    if plan is None:
+        return ["method: NOT_REFRESH, because nothing that it shows has changed"]
+    lines = [f"method: {plan.method}, because {plan.reason}"]
+    if names := proposal.first_names():
+        more = len(plan.written) - len(names)
+        lines.append(f"partitions: {', '.join(names)}{f' and {more} more' if more else ''}")
+    written = {(plan.version, key) for key in plan.chosen.keys} if not plan.chosen.all_but else {(plan.version, None)}
+    steps = [*plan.write, plan_publish(plan.view, plan.shown([*present, *written]))]
+    short = sum(len(step.sql) for step in steps) <= indentation.CHARACTERS_MAX
+    for number, step in enumerate(steps, 1):
+        # A line end of the statement's own may stand in a quoted name.
+        laid_out = indentation.indented(step.sql).split("\n") if short and "\n" not in step.sql else [step.sql]
+        lines += [f"step {number}: {step.purpose}", *(f"    {line}" for line in laid_out)]
+    return lines
+
+
 def explain_refresh(
-    catalog: Catalog,
-    proposal: Proposal,
-    steps: Iterable[str],
-    bases: Iterable[str],
-    changes: str,
+    catalog: Catalog, view: MaterializedView, plan: Iterable[str], bases: Iterable[str], changes: str
 ) -> Result:
-    """What a refresh would do now. `steps` are `steps_of` its plan, `bases` the views below that are refreshed first,
-    `changes` what keeps the definition from meaning what it meant."""
-    view, plan = proposal.view, proposal.plan
+    """What a refresh would do now. `plan` are the lines about its plan, `bases` the views below that are refreshed
+    first, `changes` what keeps the definition from meaning what it meant."""
     lines = [f"REFRESH MATERIALIZED VIEW {view.name}", f"freshness: {catalog.freshness(view.id).value}"]
     staleness = catalog.staleness(view.id)
     if staleness is not None:
@@ -313,29 +328,7 @@ def explain_refresh(
     if changes:
         lines.append(f"state: SCHEMA_CHANGE, so it may fail: {changes}")
     lines += [f"first: REFRESH MATERIALIZED VIEW {base}, which it reads and which is stale" for base in bases]
-    if plan is None:
-        lines.append("method: NOT_REFRESH, because nothing that it shows has changed")
-        return _lines(lines)
-    lines.append(f"method: {plan.method}, because {plan.reason}")
-    if proposal.partitions:
-        lines.append(f"partitions: {', '.join(proposal.partitions)}")
-    return _lines([*lines, *steps])
-
-
-def steps_of(plan: RefreshPlan | None, present: Iterable[tuple[int, PartitionKey]]) -> list[str]:
-    """The lines that tell which statements a plan runs. `present` are the partitions that the storage has. Takes as
-    long as `indentation.indented`: not for the event loop."""
-    if plan is None:
-        return []
-    written = {(plan.version, key) for key in plan.chosen.keys} if not plan.chosen.all_but else {(plan.version, None)}
-    steps = [*plan.write, plan_publish(plan.view, plan.shown([*present, *written]))]
-    short = sum(len(step.sql) for step in steps) <= indentation.CHARACTERS_MAX
-    lines = []
-    for number, step in enumerate(steps, 1):
-        # A line end of the statement's own may stand in a quoted name.
-        laid_out = indentation.indented(step.sql).split("\n") if short and "\n" not in step.sql else [step.sql]
-        lines += [f"step {number}: {step.purpose}", *(f"    {line}" for line in laid_out)]
-    return lines
+    return _lines([*lines, *plan])
 
 
 def explain_create(name: TableName, facts: Mapping[str, str], plan: str) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gateway.errors import NoSuchView
+from gateway.loops import aside
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspector
@@ -80,4 +81,6 @@ class Shows:
 
     async def partitions(self, view: MaterializedView) -> Result:
         await self._inspector.check([view.id])
-        return info.show_partitions(self._catalog, view, await self._partitions.standings(view))
+        standings = await self._partitions.standings(view)
+        tasks = list(self._catalog.entry(view.id).history.tasks)
+        return await aside(len(standings), info.show_partitions, tasks, view, standings)

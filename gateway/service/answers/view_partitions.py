@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gateway.errors import FreshgateError, NoSuchView
+from gateway.loops import aside
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.partitions import Called, Partition, of_key, partition
 from gateway.mv.model.view import Freshness, MaterializedView
@@ -48,7 +49,10 @@ class ViewPartitions:
                 if view.built:
                     return await self._proposer.standings(view, session)
                 expected, unsynced = await self._proposer.expected(view, session), view_bases(view)
-            return [Standing(of_key(view, key), view.current.number, unsynced) for key in expected]
+            number = view.current.number
+            return await aside(
+                len(expected), lambda: [Standing(of_key(view, key), number, unsynced) for key in expected]
+            )
         fresh = self._catalog.freshness(view.id) is Freshness.FRESH
         unsynced = frozenset() if fresh else view_bases(view)
         return [Standing(each, view.current.number, unsynced) for each in await self._of(view)]
@@ -64,10 +68,12 @@ class ViewPartitions:
         source = view.storage if view.built else view.definition
         version = view.current.number if view.built else None
         written = await self._date_format(view, partitioning)
-        found = await self._metastore.run(maintenance.partition_values(source, partitioning, version, written))
-        return [
-            partition(partitioning, value, kind, int(rows) if view.built else 0) for value, kind, rows in found.rows
-        ]
+        question = maintenance.partition_values(source, partitioning, version, written)
+        rows = (await self._metastore.run(question)).rows
+        return await aside(
+            len(rows),
+            lambda: [partition(partitioning, value, kind, int(n) if view.built else 0) for value, kind, n in rows],
+        )
 
     async def _date_format(self, view: MaterializedView, partitioning: Partitioning) -> str | None:
         """The pattern in which a column of texts writes the times whose units are the view's partitions."""
