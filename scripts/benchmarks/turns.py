@@ -1,7 +1,7 @@
 """Measures how long one statement blocks the gateway's event loop.
 
-Needs no Spark: a small server answers in its place, over sockets. A turn is measured in processor time, which other
-programs do not affect.
+Needs no Spark: a small server answers in its place, over sockets; a warehouse in memory, for a view of very many
+partitions. A turn is measured in processor time, which other programs do not affect.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from fakes import World
 from hostile_texts import texts
+from partitioned_warehouse import life
 from raw_session import RawSession
 from TCLIService import ttypes
 from views import given
@@ -37,6 +38,7 @@ from sql.texts.rewrite import REWRITTEN_CHARACTERS_MAX
 SIZES = tuple(int(size) for size in os.environ.get("BENCH_TURNS_SIZES", "8000000 450000 3900").split())
 """Characters: the longest statement, the longest that may be rewritten, and the longest that is read on the event
 loop."""
+PARTITIONS = int(os.environ.get("BENCH_TURNS_PARTITIONS", "100000"))
 TURN_MS = 100
 WORST = 3
 """Kinds that are shown per size."""
@@ -56,6 +58,9 @@ def figures() -> Iterator[Figure]:
                 found[f"{kind}, {name}"] = seconds
         for subject, seconds in sorted(found.items(), key=lambda item: -item[1])[:WORST]:
             yield Figure("turns", f"{subject}; {size:,} characters", seconds * 1e3, "ms", TURN_MS, runs=1)
+    done = asyncio.run(_turns_over_partitions())
+    for subject, seconds in sorted(done.items(), key=lambda item: -item[1])[:WORST]:
+        yield Figure("turns", f"{subject}; {PARTITIONS:,} partitions", seconds * 1e3, "ms", TURN_MS, runs=1)
 
 
 class State:
@@ -124,6 +129,15 @@ async def _turns(state: type[State], statements: Mapping[str, str]) -> dict[str,
         finally:
             await world.router.close()
             await listener.close(1)
+
+
+async def _turns_over_partitions() -> dict[str, float]:
+    """Seconds of the longest turn, by what was done with a view of so many partitions."""
+    watch, found = Watch(), {}
+    async for done in life(PARTITIONS):
+        found[done] = watch.take()
+        print(f"bench:     {found[done] * 1e3:6.1f} ms  {done}", file=sys.stderr, flush=True)
+    return found
 
 
 async def _world(state: type[State]) -> World:
