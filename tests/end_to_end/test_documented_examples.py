@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from processes import Gateway
 from pyhive.exc import OperationalError
 
 Cursor = Any
+ROOT = Path(__file__).parent.parent.parent
 
 
 @contextmanager
@@ -300,3 +303,25 @@ def test_statements_of_trino_databricks_oracle_and_bigquery_work(gateway: Gatewa
             rows(cursor, f"DROP MATERIALIZED VIEW {view}")
             rows(cursor, text)
             assert rows(cursor, f"SHOW CREATE MATERIALIZED VIEW {view}") == [(view, text)]
+
+
+def test_the_quick_start_gives_what_it_shows(gateway: Gateway) -> None:
+    page = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    create, change, schedule = (
+        [statement.strip() for statement in block.split(";") if statement.strip()]
+        for block in re.findall(r"^```sql\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    )
+    shown = [
+        (day.strip(), int(total)) for day, total in re.findall(r"^ +\| (\d{4}-\S+) +\| (\d+) ", page, re.MULTILINE)
+    ]
+    with pyhive(gateway.host, gateway.port) as cursor:
+        try:
+            answers = [rows(cursor, statement) for statement in create]
+            assert [(str(day), total) for day, total in answers[-1]] == shown
+            _, views, read = (rows(cursor, statement) for statement in change)
+            assert views[0][2] == "STALE"
+            assert [total for _, total in read] == [8, 10]
+            rows(cursor, *schedule)
+        finally:
+            rows(cursor, "DROP MATERIALIZED VIEW IF EXISTS shop.daily_sales")
+            rows(cursor, "DROP DATABASE IF EXISTS shop CASCADE")
