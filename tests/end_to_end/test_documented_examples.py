@@ -244,7 +244,7 @@ def test_statements_as_proposed_for_mariadb_work(gateway: Gateway) -> None:
         rows(cursor, "CREATE TABLE t (a INT) USING parquet")
         rows(cursor, "CREATE MATERIALIZED VIEW view_name AS SELECT a FROM t")
         ((text,),) = rows(cursor, "SHOW CREATE VIEW view_name")
-        assert text.endswith("AS SELECT a FROM `mariadb_views`.t")
+        assert " ".join(text.split()).endswith("AS SELECT a FROM `mariadb_views`.t")
         rows(cursor, "REFRESH MATERIALIZED VIEW view_name")
         rows(cursor, "DROP VIEW view_name")
         assert [row[1] for row in rows(cursor, "SHOW TABLES")] == ["t"]
