@@ -74,6 +74,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("dbt")
 
 
+@pytest.mark.thorough
 def test_dbt_builds_a_project_without_materialized_views(server: Server, reference: Reference, place: Path) -> None:
     built, again, found = reference.answer(server, plain_project, place)
     assert set(built.values()) == {"success", "pass"}

@@ -35,6 +35,7 @@ def test_many_readers_of_a_stale_view_cause_one_refresh(database: Database) -> N
     assert database.version("m") == before + 1
 
 
+@pytest.mark.thorough
 def test_a_reader_keeps_its_version_across_twenty_refreshes(
     database: Database, start_gateway: Any, engine: Any
 ) -> None:
@@ -125,6 +126,7 @@ def make_tables(cursor: Any) -> None:
         rows(cursor, statement)
 
 
+@pytest.mark.thorough
 def test_a_spark_view_may_be_replaced_while_a_refresh_waits_its_turn(database: Database, start_gateway: Any) -> None:
     """A write to the table that the replaced view now reads is noted, although no observation is due.
 
@@ -156,6 +158,7 @@ def test_a_spark_view_may_be_replaced_while_a_refresh_waits_its_turn(database: D
             rows(cursor, f"DROP MATERIALIZED VIEW {view}")
 
 
+@pytest.mark.thorough
 def test_creation_fails_if_a_spark_view_it_reads_is_replaced_meanwhile(database: Database) -> None:
     make_tables(database.cursor)
     database.run("INSERT INTO t VALUES (5000)")

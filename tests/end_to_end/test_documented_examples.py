@@ -184,6 +184,7 @@ def test_doris_examples_with_hive_tables_work(gateway: Gateway) -> None:
             assert partitions(cursor, view) == expected
 
 
+@pytest.mark.thorough
 def test_doris_examples_of_roll_ups_limits_and_schedules_work(gateway: Gateway) -> None:
     with in_database(gateway, "doris_rollup") as cursor:
         rows(cursor, "CREATE TABLE t1 (`k1` INT, `k2` DATE) USING parquet PARTITIONED BY (k2)")
@@ -277,6 +278,7 @@ def test_hive_statements_work(gateway: Gateway) -> None:
         assert rows(cursor, "DESCRIBE FORMATTED mv")
 
 
+@pytest.mark.thorough
 def test_statements_of_trino_databricks_oracle_and_bigquery_work(gateway: Gateway) -> None:
     with in_database(gateway, "other_views") as cursor:
         rows(cursor, "CREATE TABLE t (a INT, d DATE) USING parquet")

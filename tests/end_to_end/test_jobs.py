@@ -180,6 +180,7 @@ def test_changes_made_directly_at_spark_are_found_in_the_background(site: Site, 
     assert site.tasks("m")[-1].by == "a look at its base tables"
 
 
+@pytest.mark.thorough
 def test_a_failed_on_commit_refresh_is_repeated_only_after_a_change(site: Site, direct: Any) -> None:
     """The background check runs every second; a second view shows that it still runs."""
     site.run(
@@ -199,6 +200,7 @@ def test_a_failed_on_commit_refresh_is_repeated_only_after_a_change(site: Site, 
     wait_for_rows(site, "m", [(1,)])
 
 
+@pytest.mark.thorough
 def test_at_most_one_automatic_task_waits_but_manual_ones_queue(site: Site) -> None:
     site.run(f"CREATE MATERIALIZED VIEW m REFRESH COMPLETE ON COMMIT AS {SLOW}", "INSERT INTO t VALUES (4000)")
     wait_until(lambda: site.tasks("m")[-1].status == "RUNNING", PATIENCE, "the task to run")
@@ -288,6 +290,7 @@ def test_readers_get_slots_while_a_refresh_occupies_spark(site: Site) -> None:
     site.run(f"CANCEL MATERIALIZED VIEW TASK {task} ON m")
 
 
+@pytest.mark.thorough
 def test_runs_missed_during_downtime_run_once(database: Database, start_gateway: Any, direct: Any) -> None:
     first: Gateway = start_gateway(**SETTINGS | {"storage.database": f"s_{database.name}"})
     with pyhive(first.host, first.port, database=database.name) as cursor:
