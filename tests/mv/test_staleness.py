@@ -93,7 +93,7 @@ def test_what_the_lowest_misses_the_highest_misses(side: str) -> None:
 def test_a_change_from_before_the_clock_was_set_back_is_not_tolerated(grace: str) -> None:
     ladder = Ladder()
     lowest = ladder.catalog.entry("v0a")
-    lowest.view = replace(lowest.view, properties={"grace_period": grace})
+    given(lowest, properties={"grace_period": grace})
     lowest.ledger.touch(SINCE + 1_000, frozenset({SALES}))
     staleness = ladder.catalog.staleness("v0a")
     assert staleness is not None
