@@ -497,7 +497,7 @@ REFUSED = [
     ("(day)", "SELECT s.day, t.id FROM shops t LEFT JOIN sales s ON s.shop = t.id", "outer join"),
     ("(day)", "SELECT a.day, b.item FROM sales a JOIN sales b ON a.shop = b.shop", "more than once"),
     ("(date_trunc(m, 'day'))", "SELECT date_trunc('month', day) AS m FROM sales", "unit"),
-    ("(day)", "SELECT day, count(*) AS n FROM sales GROUP BY ROLLUP (day)", "several sets"),
+    ("(day)", "SELECT day, count(*) AS n FROM sales GROUP BY ROLLUP (day)", "several grouping sets"),
     ("(code)", "SELECT code, id FROM codes", "CHAR type"),
 ]
 
