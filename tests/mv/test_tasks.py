@@ -514,7 +514,7 @@ def test_a_schedule_that_cannot_be_counted_stops_no_other() -> None:
         await settled()
         assert [view for view, _ in world.stage.began] == ["v"]
         assert world.jobs.next_run("bad") is None
-        with pytest.raises(DefinitionRefused, match="cannot be counted"):
+        with pytest.raises(DefinitionRefused, match="cannot be computed"):
             world.jobs.check(TableName("d", "x"), Refreshing(None, Trigger.SCHEDULE, Schedule(999_999, "WEEK")))
 
     play(story())

@@ -1,1 +1,1 @@
-"""What a materialized view is, as values."""
+"""Values that describe materialized views, and their stored form."""

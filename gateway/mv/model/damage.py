@@ -1,4 +1,4 @@
-"""Views of which somebody dropped or replaced a part, past the gateway."""
+"""Views whose storage table or public view was dropped or replaced outside the gateway."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ NO_VIEW = "its view was dropped or replaced outside the gateway"
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is known of such a view."""
+    """A damaged view, as far as it can still be described."""
 
     name: TableName
     storage: TableName
     owner: str | None
     problem: str
     droppable: bool = True
-    """False for one that a later Freshgate has written: it is not damaged for that."""
+    """False for a view that a newer Freshgate wrote: such a view is not damaged."""
 
     @property
     def advice(self) -> str:
         if not self.droppable:
-            return "Nothing of it is changed."
+            return "It is left unchanged."
         return f"Run DROP MATERIALIZED VIEW {self.name}, which removes what is left of it, then create it again."
 
 
 def damaged(damage: Damage) -> NoSuchView:
-    """What is said of a view that a statement names."""
-    said = f"The materialized view {damage.name} is damaged: {damage.problem.rstrip('.')}. {damage.advice}"
-    return NoSuchView(said, sqlstate="58030")
+    """The error for a statement that names a damaged view."""
+    message = f"The materialized view {damage.name} is damaged: {damage.problem.rstrip('.')}. {damage.advice}"
+    return NoSuchView(message, sqlstate="58030")

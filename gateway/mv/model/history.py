@@ -1,4 +1,4 @@
-"""The refresh tasks of one view: the last ones, and which of them the catalog has not stored yet."""
+"""The last refresh tasks of one view, and which of them are not stored in the catalog yet."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class History:
-    """Tasks by their number within the view, oldest first."""
+    """The last tasks with their numbers within the view, oldest first."""
 
     tasks: deque[tuple[int, Task]] = field(default_factory=lambda: deque(maxlen=stored.TASKS_MAX))
     unsaved: dict[int, Task] = field(default_factory=dict)
-    """Finished tasks that are in memory only; they go into the catalog with the next change of its properties."""
+    """Finished tasks that are only in memory. The next change of the view's properties stores them."""
 
     @classmethod
     def of_stored(cls, properties: Mapping[str, str], current: int) -> History:
-        """What the catalog holds. Damaged tasks are left out: they must not keep the view from being served.
+        """The stored tasks. If they are damaged, the history is empty, so that the view is served all the same.
 
-        A task is stored just before its version is published: one of a version beyond the current one was cut off.
+        A task is stored just before its version is published. A task whose version is greater than the current one was
+        interrupted.
         """
         try:
             tasks = [(number, _settled(task, current)) for number, task in stored.read_tasks(properties)]
             return cls(deque(tasks, maxlen=stored.TASKS_MAX))
         except (stored.UnreadableProperties, ValueError, KeyError, TypeError) as error:
-            log.warning("the stored tasks of a view cannot be read and are left out: %s", error)
+            log.warning("the stored refresh tasks of a view cannot be read and are ignored: %s", error)
             return cls()
 
     @property
@@ -46,42 +47,42 @@ class History:
 
     @property
     def unended(self) -> list[Task]:
-        """The tasks that run, or wait."""
+        """The pending and running tasks."""
         return [task for _, task in self.tasks if not task.status.ended]
 
     def task(self, number: int) -> Task | None:
-        """None for one that so many later ones have pushed out."""
+        """The task with this number; None if it is no longer kept."""
         return next((task for known, task in reversed(self.tasks) if known == number), None)
 
     def begin(self, task: Task) -> int:
-        """Adds a task; returns its number."""
+        """Adds a task and returns its number."""
         number = self.tasks[-1][0] + 1 if self.tasks else 1
         self.tasks.append((number, task))
         return number
 
     def amend(self, number: int, task: Task) -> None:
-        """More is known of a task."""
+        """Replaces the record of a task."""
         for place, (known, _) in enumerate(self.tasks):
             if known == number:
                 self.tasks[place] = number, task
 
     def end(self, number: int, task: Task) -> None:
-        """The task has ended as `task` says."""
+        """Records that the task has ended as `task` says."""
         self.amend(number, task)
         last = self.tasks[-1][0] if self.tasks else number
         if number > last - stored.TASKS_MAX:
             self.unsaved[number] = task
-        # Their places are later tasks' by now.
+        # Later tasks have taken their places.
         for old in [each for each in self.unsaved if each <= last - stored.TASKS_MAX]:
             del self.unsaved[old]
 
     def unsaved_with(self, number: int = 0, task: Task | None = None) -> dict[str, str]:
-        """The properties that store what is in memory only, and a task as it will have ended; `saved` says that they
-        were."""
+        """The properties that store the unsaved tasks and, if given, a task in its final state. `saved` confirms that
+        they were stored."""
         return stored.write_tasks([*self.unsaved.items(), *([(number, task)] if task is not None else [])])
 
     def saved(self, properties: Mapping[str, str]) -> None:
-        """These properties of `unsaved_with` are stored."""
+        """Removes the tasks that these properties have stored from `unsaved`."""
         for number, task in list(self.unsaved.items()):
             if stored.write_tasks([(number, task)]).items() <= properties.items():
                 del self.unsaved[number]
@@ -89,7 +90,7 @@ class History:
 
 def _settled(task: Task, current: int) -> Task:
     if not task.status.ended:
-        return replace(task, status=TaskStatus.FAILED, error="the gateway ended before it did")
+        return replace(task, status=TaskStatus.FAILED, error="the gateway stopped before the task ended")
     if task.status is not TaskStatus.SUCCESS or task.version <= current:
         return task
-    return replace(task, status=TaskStatus.FAILED, version=0, error="the gateway ended before it was published")
+    return replace(task, status=TaskStatus.FAILED, version=0, error="the gateway stopped before it was published")

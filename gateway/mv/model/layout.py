@@ -1,4 +1,4 @@
-"""How a view's storage is partitioned, as CREATE decides it once and for all."""
+"""How a view's storage table is partitioned. CREATE decides it; it never changes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from sql.texts.maintenance import MARKED, StorageLayout
 from sql.texts.rewrite import safe_literal
 
 HELD = frozenset({"tinyint", "smallint", "int", "bigint", "boolean", "date", "string"})
-"""Types of which Spark reads back from a partition's directory just what it wrote there."""
+"""Types whose values Spark reads back from a partition's directory exactly as it wrote them."""
 MOMENTS = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
 def marked(layout: StorageLayout, values: Iterable[str | None]) -> StorageLayout:
-    """The layout for a view whose partitions have these values. An empty text is NULL to Spark's partitions, and Hive's
-    metastore takes `a` and `a ` for one: where there are such texts a sign behind them keeps them apart."""
+    """The layout for a view whose partitions have these values.
+
+    Spark stores an empty text as the partition NULL, and Hive's metastore treats `a` and `a ` as equal. If such texts
+    occur, a mark is appended to each value to keep them apart.
+    """
     if not layout.holds_column or layout.kind != "string" or not any(map(_is_confused, values)):
         return layout
     return StorageLayout(layout.column, layout.kind, MARKED, time_zone=layout.time_zone)
@@ -28,7 +31,7 @@ def _is_confused(value: str | None) -> bool:
 
 
 def taken_for_one(values: Iterable[str | None]) -> tuple[str, str] | None:
-    """Two texts that Hive's metastore does not tell apart."""
+    """Two texts that Hive's metastore treats as equal; None if there are none."""
     seen: dict[str, str] = {}
     for value in filter(None, values):
         other = seen.setdefault(value.rstrip(" "), value)
@@ -38,14 +41,15 @@ def taken_for_one(values: Iterable[str | None]) -> tuple[str, str] | None:
 
 
 def storage_layout(partitioning: Partitioning, kind: str, properties: Mapping[str, str]) -> StorageLayout:
-    """`kind` is the column's type as SQL. Raises CannotFollow, and ValueError for a partition_date_format."""
+    """The storage layout for a partition column of the type `kind` (as SQL).
+
+    Raises CannotFollow, and ValueError for an invalid partition_date_format.
+    """
     if kind.startswith("char"):
-        raise CannotFollow(
-            "values of the type char are padded, so that they are not those of the base table's partitions"
-        )
+        raise CannotFollow("values of the type char are padded and differ from those of the base table's partitions")
     kind = "string" if kind.startswith("varchar") else kind
     if view_properties.partition_window(properties) is not None and kind not in {*MOMENTS, "string"}:
-        raise CannotFollow(f"partition_sync_limit counts days, months or years, and the column's type is {kind}")
+        raise CannotFollow(f"partition_sync_limit needs a date, timestamp or string, but the column's type is {kind}")
     pattern = safe_literal(view_properties.date_format(properties))
     if partitioning.unit is None:
         if kind in HELD:

@@ -1,4 +1,4 @@
-"""Doris' names for the partitions of a view: what SHOW PARTITIONS shows and REFRESH … PARTITIONS takes."""
+"""The partitions of a view under Doris' names, as in SHOW PARTITIONS and REFRESH … PARTITIONS."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _LEFT_OUT = re.compile(r"[^a-zA-Z0-9,]")
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition: its name, what it holds as Doris writes it, and how many rows."""
+    """One partition: its name, its values in Doris' notation, and its number of rows."""
 
     name: str
     range: str
     rows: int
     value: str | None = None
-    """Spark's text of it; None for NULL, and where the view is not partitioned."""
+    """Spark's text of the value; None for NULL and for views without partitions."""
 
 
 class Called:
-    """Partitions by what statements call them."""
+    """Finds partitions by the names that statements use."""
 
     def __init__(self, partitions: Iterable[Partition], column: str) -> None:
         self._column = column.lower()
@@ -41,16 +41,16 @@ class Called:
                 self._of_value.setdefault(each.value, []).append(each)
 
     def __getitem__(self, name: str) -> list[Partition]:
-        """Those that `name` means: as SHOW PARTITIONS has it, which several may share, or as Spark's `column=value`."""
+        """The partitions with this name from SHOW PARTITIONS (several may share it), or with Spark's `column=value`."""
         said, equals, value = name.partition("=")
         of_value = self._of_value.get(value, []) if equals and said.lower() == self._column else []
         return self._named.get(name, []) + of_value
 
 
 def partition(partitioning: Partitioning, value: str | None, kind: str, rows: int) -> Partition:
-    """The partition of a value: Spark's text of it, None for NULL, and the name of its type.
+    """The partition of a value (Spark's text, or None for NULL) of the type `kind`.
 
-    A date is a range from itself to the next (`p_20231017_20231018`), everything else a list of one (`p_bj`).
+    A date is a range to the next one (`p_20231017_20231018`), any other value a list of one (`p_bj`).
     """
     if value is None:
         return Partition("p_NULL", "(NULL)", rows)
@@ -62,7 +62,7 @@ def partition(partitioning: Partitioning, value: str | None, kind: str, rows: in
 
 
 def of_key(view: MaterializedView, key: PartitionKey, rows: int = 0) -> Partition:
-    """The partition that the storage keeps under a key."""
+    """The partition that the storage table keeps under this key."""
     partitioning = view.clauses.partitioning or Partitioning(view.layout.column)
     return partition(partitioning, unmarked(view.layout, key), view.layout.kind, rows)
 
@@ -94,7 +94,7 @@ def _after(moment: datetime, unit: str) -> datetime:
 
 
 def _name(description: str) -> str:
-    """Doris' rule, but for long names a digest of the description in the place of a hash and the time."""
+    """Doris' rule, except that a long name ends with a digest of the description instead of a hash and the time."""
     name = "p_" + _LEFT_OUT.sub("", description).replace(",", "_")
     if len(name) <= NAME_CHARACTERS_MAX:
         return name
@@ -102,7 +102,7 @@ def _name(description: str) -> str:
 
 
 def stored_partition(path: str) -> tuple[int, PartitionKey]:
-    """The version and key of a storage table's partition as SHOW PARTITIONS writes it:
+    """Splits a storage table's partition, as SHOW PARTITIONS writes it, into version and key:
     `freshgate_version=8/freshgate_partition=a%2Fb`, or the version alone."""
     version, _, rest = path.partition("/")
     value = rest.partition("=")[2]

@@ -1,11 +1,11 @@
-"""A materialized view as the table properties of its storage table, and back.
+"""Converts a materialized view to the table properties of its storage table, and back.
 
-Every property's name begins with `freshgate.`. Numbers stand as they are, texts as `x` and the hexadecimal digits of
-their UTF-8 (long records as `z` and those of their zlib stream): Spark shows a property whose value matches
-`spark.redaction.regex` (url, token, password, …) as `*********(redacted)`, and a view's name or query may well hold
-such a word. A value longer than VALUE_CHARACTERS_MAX is cut into pieces: the name itself then holds
-`+<number of pieces>` and `<name>.0`, `<name>.1`, … hold them. The count
-makes pieces that a longer, earlier value left behind harmless.
+The name of every property begins with `freshgate.`. Numbers are stored as they are. Texts are stored as `x` and the
+hexadecimal digits of their UTF-8, long records as `z` and the digits of their zlib stream: Spark shows a property whose
+value matches `spark.redaction.regex` (url, token, password, …) as `*********(redacted)`, and a view's name or query may
+contain such a word. A value longer than VALUE_CHARACTERS_MAX is split: the property itself then holds
+`+<number of pieces>`, and `<name>.0`, `<name>.1`, … hold the pieces. Because of the count, leftover pieces of a longer,
+earlier value are ignored.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from sql.texts.maintenance import PartitionKey, Shown, StorageLayout
 PREFIX = "freshgate."
 FORMAT = 2
 READABLE = frozenset({"1", "2"})
-"""Format 1 knew no partitions of a view's own."""
+"""Format 1 had no partitions of a view's own."""
 VALUE_CHARACTERS_MAX = 3_900
-"""Below the 4,000 characters of PARAM_VALUE in metastore schemas before Hive 3."""
+"""Below the limit of 4,000 characters of PARAM_VALUE in metastore schemas before Hive 3."""
 
 _TEXT_MARK = "x"
 _PACKED_MARK = "z"
@@ -62,19 +62,19 @@ _VERSION = PREFIX + "version."
 _MOVING = PREFIX + "moving_to"
 _TASK = PREFIX + "task."
 _PARTITION_CHARACTERS = 5
-"""Of packed properties for each partition, at least."""
+"""The least number of characters that packed properties need for each partition."""
 TASKS_MAX = 100
-"""The last tasks of a view that are kept, as Doris does; each has a place of its own, reused in turn."""
+"""How many tasks of a view are kept, as in Doris. Task n is stored in place n % TASKS_MAX."""
 
 
 class UnreadableProperties(FreshgateError):
-    """A storage table whose properties are damaged, or were written by a newer Freshgate."""
+    """The properties of a storage table are damaged, or a newer Freshgate wrote them."""
 
     sqlstate = "58030"
 
 
 class LaterFormat(UnreadableProperties):
-    """They were written by a newer Freshgate."""
+    """A newer Freshgate wrote the properties."""
 
 
 def write_view(view: MaterializedView) -> dict[str, str]:
@@ -97,7 +97,7 @@ def write_view(view: MaterializedView) -> dict[str, str]:
 
 
 def write_settings(view: MaterializedView) -> dict[str, str]:
-    """What ALTER can change, the name left out."""
+    """What ALTER can change, except for the name."""
     return {
         **write_owner(view.owner),
         **_text("clauses", json.dumps(dataclasses.asdict(view.clauses))),
@@ -111,17 +111,17 @@ def write_name(name: TableName) -> dict[str, str]:
 
 
 def write_owner(owner: str) -> dict[str, str]:
-    """Stands on the definition as well: who may drop the rest of a view whose storage was dropped."""
+    """The owner is stored on the definition as well: it says who may drop a view whose storage table is gone."""
     return _text("owner", owner)
 
 
 def write_job(view: MaterializedView) -> dict[str, str]:
-    """What PAUSE, RESUME, and ALTER of the trigger store."""
+    """What PAUSE, RESUME, and ALTER of the trigger change."""
     return _text("job", json.dumps(["PAUSED" if view.paused else "RUNNING", view.job_since]))
 
 
 def write_move(name: TableName, version: int) -> dict[str, str]:
-    """Tells, while ALTER gives the storage another name, which one, and the version to show there."""
+    """While ALTER renames the storage table: its new name, and the version to show there."""
     return _text("moving_to", json.dumps([_name(name), version]))
 
 
@@ -137,7 +137,7 @@ def read_move(properties: Mapping[str, str]) -> tuple[TableName, int] | None:
 
 
 def write_bases(view: MaterializedView) -> dict[str, str]:
-    """What the definition reads, as a refresh saw it."""
+    """What the definition reads, as the last refresh found it."""
     schemas = {_name(table): [schema.created, schema.columns, schema.is_view] for table, schema in view.schemas.items()}
     return {
         **_text("tables", json.dumps(sorted(_name(table) for table in view.tables))),
@@ -149,7 +149,7 @@ def write_bases(view: MaterializedView) -> dict[str, str]:
 
 
 def write_tasks(tasks: Iterable[tuple[int, Task]]) -> dict[str, str]:
-    """Finished tasks with their numbers; a task takes the place of the one TASKS_MAX before it."""
+    """Finished tasks with their numbers. A task replaces the one TASKS_MAX before it."""
     written: dict[str, str] = {}
     for number, task in tasks:
         record = dataclasses.asdict(task)
@@ -159,7 +159,7 @@ def write_tasks(tasks: Iterable[tuple[int, Task]]) -> dict[str, str]:
 
 
 def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
-    """The kept tasks with their numbers, oldest first."""
+    """The stored tasks with their numbers, oldest first."""
     found = []
     for place in {name[len(_TASK) :].split(".")[0] for name in properties if name.startswith(_TASK)}:
         number, record = json.loads(_required(properties, f"task.{place}"))
@@ -167,38 +167,38 @@ def read_tasks(properties: Mapping[str, str]) -> list[tuple[int, Task]]:
         cause["partitions"] = tuple(cause["partitions"])
         cause["trigger"] = TriggerMode(cause["trigger"])
         partitions = tuple(record.get("partitions", ()))
-        said = {"status": TaskStatus(record["status"]), "mode": RefreshMode(record["mode"])}
-        # Tasks of earlier releases named all.
-        known = {"needed": len(partitions), **record, **said, "partitions": partitions}
+        enums = {"status": TaskStatus(record["status"]), "mode": RefreshMode(record["mode"])}
+        # Earlier releases had no `needed`: they named all partitions.
+        known = {"needed": len(partitions), **record, **enums, "partitions": partitions}
         task = Task(**known, cause=Cause(**cause))
         found.append((number, task))
     return sorted(found, key=lambda item: item[0])
 
 
 async def view_written(view: MaterializedView) -> dict[str, str]:
-    """As `write_view`; where there are very many partitions, in a thread."""
+    """`write_view`; in a thread if there are very many partitions."""
     return await aside(view.current.partitions, write_view, view)
 
 
 async def version_written(version: Version, reserved: int) -> dict[str, str]:
-    """As `write_version`; where there are very many partitions, in a thread."""
+    """`write_version`; in a thread if there are very many partitions."""
     return await aside(version.partitions, write_version, version, reserved)
 
 
 async def view_read(
     properties: Mapping[str, str], storage: TableName, definition: TableName, current: int
 ) -> MaterializedView:
-    """As `read_view`; where there are very many partitions, in a thread."""
+    """`read_view`; in a thread if there are very many partitions."""
     return await aside(partitions_at_most(properties), read_view, properties, storage, definition, current)
 
 
 async def version_read(properties: Mapping[str, str], number: int) -> Version:
-    """As `read_version`; where there are very many partitions, in a thread."""
+    """`read_version`; in a thread if there are very many partitions."""
     return await aside(partitions_at_most(properties), read_version, properties, number)
 
 
 def partitions_at_most(properties: Mapping[str, str]) -> int:
-    """How many partitions of a view's own these properties can tell of."""
+    """An upper bound of the number of partitions that these properties describe."""
     versions = (len(value) for key, value in properties.items() if key.startswith(_VERSION))
     return sum(versions) // _PARTITION_CHARACTERS
 
@@ -220,7 +220,7 @@ def write_version(version: Version, reserved: int) -> dict[str, str]:
         ],
     }
     return {
-        # Piece by piece: in one, json would keep the interpreter's lock from the event loop until the last partition.
+        # In pieces: json.dumps would hold the interpreter's lock, and so block the event loop, until it is done.
         **_text(f"version.{version.number}", "".join(json.JSONEncoder(sort_keys=True).iterencode(record)), packed=True),
         **write_reserved(reserved),
     }
@@ -249,24 +249,24 @@ def _written(thing: object) -> str:
 
 
 def write_reserved(reserved: int) -> dict[str, str]:
-    """What a refresh stores before it begins a version with this number, or a greater one."""
+    """What a refresh stores before it begins a version with a number below `reserved`."""
     return {PREFIX + "versions_reserved": str(reserved)}
 
 
 def version_keys(properties: Mapping[str, str], number: int) -> tuple[str, ...]:
-    """The properties that hold one version."""
+    """The names of the properties that hold one version."""
     key = f"{_VERSION}{number}"
     return tuple(name for name in properties if name == key or name.startswith(key + "."))
 
 
 def versions(properties: Mapping[str, str]) -> frozenset[int]:
-    """The versions that have properties."""
+    """The numbers of the versions that are stored."""
     numbers = (name[len(_VERSION) :].split(".")[0] for name in properties if name.startswith(_VERSION))
     return frozenset(int(number) for number in numbers if number.isdigit())
 
 
 def write_published() -> dict[str, str]:
-    """What tells a view that was there, and is not any more, from one whose CREATE broke off."""
+    """Marks a view as published: it tells a view that was dropped from one whose CREATE was interrupted."""
     return {_PUBLISHED: "1"}
 
 
@@ -288,7 +288,7 @@ def read_name(properties: Mapping[str, str]) -> TableName:
 
 
 def read_owner(properties: Mapping[str, str]) -> str | None:
-    """The owner; None where that cannot be read."""
+    """The owner; None if it cannot be read."""
     try:
         return _required(properties, "owner")
     except (UnreadableProperties, ValueError):
@@ -296,7 +296,7 @@ def read_owner(properties: Mapping[str, str]) -> str | None:
 
 
 def read_columns(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The view's columns, as its storage table's properties have them."""
+    """The view's columns, as the properties of its storage table name them."""
     return tuple(json.loads(_required(properties, "columns")))
 
 
@@ -309,12 +309,12 @@ def read_view(
 ) -> MaterializedView:
     """The view whose public view shows version `current`.
 
-    Raises UnreadableProperties where a property is missing or the format is a later one.
+    Raises UnreadableProperties if a property is missing or damaged, LaterFormat if a newer Freshgate wrote them.
     """
     if (format_number := _required(properties, "format")) not in READABLE:
         raise LaterFormat(
-            f"The storage table {storage} has catalog format {format_number}, this Freshgate reads up to {FORMAT}. "
-            "Start the version of Freshgate that wrote it."
+            f"The storage table {storage} has catalog format {format_number}; this Freshgate reads formats up to "
+            f"{FORMAT}. Start the version of Freshgate that wrote it."
         )
     try:
         return MaterializedView(
@@ -349,7 +349,7 @@ def read_view(
 
 
 def read_version(properties: Mapping[str, str], number: int) -> Version:
-    """A stored version. One that an earlier Freshgate wrote says nothing of its contents, so it counts as stale."""
+    """A stored version. If an earlier Freshgate wrote it, it has no contents and so counts as stale."""
     record: dict[str, Any] = decoded(_required(properties, f"version.{number}"))
     default, exceptions = record.get("manifest", [number, []])
     ranges, hidden = record.get("shown", [[[number, number]], []])
@@ -433,7 +433,7 @@ def _read_name(text: str) -> TableName:
 
 
 def _text(name: str, value: str, *, packed: bool = False) -> dict[str, str]:
-    """The property, or properties, that hold a text; `packed` where it may be long and repeats itself."""
+    """The property or properties that hold a text. `packed`: it may be long and repetitive, so compress it."""
     content, mark = value.encode("utf-8"), _TEXT_MARK
     if packed and len(content) > VALUE_CHARACTERS_MAX // 2:
         content, mark = zlib.compress(content), _PACKED_MARK
@@ -446,12 +446,12 @@ def _text(name: str, value: str, *, packed: bool = False) -> dict[str, str]:
 
 
 def _optional(properties: Mapping[str, str], name: str, default: str) -> str:
-    """What an earlier Freshgate did not write yet has a default."""
+    """A property that earlier releases did not write; `default` if it is missing."""
     return _required(properties, name) if PREFIX + name in properties else default
 
 
 def _required(properties: Mapping[str, str], name: str) -> str:
-    """Raises UnreadableProperties for a property that is missing or damaged."""
+    """Raises UnreadableProperties if the property is missing or damaged."""
     key = PREFIX + name
     try:
         value = properties[key]

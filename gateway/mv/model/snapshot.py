@@ -1,4 +1,4 @@
-"""What base tables looked like when they were observed, as values that are compared."""
+"""Snapshots of base tables, as values that can be compared."""
 
 from __future__ import annotations
 
@@ -7,56 +7,56 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 PartitionValues = tuple[str | None, ...]
-"""The values of a table's partition columns, in their order, as Spark's texts; None is NULL."""
+"""The values of a table's partition columns, in order, as Spark's texts; None is NULL."""
 
 
 MIXED = ""
-"""The state of a table whose partitions were not all looked at in one look: then only they are compared."""
+"""The state of a table whose partitions come from different observations: only the partitions can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look at a table. Equal states are equal rows; unequal ones may be.
+    """What one observation of a table showed. Equal states mean equal rows; unequal states may also.
 
-    The state of a partition is `partitions.get(values, default)`. A listing of files names every partition, so that
-    its default means "not there"; a look at a log names those that changed since the first look, which the default
-    stands for. A table without partitions has none, and its state is `state`.
+    The state of a partition is `partitions.get(values, default)`. A listing of files names every partition, so its
+    default means "does not exist". An observation of a table's log names the partitions that changed since the first
+    observation; the default stands for the others. For a table without partitions, only `state` counts.
     """
 
     identity: str
-    """Which table it is: one that was dropped and created again under the same name has another."""
+    """Identifies the table: one that was dropped and created again under the same name has another identity."""
     state: str
-    """Of the whole table."""
+    """The state of the whole table."""
     default: str = ""
     partitions: Mapping[PartitionValues, str] = field(default_factory=dict)
     position: str = ""
-    """Where in the table's own history this look was taken (Delta's version, Iceberg's snapshot), for the next one."""
+    """The position in the table's history (Delta's version, Iceberg's snapshot), where the next observation starts."""
 
     def of_partition(self, values: PartitionValues) -> str:
         return self.partitions.get(values, self.default)
 
     def changed(self, before: Snapshot | None) -> frozenset[PartitionValues] | None:
-        """The partitions whose states are not those of an earlier look, gone ones included; None: all may be."""
+        """The partitions that differ from an earlier snapshot, removed ones included; None if all may differ."""
         if before is None or before.identity != self.identity or before.default != self.default:
             return None
         if before.state == self.state:
             return frozenset()
         either = before.partitions.keys() | self.partitions.keys()
         found = frozenset(values for values in either if before.of_partition(values) != self.of_partition(values))
-        # Where all partitions are equal, the table has changed somewhere that they do not tell.
+        # All partitions are equal although the table has changed: the change is not in a known partition.
         return found if found or before.state == MIXED else None
 
 
 GONE = Snapshot("", "gone")
-"""Of a name that nothing has, and that may be any word of a text."""
+"""For a name that does not exist and that may be any word of a text."""
 MISSING = Snapshot("", "missing")
-"""Of a name that nothing has. A definition that Spark has taken reads something under each of its names: so there was
-something, or there is something that only Spark sees."""
+"""For a name that does not exist although Spark has accepted a definition with it: it existed once, or only Spark sees
+it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unobserved:
-    """A table of which nothing can be told, and why: it counts as neither changed nor unchanged."""
+    """A table that cannot be observed, and why: it counts neither as changed nor as unchanged."""
 
     reason: str
 
@@ -65,7 +65,7 @@ Observed = Snapshot | Unobserved
 
 
 def fingerprint(*texts: str) -> str:
-    """Sixteen hexadecimal digits of texts."""
+    """A digest of the texts: sixteen hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=8)
     for text in texts:
         encoded = text.encode("utf-8")

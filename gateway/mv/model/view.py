@@ -1,4 +1,4 @@
-"""What a materialized view is, as values."""
+"""The values that describe a materialized view, its versions and its refresh tasks."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from sql.statement import Clauses, Column, Method, WhenStale
 from sql.texts.maintenance import PartitionKey, Shown, StorageLayout
 
 NEVER_BUILT = 0
-"""The version that a view shows before its first refresh: no row has it."""
+"""The version that a view shows before its first refresh; no row has it."""
 PARTITIONS_NAMED_MAX = 200
-"""Partitions that a task names."""
+"""How many partitions a task names at most."""
 
 
 class Freshness(Enum):
-    """How the current version stands to the base tables."""
+    """How the current version relates to the base tables."""
 
     FRESH = "FRESH"
     FRESH_WITHIN_GRACE = "FRESH_WITHIN_GRACE"
     STALE = "STALE"
     UNKNOWN = "UNKNOWN"
-    """Its base tables cannot be looked at, or were not since the start or an ALTER; or the connection broke while a
-    version was published, and the metastore will be asked which one is current."""
+    """The base tables cannot be observed, or were not observed since the gateway started or the view was altered; or
+    the outcome of publishing a version is unknown until the metastore has been asked."""
 
 
 class State(Enum):
-    """Doris' words: INIT was never built, SCHEMA_CHANGE reads base tables that are not what they were."""
+    """Doris' words. INIT: never built. SCHEMA_CHANGE: the schema of a base table has changed."""
 
     INIT = "INIT"
     NORMAL = "NORMAL"
@@ -41,7 +41,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """Why a version is stale, or may be, and since when (milliseconds since the epoch); 0 where nobody knows."""
+    """Why a version is or may be stale, and since when (milliseconds since the epoch; 0 if that is unknown)."""
 
     since: int
     reason: str
@@ -49,7 +49,7 @@ class Staleness:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A base table as a refresh saw it: when it was created, and name and type (Spark's JSON) of each column."""
+    """A base table as a refresh saw it: when it was created, and the name and type (Spark's JSON) of each column."""
 
     created: str
     columns: tuple[tuple[str, str], ...]
@@ -60,7 +60,7 @@ class Schema:
 class Manifest:
     """Which version wrote each partition of the content: `default`, unless `exceptions` names another.
 
-    NEVER_BUILT as an exception: the partition is not shown at all. A view without partitions of its own has no
+    The exception NEVER_BUILT means that the partition is not shown. A view without partitions of its own has no
     exceptions.
     """
 
@@ -75,11 +75,11 @@ class Manifest:
         return frozenset({self.default, *self.exceptions.values()})
 
     def rewritten(self, version: int, keys: Iterable[PartitionKey]) -> Manifest:
-        """After `version` wrote these partitions anew."""
+        """The manifest after `version` has rewritten these partitions."""
         return Manifest(self.default, {**self.exceptions, **dict.fromkeys(keys, version)})
 
     def shown(self, shown: Shown, present: Iterable[tuple[int, PartitionKey]]) -> Shown:
-        """`shown` without what the manifest leaves out of the storage's partitions that are `present`."""
+        """`shown` without those `present` partitions of the storage table that the manifest does not contain."""
         hidden: dict[int, set[PartitionKey]] = {}
         for version, key in present:
             if self.writer(key) != version and shown.has(version):
@@ -89,17 +89,17 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What base tables looked like to those who wrote a version's partitions. Names are `base_key`s.
+    """The snapshots of the base tables that a version contains. Tables are named by their `base_key`s.
 
-    `followed` is the table whose partitions the view follows: each partition as it was when what follows from it was
-    written. `others` holds the states of all other tables, for each version from which on they were such.
+    `followed` is the snapshot of the table whose partitions the view follows: each partition as it was when the view's
+    partition was written. `others` holds the snapshots of all other tables, each with the first version that saw them.
     """
 
     followed: Snapshot | None = None
     others: tuple[tuple[int, Mapping[str, Snapshot]], ...] = ()
 
     def doubtful(self, version: int) -> Contents:
-        """What was written may be none of what the looks showed: nothing that a later look shows is to equal it."""
+        """These contents, changed so that they equal no later snapshot: the rows may not match the snapshots."""
 
         def never(snapshot: Snapshot) -> Snapshot:
             return replace(snapshot, identity=f"{snapshot.identity}~{version}")
@@ -109,44 +109,44 @@ class Contents:
         return Contents(self.followed and never(self.followed), (*layers, (since, doubted)))
 
     def others_of(self, version: int) -> Mapping[str, Snapshot]:
-        """The other tables as the writer of a version saw them."""
+        """The snapshots of the other tables that the given version has read."""
         place = bisect_right(self.others, version, key=lambda entry: entry[0])
         return self.others[place - 1][1] if place else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One published, immutable content. Times are milliseconds since the epoch."""
+    """One published, immutable content of a view. Times are milliseconds since the epoch."""
 
     number: int
     started_at: int
     published_at: int
     views: Mapping[str, int]
-    """The versions of other materialized views that it has read, by the views' ids."""
+    """The versions of other materialized views that it has read, by view id."""
     method: str = Method.COMPLETE.value
     manifest: Manifest = field(default=Manifest(NEVER_BUILT))
     shown: Shown = field(default=Shown.only(NEVER_BUILT))
-    """What the public view shows; the manifest, but for partitions that are gone from the storage."""
+    """What the public view shows: the manifest, without partitions that are gone from the storage."""
     contents: Contents = field(default=Contents())
     previous: int = NEVER_BUILT
-    """The version whose place it took."""
+    """The version that it replaced."""
 
     @property
     def partitions(self) -> int:
-        """How many partitions it tells of, its own and those of the table that it follows, as far as either needs
-        mention."""
+        """How many partitions it describes: its own and those of the followed table, as far as either must be
+        named."""
         followed = self.contents.followed
         hidden = sum(map(len, self.shown.hidden.values()))
         return len(self.manifest.exceptions) + hidden + (len(followed.partitions) if followed is not None else 0)
 
     @property
     def complete(self) -> bool:
-        """Whether all partitions were written that there are; a first refresh of single ones leaves out the others."""
+        """Whether all existing partitions were written. A first refresh of single partitions omits the others."""
         return NEVER_BUILT not in {self.number, self.manifest.default}
 
     @classmethod
     def whole(cls, number: int, started_at: int, published_at: int, views: Mapping[str, int], **rest: Any) -> Version:
-        """A version that wrote all that it shows, or has nothing to show."""
+        """A version that wrote everything it shows, or shows nothing."""
         parts = {"manifest": Manifest(number), "shown": Shown.only(number), **rest}
         return cls(number, started_at, published_at, views, **parts)
 
@@ -160,45 +160,45 @@ class Followed:
     column: str
     """Its partition column."""
     place: int
-    """The column's place among the table's partition columns, from 0."""
+    """The position of the column among the table's partition columns, from 0."""
     kind: str
-    """The column's type, as SQL."""
+    """The type of the column, as SQL."""
     expression: str
-    """The view's column as SQL of the table's, which stands as {}."""
+    """The view's column as SQL; {} stands for the table's column."""
 
 
 def base_key(base: TableName | str) -> str:
-    """A base table, or a materialized view by its id, as `Contents` names it and as it is stored."""
+    """The stored name of a base table, or of a materialized view given by its id. `Contents` uses it."""
     return base if isinstance(base, str) else f"{base.short} {base.aspect}".rstrip()
 
 
 def name_of_id(view_id: str) -> TableName:
-    """The name that a view was made with, as far as its id tells: for errors about one that is there no more."""
+    """The name that a view was created with, derived from its id: for errors about a view that no longer exists."""
     database, _, rest = view_id.partition("__")
     return TableName(database, rest.rpartition("__")[0] or view_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What a crash or a failed statement left in the storage database, and a view's versions that are not current."""
+    """What a crash or a failed statement left in the storage database, and versions that are no longer current."""
 
     storage: TableName
     definition: TableName
     whole: bool = True
-    """The table, its definition and everything; otherwise the partitions that no reader needs."""
+    """Everything is left over, table and definition; otherwise only the partitions that no reader needs."""
     versions: tuple[Version, ...] = ()
-    """Those that were current before the current one and are still there, oldest first."""
+    """Versions before the current one that still exist, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What of a view's storage its readers and its running refresh need."""
+    """What the readers and the running refresh of a view need of its storage."""
 
     shown: Shown
     begun: frozenset[int]
-    """Versions that are being written, or may still come to be shown."""
+    """Versions that are being written or may still be published."""
     reserved: int
-    """Versions from this on were begun by somebody else, or are yet to be begun."""
+    """Versions from this number on belong to another gateway, or have not begun yet."""
 
     def needs(self, version: int, key: PartitionKey) -> bool:
         return version >= self.reserved or version in self.begun or self.shown.shows(version, key)
@@ -206,7 +206,7 @@ class Kept:
 
 class TaskStatus(StrEnum):
     PENDING = "PENDING"
-    """It waits for another task of the view, or for a session."""
+    """It waits for another task of the view or for a session."""
     RUNNING = "RUNNING"
     SUCCESS = "SUCCESS"
     FAILED = "FAILED"
@@ -224,7 +224,7 @@ class RefreshMode(StrEnum):
     PARTIAL = "PARTIAL"
     """Some partitions."""
     NOT_REFRESH = "NOT_REFRESH"
-    """Nothing: the view was fresh, or what was noted had changed nothing."""
+    """Nothing: the view was fresh, or the noted writes had changed nothing."""
 
 
 class TriggerMode(StrEnum):
@@ -235,25 +235,25 @@ class TriggerMode(StrEnum):
     SYSTEM = "SYSTEM"
     """The view's schedule."""
     COMMIT = "COMMIT"
-    """A change of what an ON COMMIT view reads."""
+    """A change of a table that an ON COMMIT view reads."""
     READ = "READ"
-    """A query of a stale view, or of one above it."""
+    """A query of a stale view, or of a view above it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a refresh runs, by whom, and what it was asked to do."""
+    """Why a refresh runs, who asked for it, and what it must do."""
 
     trigger: TriggerMode
     user: str
     partitions: tuple[str, ...] = ()
     complete: bool = False
-    """Recompute everything, stale or not."""
+    """Recompute everything, whether stale or not."""
     not_before: float = float("-inf")
-    """When a look at the base tables must have begun (the monotonic clock's time) to count."""
+    """Observations of the base tables count only if they began at or after this monotonic time."""
 
     def covers(self, other: Cause) -> bool:
-        """Whether a refresh for this cause does what the other one asks for."""
+        """Whether a refresh for this cause also does what `other` asks for."""
         if other.complete and not other.partitions:
             return self.complete and not self.partitions
         if other.partitions:
@@ -263,7 +263,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run of a view's refresh. Times are milliseconds since the epoch, 0 where there is none yet."""
+    """One run of a view's refresh. Times are milliseconds since the epoch, 0 if not reached yet."""
 
     id: int
     cause: Cause
@@ -272,23 +272,23 @@ class Task:
     status: TaskStatus = TaskStatus.PENDING
     mode: RefreshMode = RefreshMode.COMPLETE
     started_at: int = 0
-    """When it was its turn."""
+    """When it stopped waiting."""
     finished_at: int = 0
     version: int = NEVER_BUILT
     error: str = ""
     partitions: tuple[str, ...] = ()
-    """Names of those that were to be recomputed, as far as they were known, in the order in which they are; of very
-    many the first ones."""
+    """Names of the partitions to recompute, in the order in which they are written; at most the first
+    PARTITIONS_NAMED_MAX."""
     needed: int = 0
-    """How many they were in all."""
+    """How many partitions are to be recomputed in all."""
     completed: int = 0
-    """How many of them were written. Those of a task that failed are nobody's."""
+    """How many of them were written. If the task failed, none of them is used."""
     rows: int | None = None
-    """How many rows it wrote; None where that is not known (yet)."""
+    """How many rows it wrote; None if that is unknown."""
 
     def writing(self, first: Sequence[str], needed: int) -> Task:
-        """The task, once it is known how many partitions it needs, and the names of the first ones: the catalog keeps a
-        hundred tasks of each view."""
+        """The task, once the number of partitions and the names of the first ones are known. The names are limited
+        because the catalog keeps a hundred tasks of each view."""
         return replace(self, partitions=tuple(first[:PARTITIONS_NAMED_MAX]), needed=needed)
 
 
@@ -296,9 +296,9 @@ class Task:
 class MaterializedView:
     """One materialized view as the catalog holds it.
 
-    `tables` are the base tables, found through views: the names whose writes make the view stale. It includes the
-    Spark views and the functions on the way (one that is replaced changes the content as well). `views` are the
-    materialized views that the definition reads, by id.
+    `tables` are the names whose writes make the view stale: the base tables, found through views, and the Spark views
+    and functions on the way (replacing one changes the content as well). `views` are the ids of the materialized views
+    that the definition reads.
     """
 
     id: str
@@ -307,41 +307,41 @@ class MaterializedView:
     definition: TableName
     query: str
     namespace: Namespace
-    """Against what the query's unqualified names were resolved at creation."""
+    """Where the unqualified names of the query were resolved at creation."""
     columns: tuple[str, ...]
     listed: tuple[Column, ...]
-    """The column list of CREATE; empty where there was none."""
+    """The column list of CREATE; empty if there was none."""
     clauses: Clauses
     owner: str
     created_at: int
     tables: frozenset[TableName]
     schemas: Mapping[TableName, Schema]
-    """Of the base tables, as the last successful refresh saw them; a table that could not be described is left out."""
+    """The schemas of the base tables at the last successful refresh, without tables that could not be described."""
     views: frozenset[str]
     layout: StorageLayout
-    """The storage table's columns, and how its partitions follow the view's own."""
+    """The partition columns of the storage table, and how they derive from the view's own."""
     followed: Followed | None
-    """None where the view has no partitions of its own, or the definition does not let them follow any."""
+    """None if the view has no partitions of its own, or if its definition does not let them follow a base table's."""
     view_names: Mapping[str, TableName]
-    """The names of `views`, by id, as the last successful refresh knew them."""
+    """The names of `views`, by id, at the last successful refresh."""
     properties: Mapping[str, str]
     comment: str | None
     current: Version
     versions_reserved: int
-    """No version with this number or a greater one was ever begun."""
+    """No version with this or a greater number was ever begun."""
     paused: bool = False
-    """Its job is: neither schedule nor base tables refresh it."""
+    """Whether its job is paused: neither the schedule nor changed base tables refresh the view."""
     job_since: int = 0
-    """When the job was changed last, in milliseconds since the epoch: what was missed before is not made up for."""
+    """When the job last changed, in milliseconds since the epoch. Runs missed before are not made up for."""
     settings: Mapping[str, str] | None = None
-    """What of the creator's session decides how tables are read (`surroundings.reading`). None: an earlier release did
-    not store it; Spark knows it of the definition."""
+    """The settings of the creator's session that affect how tables are read (`surroundings.reading`). None if an
+    earlier release created the view; then only Spark's definition has them."""
 
     def published(self, version: Version, reserved: int) -> MaterializedView:
         return replace(self, current=version, versions_reserved=reserved)
 
     def reading(self, other: MaterializedView) -> MaterializedView:
-        """This view, reading and following what `other` does."""
+        """This view, with everything that a refresh found for `other`: what it reads and follows."""
         return replace(
             self,
             tables=other.tables,
@@ -353,26 +353,26 @@ class MaterializedView:
 
     @property
     def built(self) -> bool:
-        """Whether it has rows that a refresh wrote, be they none."""
+        """Whether a refresh has built it, even if the result has no rows."""
         return self.current.number != NEVER_BUILT
 
     @property
     def complete(self) -> bool:
-        """Whether it holds all that its definition yielded at some moment: only then it may be read as it is."""
+        """Whether it contains the complete result of its definition at some time. Only then may it be read."""
         return self.current.complete
 
     def base_name(self, view_id: str) -> str:
-        """The name under which the definition reads another view, also after that was dropped or renamed."""
+        """The name under which the definition reads another view, even after that view was dropped or renamed."""
         return str(self.view_names.get(view_id) or name_of_id(view_id))
 
     @property
     def calls_functions(self) -> bool:
-        """Whether it calls functions that were created, and may be created anew."""
+        """Whether it calls user-defined functions, which may be replaced."""
         return any(table.is_function for table in self.tables)
 
     @property
     def triggers(self) -> frozenset[TableName]:
-        """The base tables whose changes make the view stale: those that excluded_trigger_tables does not name."""
+        """The base tables whose changes make the view stale: all but excluded_trigger_tables."""
         return frozenset(table for table in self.tables if not self.excludes(table))
 
     def excludes(self, table: TableName) -> bool:
@@ -380,7 +380,7 @@ class MaterializedView:
 
     @property
     def deciding(self) -> tuple[object, ...]:
-        """What the properties say of which rows a refresh writes, and into which partitions."""
+        """The properties that decide which rows a refresh writes, and into which partitions."""
         return view_properties.partition_window(self.properties), view_properties.session_settings(self.properties)
 
     @property
@@ -389,5 +389,5 @@ class MaterializedView:
 
     @property
     def grace_ms(self) -> int:
-        """Milliseconds of staleness that are tolerated."""
+        """The tolerated staleness in milliseconds."""
         return int(view_properties.grace_seconds(self.properties) * 1000)
