@@ -123,7 +123,7 @@ def test_after_a_kill_views_are_checked_again_before_they_count_as_fresh(
             "SELECT name, freshness, stale_because, stale_since FROM freshgate.materialized_views "
             f"WHERE database_name = '{database.name}' ORDER BY name"
         )
-        reason = "its base tables were not looked at since the gateway was started"
+        reason = "its base tables have not been observed since the gateway was started"
         below = f"the materialized view {database.name}.m may be stale: {reason}"
         reasons = {"above": below, "m": reason, "same": reason}
         assert rows(cursor, states) == [(name, "UNKNOWN", why, None) for name, why in reasons.items()]

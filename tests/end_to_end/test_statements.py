@@ -57,7 +57,7 @@ def test_a_deferred_view_is_built_by_its_first_read(base: Database) -> None:
     assert base.version("m") == 0
     assert base.rows("SELECT a FROM m") == [(1,), (2,)]
     assert infos(base, "State, RefreshState, SyncWithBaseTables") == ("NORMAL", "SUCCESS", True)
-    assert tasks(base, "Status, RefreshMode, Reason") == [("SUCCESS", "COMPLETE", "it was not built yet")]
+    assert tasks(base, "Status, RefreshMode, Reason") == [("SUCCESS", "COMPLETE", "it has not been built yet")]
 
 
 def test_a_deferred_view_on_manual_is_not_built_by_reads(base: Database) -> None:

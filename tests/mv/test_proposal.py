@@ -164,7 +164,7 @@ def test_what_is_left_is_built_by_the_next_refresh_of_another_kind() -> None:
     plan = World((1, "a")).propose(partly, version=2).plan
     assert plan is not None
     assert plan.chosen == ALL
-    assert plan.reason == "only some of its partitions were built yet"
+    assert plan.reason == "only some of its partitions have been built"
     whole = refreshed(partly, World((1, "a")).propose(partly, version=2))
     assert whole.complete
     assert World((2, "a"), (2, "b")).propose(whole, version=3).plan is None

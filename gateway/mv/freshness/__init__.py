@@ -1,1 +1,1 @@
-"""Whether a view's version contains everything that was written to its base tables."""
+"""Whether a view's current version contains everything that was written to its base tables."""

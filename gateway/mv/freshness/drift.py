@@ -1,4 +1,4 @@
-"""How far a view's current version is from what its base tables look like today, and what follows for a refresh."""
+"""How the base tables differ from what a view's current version contains, and what a refresh must therefore write."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from gateway.mv.model.snapshot import GONE, MISSING, MIXED, Observed, PartitionV
 from gateway.mv.model.view import NEVER_BUILT, Contents, Manifest, MaterializedView, base_key
 from sql.texts.maintenance import ALL, PartitionKey, Selection
 
-NOT_SEEN = "it could not be looked at when the view was refreshed"
-NOWHERE = Unobserved("there is none of that name")
-PARTLY_BUILT = "only some of its partitions were built yet"
+NOT_SEEN = "it could not be observed when the view was refreshed"
+NOWHERE = Unobserved("it does not exist")
+PARTLY_BUILT = "only some of its partitions have been built"
 NAMED_MAX = 5
-"""Tables that a reason names."""
+"""How many tables a reason names at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What differs. Tables go by their `base_key`s, but by their names in `reason`."""
+    """What differs. Tables are named by their `base_key`s, in `reason` by their names."""
 
     partitions: frozenset[PartitionValues] = frozenset()
-    """Partitions of the followed table that changed, appeared or went."""
+    """Partitions of the followed table that were changed, added or removed."""
     wholly: frozenset[str] = frozenset()
-    """The followed table, where it changed as a whole: any of its partitions may have."""
+    """The followed table, if any of its partitions may have changed."""
     behind: tuple[tuple[int, frozenset[str]], ...] = ()
-    """From a version on: the other tables that changed since."""
+    """For versions from this number on: the other tables that have changed since the version was written."""
     unobserved: Mapping[str, str] = field(default_factory=dict)
-    """Tables of which nothing can be told, and why."""
+    """Tables that cannot be observed, and why."""
     followed: str = ""
     untold: str = ""
-    """Why nothing is known of any table."""
+    """Why nothing is known about any table."""
 
     @property
     def none(self) -> bool:
@@ -43,7 +43,7 @@ class Drift:
         return frozenset(followed | self.wholly).union(*(tables for _, tables in self.behind))
 
     def behind_of(self, version: int) -> frozenset[str]:
-        """The other tables that changed since a version was written."""
+        """The other tables that have changed since this version was written."""
         found: frozenset[str] = frozenset()
         for since, tables in self.behind:
             if since <= version:
@@ -51,12 +51,12 @@ class Drift:
         return found
 
 
-NOT_LOOKED = Drift(untold="its base tables were not looked at since the gateway was started")
-CHANGED = Drift(untold="its base tables were not looked at since its properties were changed")
+NOT_LOOKED = Drift(untold="its base tables have not been observed since the gateway was started")
+CHANGED = Drift(untold="its base tables have not been observed since its properties were changed")
 
 
 def drift(view: MaterializedView, today: Mapping[str, Observed]) -> Drift:
-    """`today` has every base table and materialized view that the definition reads, but for excluded ones."""
+    """`today`: every base table and materialized view that the definition reads, except for excluded ones."""
     contents, followed = view.current.contents, view.followed.base if view.followed else ""
     today = {base: NOWHERE if look == MISSING and not _was_there(view, base) else look for base, look in today.items()}
     unobserved = {base: look.reason for base, look in today.items() if isinstance(look, Unobserved)}
@@ -70,8 +70,9 @@ def drift(view: MaterializedView, today: Mapping[str, Observed]) -> Drift:
 
 
 def _was_there(view: MaterializedView, base: str) -> bool:
-    """Whether a look has shown a base table to those who wrote the version. One that was missing then, and is now, may
-    be there all the same where only Spark sees it, and change: it counts as neither."""
+    """Whether the version was written from an observation of this base table. If the table was missing then and is
+    missing now, it may still exist and change where only Spark sees it: it counts neither as changed nor as
+    unchanged."""
     contents = view.current.contents
     if view.followed is not None and view.followed.base == base:
         return contents.followed is not None
@@ -80,8 +81,8 @@ def _was_there(view: MaterializedView, base: str) -> bool:
 
 
 def unseen(view: MaterializedView) -> Drift | None:
-    """What was not seen of the tables when the current version was written, as far as a version tells: without a look
-    nobody can say that it is fresh. None where all were seen."""
+    """The tables that were not observed when the current version was written: without an observation, it cannot be
+    called fresh. None if all were observed."""
     if not view.built:
         return None
     contents, followed = view.current.contents, view.followed.base if view.followed else ""
@@ -95,8 +96,8 @@ def unseen(view: MaterializedView) -> Drift | None:
 
 
 def _behind(view: MaterializedView, others: Mapping[str, Snapshot]) -> tuple[tuple[int, frozenset[str]], ...]:
-    """From which version on which other tables have changed since, as far as partitions that are shown were written
-    then; empty where none have."""
+    """The other tables that have changed since versions were written, as `Drift.behind`. Considers only versions whose
+    partitions are shown; empty if no table has changed."""
     contents, writers = view.current.contents, view.current.manifest.versions
     layers = contents.others or ((NEVER_BUILT, {}),)
     seen = {id(contents.others_of(writer)) for writer in writers if writer != NEVER_BUILT}
@@ -113,30 +114,30 @@ def _changed(before: Mapping[str, Snapshot], today: Mapping[str, Snapshot]) -> l
 
 
 def same(before: Snapshot, today: Snapshot) -> bool:
-    """Of tables whose partitions do not matter: only the whole is compared."""
+    """Compares tables as a whole, where partitions do not matter."""
     return before.identity == today.identity and before.state == today.state
 
 
 def reason(view: MaterializedView, found: Drift) -> str:
-    """What has changed, in words."""
+    """Describes what has changed."""
     names = {base_key(table): str(table) for table in view.tables}
     names |= {base: f"the materialized view {view.base_name(base)}" for base in view.views}
     changed = sorted(names.get(base, base) for base in found.tables)
     listed = ", ".join(changed[:NAMED_MAX]) + (f" and {len(changed) - NAMED_MAX} more" if changed[NAMED_MAX:] else "")
-    said = f"{listed} {'has' if len(changed) == 1 else 'have'} changed" if changed else ""
+    found_changed = f"{listed} {'has' if len(changed) == 1 else 'have'} changed" if changed else ""
     if found.partitions and found.tables == {found.followed}:
         count = len(found.partitions)
-        said += f" in {count} partition{'' if count == 1 else 's'}"
+        found_changed += f" in {count} partition{'' if count == 1 else 's'}"
     blind = [f"{names.get(base, base)} cannot be observed: {why}" for base, why in sorted(found.unobserved.items())]
-    return "; ".join(filter(None, [said, *blind, found.untold]))
+    return "; ".join(filter(None, [found_changed, *blind, found.untold]))
 
 
 # --- what a refresh writes -----------------------------------------------------------------------------
 
 
 def selection(view: MaterializedView, found: Drift, keys: Mapping[PartitionValues, PartitionKey]) -> Selection:
-    """The view's partitions that must be written anew. `keys` are those that the changed partitions lead to; they lead
-    nowhere where a limit of the view keeps them out."""
+    """The view's partitions that must be rewritten. `keys` maps the changed partitions of the followed table to the
+    view's; a partition that is not in it is outside a limit of the view."""
     if not view.layout.partitioned or view.followed is None or found.wholly or found.unobserved:
         return ALL
     manifest = view.current.manifest
@@ -152,7 +153,7 @@ def selection(view: MaterializedView, found: Drift, keys: Mapping[PartitionValue
 def next_manifest(
     manifest: Manifest, version: int, chosen: Selection, left: frozenset[PartitionKey] = frozenset()
 ) -> Manifest:
-    """After `version` wrote what was chosen; `left` are partitions that have left the view."""
+    """The manifest after `version` has written `chosen`; `left` are partitions that no longer belong to the view."""
     if chosen.all_but:
         kept = {key: manifest.writer(key) for key in chosen.keys}
         return Manifest(version, {**kept, **dict.fromkeys(left, NEVER_BUILT)})
@@ -166,10 +167,9 @@ def next_contents(
     today: Mapping[str, Snapshot],
     keys: Mapping[PartitionValues, PartitionKey],
 ) -> Contents:
-    """What the tables looked like to the writers of a version that wrote what was chosen.
+    """The contents of a version that has written `chosen`.
 
-    `keys` has the view's partition of each partition of the followed table that differs from the current version's, and
-    may have those of others.
+    `keys` maps the partitions of the followed table to the view's: at least those that differ from the current version.
     """
     base = view.followed.base if view.followed else ""
     followed = today.get(base)
@@ -186,7 +186,7 @@ def next_contents(
 
 
 def _brief(look: Snapshot) -> Snapshot:
-    """Of a table whose partitions do not matter."""
+    """The snapshot without its partitions, for a table whose partitions do not matter."""
     return Snapshot(look.identity, look.state, position=look.position)
 
 
@@ -196,7 +196,7 @@ def _merged(
     chosen: Selection,
     keys: Mapping[PartitionValues, PartitionKey],
 ) -> Snapshot:
-    """Today's look, but for partitions that changed and were not chosen."""
+    """Today's snapshot, except for partitions that changed but were not chosen."""
     left = [
         values
         for values, key in keys.items()

@@ -1,8 +1,8 @@
-"""A view as the gateway holds it in memory: what the metastore stores of it, and what is known beyond that.
+"""A view in the gateway's memory: what the metastore stores of it, and what is known beyond that.
 
-Only the methods of an entry change it. Changes of what is stored need the entry's lock: the metastore replaces all
-properties of a table at once, so one of two concurrent changes would be lost. What is only known (looks, a doubt, what
-a definition was found to read) can change at any time.
+Only the methods of an entry change it. Changing what is stored needs the entry's lock: the metastore replaces all
+properties of a table at once, so one of two concurrent changes would be lost. What is only in memory (observations, a
+doubt, what a definition was found to read) can change at any time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sql.names import TableName
 from sql.texts.maintenance import Shown
 
 Compared = Mapping[TableName, float]
-"""When looks at base tables began, by the observer's clock."""
+"""When observations of the base tables began, by the observer's clock."""
 
 
 class Entry:
@@ -53,16 +53,16 @@ class Entry:
         changed: Callable[[Entry, MaterializedView], None] | None = None,
     ) -> None:
         """`reserved`: CREATE is building the view and has stored nothing yet. `changed` is called with the previous
-        view when the view has come to read other tables or views, or has other properties, which say which of them
-        count."""
+        view when the view reads other tables or views than before, or when its properties, which exclude some of them,
+        have changed."""
         self._view = view
         self._changed = changed
         self.ledger: Final = Ledger()
-        """Of the noted writes."""
+        """The noted writes."""
         self.history: Final = History() if history is None else history
-        """Of the refresh tasks."""
+        """The refresh tasks."""
         self.lock: Final = asyncio.Lock()
-        """Held over changes of the stored properties."""
+        """Held while the stored properties change."""
         self._visible = not reserved
         self._recorded = not reserved
         self._writing: int | None = None
@@ -81,50 +81,50 @@ class Entry:
 
     @property
     def visible(self) -> bool:
-        """False while CREATE builds the view: writes are noted already, but no statement finds it by name."""
+        """False while CREATE builds the view: writes are noted, but statements do not find the view by name."""
         return self._visible
 
     @property
     def recorded(self) -> bool:
-        """The properties are stored, so more can be stored with them."""
+        """Whether the properties are stored, so that more can be stored with them."""
         return self._recorded
 
     @property
     def writing(self) -> int | None:
-        """The version that a refresh is writing."""
+        """The version that a refresh is writing; None if there is no refresh."""
         return self._writing
 
     @property
     def begun(self) -> frozenset[int]:
-        """The version that is being written, and a version whose switch was sent before the connection broke, which
-        Spark may still carry out."""
+        """The version that is being written, and a version whose publication was sent before the connection broke:
+        Spark may still carry that out."""
         return frozenset(each for each in (self._writing, self._perhaps) if each is not None)
 
     @property
     def drift(self) -> Drift | None:
-        """How the base tables differed from the current version at the last look, or why nobody has looked. None: they
-        did not differ."""
+        """How the base tables differed from the current version at the last observation, or why there was none. None if
+        they did not differ."""
         return self._drift
 
     @property
     def compared(self) -> Compared | None:
-        """The looks that the current version was last compared with; None if it was compared with none."""
+        """The observations that the current version was last compared with; None if there are none."""
         return self._compared
 
     @property
     def fresh_at(self) -> int | None:
-        """When a look last showed no difference, in milliseconds since the epoch."""
+        """When an observation last showed no difference, in milliseconds since the epoch."""
         return self._fresh_at
 
     @property
     def uncertain(self) -> bool:
-        """The outcome of a statement that changes the public view is unknown: only the metastore knows what the public
+        """Whether the outcome of a statement that changes the public view is unknown: only the metastore knows what the
         view shows."""
         return self._uncertain
 
     @property
     def late_until(self) -> float:
-        """Until then (monotonic) Spark may still carry out that statement."""
+        """Until this monotonic time, Spark may still carry out that statement."""
         return self._late_until
 
     # --- creation ----------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Entry:
     # --- versions ----------------------------------------------------------------------------------
 
     def reserve(self, numbers: int) -> None:
-        """Under the lock. Version numbers below `numbers` may be used from now on."""
+        """Allows version numbers below `numbers`. Needs the lock."""
         self._check_lock()
         self._view = replace(self._view, versions_reserved=numbers)
 
@@ -162,11 +162,11 @@ class Entry:
         compared: Compared | None = None,
         altered: bool = False,
     ) -> None:
-        """Under the lock. `version` has become the current version.
+        """Makes `version` the current version. Needs the lock.
 
         `contains`: the last event before the refresh began; None if the refresh wrote only some partitions, so that the
-        others still miss what they missed. `reads`: a view with what the definition was found to read. `compared`: the
-        looks at that. `altered`: an ALTER has changed meanwhile what the view is to hold.
+        others still miss those events. `reads`: a view with what the definition was found to read. `compared`: the
+        observations of that. `altered`: an ALTER has changed the view's content since the refresh began.
         """
         self._check_lock()
         before = self._view
@@ -182,9 +182,9 @@ class Entry:
             self._drift, self._compared = CHANGED, None
 
     def confirm(self, contents: Contents, contains: int | None, compared: Compared, at: int) -> None:
-        """A refresh that began `at` (milliseconds since the epoch) found nothing to write: the current version has
-        these contents. `contains` is as in `publish`."""
-        # Not stored: it is found out again after a restart.
+        """Records that a refresh that began `at` (milliseconds since the epoch) found nothing to write: the current
+        version has these contents. `contains` is as in `publish`."""
+        # Not stored: after a restart, an observation finds it again.
         self._view = replace(self._view, current=replace(self._view.current, contents=contents))
         if contains is None:
             self._compared = None
@@ -193,8 +193,8 @@ class Entry:
             self._drift, self._compared, self._fresh_at = None, compared, at
 
     def compare(self, found: Drift, contains: int, compared: Compared, at: int) -> bool:
-        """A look has shown how the base tables differ from the current version. If they do not, the version contains
-        all events up to `contains`. Returns whether that ended a staleness: the noted writes had changed nothing."""
+        """Records how the base tables differ from the current version. If they do not differ, the version contains all
+        events up to `contains`. Returns whether that ended a staleness: the noted writes had changed nothing."""
         self._drift, self._compared = None if found.none else found, compared
         if not found.none:
             return False
@@ -204,15 +204,15 @@ class Entry:
         return was_stale and not self.ledger.stale
 
     def shorten(self, shown: Shown) -> None:
-        """Under the lock. The text of the public view has become shorter and shows the same rows."""
+        """Records a shorter text of the public view, which shows the same rows. Needs the lock."""
         self._check_lock()
         self._view = replace(self._view, current=replace(self._view.current, shown=shown))
 
     # --- settings, and what the definition reads ---------------------------------------------------
 
     def alter(self, after: MaterializedView, *, rewritten: bool, watches_others: bool) -> None:
-        """Under the lock. Takes over the settings and the job of `after`. `rewritten`: the next refresh must write
-        everything. `watches_others`: changes of other tables count now, so the last look does not."""
+        """Takes over the settings and the job of `after`. Needs the lock. `rewritten`: the next refresh must write
+        everything. `watches_others`: changes of other tables count now, so the last observation does not."""
         self._check_lock()
         before = self._view
         current = replace(before.current, contents=Contents()) if rewritten else before.current
@@ -230,12 +230,12 @@ class Entry:
             self._drift, self._compared = self._drift or CHANGED, None
 
     def pause(self, paused: bool, since: int) -> None:
-        """Under the lock. Pauses or resumes the job, which counts from `since`."""
+        """Pauses or resumes the job, which counts from `since`. Needs the lock."""
         self._check_lock()
         self._view = replace(self._view, paused=paused, job_since=since)
 
     def read_more(self, tables: frozenset[TableName], views: frozenset[str]) -> None:
-        """The definition was found to read these. What it read before counts as well, until a version is published."""
+        """Adds tables and views that the definition reads. Earlier ones also count until a version is published."""
         before = self._view
         self._view = replace(before, tables=before.tables | tables, views=before.views | views)
         self._tell(before)
@@ -243,40 +243,40 @@ class Entry:
     # --- the public view ---------------------------------------------------------------------------
 
     def rename(self, name: TableName) -> None:
-        """The public view has another name."""
+        """Records another name of the public view."""
         self._view = replace(self._view, name=name)
 
     def doubt(self, late_until: float | None = None) -> None:
-        """What the public view shows is unknown until the metastore has been asked. `late_until`: Spark may still
-        change it before then (monotonic)."""
+        """Marks what the public view shows as unknown until the metastore has been asked. `late_until`: Spark may still
+        change it before this monotonic time."""
         self._uncertain = True
         self._late_until = self._late_until if late_until is None else late_until
 
     def trust(self) -> None:
-        """The metastore has shown that the public view has not changed."""
+        """Removes the doubt: the metastore has shown that the public view has not changed."""
         self._uncertain = False
 
     def settle(self, found: MaterializedView) -> None:
-        """Under the lock. Takes over what the metastore has stored and shows."""
+        """Takes over what the metastore stores and shows. Needs the lock."""
         self._check_lock()
         before = self._view
         # A refresh under way may have found that the definition reads more.
         tables, views = found.tables | before.tables, found.views | before.views
         self._view = replace(found, name=before.name, tables=tables, views=views)
         self._tell(before)
-        # Which noted writes the version contains is unknown: a look at the base tables will tell.
+        # Which noted writes the version contains is unknown until the base tables are observed.
         self._drift, self._compared = unseen(self._view) or NOT_LOOKED, None
         self._uncertain = False
         self.forget_switch(found.current.number)
 
     def lose_switch(self) -> int | None:
-        """The outcome of the switch to the version that is being written is unknown, and Spark may still carry it out.
-        Returns the version's number."""
+        """Records that the publication of the version that is being written has an unknown outcome, and that Spark may
+        still carry it out. Returns the version's number."""
         self._perhaps = self._writing
         return self._writing
 
     def forget_switch(self, number: int | None) -> bool:
-        """Spark has carried out that switch, or no longer will. Returns whether that was open."""
+        """Records that Spark has carried out that publication, or no longer will. Returns whether that was open."""
         if number is None or self._perhaps != number:
             return False
         self._perhaps = None
@@ -289,7 +289,7 @@ class Entry:
 
     def _tell(self, before: MaterializedView) -> None:
         now = self._view
-        # Properties say which of what it reads does not count.
+        # Properties exclude some of what the view reads.
         changed = (now.tables, now.views, now.properties) != (before.tables, before.views, before.properties)
         if changed and self._changed is not None:
             self._changed(self, before)

@@ -1,4 +1,4 @@
-"""What the current versions of views miss, and since when: by what is known of each, and of those below it."""
+"""Which views are stale, why and since when, from what is known about each view and the views below it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GONE = Staleness(0, "it was dropped")
 
 
 def bases(entries: Mapping[str, Entry], view: MaterializedView) -> list[str]:
-    """The materialized views whose changes make one stale."""
+    """The ids of the materialized views whose changes make this view stale."""
     return [
         base
         for base in sorted(view.views)
@@ -23,23 +23,23 @@ def bases(entries: Mapping[str, Entry], view: MaterializedView) -> list[str]:
 
 
 class Inquiry:
-    """Answers one question about the views as they are. What it has found of a view it keeps: there may be very many
-    ways down to one.
+    """Answers questions about the views at one moment. It remembers its answers, because very many paths may lead to
+    the same view.
 
-    A view that came to read itself would be stale.
+    A view that reads itself counts as stale.
     """
 
     def __init__(self, entries: Mapping[str, Entry], *, lost: bool) -> None:
-        """`lost`: another gateway refreshes the views now."""
+        """`lost`: another gateway now refreshes the views."""
         self._entries = entries
         self._lost = lost
         self._stale: dict[str, bool] = {}
         self._found: dict[str, Staleness | None] = {}
 
     def is_stale(self, view_id: str) -> bool:
-        """Whether the current version misses a write that has ended, its own or one below another view."""
+        """Whether the current version misses a finished write to its base tables or to those of a view below."""
         if view_id not in self._stale:
-            # So it counts on the way down.
+            # Ends the recursion if the view reads itself.
             self._stale[view_id] = True
             entry = self._entries.get(view_id)
             self._stale[view_id] = entry is None or self._misses(entry)
@@ -57,7 +57,7 @@ class Inquiry:
         )
 
     def staleness(self, view_id: str) -> Staleness | None:
-        """Why and since when the current version is stale; None where it is not."""
+        """Why and since when the current version is stale; None if it is fresh."""
         if view_id not in self._found:
             self._found[view_id] = GONE
             if (entry := self._entries.get(view_id)) is not None:
@@ -67,7 +67,7 @@ class Inquiry:
     def _staleness(self, entry: Entry) -> Staleness | None:
         view, ledger = entry.view, entry.ledger
         if not view.complete:
-            return Staleness(view.created_at, PARTLY_BUILT if view.built else "it was not built yet")
+            return Staleness(view.created_at, PARTLY_BUILT if view.built else "it has not been built yet")
         if self._lost:
             return Staleness(view.current.started_at, "another gateway refreshes it now")
         reasons = []
@@ -82,7 +82,7 @@ class Inquiry:
         for base in bases(self._entries, view):
             reasons += filter(None, [self._base_staleness(view, base)])
         if entry.drift is not None and not any(each.since for each in reasons):
-            # The change came between the last look that showed none and the one that showed it.
+            # The change happened between the last observation without a difference and the first one with it.
             since = 0 if entry.drift.untold else entry.fresh_at or view.current.started_at
             reasons.append(Staleness(since, reason(view, entry.drift)))
         return min(reasons, key=lambda each: each.since or float("inf")) if reasons else None
@@ -97,7 +97,8 @@ class Inquiry:
             return Staleness(view.current.started_at, f"the materialized view {known}, which it reads, was {how}")
         if known != str(entry.view.name):
             return Staleness(
-                view.current.started_at, f"the materialized view {known}, which it reads, is {entry.view.name} now"
+                view.current.started_at,
+                f"the materialized view {known}, which it reads, is now named {entry.view.name}",
             )
         if view.current.views.get(base) != entry.view.current.number:
             return Staleness(view.current.started_at, f"the materialized view {entry.view.name} was refreshed")

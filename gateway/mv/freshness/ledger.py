@@ -1,11 +1,11 @@
-"""Noted writes: which statements that passed through the gateway may have changed what a materialized view reads.
+"""Noted writes: forwarded statements that may have changed what a materialized view reads.
 
-Each view has a ledger of numbered events. A write makes two: one before it is forwarded, one when it has ended; it may
-have committed at any moment between. A refresh that begins when the last event is n contains everything of the writes
-that had ended by then; its version is stale when a write ended later.
+Each view has a ledger of numbered events. A write makes two: one before it is forwarded, and one when it has ended; it
+may commit at any time in between. A refresh that begins when the last event is n contains all writes that had ended by
+then. Its version is stale if a write ended later.
 
-Nothing of this is stored. After a start no view counts as fresh before its base tables were looked at: that shows what
-came through a gateway that was killed as well as what came past it.
+The ledgers are not stored. After a start, views are checked again before they count as fresh: an observation of the
+base tables shows writes that passed through a killed gateway as well as those that bypassed it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from sql.words import Words
 REMOVING = frozenset(
     {"overwrite", "delete", "merge", "truncate", "drop", "replace", "update", "alter", "call", "execute"}
 )
-"""Words of statements that may take rows away, beside an INSERT."""
+"""Words of statements that may remove rows, even together with INSERT."""
 MISSED_MAX = 100
-"""Writes remembered with time and table; of more than these the first ones tell since when a version is stale."""
+"""How many writes are remembered with time and tables. The first ones are kept: they tell since when a version is
+stale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A write that has ended: the event of its end, when that was (milliseconds since the epoch), what it changed."""
+    """A write that has ended: the event and the time (milliseconds since the epoch) of its end, and its tables."""
 
     event: int
     at: int
@@ -39,17 +40,17 @@ class Ledger:
     """The noted writes of one view."""
 
     events: int = 0
-    """Number of the last event."""
+    """The number of the last event."""
     ended: int = 0
-    """Number of the last event that was the end of a write."""
+    """The number of the last event that ended a write."""
     contains: int = 0
     """The last event before the refresh of the current version began."""
     open: dict[int, int] = field(default_factory=dict)
-    """Writes that have not ended: their id, and the event of their beginning."""
+    """Writes that have not ended: their ids, and the events of their beginning."""
     removing: set[int] = field(default_factory=set)
-    """Those of the open writes that may take rows away."""
+    """Those of the open writes that may remove rows."""
     removed: int = 0
-    """The event of the last such write's end."""
+    """The event when the last such write ended."""
     missed: list[Missed] = field(default_factory=list)
     """The first writes that the current version may miss, oldest first."""
 
@@ -58,19 +59,19 @@ class Ledger:
         return self.ended > self.contains
 
     def begin(self, write: int, *, removes: bool = False) -> None:
-        """`removes`: it may take rows away, so that a table may look again as it did before."""
+        """`removes`: the write may remove rows, after which a table can look again as it did before."""
         self.events += 1
         self.open[write] = self.events
         if removes:
             self.removing.add(write)
 
     def removed_since(self, event: int) -> bool:
-        """Whether a write that takes rows away was open after an event: a refresh that began then may have read what no
-        look has shown."""
+        """Whether a write that removes rows was open after an event: a refresh that began then may have read rows that
+        no observation has shown."""
         return bool(self.removing) or self.removed > event
 
     def end(self, write: int, at: int = 0, tables: frozenset[TableName] = frozenset()) -> bool:
-        """A write has ended at a time; it may have changed `tables`. Whether it was noted here."""
+        """Records that a write has ended and may have changed `tables`. Returns whether it was noted here."""
         noted = self.open.pop(write, None) is not None
         if noted:
             self.touch(at, tables)
@@ -80,19 +81,19 @@ class Ledger:
         return noted
 
     def forget(self, write: int) -> None:
-        """A write was refused before it did anything."""
+        """Removes a write that was refused before it did anything."""
         self.open.pop(write, None)
         self.removing.discard(write)
 
     def touch(self, at: int, tables: frozenset[TableName]) -> None:
-        """Something that the view reads has changed."""
+        """Records a change of something that the view reads."""
         self.events += 1
         self.ended = self.events
         if len(self.missed) < MISSED_MAX:
             self.missed.append(Missed(self.events, at, tables))
 
     def publish(self, contains: int) -> None:
-        """A version that contains everything up to the event `contains` is current now."""
+        """Records that the current version contains everything up to the event `contains`."""
         self.contains = contains
         self.missed = [missed for missed in self.missed if missed.event > contains]
 
@@ -101,29 +102,29 @@ class Ledger:
 class Write:
     """A forwarded statement that may write.
 
-    `tables` are what it may change; None while nobody needed to know, because no view's base table stood in it: then
-    `words` are its identifiers, and a view that is created while it runs judges by them.
+    `tables` are the tables it may change. They are None, and not worked out, if no view's base table occurred in the
+    statement; `words` are its identifiers then, and a view that is created meanwhile is checked against them.
     """
 
     number: int
     words: Words
     tables: frozenset[TableName] | None
     anything: bool = False
-    """It may change any table, also one that is no view's yet."""
+    """It may change any table, even one that no view reads yet."""
     noted: set[str] = field(default_factory=set)
-    """The ids of the views with which it was noted: there may be thousands of others."""
+    """The ids of the views that have noted it, because there may be thousands of others."""
 
     @property
     def removes(self) -> bool:
-        """Whether it may take rows away. INSERT INTO only adds files of new names."""
+        """Whether it may remove rows. INSERT INTO only adds files with new names."""
         return "insert" not in self.words or not self.words.isdisjoint(REMOVING)
 
 
 class OpenWrites:
-    """Every forwarded statement that may write and has not ended, base tables or not.
+    """Every forwarded statement that may write and has not ended, whether or not it concerns base tables.
 
-    A view that is created while such a statement runs must know of it: it may commit after the view's first refresh
-    has read.
+    A view that is created while such a statement runs must know about it: the statement may commit after the view's
+    first refresh has read.
     """
 
     def __init__(self) -> None:

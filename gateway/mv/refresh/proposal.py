@@ -379,7 +379,7 @@ def _why(view: MaterializedView, cause: Cause, found: Drift) -> str:
     if said := asked_for(cause):
         return said
     if not view.complete:
-        return PARTLY_BUILT if view.built else "it was not built yet"
+        return PARTLY_BUILT if view.built else "it has not been built yet"
     return reason(view, found)
 
 
