@@ -22,7 +22,7 @@ from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
 from sql.texts.maintenance import shown_rows
 
-MALLORY = Suspect("mallory", "session", 7, "EXECUTE IMMEDIATE x", frozenset({"immediate", "other"}), dresses=True)
+MALLORY = Suspect("mallory", "session", 7, "EXECUTE IMMEDIATE x", frozenset({"immediate", "other"}), changes_properties=True)
 
 
 class Stage:
@@ -127,7 +127,7 @@ async def test_a_text_that_only_looks_like_a_published_one_is_forged() -> None:
     stage.guard.end(watch)
     await stage.until(lambda: not stage.guard.active)
     assert stage.is_right(view)
-    assert [each.problem for each in stage.restored] == ["selected otherwise than it was published"]
+    assert [each.problem for each in stage.restored] == ["did not have its published text"]
 
 
 async def test_an_earlier_release_left_the_catalog_out() -> None:

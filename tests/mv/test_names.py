@@ -42,12 +42,12 @@ async def test_a_view_that_is_gone_is_named_and_told_from_one_that_was_replaced(
     world = await stage()
     first = world.entry("s.mv")
     await world.view("s.mv", "SELECT 2 n FROM s.t")
-    with pytest.raises(NoSuchView, match=r"^The materialized view s\.mv was replaced meanwhile\."):
+    with pytest.raises(NoSuchView, match=r"^The materialized view s\.mv was replaced in the meantime\."):
         world.catalog.entry(first.view.id)
     second = world.entry("s.mv")
     world.catalog.remove(second)
     for gone in (first, second):
-        with pytest.raises(NoSuchView, match=r"^The materialized view s\.mv was dropped meanwhile\.$"):
+        with pytest.raises(NoSuchView, match=r"^The materialized view s\.mv was dropped in the meantime\.$"):
             world.catalog.entry(gone.view.id)
     with pytest.raises(NoSuchView, match=r"s\.old was dropped") as other:
         world.catalog.entry("s__old__0f1aba1b")

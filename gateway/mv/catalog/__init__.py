@@ -1,1 +1,1 @@
-"""Which views there are, as the metastore stores them, and what keeps that true."""
+"""The materialized views as the metastore stores them, and what keeps memory and metastore consistent."""

@@ -1,7 +1,7 @@
-"""Where rows of materialized views lie, and whether a path that somebody writes to leads there.
+"""The directories that hold rows of materialized views, and whether a path that a statement writes to reaches them.
 
-A path is compared as widely as Hadoop may read it: with or without a scheme, `..` and `//` resolved, escapes of URLs
-decoded, whatever the case. What cannot be told from a path into these directories counts as one.
+A path is interpreted in every way in which Hadoop may read it: with or without a scheme, with `..` and `//` resolved,
+with URL escapes decoded, in any case. A path that cannot be interpreted for certain counts as one that reaches them.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from gateway.mv.catalog.index import Catalog
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.\-]*):", re.IGNORECASE)
 _STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs", "swift"})
-"""Schemes whose authority is a part of the place; that of another may be left out, or be one of several names."""
+"""Schemes whose authority is part of the location. That of other schemes may be omitted or be one of several names."""
 _WILDCARD = re.compile(r"[*?]")
 _STARS = re.compile(r"\*+")
 _CHOICE = re.compile(r"[\[{}]")
-"""Of patterns such as {a/b,c} nobody here tries to tell what they match."""
+"""Patterns such as {a/b,c}: which paths they match is not worked out."""
 _ESCAPES_MAX = 3
-"""Escapes of escapes."""
+"""How often escapes are decoded: escapes may themselves be escaped."""
 _SYSTEM = frozenset({"proc", "dev"})
-"""Directories of the machine's own in which any other can be reached: /proc/self/root."""
+"""System directories through which every other directory can be reached: /proc/self/root."""
 
 
 class Reach(Enum):
     WITHIN = "within"
-    """The directory itself, or something in it."""
+    """The path is the directory itself, or inside it."""
     ABOVE = "above"
-    """A directory that holds it, so that whatever empties that empties it as well."""
+    """The path is a directory that contains it, so emptying the path empties it as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One reading of a path."""
+    """One interpretation of a path."""
 
     segments: tuple[str, ...]
     store: str = ""
-    """Scheme-independent name of the store, where the path names one."""
+    """The name of the store without its scheme, if the path names one."""
     absolute: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory that is to be left alone. `unique`: nothing else has its own name, wherever it is."""
+    """A protected directory. `unique`: no other directory has its name, wherever it is."""
 
     location: str
     segments: tuple[str, ...]
@@ -61,7 +61,7 @@ class Directory:
         return cls(location, place.segments, place.store, unique)
 
     def reached_by(self, path: str) -> Reach | None:
-        """How a path leads there; None where it leads elsewhere."""
+        """How a path reaches this directory; None if it does not."""
         return self._reached_by(list(_readings(path)))
 
     def _reached_by(self, places: Sequence[_Place]) -> Reach | None:
@@ -76,13 +76,13 @@ class Directory:
             return Reach.WITHIN
         if place.absolute:
             return Reach.ABOVE if other[:1] and other[0] in _SYSTEM else _compared(own, other)
-        # It counts from a directory that nobody knows: Spark's own, or that of a database.
+        # A relative path starts at an unknown directory: Spark's own, or that of a database.
         found = {_compared(own[begin:], other) for begin in range(len(own))}
         return Reach.WITHIN if Reach.WITHIN in found else Reach.ABOVE if Reach.ABOVE in found else None
 
 
 class _Known:
-    """Directories, and what tells quickly that a path leads to none of them. `key`: what they were found by."""
+    """Directories, with a quick check for paths that reach none of them. `key`: what they were computed from."""
 
     def __init__(self, key: object, directories: Sequence[Directory]) -> None:
         self.key = key
@@ -91,7 +91,7 @@ class _Known:
         self._segments = frozenset(segment for directory in directories for segment in directory.segments)
 
     def may_lead(self, place: _Place) -> bool:
-        """Whether a path may lead to, or hold, one of them: not where its first directory is none of theirs."""
+        """Whether a path may reach one of them. It cannot if its first directory is not part of any of theirs."""
         if not (segments := place.segments):
             return True
         first = segments[0]
@@ -101,7 +101,7 @@ class _Known:
 
 
 class Directories:
-    """Those of the storage database, and of views with a LOCATION of their own."""
+    """The directories of the storage database, and of views with a LOCATION of their own."""
 
     def __init__(self, catalog: Catalog, fence: Fence) -> None:
         self._catalog = catalog
@@ -112,7 +112,8 @@ class Directories:
         return self._all().directories
 
     def reached_by(self, path: str) -> list[tuple[Directory, Reach]]:
-        """The directories that a path leads to. A statement may have tens of thousands of texts that may be paths."""
+        """The directories that a path reaches. Must be fast: a statement may contain tens of thousands of possible
+        paths."""
         known, places = self._all(), list(dict.fromkeys(_readings(path)))
         if not any(map(known.may_lead, places)):
             return []
@@ -126,7 +127,7 @@ class Directories:
         return self._known
 
     def _of_storage(self, locations: Iterable[str]) -> Iterator[Directory]:
-        """Where nobody has said yet where it lies, it is known by the name that Spark gives it."""
+        """Until the location is known, the directory is identified by the name that Spark gives it."""
         name = self._catalog.storage_database
         for location in sorted(locations) or [f"{name}.db"]:
             yield Directory.at(location, unique=name in location.rstrip("/").rpartition("/")[2])
@@ -144,19 +145,19 @@ def _compared(own: tuple[str, ...], other: tuple[str, ...]) -> Reach | None:
 
 
 def _same(segment: str, own: str) -> bool:
-    """Whether a segment, which may be a pattern, is one of the directory's."""
+    """Whether a segment, which may be a pattern, matches a segment of the directory."""
     if segment == own:
         return True
     if _CHOICE.search(segment) is not None:
         return True
     if _WILDCARD.search(segment) is None:
         return False
-    # Its other signs stand for one each. (Spark takes a pattern of megabytes, and so does fnmatch, for minutes.)
+    # Every character but * matches exactly one. (Spark, and fnmatch, spend minutes on a pattern of megabytes.)
     return len(segment) - segment.count("*") <= len(own) and fnmatchcase(own, _STARS.sub("*", segment))
 
 
 def _readings(path: str) -> Iterator[_Place]:
-    """What a path may mean, its escapes resolved as often as there are any."""
+    """The possible meanings of a path, with its escapes decoded repeatedly."""
     for text in {path: None, path.replace("\\", ""): None}:
         for _ in range(_ESCAPES_MAX):
             yield from _places(text.strip())
@@ -179,7 +180,7 @@ def _places(text: str) -> Iterator[_Place]:
 
 
 def _resolved(path: str) -> tuple[str, ...]:
-    """The segments, folded, without `.` and `..`; what is left of `..` at the beginning is left out."""
+    """The segments, case-folded, with `.` and `..` resolved; a leading `..` is dropped."""
     found: list[str] = []
     for segment in path.split("/"):
         if segment == "..":

@@ -1,9 +1,9 @@
-"""Which of several gateways may change the views of one metastore: the one that was started last.
+"""Decides which of several gateways may change the views of one metastore: the one that was started last.
 
-Two gateways on one metastore are a mistake, or a new one that takes over while the old one still drains. Spark's SQL
-offers no compare-and-set to let both write. So each puts its own mark into the storage database when it starts, and
-looks, before it publishes or drops anything, whether the mark is still its own. One that finds another's mark never
-writes again: its catalog in memory may be out of date.
+Two gateways on one metastore are a mistake, or a new gateway takes over while the old one drains. Spark's SQL offers no
+compare-and-set with which both could write safely. So each gateway stores its own mark in the storage database when it
+starts, and checks before it publishes or drops anything that the mark is still its own. A gateway that finds another
+mark never writes again, because its catalog in memory may be out of date.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from sql.texts import maintenance
 log = logging.getLogger(__name__)
 
 LATELY = 0.5
-"""Seconds for which an answer holds that guards rows of a reserved version: less than a successor waits."""
+"""For how many seconds a check protects rows of a reserved version: less than a successor waits."""
 GATEWAY = "freshgate.gateway"
 WHERE = "freshgate.gateway_at"
 RELEASED = "freshgate.gateway_ended"
-"""The mark of the last gateway that ended in order."""
+"""The mark of the last gateway that was shut down properly."""
 NO_SUCH_DATABASE = frozenset({"42704", "42P01"})
 
 
 class Superseded(FreshgateError):
-    """Another gateway serves this metastore."""
+    """Another gateway now serves this metastore."""
 
     sqlstate = "55006"
 
 
 class Fence:
-    """This gateway's mark."""
+    """This gateway's mark in the storage database."""
 
     def __init__(
         self,
@@ -52,16 +52,17 @@ class Fence:
         self._mark = secrets.token_hex(8)
         self._taken = False
         self._asked_at = -math.inf
-        """When the metastore was last asked and had this gateway's mark, by the monotonic clock."""
+        """When the last successful check began, by the monotonic clock."""
         self.locations: set[str] = set()
-        """Where the storage database lies, as far as the metastore was asked; more than one where that was changed."""
+        """Locations of the storage database that were seen; more than one if it was changed."""
         self.lost: str | None = None
-        """Why this gateway changes nothing any more."""
+        """Why this gateway no longer changes views; None while it may."""
 
     async def take(self) -> bool:
-        """Puts the mark, where the storage database exists; otherwise it is put when that is made.
+        """Stores the mark if the storage database exists; otherwise the mark is stored when the database is created.
 
-        Returns whether another gateway's was there that was not ended in order: it was killed, or still runs.
+        Returns whether the database has the mark of a gateway that was not shut down properly: it was killed, or still
+        runs.
         """
         found = await self._read()
         if found is None:
@@ -72,13 +73,13 @@ class Fence:
         return bool(found.get(GATEWAY)) and found.get(RELEASED) != found.get(GATEWAY)
 
     async def check_lately(self) -> None:
-        """As `check`, but does not ask again so soon after it."""
+        """As `check`, unless the last check was a moment ago."""
         self.raise_if_lost()
         if self._clock() - self._asked_at > LATELY:
             await self.check()
 
     async def check(self) -> None:
-        """Raises Superseded where another gateway has put its mark since; returns when this one may write."""
+        """Returns if this gateway may write. Raises Superseded if another gateway has stored its mark."""
         self.raise_if_lost()
         asked_at = self._clock()
         found = await self._read()
@@ -88,22 +89,22 @@ class Fence:
         if mark == self._mark:
             self._asked_at = asked_at
         elif not mark:
-            # The database is new, or was made anew.
+            # The database is new or was recreated.
             await self.take()
         else:
-            # Another one who asked at the same time has said it.
+            # A concurrent check may have reported it already.
             self.raise_if_lost()
             self.lost = _superseded(found.get(WHERE, ""))
             log.error("%s", self.lost)
             self.raise_if_lost()
 
     def raise_if_lost(self) -> None:
-        """What is known without asking."""
+        """Raises Superseded if that is known, without asking the metastore."""
         if self.lost is not None:
             raise Superseded(self.lost)
 
     async def release(self) -> None:
-        """Says that this gateway has ended in order, so that the next one need not wait for what it has under way."""
+        """Records a proper shutdown, so that the next gateway need not wait for unfinished statements of this one."""
         if self._taken and self.lost is None:
             await self._put({RELEASED: self._mark})
 
@@ -111,11 +112,11 @@ class Fence:
         await self._metastore.run(maintenance.set_database_properties(self._database, properties))
 
     async def _read(self) -> dict[str, str] | None:
-        """The storage database's properties of ours; None where there is no such database."""
+        """Freshgate's properties of the storage database; None if there is no such database."""
         try:
             rows = (await self._metastore.run(maintenance.describe_database(self._database))).rows
         except StatementFailed as error:
-            # A metastore that is out of order for a moment says so, too; of a list it does not.
+            # A metastore with a temporary fault may also report this, but it does not list databases then.
             if error.sqlstate in NO_SUCH_DATABASE and self._database not in await self._metastore.databases():
                 return None
             raise
@@ -126,11 +127,11 @@ class Fence:
 
 def _superseded(where: str) -> str:
     try:
-        place = bytes.fromhex(where).decode(errors="replace") or "not known where"
+        place = bytes.fromhex(where).decode(errors="replace") or "at an unknown address"
     except ValueError:
-        place = "not known where"
+        place = "at an unknown address"
     return (
-        f"Another gateway ({place}) was started for this metastore and refreshes the materialized views now; this one "
-        f"forwards statements, changes no view any more, and refuses reads of views that it would have to refresh "
-        f"first. Connect to that one, or stop it and restart this one."
+        f"Another gateway ({place}) was started for this metastore and refreshes the materialized views now. This "
+        f"gateway forwards statements, but no longer changes views, and refuses reads of views that would need a "
+        f"refresh. Connect to the other gateway, or stop it and restart this one."
     )

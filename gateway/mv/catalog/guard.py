@@ -1,10 +1,10 @@
-"""The net below what is refused: a public view that a statement may have dropped or forged is compared with what the
-catalog has published, and put back.
+"""The second line of defence behind refused statements: compares public views that a statement may have dropped or
+forged with what the catalog has published, and restores them.
 
-Statements are refused by what the gateway understands of them. Of one that may be understood wrongly, and that may be
-about a view, `begin` is told before it goes to Spark. From then on no read of the view is let go unless the metastore
-has shown since then that the view is as it was published; and when the statement has ended, the view is looked at
-anyway.
+Whether a statement is refused depends on how the gateway understands it. `begin` registers a statement that may be
+understood wrongly and may concern a view, before it is sent to Spark. From then on a read of the view waits until the
+metastore has shown that the view is as it was published. When the statement has ended, the view is checked even if
+nobody reads it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sql.texts import maintenance
 log = logging.getLogger(__name__)
 
 LATE_SECONDS = 30.0
-"""How long a statement that was cancelled, or whose end nobody has heard, may still change something."""
+"""How long a statement that was cancelled, or whose outcome is unknown, may still change something."""
 PAUSE_SECONDS = 2.0
-"""Between two looks where Spark did not answer."""
+"""The pause between two checks if Spark does not answer."""
 PAUSE_SECONDS_MAX = 30.0
 TRIES_MAX = 4
 TOGETHER = 200
-"""Views of one database that the metastore is asked about in one statement."""
+"""For how many views of one database the metastore is asked in one statement."""
 
 
 class Guard:
@@ -57,21 +57,21 @@ class Guard:
         self._metastore = metastore
         self._fence = fence
         self._due: dict[str, None] = {}
-        """Views that are to be looked at, though nobody reads them."""
+        """Views to check, even if nobody reads them."""
         self._refused: dict[str, int] = {}
-        """How often Spark has refused to show one, or to put it back."""
+        """How often Spark has refused to show or restore a view."""
         self._work: asyncio.Task[None] | None = None
 
     # --- statements --------------------------------------------------------------------------------
 
     def begin(self, suspect: Suspect, views: Iterable[str]) -> Watch:
-        """A statement that may change these views is about to be sent. It must be ended."""
+        """Registers a statement that is about to be sent and may change these views. The caller must call `end`."""
         watch = Watch(suspect, frozenset(views))
         self._watches.add(watch)
         return watch
 
     def end(self, watch: Watch, *, surely: bool = True) -> None:
-        """The statement has ended; not `surely`: Spark may go on with it for a moment."""
+        """Records that the statement has ended. Not `surely`: Spark may continue it for a moment."""
         self._look_at(watch.views)
         if surely:
             watch.ended_at = self._watches.moment()
@@ -88,7 +88,7 @@ class Guard:
         return any(view_id in self._watches for view_id in views)
 
     async def stop(self) -> None:
-        """What is due then is not done."""
+        """Stops the background checks; pending ones are not done."""
         if self._work is not None:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)
@@ -96,17 +96,17 @@ class Guard:
     # --- looking -----------------------------------------------------------------------------------
 
     async def confirm(self, views: Iterable[str]) -> None:
-        """Returns when the metastore has shown, since this was called, that those of the views that are watched are
-        as they were published, or they were put back.
+        """Returns when, since this call, the metastore has shown that the watched ones of these views are as they were
+        published, or when they have been restored.
 
-        Raises Superseded where another gateway would have to do that, and as the metastore.
+        Raises Superseded if another gateway would have to restore them, and what the metastore raises.
         """
         asked = self._watches.moment()
         watched = [view_id for view_id in views if view_id in self._watches]
         await asyncio.gather(*(self._confirm(view_id, asked) for view_id in watched))
 
     async def _confirm(self, view_id: str, asked: int) -> None:
-        """One look serves all who came before it began."""
+        """One check serves all callers that came before it began."""
         watched = self._watches.find(view_id)
         if watched is None:
             return
@@ -133,15 +133,15 @@ class Guard:
                     return
 
     async def _compare(self, entry: Entry) -> None:
-        """Under the entry's lock."""
+        """Compares the public view, and restores it if necessary. Needs the entry's lock."""
         view = entry.view
         relation = await self._metastore.relation(view.name)
         if relation is None or not maintenance.shows(relation.view_text, published_text(view)):
             await self._fence.check()
             await self._restoration.restore_text(view, relation)
             return
-        dressed = any(suspect.dresses for suspect in self._watches.suspects(view.id))
-        if dressed and await self._restoration.is_undressed(view):
+        properties_suspected = any(suspect.changes_properties for suspect in self._watches.suspects(view.id))
+        if properties_suspected and await self._restoration.has_other_properties(view):
             await self._fence.check()
             await self._restoration.restore_properties(view)
 
@@ -153,24 +153,24 @@ class Guard:
             self._work = asyncio.create_task(self._until_done(), name="guard of views")
 
     async def _until_done(self) -> None:
-        unknown = "cannot tell yet whether materialized views are as they were published"
+        unknown = "cannot check yet whether materialized views are as they were published"
         back_off = loops.BackOff(unknown, PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         while self._due:
             try:
                 await self._look()
                 back_off.reset()
             except Superseded:
-                self._due.clear()  # Another gateway serves the views now.
+                self._due.clear()  # The other gateway serves the views now.
                 return
             except FreshgateError as error:
                 back_off.note(error)
                 await back_off.pause()
-            except Exception as error:  # a fault of ours must not end the watch over all other views
+            except Exception as error:  # A bug must not stop the checks of all other views.
                 back_off.note(error)
                 self._due.pop(next(iter(self._due)), None)
 
     async def _look(self) -> None:
-        """Looks at what is due. Of many views only those are asked for one by one that are not as they should be."""
+        """Checks the views that are due. Only views that do not match are asked for one by one."""
         began = self._watches.moment()
         due = [entry for view_id in self._due if (entry := self._catalog.find(view_id)) and view_id in self._watches]
         for view_id in [each for each in self._due if self._catalog.find(each) is None]:
@@ -188,7 +188,7 @@ class Guard:
             self._due.pop(view_id, None)
 
     async def _confirm_or_give_up(self, view_id: str) -> None:
-        """A view that Spark does not let be put back is damaged."""
+        """Confirms a view. If Spark refuses repeatedly to have it restored, reports it as damaged."""
         try:
             await self._confirm(view_id, self._watches.moment())
             self._refused.pop(view_id, None)
@@ -196,7 +196,7 @@ class Guard:
             self._refused[view_id] = self._refused.get(view_id, 0) + 1
             if self._refused[view_id] < TRIES_MAX:
                 raise
-            log.error("a materialized view cannot be put back: %s", error)
+            log.error("a materialized view cannot be restored: %s", error)
             if (entry := self._catalog.find(view_id)) is not None:
                 self._catalog.report_damage(entry, NO_VIEW)
             self._forget(view_id)
@@ -207,8 +207,8 @@ class Guard:
         self._refused.pop(view_id, None)
 
     async def _right(self, database: str, entries: list[Entry]) -> set[str]:
-        """Which of a database's views the metastore shows as they were published. One of which that changes meanwhile
-        is looked at by itself."""
+        """The views of a database whose public views match what was published. A view that is being changed is left to
+        a check of its own."""
         try:
             names = [entry.view.name.table for entry in entries]
             answer = await self._metastore.run(maintenance.show_views(database, names))
@@ -224,7 +224,7 @@ class Guard:
 
 
 def _by_database(entries: Iterable[Entry]) -> Iterator[tuple[str, list[Entry]]]:
-    """Pieces of at most TOGETHER entries."""
+    """Groups entries by database, at most TOGETHER in a group."""
     databases: dict[str, list[Entry]] = {}
     for entry in entries:
         databases.setdefault(entry.view.name.database, []).append(entry)

@@ -1,8 +1,7 @@
-"""The materialized views that exist, in memory: their names and ids, what they read, and how fresh they are.
+"""The index of existing materialized views in memory: their names and ids, what they read, and how fresh they are.
 
-Everything that is stored is stored in the table properties in Spark's metastore (`mv.model.properties`), and `loading`
-reads it from there. The version that a view's name shows to Spark is the current one; the properties say what that
-version contains.
+The views are stored in table properties in Spark's metastore (`mv.model.properties`); `loading` reads them. The current
+version of a view is the one that its public view shows; the properties describe what that version contains.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from sql.names import TableName
 log = logging.getLogger(__name__)
 
 GONE_MAX = 1_000
-"""Views that were dropped or replaced whose names are kept."""
+"""How many names of dropped or replaced views are remembered."""
 
 
 class Catalog:
-    """The views by name and id, and which of them depend on a table."""
+    """Finds views by name and id, and the views that depend on a table."""
 
     def __init__(
         self,
@@ -48,24 +47,24 @@ class Catalog:
         self._dependents: dict[TableName, frozenset[str]] = {}
         self._above: dict[str, frozenset[str]] = {}
         self._gone: dict[str, TableName] = {}
-        """Names of the last views that were dropped or replaced, by their ids."""
+        """The names of the views dropped or replaced last, by id."""
         self.damaged: dict[TableName, Damage] = {}
-        """Views that are there no more as a whole, until somebody drops the rest."""
+        """Views with missing parts, until they are dropped."""
         self.revision = 0
-        """Grows whenever a view comes, goes, moves, or reads other tables."""
+        """Increases whenever a view is added, removed or moved, or reads other tables."""
         self._name_locks: dict[TableName, tuple[asyncio.Lock, int]] = {}
-        """With how many hold a lock or wait for it."""
+        """Each with the number of tasks that hold or await it."""
         self.news = News()
         self._read: frozenset[TableName] = frozenset()
         self._by_stem: dict[tuple[str, str], set[TableName]] = {}
         self.building: set[str] = set()
-        """Storage tables of views that CREATE is making."""
+        """Storage tables of views that CREATE is building."""
         self.storage_database = storage_database
         self.writes = OpenWrites()
         self.view_words: frozenset[str] = frozenset()
-        """The last parts of the views' names, and the storage database's name."""
+        """The table parts of the views' names, and the name of the storage database."""
         self.table_words: frozenset[str] = frozenset()
-        """The last parts of the base tables' names, and their databases' names: DROP DATABASE writes them too."""
+        """The table and database parts of the base tables' names. The databases count because of DROP DATABASE."""
         self.reindex()
 
     # --- reading -----------------------------------------------------------------------------------
@@ -75,11 +74,11 @@ class Catalog:
 
     @property
     def idle(self) -> bool:
-        """There is no view, nor one being created."""
+        """Whether there is no view, not even one being created."""
         return not self._entries
 
     def views(self) -> list[MaterializedView]:
-        """Every view that can be read, by name."""
+        """All views that can be read, ordered by name."""
         return [self._by_name[name].view for name in sorted(self._by_name)]
 
     def named(self, name: TableName) -> MaterializedView | None:
@@ -90,49 +89,49 @@ class Catalog:
         return self._by_name.get(name)
 
     def entry(self, view_id: str) -> Entry:
-        """Raises NoSuchView for one that was dropped or replaced."""
+        """Raises NoSuchView if the view was dropped or replaced."""
         try:
             return self._entries[view_id]
         except KeyError:
             for damage in self.damaged.values():
                 if damage.storage.table == view_id:
                     raise damaged(damage) from None
-            raise NoSuchView(self._said_of_gone(view_id)) from None
+            raise NoSuchView(self._gone_message(view_id)) from None
 
-    def _said_of_gone(self, view_id: str) -> str:
-        """The id is nobody's business."""
+    def _gone_message(self, view_id: str) -> str:
+        """Names the view, because users do not know its id."""
         name = self._gone.get(view_id) or name_of_id(view_id)
         if name in self._by_name:
-            return f"The materialized view {name} was replaced meanwhile. Run the statement again."
-        return f"The materialized view {name} was dropped meanwhile."
+            return f"The materialized view {name} was replaced in the meantime. Run the statement again."
+        return f"The materialized view {name} was dropped in the meantime."
 
-    def _part_with(self, view: MaterializedView) -> None:
-        """Keeps the name for those who still have the id."""
+    def _remember_name(self, view: MaterializedView) -> None:
+        """Keeps the name of a removed view for callers that still have its id."""
         self._gone[view.id] = view.name
         if len(self._gone) > GONE_MAX:
             del self._gone[next(iter(self._gone))]
 
     def lock_of(self, view_id: str) -> asyncio.Lock:
-        """Held over changes of the view's stored properties; a dropped view has none that matter."""
+        """The lock for changes of the view's stored properties. For a dropped view it protects nothing."""
         entry = self._entries.get(view_id)
         return entry.lock if entry else asyncio.Lock()
 
     def kept(self, view_id: str) -> Kept | None:
-        """None for a view that is not in the catalog, or of which nobody knows which version is current."""
+        """What must be kept of a view's storage; None if the view is unknown or its current version is uncertain."""
         entry = self._entries.get(view_id)
         if entry is None or entry.uncertain:
             return None
         return Kept(entry.view.current.shown, entry.begun, entry.view.versions_reserved)
 
     def entries(self) -> Iterable[Entry]:
-        """Of all views, those too that CREATE is building."""
+        """The entries of all views, including those that CREATE is building."""
         return self._entries.values()
 
     def find(self, view_id: str) -> Entry | None:
         return self._entries.get(view_id)
 
     def stores(self, table: str) -> bool:
-        """Whether a table of the storage database with that name holds a view's rows or its definition."""
+        """Whether this table of the storage database holds a view's rows or its definition."""
         view_id = table.removesuffix(DEFINITION_SUFFIX)
         return view_id in self._entries or any(damage.storage.table == view_id for damage in self.damaged.values())
 
@@ -142,26 +141,26 @@ class Catalog:
         return [self._entries[view_id] for view_id in sorted(ids)]
 
     def above(self, view_id: str) -> frozenset[str]:
-        """The views that read the view, and whose refreshes its changes concern."""
+        """The ids of the views that read this view and depend on its changes."""
         return self._above.get(view_id, frozenset())
 
     def tables(self) -> list[TableName]:
-        """Every base table."""
+        """All base tables."""
         return list(self._dependents)
 
     def is_read(self, table: TableName) -> bool:
-        """Whether a view reads a table, or a Spark view on the way to one."""
+        """Whether a view reads this table, or a Spark view on the way to one."""
         return table in self._read
 
     def tables_in(self, database: str) -> frozenset[TableName]:
-        """The base tables that lie in a database."""
+        """The base tables in a database."""
         return frozenset(
             table for table in self._dependents if database in {table.database, *(within for within, _ in table.stems)}
         )
 
     def changed_with(self, tables: Iterable[TableName], *, exact: bool = True) -> frozenset[TableName]:
-        """These tables, and the base tables that a change of one of them may change: other versions of it, what stands
-        below it (a branch, a metadata table), and what that stands below. Not `exact`: its catalog may be another."""
+        """These tables, and the base tables that change with them: other versions of a table, what belongs to it (a
+        branch, a metadata table), and what it belongs to. Not `exact`: the catalog of the table may be another one."""
         found = set(tables)
         for table in tables:
             for base in self._by_stem.get(table.stems[0], ()):
@@ -172,11 +171,11 @@ class Catalog:
         return frozenset(found)
 
     def is_stale(self, view_id: str) -> bool:
-        """Whether the current version misses a write that has ended, its own or one below another view."""
+        """Whether the current version misses a finished write to its base tables or to those of a view below."""
         return self._inquiry().is_stale(view_id)
 
     def staleness(self, view_id: str) -> Staleness | None:
-        """Why and since when the current version is stale; None where it is not."""
+        """Why and since when the current version is stale; None if it is fresh."""
         return self._inquiry().staleness(view_id)
 
     def _inquiry(self) -> Inquiry:
@@ -192,8 +191,8 @@ class Catalog:
         return Freshness.FRESH_WITHIN_GRACE if self.is_tolerated(view_id, staleness) else Freshness.STALE
 
     def is_tolerated(self, view_id: str, staleness: Staleness) -> bool:
-        """Whether the view's grace period is not over; it has none before all of it is built. A change in the future is
-        one from before the clock was set back: how long ago that was nobody knows."""
+        """Whether the view is within its grace period. A view that is not completely built has none. A change in the
+        future dates from before the clock was set back: its age is unknown."""
         view = self.entry(view_id).view
         return view.complete and staleness.since <= self._now_ms() < staleness.since + view.grace_ms
 
@@ -203,11 +202,11 @@ class Catalog:
         return entry.view.current.number if entry else -1
 
     def names_of(self, ids: Iterable[str]) -> dict[str, TableName]:
-        """The names of those of the views that exist."""
+        """The names of the given views, as far as they exist."""
         return {view_id: entry.view.name for view_id in ids if (entry := self._entries.get(view_id))}
 
     def reads(self, view_id: str) -> frozenset[str]:
-        """The view itself and all views below it."""
+        """The ids of the view itself and all views below it."""
         found: set[str] = set()
         pending = [view_id]
         while pending:
@@ -220,7 +219,7 @@ class Catalog:
     # --- noted writes ------------------------------------------------------------------------------
 
     def begin_write(self, write: Write) -> None:
-        """Notes a write that is about to be forwarded with every view that depends on its tables."""
+        """Notes a write that is about to be forwarded for every view that depends on its tables."""
         for entry in self.dependents(write.tables or ()):
             self._note(write, entry)
 
@@ -229,18 +228,18 @@ class Catalog:
         entry.ledger.begin(write.number, removes=write.removes)
 
     def _noted(self, write: Write) -> list[Entry]:
-        """The views with which a write was noted, and is still open."""
+        """The entries that noted the write and in which it is still open."""
         entries = map(self._entries.get, sorted(write.noted))
         return [entry for entry in entries if entry is not None and write.number in entry.ledger.open]
 
     def _note_open(self, entry: Entry, tables: frozenset[TableName]) -> None:
-        """Notes the writes under way that may change one of the tables, with a view that did not read it before."""
+        """Notes open writes that may change one of the tables, for a view that did not read it before."""
         for write in self.writes.touching(tables):
             if write.number not in entry.ledger.open:
                 self._note(write, entry)
 
     def end_write(self, write: Write) -> None:
-        """Notes that a write has ended."""
+        """Records that a write has ended."""
         self.writes.end(write)
         self._touched(write)
         at, tables = self._now_ms(), write.tables or frozenset()
@@ -249,20 +248,20 @@ class Catalog:
             self.news.stale.tell(stale, ", ".join(map(str, sorted(tables))))
 
     def _touched(self, write: Write) -> None:
-        """Looks that were taken before now do not count."""
+        """Invalidates earlier observations of the tables that the write may have changed."""
         tables = set(write.tables or ())
         if write.tables is None:
             tables.update(*(entry.view.tables for entry in self._noted(write)))
         self.news.touched.tell(tables)
 
     def forget_write(self, write: Write) -> None:
-        """Spark could not even parse the statement."""
+        """Removes a write that Spark could not even parse."""
         self.writes.end(write)
         for entry in self._noted(write):
             entry.ledger.forget(write.number)
 
     def doubt_write(self, number: int) -> None:
-        """Nobody can say whether an open write has ended: the views with which it is noted must be looked at."""
+        """Handles an open write whose outcome is unknown: the views that noted it must be checked."""
         write = self.writes.find(number)
         if write is None:
             return
@@ -271,9 +270,9 @@ class Catalog:
             entry.ledger.touch(self._now_ms(), write.tables or frozenset())
 
     def suspect_write(self, write: Write) -> Write:
-        """Notes that a write was cancelled or lost: it counts as ended, and as another one that is still open.
+        """Records that a write was cancelled or lost: it counts as ended and as a new one that is still open.
 
-        Spark may commit what it was told to cancel some seconds later.
+        Spark may commit a cancelled statement some seconds later.
         """
         late = self.writes.begin(write.words, write.tables, anything=write.anything)
         self._touched(write)
@@ -287,7 +286,7 @@ class Catalog:
 
     @asynccontextmanager
     async def name_lock(self, name: TableName) -> AsyncIterator[None]:
-        """One CREATE or DROP of a name at a time."""
+        """Serializes CREATE and DROP of one name."""
         lock, users = self._name_locks.get(name, (asyncio.Lock(), 0))
         self._name_locks[name] = lock, users + 1
         try:
@@ -301,16 +300,16 @@ class Catalog:
                 self._name_locks[name] = lock, users - 1
 
     def add(self, view: MaterializedView, history: History) -> None:
-        """A view that was found in the storage database. Nobody has looked at its base tables yet."""
+        """Adds a view that was found in the storage database. Its base tables have not been observed yet."""
         entry = Entry(view, history, drift=unseen(view) or NOT_LOOKED, changed=self._reread)
-        # If it is found late, writes may be under way.
+        # If the view is found late, writes may be under way.
         self._note_open(entry, view.triggers)
         self._entries[view.id] = entry
         self._by_name[view.name] = entry
         self.damaged.pop(view.name, None)
 
     def reserve(self, view: MaterializedView) -> Entry:
-        """A view that CREATE is building: from now on writes are noted for it. Open ones count as begun."""
+        """Adds a view that CREATE is building. From now on writes are noted for it; open ones count as begun."""
         entry = Entry(view, reserved=True, changed=self._reread)
         self._note_open(entry, view.triggers)
         self._entries[view.id] = entry
@@ -325,21 +324,21 @@ class Catalog:
         self.damaged.pop(entry.view.name, None)
         if replaced is not None:
             del self._entries[replaced.view.id]
-            self._part_with(replaced.view)
+            self._remember_name(replaced.view)
         self.reindex()
         return replaced
 
     def remove(self, entry: Entry) -> None:
-        """Takes a view out, visible or reserved."""
+        """Removes a view, visible or reserved."""
         if self._entries.pop(entry.view.id, None) is not None:
-            self._part_with(entry.view)
+            self._remember_name(entry.view)
         if self._by_name.get(entry.view.name) is entry:
             del self._by_name[entry.view.name]
         self.reindex()
         self.news.moved.tell()
 
     def report_damage(self, entry: Entry, problem: str) -> None:
-        """Takes out a view of which a part is missing; not one that was dropped or replaced meanwhile."""
+        """Removes a view with a missing part, unless it was dropped or replaced in the meantime."""
         view = entry.view
         if self._entries.get(view.id) is not entry:
             return
@@ -347,7 +346,7 @@ class Catalog:
         self.remove(entry)
 
     def add_damage(self, damage: Damage) -> None:
-        """A view of which a part is missing or cannot be read."""
+        """Adds a view with a part that is missing or cannot be read."""
         log.error("the materialized view %s is damaged: %s. %s", damage.name, damage.problem, damage.advice)
         self.damaged[damage.name] = damage
 
@@ -356,13 +355,13 @@ class Catalog:
         self.reindex()
 
     def rename(self, moved: Mapping[TableName, Entry]) -> None:
-        """These names mean these views now; the views' earlier names mean nothing any more, unless they are among them.
+        """Gives these names to these views. Their earlier names, unless they are among the new ones, have no view then.
 
-        What reads one of the views, or one of the names, is stale: what its definition says means something else.
+        Views that read one of the views or names become stale, because their definitions now mean something else.
         """
         before = {entry.view.name for entry in moved.values()}
         for entry in moved.values():
-            # The other view of a swap may have it already.
+            # In a swap, the name may already belong to the other view.
             if self._by_name.get(entry.view.name) is entry:
                 del self._by_name[entry.view.name]
         for name, entry in moved.items():
@@ -373,7 +372,7 @@ class Catalog:
         self.news.moved.tell()
 
     def _touch_above(self, moved: Iterable[Entry], names: Set[TableName]) -> None:
-        """Notes that names mean something else with the views that read them, or that read one of the moved views."""
+        """Marks views as changed that read one of these names or one of the moved views."""
         ids = {entry.view.id for entry in moved}
         above = [
             entry
@@ -386,19 +385,19 @@ class Catalog:
 
     @asynccontextmanager
     async def name_locks(self, *names: TableName) -> AsyncIterator[None]:
-        """Several names; always in the same order, so that two callers never wait for each other."""
+        """Locks several names, always in the same order, so that callers do not deadlock."""
         async with AsyncExitStack() as stack:
             for name in sorted(set(names)):
                 await stack.enter_async_context(self.name_lock(name))
             yield
 
     def _reread(self, entry: Entry, before: MaterializedView) -> None:
-        """The entry's view reads other things than before, or other changes of them count."""
+        """Handles a view that reads other tables or views than before, or other changes of them count."""
         self._note_open(entry, entry.view.triggers - before.triggers)
         self.reindex()
 
     def reindex(self) -> None:
-        """Views were added, have gone, or read other tables."""
+        """Recomputes the indexes after views were added, removed, or read other tables."""
         self.revision += 1
         dependents: dict[TableName, set[str]] = {}
         for entry in self._entries.values():
@@ -424,6 +423,6 @@ class Catalog:
 
 
 def _blind(entry: Entry) -> bool:
-    """Nothing is known to have changed, but not all could be looked at."""
+    """Whether no change is known, but not everything could be observed."""
     drift = entry.drift
     return drift is not None and not drift.tables and not entry.ledger.stale and entry.view.built

@@ -1,4 +1,4 @@
-"""Reads views from the storage database into the catalog, at the start and again from time to time."""
+"""Reads views from the storage database into the catalog, at the start and periodically."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Loading:
-    """Asks the metastore about `parallel` views at a time."""
+    """Asks the metastore about up to `parallel` views at a time."""
 
     def __init__(self, catalog: Catalog, metastore: Metastore, parallel: int) -> None:
         self._catalog = catalog
@@ -28,7 +28,7 @@ class Loading:
         self._parallel = parallel
 
     async def load(self) -> list[Leftover]:
-        """Reads every view. Returns what should be dropped."""
+        """Reads all views. Returns what should be dropped."""
         names = await self._metastore.tables(self._catalog.storage_database)
         gate = asyncio.Semaphore(self._parallel)
 
@@ -41,18 +41,18 @@ class Loading:
         return [leftover for leftover in leftovers if leftover is not None]
 
     async def survey(self) -> list[Leftover]:
-        """Looks at the storage database again: statements of a killed gateway may end at Spark long after it, and
-        people drop things. Reports damage and returns what should be dropped."""
+        """Reads the storage database again: statements of a killed gateway may complete long after it, and users drop
+        things. Reports damage and returns what should be dropped."""
         catalog = self._catalog
         names = await self._metastore.tables(catalog.storage_database)
         if not names and not catalog.idle:
-            # A metastore that shows nothing is out of order, and no reason to give up every view.
+            # An empty answer means that the metastore has a fault, not that all views are gone.
             return []
         for entry in [each for each in catalog.entries() if each.visible and each.view.id not in names]:
-            # Asked for by its name: the list may be from before it was made.
+            # Ask for it by name: the list may be older than the table.
             if await self._metastore.relation(entry.view.storage) is None and catalog.find(entry.view.id) is entry:
                 catalog.report_damage(entry, NO_STORAGE)
-        # Damaged ones are looked at again: somebody may have repaired them.
+        # Includes damaged views: they may have been repaired.
         unknown = _storages(names) - catalog.building
         unknown = {table for table in unknown if catalog.find(table) is None}
         found = [await self._discover_late(table, names) for table in sorted(unknown)]
@@ -64,15 +64,16 @@ class Loading:
         return [leftover for leftover in found if leftover is not None]
 
     async def _discover_late(self, table: str, names: Container[str]) -> Leftover | None:
-        """A table that cannot be asked about now is found the next time; it does not hold up the others."""
+        """Skips a table that cannot be read now until the next time, so that it does not delay the others."""
         try:
             return await self._discover(table, names)
         except FreshgateError as error:
-            log.warning("could not look at %s, will look again: %s", table, error)
+            log.warning("cannot read %s, will try again: %s", table, error)
             return None
 
     async def _discover(self, table: str, names: Container[str]) -> Leftover | None:
-        """`table`: a storage table, or one of which `names` has only the definition. Returns what should be dropped."""
+        """Classifies a storage table, or one of which `names` has only the definition. Returns what should be
+        dropped."""
         storage = TableName(self._catalog.storage_database, table)
         look = discovery.of_storage if table in names else discovery.of_definition
         finding = await look(self._metastore, storage)
@@ -85,5 +86,5 @@ class Loading:
 
 
 def _storages(names: Iterable[str]) -> set[str]:
-    """The storage tables that the objects of the storage database belong to, whether they exist or not."""
+    """The storage tables to which the objects of the storage database belong, whether they exist or not."""
     return {name.removesuffix(DEFINITION_SUFFIX) for name in names}

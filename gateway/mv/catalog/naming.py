@@ -1,4 +1,4 @@
-"""Under which name the metastore shows a storage, and what is left to do where an ALTER that changed it was cut off."""
+"""The names under which the metastore shows storage tables, and the completion of interrupted renames."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 DEFINITION_SUFFIX = "__definition"
 LATE_SECONDS = 5.0
-"""How long Spark may go on with a statement on a view whose connection broke: it takes a tenth of a second."""
+"""How long Spark may continue a statement on a view whose connection broke; it normally takes a tenth of a second."""
 UNTOLD = frozenset({"HY008", "08007"})
-"""SQLSTATEs that do not tell what became of a statement: it was cancelled, or its operation is known no more."""
+"""SQLSTATEs that leave the outcome unknown: the statement was cancelled, or its operation is no longer known."""
 
 
 def create_public(view: MaterializedView) -> str:
@@ -30,7 +30,7 @@ def create_public(view: MaterializedView) -> str:
 
 
 def publish(name: TableName, view: MaterializedView, shown: Shown) -> str:
-    """The statement that makes a name's public view show rows of the view."""
+    """The statement that makes the public view of this name show rows of the view."""
     return maintenance.publish(name, view.storage, view.columns, shown, view.layout)
 
 
@@ -39,34 +39,34 @@ def definition_of(storage: TableName) -> TableName:
 
 
 async def shown(metastore: Metastore, name: TableName) -> tuple[TableName, int] | None:
-    """The storage, and its version, that the public view of a name shows; None where it shows none."""
+    """The storage table and version that the public view of a name shows; None if it shows none."""
     relation = await metastore.relation(name)
     return maintenance.read_published(relation.view_text) if relation else None
 
 
 async def published(metastore: Metastore, name: TableName, storage: TableName) -> int | None:
-    """The version that the public view of a name shows, None where it shows another storage or is gone."""
+    """The version that the public view of a name shows; None if it shows another storage table or does not exist."""
     found = await shown(metastore, name)
     return found[1] if found and found[0] == storage else None
 
 
 async def shown_as(metastore: Metastore, name: TableName) -> str | None:
-    """The id of the view that the public view of a name shows; None where it shows none."""
+    """The id of the view that the public view of a name shows; None if it shows none."""
     found = await shown(metastore, name)
     return found[0].table if found else None
 
 
 def is_untold(error: FreshgateError) -> bool:
-    """Whether Spark may have carried out, or may still carry out, the statement that ended so."""
+    """Whether Spark may have carried out, or may still carry out, the statement that failed with this error."""
     return isinstance(error, UpstreamLost) or error.sqlstate in UNTOLD
 
 
 async def unmoved(metastore: Metastore, view: MaterializedView, version: int | None, error: FreshgateError) -> bool:
-    """Whether the public view surely shows this version, as before the statement that ended with `error`. None: it was
-    not to show the storage before.
+    """Whether the public view certainly still shows this version after a statement failed with `error`. None: it did
+    not show the storage table before.
 
-    A Spark that is being stopped answers with an error what it has done. From a lost one nobody knows, and what was
-    ended before its end may go on.
+    A Spark that is shutting down may report an error for a statement that it has carried out. If the connection was
+    lost, the outcome is unknown, and the statement may still be running.
     """
     if is_untold(error):
         return False
@@ -77,21 +77,21 @@ async def unmoved(metastore: Metastore, view: MaterializedView, version: int | N
 
 
 async def mark_published(metastore: Metastore, storage: TableName) -> None:
-    """Stores that a view shows the storage: should it come to show nothing, that is damage, and no leftover to be
-    dropped. Where it cannot be stored now, the next start does it."""
+    """Marks a storage table as shown by a view: if no view shows it later, that is damage, not a leftover to drop. If
+    the mark cannot be stored now, the next start stores it."""
     try:
         await metastore.run(maintenance.set_properties(storage, stored.write_published()))
     except FreshgateError as error:
-        log.warning("%s is published, but not marked so: %s", storage, error)
+        log.warning("%s is published, but could not be marked as published: %s", storage, error)
 
 
 async def settled(
     metastore: Metastore, properties: Mapping[str, str], storage: TableName
 ) -> tuple[TableName, int] | None:
-    """The name under which a storage is shown, and the version; None where no view shows it.
+    """The name under which a storage table is shown, and the version; None if no view shows it.
 
-    An ALTER that was cut off while it gave a storage another name is brought to its end where it had begun to
-    change the views, and forgotten where it had not.
+    Completes an ALTER that was interrupted while it renamed the storage table if it had begun to change the views;
+    otherwise discards it.
     """
     name, move = stored.read_name(properties), stored.read_move(properties)
     if move is None:
@@ -99,7 +99,7 @@ async def settled(
         return None if version is None else (name, version)
     target, moved_version = move
     if (version := await published(metastore, target, storage)) is not None:
-        # The other storage of a swap may be about to take the old name; if none does, nobody is to read it.
+        # The other storage of a swap may be about to take the old name; otherwise nothing may show it there.
         found = target, version
         if name != target and await published(metastore, name, storage) is not None:
             await _drop_unwanted(metastore, name, storage)
@@ -120,9 +120,9 @@ async def settled(
 async def _is_to_take(
     metastore: Metastore, target: TableName, storage: TableName, properties: Mapping[str, str]
 ) -> bool:
-    """Whether a name that shows another storage so far is to show this one, as in the middle of an ALTER: the other one
-    goes by another name, or this one is shown under none and was not dropped. An intention that was left behind does
-    not take another view's name."""
+    """Whether a name that shows another storage table is to show this one, as in the middle of an ALTER: the other
+    one has another name, or this one is shown nowhere and was not dropped. A leftover intention does not take
+    another view's name."""
     there = await shown_as(metastore, target)
     if there is None:
         return False
@@ -136,16 +136,17 @@ async def _is_to_take(
 
 
 async def _drop_unwanted(metastore: Metastore, name: TableName, storage: TableName) -> None:
-    """Drops a view that shows `storage` under its old name, unless the other storage of a swap is to have it.
+    """Drops a view that shows `storage` under its old name, unless the other storage table of a swap will take the
+    name.
 
-    Looked at twice: the other one may have been brought to its end meanwhile.
+    Checks again just before, because the swap may have been completed meanwhile.
     """
     if not await _is_wanted(metastore, name, storage) and await published(metastore, name, storage) is not None:
         await metastore.run(maintenance.drop_view(name))
 
 
 async def _is_wanted(metastore: Metastore, name: TableName, storage: TableName) -> bool:
-    """Whether another storage is to be shown under this name."""
+    """Whether another storage table is to be shown under this name."""
     for table in await metastore.tables(storage.database):
         other = TableName(storage.database, table)
         if other == storage or table.endswith(DEFINITION_SUFFIX):

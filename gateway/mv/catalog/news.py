@@ -10,19 +10,19 @@ from sql.names import TableName
 
 
 class News:
-    """Has the subscribers of each kind of event. `gateway.assembly` adds them."""
+    """The subscribers of each kind of event. `gateway.assembly` adds them."""
 
     def __init__(self) -> None:
         self.touched: Subscribers[[Iterable[TableName]]] = Subscribers()
         """Statements may have changed these tables."""
         self.unread: Subscribers[[Iterable[TableName]]] = Subscribers()
-        """No view reads these tables any more."""
+        """No view reads these tables any longer."""
         self.stale: Subscribers[[Iterable[str], str]] = Subscribers()
-        """The views with these ids miss a change; and what has changed."""
+        """The views with these ids have become stale; and what has changed."""
         self.moved: Subscribers[[]] = Subscribers()
-        """Names have come to mean other views, or no view."""
+        """Names now belong to other views, or to none."""
         self.published: Subscribers[[str]] = Subscribers()
         """The view with this id has a new version."""
         self.leftover: Subscribers[[str, Leftover, Version | None]] = Subscribers()
-        """Something of the view with this id is to be dropped; and the version that was replaced, which may still be
-        read."""
+        """A leftover of the view with this id; and the version that was replaced, if any, which may still have
+        readers."""

@@ -1,4 +1,4 @@
-"""Restores public views that something has dropped or forged past the gateway."""
+"""Restores public views that were dropped or forged outside the gateway."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from sql.texts import maintenance
 log = logging.getLogger(__name__)
 
 NAMES_MAX = 50
-"""Names of a statement that are looked at for a view that was renamed."""
+"""How many names of a statement are checked when looking for a view that it has renamed."""
 SHOWN_CHARACTERS = 200
-"""Of a statement's text in a log line."""
+"""How much of a statement's text a log line contains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A view that was restored, and the statements that may have changed it."""
+    """A restored view, and the statements that may have changed it."""
 
     view: TableName
     problem: str
@@ -36,13 +36,13 @@ class Restored:
 
 
 class Restoration:
-    """Gives a public view the text, the comment and the properties that the catalog has of it. The caller holds the
-    lock of the view's entry."""
+    """Restores the text, comment and properties of a public view from the catalog. The caller holds the lock of the
+    view's entry."""
 
     def __init__(
         self, catalog: Catalog, watches: Watches, metastore: Metastore, report: Callable[[Restored], None]
     ) -> None:
-        """`report` is called for each view that was restored."""
+        """`report` is called for each restored view."""
         self._catalog = catalog
         self._watches = watches
         self._metastore = metastore
@@ -51,8 +51,8 @@ class Restoration:
     async def restore_unshown(self, entry: Entry) -> bool:
         """Restores a watched view that no name shows. Returns whether it did.
 
-        A view that is not watched was dropped past the gateway by somebody who may do that. Nor is a view restored that
-        is being dropped, replaced or renamed.
+        A view that is not watched was dropped outside the gateway on purpose. A view that is being dropped, replaced or
+        renamed is not restored either.
         """
         view = entry.view
         if view.id not in self._watches:
@@ -68,7 +68,7 @@ class Restoration:
         return True
 
     async def restore_text(self, view: MaterializedView, relation: Relation | None) -> None:
-        """Publishes the view's current version again. `relation` is what has the view's name."""
+        """Publishes the view's current version again. `relation` is the object that now has the view's name."""
         problem, suspects = _problem(view, relation), self._watches.suspects(view.id)
         if relation is not None and relation.kind is RelationKind.TABLE:
             await self._set_aside(view.name)
@@ -78,20 +78,20 @@ class Restoration:
             await self._drop_renamed(view, suspects)
         else:
             await self._metastore.run(naming.publish(view.name, view, view.current.shown))
-            await self._dress(view)
+            await self._restore_differences(view)
         self._catalog.news.moved.tell()
         self._tell(view, problem, suspects)
 
     async def restore_properties(self, view: MaterializedView) -> None:
-        """Sets comment and properties again."""
-        await self._dress(view)
+        """Restores comment and properties."""
+        await self._restore_differences(view)
         self._tell(view, "had other properties", self._watches.suspects(view.id))
 
-    async def is_undressed(self, view: MaterializedView) -> bool:
-        """Whether the public view has another comment or other properties."""
+    async def has_other_properties(self, view: MaterializedView) -> bool:
+        """Whether comment or properties of the public view differ from the catalog's."""
         return any(_differences(view, await self._metastore.properties(view.name)))
 
-    async def _dress(self, view: MaterializedView) -> None:
+    async def _restore_differences(self, view: MaterializedView) -> None:
         extra, missing = _differences(view, await self._metastore.properties(view.name))
         if extra:
             await self._metastore.run(maintenance.unset_view_properties(view.name, extra))
@@ -99,13 +99,13 @@ class Restoration:
             await self._metastore.run(maintenance.set_view_properties(view.name, view.properties, view.comment))
 
     async def _set_aside(self, name: TableName) -> None:
-        """Renames somebody's table that has the view's name. Its rows are kept."""
+        """Renames a user's table that has the view's name. Its rows are kept."""
         aside = TableName(name.database, f"{name.table}__{secrets.token_hex(4)}", name.catalog)
         await self._metastore.run(maintenance.rename_table(name, aside))
-        log.error("the table %s has the name of a materialized view; it is called %s now", name, aside)
+        log.error("the table %s had the name of a materialized view and was renamed to %s", name, aside)
 
     async def _drop_renamed(self, view: MaterializedView, suspects: Iterable[Suspect]) -> None:
-        """Drops the view under the name that a statement gave it: nobody would keep that fresh."""
+        """Drops the view under the name that a statement gave it: nothing would keep it fresh there."""
         try:
             there = await self._metastore.views(view.name.database)
             names = sorted(frozenset[str]().union(*(suspect.words & there for suspect in suspects)))
@@ -113,25 +113,30 @@ class Restoration:
                 if self._catalog.named(name) is None and await naming.shown_as(self._metastore, name) == view.id:
                     await self._metastore.run(maintenance.drop_view(name))
         except StatementFailed as error:
-            log.warning("%s may have been renamed, and is there under another name as well: %s", view.name, error)
+            log.warning("%s may have been renamed and may also exist under another name: %s", view.name, error)
 
     def _tell(self, view: MaterializedView, problem: str, suspects: tuple[Suspect, ...]) -> None:
         if not problem:
-            log.warning("the materialized view %s was published anew: its text was from before a restart", view.name)
+            log.warning("the materialized view %s was published again: its text dated from before a restart", view.name)
             return
         who = "; ".join(f"{each.user}: {each.text[:SHOWN_CHARACTERS]}" for each in suspects)
-        log.error("the materialized view %s %s and was put back; what may have done that: %s", view.name, problem, who)
+        log.error(
+            "the materialized view %s %s and has been restored; statements that may have done this: %s",
+            view.name,
+            problem,
+            who,
+        )
         self._report(Restored(view.name, problem, suspects))
 
 
 def published_text(view: MaterializedView) -> str:
-    """The text of the public view, as it was published."""
+    """The text with which the public view was published."""
     return maintenance.shown_rows(view.storage, view.columns, view.current.shown, view.layout)
 
 
 def _problem(view: MaterializedView, relation: Relation | None) -> str:
-    """What has become of the public view; empty where it may be nobody's doing: a text that was shortened is not stored
-    with the version."""
+    """What has happened to the public view. Empty if possibly nobody has changed it: a text that was shortened is not
+    stored with the version."""
     if relation is None:
         return "was dropped"
     if relation.kind is RelationKind.TABLE:
@@ -139,13 +144,13 @@ def _problem(view: MaterializedView, relation: Relation | None) -> str:
     shown = maintenance.read_published(relation.view_text)
     if shown == (view.storage, view.current.number):
         alike = maintenance.selects_alike(relation.view_text, published_text(view))
-        return "" if alike else "selected otherwise than it was published"
+        return "" if alike else "did not have its published text"
     return "showed something else" if shown is None else f"showed version {shown[1]} of {shown[0]}"
 
 
 def _differences(view: MaterializedView, shown: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """The keys that the public view should not have, and those that it should have with other values. Spark lists a
-    comment among them only if ALTER has set it."""
+    """The keys of properties that the public view should not have, and of those that should have other values. Spark
+    lists a comment among the properties only if ALTER has set it."""
     extra = [key for key in shown if key not in view.properties and not maintenance.is_spark_property(key)]
     missing = [key for key, value in view.properties.items() if shown.get(key) != value]
     if shown.get("comment", view.comment or "") != (view.comment or ""):

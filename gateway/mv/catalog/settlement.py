@@ -29,7 +29,7 @@ from sql.texts import maintenance
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 2.0
-"""Between two questions: a Spark that is dying answers with errors before it is gone."""
+"""The pause between two attempts: a Spark that is crashing answers with errors before it is gone."""
 PAUSE_SECONDS_MAX = 30.0
 
 Restore = Callable[[Entry], Awaitable[bool]]
@@ -37,7 +37,7 @@ Restore = Callable[[Entry], Awaitable[bool]]
 
 
 class Settlement:
-    """Works in the background. A statement that needs a doubtful view sooner settles it itself."""
+    """Works in the background. A statement that needs an uncertain view sooner resolves it itself."""
 
     def __init__(self, catalog: Catalog, metastore: Metastore, fence: Fence, restore: Restore) -> None:
         self._catalog = catalog
@@ -52,11 +52,11 @@ class Settlement:
     # --- which version a name shows ----------------------------------------------------------------
 
     def doubt(self, *entries: Entry, error: BaseException | None = None) -> None:
-        """The views count as stale until the metastore has told what their names show. Of two, the one that is to get a
-        name comes before the one that has had it.
+        """Marks views as uncertain: they count as stale until the metastore has shown what their names mean. If one
+        view takes the name of another, pass it first.
 
-        `error`: how the statement ended that may have changed that. If it does not tell the outcome, Spark may still
-        complete the statement a little later.
+        `error`: how the statement that may have changed this ended. If the outcome is unknown, Spark may still complete
+        the statement later.
         """
         late = error is not None and (not isinstance(error, FreshgateError) or naming.is_untold(error))
         for entry in entries:
@@ -66,20 +66,20 @@ class Settlement:
             self._begin(self._settling, new, partial(self._settle_all, new))
 
     def refuse_doubtful(self, entry: Entry) -> None:
-        """Under the entry's lock, before its name is changed: whoever has had the lock may have left a doubt. Raises
-        RefreshFailed."""
+        """Raises RefreshFailed if the view is uncertain. Call it under the entry's lock, before the name is changed:
+        the previous holder of the lock may have left the view uncertain."""
         if entry.uncertain:
             raise RefreshFailed(
-                f"Nobody knows what {entry.view.name} shows: another statement that changes it broke off. Try again in "
-                f"some seconds.",
+                f"What {entry.view.name} shows is unknown: another statement that changes it was interrupted. Try "
+                f"again in a few seconds.",
                 sqlstate="40001",
             )
 
     async def settle(self, entry: Entry) -> None:
-        """Asks the metastore what a doubtful view shows. If it is another version than before, the effect is that of a
-        refresh.
+        """Asks the metastore what an uncertain view shows. If it is another version than before, this has the effects
+        of a refresh.
 
-        Raises NoSuchView if the view was dropped or replaced, RefreshFailed if it is about to be, and what the
+        Raises NoSuchView if the view was dropped or replaced, RefreshFailed if it is about to be replaced, and what the
         metastore raises.
         """
         while entry.uncertain:
@@ -88,16 +88,16 @@ class Settlement:
             async with entry.lock:
                 if not entry.uncertain:
                     return
-                # What has had the lock before may have left another doubt.
+                # The previous holder of the lock may have left a new doubt.
                 if not await self._seconds_early(entry):
                     successor = await self._settle(entry)
             if successor is not None:
-                # Without the lock: an ALTER that concerns both takes their locks in an order of its own.
+                # Without the lock: an ALTER of both views takes their locks in another order.
                 with contextlib.suppress(NoSuchView):
                     await self.settle(successor)
 
     async def certain(self, name: TableName) -> MaterializedView | None:
-        """The view that a name means, for who changes it. If that is unknown, the metastore is asked first.
+        """The view that a name means, for a caller that changes it. If that is unknown, asks the metastore first.
 
         Raises what the metastore raises.
         """
@@ -107,16 +107,17 @@ class Settlement:
             except NoSuchView:
                 if self._catalog.entry_named(name) is entry:
                     raise
-                # Taken out: the name means nothing now, or something damaged.
+                # The view was removed: the name has no view now, or a damaged one.
         return entry.view if entry else None
 
     async def verify_id(self, view_id: str) -> None:
-        """As `verify`, for a view that may be gone."""
+        """As `verify`, for a view that may no longer exist."""
         if (entry := self._catalog.find(view_id)) is not None:
             await self.verify(entry)
 
     async def verify(self, entry: Entry) -> None:
-        """Doubts a view of which the metastore shows another version than the catalog: somebody else has changed it.
+        """Marks a view as uncertain if the metastore shows another version than the catalog: something else has changed
+        it.
 
         Raises what the metastore raises.
         """
@@ -125,7 +126,7 @@ class Settlement:
             return
         if await self._published(view) == view.current.number:
             return
-        # Once more, while nobody here changes it.
+        # Check again under the lock, while this gateway does not change the view.
         async with entry.lock:
             if self._catalog.find(view.id) is not entry or entry.uncertain or not entry.visible:
                 return
@@ -135,48 +136,51 @@ class Settlement:
             return
         self.doubt(entry)
         if published is not None:
-            log.warning("%s shows version %d, not %d: something else changed it", view.name, published, current)
+            log.warning(
+                "%s shows version %d, not %d: it was changed outside this gateway", view.name, published, current
+            )
             return
-        # Damage, or the end of a statement that gave its name to another view. No read goes on before that is known.
+        # Either damage, or the end of a statement that gave the name to another view. Reads must wait for the answer.
         with contextlib.suppress(NoSuchView):
             await self.settle(entry)
 
     async def look(self, entry: Entry) -> None:
-        """As `verify`, beside a look at the base tables. Never raises."""
+        """As `verify`, together with an observation of the base tables. Never raises."""
         if self._fence.lost is not None:
             return
         try:
             await asyncio.gather(self._fence.check(), self.verify(entry))
         except Superseded:
-            # The fence has said so, once: no view looks fresh from now on.
+            # The fence has logged it. From now on no view counts as fresh.
             return
         except FreshgateError as error:
-            log.warning("cannot tell which version of %s is shown: %s", entry.view.name, error)
+            log.warning("cannot determine which version of %s is shown: %s", entry.view.name, error)
 
     async def check_unmoved(self, entry: Entry) -> None:
-        """Checks that nobody else has published since the version that is current in memory, or serves this metastore
-        now. Raises RefreshFailed, Superseded."""
+        """Checks that the current version is still the published one, and that no other gateway serves this metastore.
+        Raises RefreshFailed, Superseded."""
         view = entry.view
         _, published = await asyncio.gather(self._fence.check(), self._published(view))
         if published != view.current.number:
-            # Somebody else's doing: the metastore tells what is current before the next refresh begins.
+            # Changed elsewhere: the metastore tells what is current before the next refresh begins.
             self.doubt(entry)
-            shown = "nothing of it any more" if published is None else f"its version {published}"
+            shown = "no version of it" if published is None else f"its version {published}"
             raise RefreshFailed(
-                f"{view.name} shows {shown}, not version {view.current.number}, from which this refresh began: "
-                f"something else than this gateway has changed it. Only one gateway may serve a metastore.",
+                f"{view.name} shows {shown}, not version {view.current.number}, from which this refresh began: it was "
+                f"changed outside this gateway. Only one gateway may serve a metastore; stop the others, then run the "
+                f"refresh again.",
                 sqlstate="40001",
             )
 
     async def unmoved(self, view: MaterializedView, version: int | None, error: FreshgateError) -> bool:
-        """Whether the public view surely shows this version, as before the statement that ended with `error`. None: it
-        was not to show the view's storage before."""
+        """Whether the public view certainly still shows this version after a statement failed with `error`. None: it
+        did not show the view's storage table before."""
         return await naming.unmoved(self._metastore, view, version, error)
 
     async def find_damage(self, entry: Entry) -> str | None:
-        """What a refresh that did not find something says if a part of the view itself is missing.
+        """The message for a refresh that failed because a part of the view itself is missing; None if none is.
 
-        Without its storage the view is no more; without its definition its rows can still be read.
+        Without its storage table, the view is lost. Without its definition, its rows can still be read.
         """
         view = entry.view
         present = await self._metastore.tables(view.storage.database)
@@ -186,8 +190,8 @@ class Settlement:
         if view.definition.table not in present:
             return (
                 f"The definition of materialized view {view.name} was dropped outside the gateway; version "
-                f"{view.current.number} stays published. Create the view again with CREATE OR REPLACE: "
-                f"SHOW CREATE MATERIALIZED VIEW {view.name} has the text."
+                f"{view.current.number} stays published. Create the view again with CREATE OR REPLACE; "
+                f"SHOW CREATE MATERIALIZED VIEW {view.name} shows the text."
             )
         return None
 
@@ -195,15 +199,15 @@ class Settlement:
         return await naming.published(self._metastore, view.name, view.storage)
 
     async def _seconds_early(self, entry: Entry) -> float:
-        """In how many seconds what the name shows will stay so. A change that can be seen already is not waited for."""
+        """How many seconds to wait until what the name shows is final. Zero if a change is already visible."""
         left = entry.late_until - time.monotonic()
         if left <= 0 or await self._published(entry.view) is None:
             return 0.0
         return left
 
     async def _settle(self, entry: Entry) -> Entry | None:
-        """Under the entry's lock. Returns the view that has taken this one's name if that is in doubt, too, and is to
-        be settled first: until it has the name, there would be no view under it."""
+        """Resolves the view under the entry's lock. Returns the view that has taken its name if that one is uncertain
+        as well and must be resolved first: until it has the name, the name would have no view."""
         self._catalog.entry(entry.view.id)
         before = entry.view
         found = await self._stored(entry)
@@ -219,7 +223,7 @@ class Settlement:
                 return successor
             raise await self._unshown(entry, found, successor)
         if not stored.was_published(found):
-            # A DROP was cut off before the view was dropped.
+            # A DROP was interrupted before it dropped the view.
             await naming.mark_published(self._metastore, entry.view.storage)
         name, version = shown
         view = await stored.view_read(found, entry.view.storage, entry.view.definition, version)
@@ -233,7 +237,7 @@ class Settlement:
                 news.leftover.tell(view.id, leftover, before.current)
             if view.built:
                 news.published.tell(view.id)
-        # While nobody knew what is current nothing of it could be dropped.
+        # While the current version was unknown, nothing could be dropped.
         news.leftover.tell(view.id, leftover, None)
         return None
 
@@ -247,8 +251,8 @@ class Settlement:
             raise
 
     def _trade_names(self, entry: Entry, name: TableName) -> None:
-        """The metastore shows the view under this name. Until the one that has had it is settled, too, that has
-        the other name: reads of a name without a view would be forwarded, and nothing refreshed."""
+        """Renames the view as the metastore shows it. Until the view that had this name is resolved as well, it gets
+        the other name: reads of a name without a view would be forwarded without a refresh."""
         moved = {name: entry}
         other = self._catalog.entry_named(name)
         if other is not None and other is not entry:
@@ -257,13 +261,13 @@ class Settlement:
         self._catalog.rename(moved)
 
     async def _unshown(self, entry: Entry, properties: Mapping[str, str], successor: Entry | None) -> FreshgateError:
-        """Takes out a view that no name shows: it was replaced or dropped, or somebody has damaged it. One whose
-        successor is not visible yet stays until that is: under the name there would be no view meanwhile."""
+        """Removes a view that no name shows: it was replaced, dropped or damaged. If its successor is not visible yet,
+        the view is kept until then, so that the name is never without a view."""
         name = stored.read_name(properties)
         if successor is not None and not successor.visible:
             return RefreshFailed(
-                f"The materialized view {name} is being replaced, by a statement whose connection broke. Try again in "
-                f"some seconds.",
+                f"The materialized view {name} is being replaced by a statement whose connection broke. Try again in a "
+                f"few seconds.",
                 sqlstate="40001",
             )
         finding = await discovery.without_view(self._metastore, name, entry.view.storage, properties)
@@ -278,20 +282,21 @@ class Settlement:
     # --- in the background -------------------------------------------------------------------------
 
     def store(self, entry: Entry, error: FreshgateError) -> None:
-        """Writes the settings and the job of a view once more as they are, after a statement that was to store others
-        ended with `error`. If Spark may still carry that out, waits for it first."""
+        """Stores the current settings and job of a view again, after a statement that was to store others failed with
+        `error`. If Spark may still carry that statement out, waits first."""
         if (before := self._storing.get(entry)) is not None:
             before.cancel()
         seconds = naming.LATE_SECONDS if naming.is_untold(error) else 0.0
         self._begin(self._storing, [entry], partial(self._store, entry, seconds))
 
     def find_created(self, entry: Entry, found: Callable[[bool], Awaitable[None]]) -> None:
-        """Finds out whether the public view of a reserved view was created, and calls `found` with that."""
+        """Finds out whether the public view of a reserved view was created, and calls `found` with the answer."""
         work = partial(self._find_created, entry, found)
         self._begin(self._creating, [entry], partial(self._until_done, entry, work))
 
     async def stop(self) -> None:
-        """What is still in doubt is found out by the next start. Settings are written at once, or not."""
+        """Stops. Views that are still uncertain are resolved at the next start. Pending settings get one last
+        attempt."""
         self._ending.set()
         asking = [*self._settling.values(), *self._creating.values()]
         for task in asking:
@@ -314,11 +319,11 @@ class Settlement:
         task.add_done_callback(ended)
 
     async def _settle_all(self, entries: Iterable[Entry]) -> None:
-        """Until none of the views is in doubt, one after another."""
+        """Resolves the views one after another until none is uncertain."""
         while not self._ending.is_set() and (doubtful := [entry for entry in entries if self._is_doubtful(entry)]):
             for entry in doubtful:
                 await self._until_done(entry, partial(self.settle, entry))
-                if self._is_doubtful(entry):  # again
+                if self._is_doubtful(entry):  # It has become uncertain again.
                     await asyncio.sleep(PAUSE_SECONDS)
 
     def _is_doubtful(self, entry: Entry) -> bool:
@@ -340,25 +345,25 @@ class Settlement:
     async def _find_created(self, entry: Entry, found: Callable[[bool], Awaitable[None]]) -> None:
         created = await self._published(entry.view) is not None
         if not created:
-            # Spark may still be about to create it, and then the name would show rows that are gone.
+            # Spark may still be about to create it; then the name would show rows that are gone.
             await asyncio.sleep(naming.LATE_SECONDS)
             created = await self._published(entry.view) is not None
         await found(created)
 
     async def _until_done(self, entry: Entry, work: Callable[[], Awaitable[None]]) -> None:
-        unknown = f"cannot tell yet what became of {entry.view.name}"
+        unknown = f"cannot determine yet the state of {entry.view.name}"
         back_off = loops.BackOff(unknown, PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         while self._catalog.find(entry.view.id) is entry:
             try:
                 await work()
                 return
             except NoSuchView as error:
-                # Another one has its name by now; or it is damaged, which the log has.
+                # Another view has its name by now, or it is damaged, which is in the log.
                 log.info("%s", error)
                 return
             except Superseded:
-                raise  # Another gateway serves the views now, and finds it out.
-            except Exception as error:  # a fault of ours, too, must not leave the view in doubt for ever
+                raise  # The other gateway serves the views now and resolves it.
+            except Exception as error:  # Not even a bug may leave the view uncertain for ever.
                 back_off.note(error)
             if self._ending.is_set():
                 return

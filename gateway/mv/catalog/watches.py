@@ -1,4 +1,4 @@
-"""The views that are watched, and the statements that may be changing them."""
+"""The watched views, and the statements that may be changing them."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from sql.words import Words
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A statement that may change views. `text` holds no password; `words` are its names, folded."""
+    """A statement that may change views. `text` contains no password; `words` are its names, case-folded."""
 
     user: str
     session: str
     statement: int
     text: str
     words: Words = frozenset()
-    dresses: bool = False
-    """It may change comment and properties."""
+    changes_properties: bool = False
+    """Whether it may change comment and properties."""
 
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """Views that a statement may have changed, until they have been looked at after its end."""
+    """The views that a statement may have changed, until they have been checked after its end."""
 
     suspect: Suspect
     views: frozenset[str]
     ended_at: int | None = None
-    """The moment from which on it changes nothing more."""
+    """The moment from which on it changes nothing more; None while it may."""
 
 
 @dataclass(slots=True)
 class Watched:
-    """A view that is watched."""
+    """A watched view."""
 
     watches: dict[Watch, None] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     confirmed: int = 0
-    """The moment when the last look began that found the view right, or restored it."""
+    """The moment when the last check began that found the view correct or restored it."""
 
 
 class Watches:
-    """By the ids of the views. Moments are numbers that grow."""
+    """Watched views by id. Moments are increasing numbers."""
 
     def __init__(self) -> None:
         self._watched: dict[str, Watched] = {}
@@ -56,14 +56,14 @@ class Watches:
         return view_id in self._watched
 
     def moment(self) -> int:
-        """A moment later than all before."""
+        """A moment later than all earlier ones."""
         return next(self._moments)
 
     def find(self, view_id: str) -> Watched | None:
         return self._watched.get(view_id)
 
     def suspects(self, view_id: str) -> tuple[Suspect, ...]:
-        """The statements that may have changed the view."""
+        """The statements that may have changed this view."""
         watched = self._watched.get(view_id)
         return tuple(watch.suspect for watch in watched.watches) if watched else ()
 
@@ -72,8 +72,8 @@ class Watches:
             self._watched.setdefault(view_id, Watched()).watches[watch] = None
 
     def confirm(self, view_id: str, watched: Watched, began: int) -> None:
-        """A look that began at this moment has found the view right, or has restored it: what had ended by then is no
-        longer suspected."""
+        """Records that a check that began at this moment found the view correct or restored it. Statements that had
+        ended before are no longer suspected."""
         watched.confirmed = began
         for watch in [each for each in watched.watches if each.ended_at is not None and each.ended_at < began]:
             del watched.watches[watch]
