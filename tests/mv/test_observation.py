@@ -227,7 +227,7 @@ def test_what_cannot_be_observed(eye: Eye) -> None:
         "CREATE TABLE broken (id INT, day STRING) USING parquet PARTITIONED BY (day)",
         "INSERT INTO broken VALUES (1, 'a')",
     )
-    assert eye.look("of_jdbc").observed == Unobserved("default.of_jdbc: tables of jdbc cannot be observed")
+    assert eye.look("of_jdbc").observed == Unobserved("default.of_jdbc: tables of the format jdbc cannot be observed")
     assert isinstance(eye.look("no_catalog.a.b").observed, Unobserved)
     eye.begin("broken")
     eye.run("ALTER TABLE broken PARTITION (day = 'a') SET LOCATION 'nofs:/x'")

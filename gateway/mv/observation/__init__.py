@@ -1,1 +1,1 @@
-"""What base tables look like now."""
+"""Observes base tables: what they look like now."""

@@ -1,4 +1,4 @@
-"""Compares views with their base tables as these look today, and remembers the outcome in the catalog."""
+"""Compares views with the current state of their base tables, and records the result in the catalog."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ ICEBERG = "iceberg"
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """All base tables of a view, as they look today."""
+    """The current state of all base tables of a view."""
 
     observed: Mapping[str, Observed]
-    """By `base_key`, without those that excluded_trigger_tables names."""
+    """By `base_key`, without the tables in excluded_trigger_tables."""
     looks: Mapping[TableName, Look]
 
     @property
@@ -45,25 +45,25 @@ class Inspection:
         return sum(len(look.partitions) for look in self.observed.values() if isinstance(look, Snapshot))
 
     async def drift(self, view: MaterializedView) -> Drift:
-        """How far the view's current version is from this."""
+        """How the base tables differ from what the view's current version contains."""
         return await aside(self.partitions + view.current.partitions, drift, view, self.observed)
 
     @property
     def began(self) -> dict[TableName, float]:
-        """When each look began, by the observer's clock."""
+        """When each observation began, by the observer's clock."""
         return {table: look.began for table, look in self.looks.items()}
 
     @property
     def cached(self) -> list[TableName]:
-        """Tables of which each of Spark's sessions remembers what they were: Iceberg's catalogs do that, and renewing a
+        """Tables whose metadata each Spark session caches: Iceberg's catalogs do that, and refreshing the cache of a
         view that reads them does not reach them."""
         found = (look for look in self.looks.values() if look.relation and look.relation.provider == ICEBERG)
         return sorted({look.root or look.relation.name for look in found if look.relation})
 
     def renewed(self, changed: Container[str]) -> list[TableName]:
-        """Tables that Spark must be told to look at anew before a refresh reads them: the `cached` ones, and those of
-        `changed` (`base_key`s). Of a change that came past it Spark does not know, and may have the rows of before in
-        memory, by CACHE TABLE, for every session; that each change has come through it nobody can tell."""
+        """Tables for which Spark must refresh its caches before a refresh reads them: the `cached` ones and those of
+        `changed` (`base_key`s). Spark does not notice changes that bypassed it, and may hold the old rows in memory,
+        through CACHE TABLE, for every session. Whether a change bypassed Spark is unknown."""
         tables = {
             look.root or look.relation.name
             for table, look in self.looks.items()
@@ -72,7 +72,7 @@ class Inspection:
         return sorted(tables.union(self.cached))
 
     def values_of(self, followed: Followed) -> list[str | None]:
-        """What the partitions of the followed table have in its column, as far as they are known."""
+        """The values of the partitions of the followed table in the followed column, as far as they are known."""
         look = self.observed.get(followed.base)
         return [values[followed.place] for values in look.partitions] if isinstance(look, Snapshot) else []
 
@@ -82,11 +82,11 @@ class Inspection:
 
 
 Situation = Mapping[str, tuple[object, ...]]
-"""What a refresh of a view would find, by the ids of the view and of those below it; for comparing alone."""
+"""What a refresh of a view would find, by the ids of the view and of those below it. Only for comparison."""
 
 
 class Inspector:
-    """Looks when a look is due."""
+    """Observes the base tables of views when an observation is due."""
 
     def __init__(
         self,
@@ -104,9 +104,9 @@ class Inspector:
         self._probe_seconds = probe_seconds
         self._clock = clock
         self._unread: set[TableName] = set()
-        """Tables that were looked at, and are remembered, though no view of the catalog reads them."""
+        """Observed tables that no view of the catalog reads."""
         self._creating: dict[str, frozenset[TableName]] = {}
-        """What views that CREATE is making read, by their ids: the catalog may not know them yet."""
+        """What the views that CREATE is building read, by view id: the catalog may not contain them yet."""
 
     def due(self, view_ids: Iterable[str]) -> bool:
         """Whether `check` would have to ask Spark."""
@@ -119,15 +119,16 @@ class Inspector:
         )
 
     def _is_unseen(self, entry: Entry) -> bool:
-        """Whether the version was not compared with what is known of its tables: another view's readers may have
-        looked, and a refresh of single partitions leaves the others as they are."""
+        """Whether there are newer observations of the tables than the version was compared with. They may come from
+        reads of another view; and a refresh of single partitions leaves the others as they are."""
         return entry.compared is None or self._observer.is_newer(entry.view.tables, entry.compared)
 
     async def check(self, view_ids: Iterable[str], not_before: float | None = None) -> list[str]:
-        """Finds out whether the views, and those below them, are fresh. Looks may be as old as each view's
-        probe_interval, or must have begun at `not_before`. Never raises: what cannot be looked at is not fresh.
+        """Finds out whether the views, and those below them, are fresh. Observations may be as old as each view's
+        probe_interval, or must have begun at or after `not_before`. Never raises: a view whose tables cannot be
+        observed is not fresh.
 
-        Returns the ids of views that were stale because of noted writes which turned out to have changed nothing.
+        Returns the ids of views that were stale only because of noted writes that had changed nothing.
         """
         now, unchanged = self._clock(), set[str]()
         asked = [
@@ -137,12 +138,12 @@ class Inspector:
         while asked:
             cleared = await asyncio.gather(*(self._check(entry, oldest) for entry, oldest in asked))
             unchanged.update(entry.view.id for (entry, _), clear in zip(asked, cleared, strict=True) if clear)
-            # A refresh that was published meanwhile may have looked before this was asked.
+            # A refresh published meanwhile may be based on observations that are too old.
             asked = [(entry, oldest) for entry, oldest in asked if not _is_compared(entry, oldest)]
         return sorted(unchanged)
 
     def seed(self) -> None:
-        """Tells the observer what the catalog knows of tables, after a start."""
+        """Passes the snapshots that the catalog has stored to the observer, after a start."""
         for view in self._catalog.views():
             contents = view.current.contents
             tables = {base_key(table): table for table in view.tables}
@@ -153,18 +154,18 @@ class Inspector:
                 self._observer.seed(tables[view.followed.base], contents.followed)
 
     async def cached(self, view: MaterializedView) -> list[TableName]:
-        """Tables that a session must be told to look at anew before it runs the view's definition."""
+        """The tables whose caches a session must refresh before it runs the view's definition."""
         return (await self.inspect(view, float("-inf"))).cached
 
     async def inspect(self, view: MaterializedView, not_before: float) -> Inspection:
-        """Looks at all that a view reads; a look may be as old as `not_before`."""
+        """Observes everything that a view reads. Observations may be as old as `not_before`."""
         if view.id in self._catalog.building:
             self._creating[view.id] = view.tables
         looks = await self._observer.observe(view.tables, not_before)
         observed: dict[str, Observed] = {base_key(table): looks[table].observed for table in view.triggers}
         texts = _texts(view, looks.values())
         if any(text.composed for text in texts):
-            observed["what it names"] = Unobserved("a name is put together when the definition runs")
+            observed["what it names"] = Unobserved("a name in it is computed when the definition runs")
         if any(look == GONE for look in observed.values()):
             guessed = set(map(base_key, _guessed(texts)))
             observed |= {base: MISSING for base, look in observed.items() if look == GONE and base not in guessed}
@@ -175,30 +176,30 @@ class Inspector:
         return Inspection(observed, looks)
 
     async def situation(self, view_id: str) -> Situation | None:
-        """What a refresh that begins now would find: the writes that have ended, what the tables looked like at the
-        last look, and what somebody has said about the views. None where nothing can be told of a table."""
+        """What a refresh that begins now would find: the writes that have ended, the last observed state of the tables,
+        and the settings of the views. None if a table cannot be observed."""
         found = {}
         for entry in self._below([view_id]):
             view = entry.view
             inspection = await self.inspect(view, float("-inf"))
             if any(isinstance(look, Unobserved) or look == MISSING for look in inspection.observed.values()):
                 return None
-            said = view.job_since, view.clauses, view.properties
-            found[view.id] = entry.ledger.ended, *said, inspection.observed
+            settings = view.job_since, view.clauses, view.properties
+            found[view.id] = entry.ledger.ended, *settings, inspection.observed
         return found
 
     async def followed(
         self, view: MaterializedView, before: MaterializedView, inspection: Inspection
     ) -> Followed | None:
-        """What the view's partitions follow, as things are today; None where they follow nothing any more. `before` is
-        the view as it was refreshed last.
+        """What the view's partitions can follow now; None if they can no longer follow any. `before` is the view at its
+        last refresh.
 
-        CREATE has decided it. It is decided anew where the definition may mean something else: it reads other things,
-        a Spark view on the way was replaced, or the followed table was.
+        CREATE decided this. It is decided again if the definition may mean something else: it reads other tables, or a
+        Spark view on the way or the followed table was replaced.
         """
         blind = any(isinstance(look, Unobserved) for look in inspection.observed.values())
         if not view.layout.partitioned or blind:
-            # In the blind everything is written anyway.
+            # If tables cannot be observed, everything is rewritten.
             return view.followed
         found = await inspection.drift(view)
         replaced = any(look.is_view and base_key(table) in found.tables for table, look in inspection.looks.items())
@@ -211,7 +212,7 @@ class Inspector:
             return None
         texts = [view.query, *(look.relation.view_text for look in inspection.looks.values() if look.relation)]
         if following != view.followed and any("*" in text for text in texts):
-            # A star stands for the columns of when the view was created, and those of today may be others.
+            # A star stands for the columns at creation; those of today may be others.
             return None
         return following
 
@@ -222,7 +223,7 @@ class Inspector:
         if partitioning is None:
             raise CannotFollow("it has no partitions of its own")
         sources = {table: source for table, look in looks.items() if not table.aspect and (source := _source(look))}
-        # What is read of a table by a clause behind its name is no partition of it.
+        # A clause after the table's name selects something else than the table's partitions.
         for table, look in looks.items():
             if table.aspect and look.relation and table.whole not in sources:
                 sources[table.whole] = Source(tuple(name for name, _ in look.relation.columns))
@@ -236,8 +237,8 @@ class Inspector:
         if below is not None:
             if below.layout.time_zone not in {"", view.layout.time_zone}:
                 raise CannotFollow(
-                    f"the partitions of {below.name} are those of the time zone {below.layout.time_zone}, and this "
-                    f"view's are of {view.layout.time_zone or 'none'}"
+                    f"the partitions of {below.name} are in the time zone {below.layout.time_zone}, and this view's "
+                    f"are in {view.layout.time_zone or 'none'}"
                 )
             return Followed(below.id, found.column, 0, below.layout.kind, found.expression)
         columns = [column.lower() for column in sources[found.table].partition_columns]
@@ -246,7 +247,7 @@ class Inspector:
             raise CannotFollow(f"the partition column {found.column} of an Iceberg table is of the type {kind}")
         if kind in {"float", "double"}:
             raise CannotFollow(
-                f"the partition column {found.column} is of the type {kind}, whose zeros are equal and yet two"
+                f"the partition column {found.column} is of the type {kind}, which has two different zeros, 0 and -0"
             )
         return Followed(
             base_key(found.table), found.column, columns.index(found.column.lower()), kind, found.expression
@@ -259,7 +260,7 @@ class Inspector:
         return [entry for view_id in sorted(ids) if (entry := self._catalog.find(view_id))]
 
     def _oldest(self, view: MaterializedView) -> float:
-        """When a look at the view's tables must have begun to be young enough."""
+        """When an observation of the view's tables must have begun to be recent enough."""
         seconds = view_properties.probe_seconds(view.properties)
         return self._clock() - (self._probe_seconds if seconds is None else seconds)
 
@@ -274,32 +275,33 @@ class Inspector:
         self._forget_views(inspection, found)
         moved, blind = await self._moved(view)
         if entry.view.current is not view.current or entry.uncertain:
-            # A refresh was published meanwhile: what was compared is another version.
+            # A refresh was published meanwhile, so the comparison was with another version.
             return False
         if moved or blind:
             found = Drift(wholly=found.tables | moved, unobserved={**found.unobserved, **blind})
         return entry.compare(found, contains, inspection.began, now)
 
     async def _verify(self, entry: Entry, looks: bool) -> None:
-        """With each look at base tables, one at the view itself: another gateway or a person may have changed it."""
+        """Checks the view itself whenever its base tables are observed: another gateway or a user may have changed
+        it."""
         if looks:
             await self._settlement.look(entry)
 
     async def _moved(self, view: MaterializedView) -> tuple[frozenset[str], dict[str, str]]:
-        """What the definition reads today and did not then, or the other way round, for names may mean something else;
-        and why that cannot be told, where it cannot."""
+        """What the definition reads now but did not at the last refresh, or vice versa, because names can change their
+        meaning; and why that cannot be determined, if so."""
         try:
             sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
         except FreshgateError as error:
             return frozenset(), {"what the definition names": str(error)}
-        # Two views may have exchanged their names.
+        # Two views may have swapped their names.
         names = self._catalog.names_of(sources.views)
         renamed = {base for base, name in names.items() if view.view_names.get(base, name) != name}
         return frozenset(map(base_key, sources.tables ^ view.tables)) | (sources.views ^ view.views) | renamed, {}
 
     def forget_unread(self, table: TableName) -> None:
-        """Of a table that no view reads nothing is kept: a look may end after the last view was dropped, and CREATE may
-        fail after it has looked. While that is under way it goes on from what it has seen."""
+        """Forgets tables that no view reads: an observation may end after the last view was dropped, and CREATE may
+        fail after it has observed. While a CREATE is running, the tables that it reads are kept."""
         self._unread = {each for each in {*self._unread, table} if not self._catalog.is_read(each)}
         building = self._catalog.building
         self._creating = {view_id: tables for view_id, tables in self._creating.items() if view_id in building}
@@ -308,14 +310,14 @@ class Inspector:
         self._observer.forget(gone)
 
     def _forget_views(self, inspection: Inspection, found: Drift) -> None:
-        """A Spark view, or a function, that was replaced past the gateway may read other tables."""
+        """Forgets Spark views and functions that were replaced outside the gateway: they may read other tables."""
         for table, look in inspection.looks.items():
             if (look.is_view or table.is_function) and base_key(table) in found.tables:
                 self._relations.forget(table.database)
 
 
 def _is_compared(entry: Entry, oldest: float) -> bool:
-    """Whether the current version was compared with looks that all began at `oldest` or later, or cannot be."""
+    """Whether the current version was compared with observations that began at or after `oldest`, or cannot be."""
     view, compared = entry.view, entry.compared
     if not view.built or entry.uncertain:
         return True
@@ -323,14 +325,14 @@ def _is_compared(entry: Entry, oldest: float) -> bool:
 
 
 def snapshot_of(view: MaterializedView) -> Snapshot:
-    """A materialized view as a base table: the state of a partition is the version that wrote it."""
+    """The snapshot of a materialized view as a base table: a partition's state is the version that wrote it."""
     manifest = view.current.manifest
     partitions: dict[PartitionValues, str] = {(key,): str(version) for key, version in manifest.exceptions.items()}
     return Snapshot(view.id, str(view.current.number), str(manifest.default), partitions)
 
 
 def _texts(view: MaterializedView, looks: Iterable[Look]) -> list[Bases]:
-    """What the definition names, and what the Spark views and functions on the way do."""
+    """The names in the definition, and in the Spark views and functions on the way."""
     texts = [bases(view.query, view.namespace)]
     for look in looks:
         if look.relation and look.is_view:
@@ -342,7 +344,7 @@ def _texts(view: MaterializedView, looks: Iterable[Look]) -> list[Bases]:
 
 
 def _guessed(texts: Sequence[Bases]) -> set[TableName]:
-    """Names that stand only in texts which are not understood: they may be any words, and nothing need have them."""
+    """Names that occur only in texts that are not understood: they may be any words and need not exist."""
     guessed = {name for text in texts if not text.exact for name in text.relations}
     return guessed.difference(*(text.relations for text in texts if text.exact))
 
@@ -362,12 +364,12 @@ def _source_of_view(view: MaterializedView) -> Source:
     if partitioning is None or not view.layout.partitioned or view.followed is None:
         return Source(view.columns)
     if view.layout.kind == "string" and (partitioning.unit or view.layout.key == MARKED):
-        # Its keys are dates, or have a sign behind them; its column's values are texts of another form.
+        # Its keys are dates or have a mark appended; the column's values are texts of another form.
         return Source(view.columns)
     return Source(view.columns, (partitioning.column,), partitioning.unit)
 
 
 def _kinds(look: Look) -> dict[str, str]:
-    """The types of a table's columns as SQL, by lower-case name."""
+    """The SQL types of a table's columns, by lower-case name."""
     columns = look.relation.columns if look.relation else ()
     return {name.lower(): sql_type(type_json) for name, type_json in columns}

@@ -1,7 +1,7 @@
-"""Looks at base tables: what each looked like when it was last looked at, and who may share a look.
+"""Observes base tables, remembers the last observation of each, and shares observations among callers.
 
-Files are listed, Delta's log and Iceberg's metadata tables are read, all by statements in service sessions. No row of a
-base table is read; what the files of a partition are is folded to one row inside Spark.
+It lists files and reads Delta's log and Iceberg's metadata tables, all by statements in service sessions. It reads no
+row of a base table; Spark aggregates the files of a partition to one row.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from sql.texts import observation
 FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml", "binaryfile", "hive"})
 ICEBERG = "iceberg"
 LONG_NAMES = ("org.apache.spark.sql.", "com.databricks.spark.")
-"""What old tables have before the name of a format."""
+"""Old prefixes of the names of formats."""
 PATH_NOT_FOUND = "42K03"
 UNKNOWN_DIRECTORIES = 1000
-"""Where nothing tells how many directories a listing comes through."""
+"""An assumption if the number of directories to list is unknown."""
 LOCATIONS_TOGETHER = 50
-"""Locations that one statement lists."""
+"""How many locations one statement lists."""
 NAMED_MAX = 3
-"""Locations that a reason names."""
+"""How many locations a reason names at most."""
 DESCRIBED_NEWLY, DESCRIBED_AGAIN = 200, 64
-"""Partitions of a table of Hive's formats whose places one look asks for, for the first time and anew; see
+"""For how many partitions of a Hive table one observation asks for the location, for the first time and again; see
 `_asked`."""
 DESCRIBING_SESSIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a table looked like."""
+    """One observation of a table: what it looked like."""
 
     observed: Observed
     began: float
-    """By the clock of the observer."""
+    """By the observer's clock."""
     is_view: bool = False
     relation: Relation | None = None
-    """None where there is no such table, or the metastore did not answer, and of functions."""
+    """None for functions, for tables that do not exist, and if the metastore did not answer."""
     function: Function | None = None
     root: TableName | None = None
-    """The table that Spark must look at anew where the name is that of a branch or a metadata table."""
+    """The table whose cache Spark must refresh if the name is that of a branch or a metadata table."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A look, and which touch of any table was the last before it began."""
+    """An observation, and the number of the last touch of any table before it began."""
 
     look: Look
     touch: int
@@ -68,12 +68,12 @@ class _Known:
 
 
 FEW_FILES = 64
-"""So many files one task asks for, one after the other: 50 ms each in an object store that is slow."""
+"""Up to this many files are listed by one task, one after the other: 50 ms each in a slow object store."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of a directory: the sum of all their names, times and sizes, how many, and their bytes."""
+    """The files of a directory: a sum over their names, times and sizes, their number, and their bytes."""
 
     directory: str
     sum: str
@@ -81,9 +81,9 @@ class _Files:
 
 
 class Observer:
-    """Looks at base tables; looks are shared by all who ask meanwhile, and remembered.
+    """Observes base tables. Concurrent callers share observations, and the last one of each table is remembered.
 
-    The sessions are for looks alone: they keep the settings that make listings cheap.
+    The sessions are used only for observations: they keep the settings that make listings cheap.
     """
 
     def __init__(
@@ -101,50 +101,51 @@ class Observer:
         self._touches = 0
         self._touched: dict[TableName, int] = {}
         self.looked: Subscribers[[TableName]] = Subscribers()
-        """A look at this table has ended."""
+        """An observation of this table has ended."""
 
     async def observe(self, tables: Iterable[TableName], not_before: float) -> dict[TableName, Look]:
-        """A look at each table that began at `not_before` or later, and not before the table was last touched. What
-        cannot be observed is Unobserved; never raises FreshgateError."""
+        """An observation of each table that began at or after `not_before` and after the table's last touch. A table
+        that cannot be observed is Unobserved; never raises FreshgateError."""
         names = list(dict.fromkeys(tables))
         looks = await asyncio.gather(*(self._shared(name, not_before) for name in names))
         return dict(zip(names, looks, strict=True))
 
     def due(self, tables: Iterable[TableName], not_before: float) -> bool:
-        """Whether `observe` would have to look."""
+        """Whether `observe` would have to ask Spark."""
         return any(self._remembered(table, not_before, self._touched.get(table, 0)) is None for table in tables)
 
     def is_newer(self, tables: Iterable[TableName], compared: Mapping[TableName, float]) -> bool:
-        """Whether a look at one of the tables is known that is not the one which began when `compared` says."""
+        """Whether another observation of one of the tables is known than the one that began as `compared` says."""
         return any(
             (known := self._known.get(table)) is not None and known.look.began != compared.get(table)
             for table in tables
         )
 
     def touch(self, tables: Iterable[TableName]) -> None:
-        """A statement may have changed them: looks that began before now do not count. Of most tables that statements
-        write there is none."""
+        """Invalidates earlier observations of these tables, because a statement may have changed them. Most tables that
+        are written have none."""
         for table in tables:
-            # Of a function this is all that may tell that it is another one.
+            # For a function, a touch may be the only sign that it was replaced.
             if table in self._known or table in self._running or table.is_function:
                 self._touches += 1
                 self._touched[table] = self._touches
 
     def seed(self, table: TableName, snapshot: Snapshot) -> None:
-        """A stored earlier look, from which the next one goes on. Of several the best is kept: one that knows what
-        partitions looked like, and then the latest."""
+        """Adds a stored earlier observation, from which the next one continues. Of several, the best is kept: one that
+        has the states of partitions, then the latest."""
         known = self._tables.last.get(table)
         if known is None or _rank(snapshot) > _rank(known):
             self._tables.last[table] = snapshot
 
     def forget(self, tables: Iterable[TableName]) -> None:
-        """No view reads them any more. One that is being looked at stays: `looked` tells when that has ended."""
+        """Forgets tables that no view reads any longer. A table that is being observed is kept; `looked` tells when
+        that has ended."""
         for table in frozenset(tables) - self._running.keys():
             for remembered in (self._known, self._touched, *self._tables.remembering):
                 remembered.pop(table, None)
 
     async def _relations(self, table: TableName) -> tuple[Relation | None, Relation | None]:
-        """What a name stands for; and the Iceberg table whose branch, or metadata table, that is, if it is one."""
+        """The relation of this name; and, if it is a branch or metadata table of an Iceberg table, that table."""
         if table.path:
             return Relation(table, RelationKind.TABLE, provider=table.database, location=table.path), None
         relation = await self._metastore.relation(table.whole)
@@ -154,8 +155,8 @@ class Observer:
         return relation, root if root is not None and root.provider == ICEBERG else None
 
     def _function(self, name: TableName, function: Function | None, touch: int) -> Observed:
-        """Of a function of a class only the class can be seen. So a statement that has created it anew, perhaps with
-        another archive, has changed it."""
+        """Of a function that is implemented by a class, only the class name is visible. So a statement that has
+        recreated it, perhaps with another archive, counts as a change."""
         if function is None:
             return GONE
         anew = self._touched.get(name, 0) if not function.body else 0
@@ -166,7 +167,7 @@ class Observer:
         return known.look if known is not None and known.serves(not_before, touch) else None
 
     async def _shared(self, table: TableName, not_before: float) -> Look:
-        # Nobody can ask for a look of the future, and touches from now on are not waited for.
+        # Callers cannot ask for a future observation, and do not wait for later touches.
         not_before, touch = min(not_before, self._clock()), self._touched.get(table, 0)
         while True:
             look = self._remembered(table, not_before, touch)
@@ -175,13 +176,13 @@ class Observer:
             task = self._running.get(table)
             if task is None:
                 task = self._running[table] = asyncio.create_task(self._look(table))
-            # Who is cancelled leaves the look to the others.
+            # A cancelled caller does not cancel the shared observation.
             known = await asyncio.shield(task)
             if known.serves(not_before, touch):
                 return known.look
 
     async def _look(self, table: TableName) -> _Known:
-        # Not the table's last one: who asks may know of that, and it may have been forgotten since.
+        # The last touch of any table, not of this one: this table's may have been forgotten since.
         began, touch = self._clock(), self._touches
         relation: Relation | None = None
         root: Relation | None = None
@@ -196,12 +197,12 @@ class Observer:
                 relation, root = await self._relations(table)
                 observed = await self._tables.observed(table, relation, root)
         except UpstreamLost as error:
-            # Spark is soon back; the next to ask tries again.
+            # Spark will soon be back; the next caller tries again.
             observed, remember = Unobserved(str(error)), False
         except (FreshgateError, ValueError) as error:
             observed = Unobserved(str(error))
         except TimeoutError:
-            observed = Unobserved(f"{table}: a look took longer than staleness.look_timeout allows")
+            observed = Unobserved(f"{table}: observing it took longer than staleness.look_timeout")
         finally:
             del self._running[table]
         is_view = relation is not None and relation.kind is not RelationKind.TABLE
@@ -221,28 +222,28 @@ def _rank(snapshot: Snapshot) -> tuple[bool, int, bool]:
 
 @dataclass(slots=True)
 class _Places:
-    """Where the partitions of one table are, as far as it was asked; who was asked for longest ago stands first."""
+    """The known locations of the partitions of one table. The one that was asked for longest ago comes first."""
 
     identity: str
     found: dict[PartitionValues, str] = field(default_factory=dict)
     partitions: int = 0
-    """How many the table had."""
+    """How many partitions the table had."""
 
 
 class _Tables:
-    """One look at one table, by what it is stored as."""
+    """Makes one observation of one table, depending on how it is stored."""
 
     def __init__(self, sessions: Sessions, look_seconds: float) -> None:
         self._sessions = sessions
         self._look_seconds = look_seconds
         self.last: dict[TableName, Snapshot] = {}
-        """Looks with a position, from which the next ones go on."""
+        """Observations with a position, from which the next ones continue."""
         self.places: dict[TableName, _Places] = {}
         self.files: dict[TableName, int] = {}
-        """How many files the last look found."""
+        """How many files the last observation found."""
         self.remembering = (self.last, self.places, self.files)
         self._set_up: WeakKeyDictionary[SqlSession, int] = WeakKeyDictionary()
-        """Sessions that have the settings for listing, and the number of tasks that each lists with."""
+        """Sessions with the settings for listing, each with the number of tasks that it lists with."""
 
     async def observed(self, table: TableName, relation: Relation | None, root: Relation | None) -> Observed:
         if relation is None:
@@ -255,7 +256,7 @@ class _Tables:
         if provider in FILE_FORMATS and relation.location and relation.kind is RelationKind.TABLE:
             return await self._files_twice(relation)
         if provider not in {"delta", ICEBERG} or (table.path and provider == ICEBERG):
-            what = f"tables of {relation.provider}" if relation.provider else "tables that name no format"
+            what = f"tables of the format {relation.provider}" if relation.provider else "tables without a format"
             return Unobserved(f"{table}: {what} cannot be observed")
         async with self._session() as session:
             if provider == "delta":
@@ -270,7 +271,7 @@ class _Tables:
     # --- Delta ---------------------------------------------------------------------------------------
 
     async def _delta_at(self, session: SqlSession, table: TableName, relation: Relation) -> Snapshot:
-        """All that can be read of a table is in its log; a version that is in there stays what it is."""
+        """Everything that can be read of a table is in its log, and a version in it never changes."""
         if table.path:
             detail = await session.run(observation.delta_detail(table))
             relation = replace(relation, created=str(detail.rows[0][detail.columns.index("id")]))
@@ -288,7 +289,7 @@ class _Tables:
                 return last
             if position < version <= position + observation.COMMITS_MAX:
                 commits = observation.delta_commits(relation.location, position + 1, version)
-                # A log that SQL may not read, or that was cleaned up, has nothing to go on from.
+                # If the log cannot be read by SQL or was cleaned up, start anew.
                 with contextlib.suppress(StatementFailed):
                     rows = (await session.run(commits)).rows
                     followed = await aside(
@@ -310,13 +311,13 @@ class _Tables:
         if position == observation.NO_SNAPSHOT:
             return Snapshot(identity, "empty", "" if relation.partition_columns else "empty", position=position)
         if not position.isdigit():
-            raise StatementFailed(f"{table} does not tell its current snapshot.")
+            raise StatementFailed(f"{table} does not report its current snapshot.")
         last = self.last.get(table)
         if last and (last.identity, last.position) == (identity, position) and (last.default or last.partitions):
             return last
         if relation.partition_columns:
             width = len(relation.partition_columns)
-            # Of a table that was partitioned in another way before Spark may refuse the question.
+            # Spark may refuse this for a table that was partitioned differently before.
             with contextlib.suppress(StatementFailed):
                 rows = (await session.run(observation.iceberg_files(relation.name, position, width))).rows
                 found = await aside(len(rows), _of_iceberg, identity, position, rows, width)
@@ -327,8 +328,8 @@ class _Tables:
         return Snapshot(identity, state, state, position=position)
 
     async def _iceberg_at(self, session: SqlSession, table: TableName, root: Relation) -> Observed:
-        """A branch, a tag, a snapshot; or anything else that can be read of a table, whose every change has a metadata
-        file of its own."""
+        """A branch, a tag or a snapshot; or anything else that can be read of a table, whose changes all write a new
+        metadata file."""
         identity = fingerprint("iceberg", root.reading, observation.plain_path(root.location), json.dumps(root.columns))
         await session.run(observation.renew(root.name))
         ref, fixed = observation.iceberg_selected(table)
@@ -350,7 +351,7 @@ class _Tables:
         try:
             return await self._files(relation)
         except StatementFailed:
-            # Files and partitions that went between two statements of one look are no reason to know nothing.
+            # Files or partitions that vanish between two statements of one observation are no reason to give up.
             return await self._files(relation)
 
     async def _files(self, relation: Relation) -> Snapshot:
@@ -364,8 +365,8 @@ class _Tables:
         if not relation.partitions_listed:
             found = self._noted(relation.name, await self._listed(relation.name, [root]))
             return await aside(len(found), _of_directories, identity, found, root, relation.partition_columns)
-        # Where partitions have no locations of their own, as usual, all files are below the table's: they are listed
-        # while Spark tells the places.
+        # Usually no partition has a location of its own, and all files are below the table's location: list them while
+        # Spark reports the locations.
         places, at_root = await asyncio.gather(
             self._partition_places(relation, root, identity),
             self._listed(relation.name, [root], self._partitions_then(relation.name)),
@@ -396,24 +397,24 @@ class _Tables:
         return found
 
     async def _matched(self, name: TableName) -> list[_Files]:
-        """The files of a path, in which there may be `*` and its like."""
+        """The files of a path, which may contain wildcards."""
         async with self._session() as session:
             rows = (await session.run(observation.list_files([name.path], patterns=True))).rows
         return [_Files(directory, f"{directory} {' '.join(map(str, sums))}", sums[1]) for directory, *sums in rows]
 
     def _noted(self, table: TableName, files: list[_Files]) -> list[_Files]:
-        # Of very many it does not matter how many they are.
+        # The exact number does not matter if it is large.
         self.files[table] = sum(part.count for part in files[: FEW_FILES + 1])
         return files
 
     def _partitions_then(self, table: TableName) -> int:
-        """How many partitions the last look found, about as many as this one will."""
+        """How many partitions the last observation found; this one will find about as many."""
         memory = self.places.get(table)
         return memory.partitions if memory is not None else UNKNOWN_DIRECTORIES
 
     async def _partition_places(self, relation: Relation, root: str, identity: str) -> dict[PartitionValues, str]:
-        """Where each partition of the metastore's list is: below the table's location by default, anywhere else
-        where the partition has a location of its own."""
+        """The location of each listed partition: below the table's location by default, anywhere if the partition has a
+        location of its own."""
         columns = relation.partition_columns
         async with self._session() as session:
             names = (await session.run(observation.list_partitions(relation.name))).rows
@@ -429,7 +430,7 @@ class _Tables:
         memory.partitions = len(listed)
         if paths is not None:
             return await self._explained(relation, memory, listed, frozenset(paths), root)
-        # Where there are very many, some are believed to be at their usual places until a later look has asked.
+        # If there are very many, some are assumed to be at their usual locations until a later observation asks.
         return {**listed, **await self._asked(relation, memory, listed, DESCRIBED_NEWLY)}
 
     async def _explained(
@@ -440,8 +441,8 @@ class _Tables:
         paths: frozenset[str],
         root: str,
     ) -> dict[PartitionValues, str]:
-        """`paths` has the places of all partitions, but does not say which is whose. Where a partition's usual place is
-        among them, and no other partition has it, that is its own; the others are asked for."""
+        """`paths` are the locations of all partitions, without saying which belongs to which. If a partition's usual
+        location is among them and no other partition has it, it is that partition's; the others are asked for."""
         usual = await aside(len(paths), _usual, paths, listed, relation.partition_columns, root)
         memory.found = {values: place for values, place in memory.found.items() if place in paths}
         asked = await self._asked(relation, memory, listed.keys() - usual.keys(), len(listed))
@@ -449,17 +450,17 @@ class _Tables:
             asked |= await self._describe(relation, [values for values, path in usual.items() if path in taken])
         places = usual | asked
         if not paths <= set(places.values()):
-            # A partition stands at its usual place by name, and is elsewhere.
+            # A partition that seems to be at its usual location is elsewhere.
             return await self._describe(relation, list(listed))
         return places
 
     async def _asked(
         self, relation: Relation, memory: _Places, wanted: Collection[PartitionValues], most: int
     ) -> dict[PartitionValues, str]:
-        """The places of partitions whose places no plan tells, `most` of them for the first time.
+        """The locations of partitions that no plan shows, at most `most` of them for the first time.
 
-        There is only one statement for each partition, and Spark asks the metastore for one after the other. So each
-        is asked for once and remembered, and some anew in every look, for a place may be changed.
+        Each partition needs a statement, and Spark asks the metastore for one after the other. So each is asked for
+        once and remembered, and in every observation some are asked for again, because a location can be changed.
         """
         known, new = await aside(len(wanted), _divided, wanted, memory.found)
         asked = await self._describe(relation, new[:most] + known[:DESCRIBED_AGAIN])
@@ -477,7 +478,7 @@ class _Tables:
                     describe = observation.describe_partition(relation.name, relation.partition_columns, values)
                     try:
                         answer = await session.run(describe)
-                    except BaseException:  # cancelled too: the other workers need not go on
+                    except BaseException:  # Also on cancellation: stop the other workers.
                         waiting.clear()
                         raise
                     found[values] = observation.described_location(answer.rows[0][0])
@@ -487,7 +488,7 @@ class _Tables:
         return found
 
     async def _prepare(self, session: SqlSession, directories: int) -> None:
-        """Makes it list with as many tasks as so many directories are worth."""
+        """Sets the number of tasks for listing so many directories."""
         tasks = observation.listing_tasks(directories)
         if directories > observation.LISTED_AT_ONCE and self._set_up[session] != tasks:
             await session.run(observation.set_setting(observation.LISTING_TASKS, str(tasks)))
@@ -495,8 +496,8 @@ class _Tables:
 
     @contextlib.asynccontextmanager
     async def _session(self) -> AsyncIterator[SqlSession]:
-        """A session with the settings for listing, which it keeps. Raises TimeoutError where it is needed for too long;
-        the wait for one does not count."""
+        """A session with the settings for listing. Raises TimeoutError if it is used for too long; waiting for a
+        session does not count."""
         async with self._sessions.session() as session, asyncio.timeout(self._look_seconds):
             if session not in self._set_up:
                 for key, value in observation.LISTING_SETTINGS.items():
@@ -513,7 +514,7 @@ def _delta_identity(relation: Relation) -> str:
 
 
 def _view(relation: Relation) -> Snapshot:
-    """What a view is made of. What its tables hold is theirs to tell."""
+    """The snapshot of a view's own definition. Its tables are observed separately."""
     namespace = relation.namespace
     columns = json.dumps(relation.columns)
     state = fingerprint(relation.view_text, namespace.catalog, namespace.database, columns, relation.reading)
@@ -523,7 +524,7 @@ def _view(relation: Relation) -> Snapshot:
 def _divided(
     wanted: Iterable[PartitionValues], found: Container[PartitionValues]
 ) -> tuple[list[PartitionValues], list[PartitionValues]]:
-    """Those that were found, and the others."""
+    """Divides partitions into those that were found and the others."""
     divided: tuple[list[PartitionValues], list[PartitionValues]] = ([], [])
     for values in wanted:
         divided[values not in found].append(values)
@@ -531,7 +532,7 @@ def _divided(
 
 
 def _of_iceberg(identity: str, position: str, rows: Sequence[tuple[Any, ...]], width: int) -> Snapshot | None:
-    """None where the table was partitioned in another way before: then its files have other values, or none."""
+    """None if the table was partitioned differently before: then some files have other values, or none."""
     if any(row[-1] != 0 for row in rows):
         return None
     states = {tuple(row[:width]): fingerprint(f"{row[width]} {row[width + 1]}") for row in rows}
@@ -547,7 +548,7 @@ def _of_places(identity: str, files: Iterable[_Files], places: Mapping[Partition
 
 
 def _snapshot(identity: str, partitions: Mapping[PartitionValues, str], position: str = "") -> Snapshot:
-    """Of a table of which every partition is known."""
+    """The snapshot of a table of which all partitions are known."""
     states = (json.dumps([values, state]) for values, state in partitions.items())
     return Snapshot(identity, fingerprint(*many.in_order(states, str)), "", partitions, position)
 
@@ -559,37 +560,37 @@ def _state_of(files: Iterable[_Files]) -> str:
 def _values(name: str, columns: Sequence[str]) -> PartitionValues:
     values = observation.partition_values(name, columns)
     if values is None:
-        raise ValueError(f"The partition {name} has other columns than {', '.join(columns)}.")
+        raise ValueError(f"The partition {name} does not have the columns {', '.join(columns)}.")
     return values
 
 
 def _listed_places(names: Iterable[Sequence[str]], columns: Sequence[str], root: str) -> dict[PartitionValues, str]:
-    """Where partitions of these names are by default."""
+    """The default locations of partitions with these names."""
     return {_values(name, columns): f"{root}/{name}" for (name,) in names}
 
 
 def _roots(places: Collection[str], root: str) -> list[str]:
-    """The directories that have all places below them: the table's location, and what is elsewhere."""
+    """The directories that contain all these locations: the table's location, and those elsewhere."""
     roots = [root] if any(observation.is_within(place, root) for place in places) else []
     roots += many.in_order({place for place in places if not observation.is_within(place, root)}, str)
-    # Files that are listed twice would cancel each other out.
+    # Files that are listed twice would cancel out in the sums.
     known = frozenset(roots)
     return [place for place in roots if known.isdisjoint(_above(place))]
 
 
 def _above(place: str) -> Iterator[str]:
-    """The directories that a place is in."""
+    """The directories that contain this location."""
     while place := place.rpartition("/")[0]:
         yield place
 
 
 async def _list(session: SqlSession, locations: Sequence[str], *, few: bool) -> list[_Files]:
-    """A location that is not there has no files; so Spark's queries see it."""
+    """A location that does not exist has no files, as in Spark's queries."""
     try:
         rows = (await session.run(observation.list_files(locations, few=few))).rows
     except StatementFailed as error:
         if error.sqlstate != PATH_NOT_FOUND:
-            # Of a path that it cannot list Spark says less than which one it was.
+            # Spark's message may not name the path that it cannot list.
             named = ", ".join(locations[:NAMED_MAX])
             raise StatementFailed(f"The files at {named} cannot be listed.", error.sqlstate, str(error)) from error
         if len(locations) == 1:
@@ -610,7 +611,7 @@ def _files_of(rows: Iterable[tuple[Any, ...]], locations: Sequence[str]) -> list
 def _usual(
     paths: Iterable[str], listed: Container[PartitionValues], columns: Sequence[str], root: str
 ) -> dict[PartitionValues, str]:
-    """Those of the paths at which partitions are by default."""
+    """The paths that are the default locations of partitions."""
     found = {}
     for path in paths:
         values = observation.partition_values(path[len(root) + 1 :], columns)
@@ -620,7 +621,7 @@ def _usual(
 
 
 def _folded(files: Iterable[_Files], places: Mapping[PartitionValues, str]) -> dict[PartitionValues, str]:
-    """The state of each partition, from the files at its place and below. Files elsewhere do not count."""
+    """The state of each partition, from the files at and below its location. Files elsewhere do not count."""
     at: dict[str, list[_Files]] = {place: [] for place in places.values()}
     for part in files:
         place = part.directory
@@ -633,7 +634,7 @@ def _folded(files: Iterable[_Files], places: Mapping[PartitionValues, str]) -> d
 
 
 def _inferred(files: Iterable[_Files], root: str, columns: Sequence[str]) -> dict[PartitionValues, str]:
-    """The partitions of a table of which the metastore has no list: the directories are the list."""
+    """The partitions of a table without a list in the metastore: its directories are the list."""
     found: dict[PartitionValues, list[_Files]] = {}
     for part in files:
         segments = part.directory[len(root) + 1 :].split("/")[: len(columns)]
@@ -644,8 +645,8 @@ def _inferred(files: Iterable[_Files], root: str, columns: Sequence[str]) -> dic
 
 
 def _followed(last: Snapshot, rows: Iterable[tuple[Any, ...]], columns: Sequence[str], version: int) -> Snapshot | None:
-    """Delta's table at `version`, from an earlier look and what the commits since did; None where they do not tell all:
-    some are gone, or the table's columns may have become others."""
+    """The snapshot of a Delta table at `version`, from an earlier one and the commits since; None if they do not
+    suffice: some are gone, or the table's columns may have changed."""
     partitions, newest, commits = dict(last.partitions), -1, 0
     described, harmless = set[int](), set[int]()
     latest: dict[PartitionValues, int] = {}

@@ -1,9 +1,9 @@
-"""What a relation's name stands for: a materialized view, a Spark view with what it reads, or a table.
+"""What the name of a relation means: a materialized view, a Spark view with what it reads, or a table.
 
-Spark views are found by listing the views of the databases that statements mention, one metastore call for a database,
-and by reading the text of a view that a statement mentions. Both are trusted for `interval` seconds; a change that
-passes through the gateway makes them forgotten at once. SQL functions are found in the same way, for their bodies may
-read tables, too.
+Spark views are found by listing the views of the databases that statements mention, one metastore call for each
+database, and by reading the text of each view that a statement mentions. Both are cached for `interval` seconds; a
+change that passes through the gateway invalidates them at once. SQL functions are handled in the same way, because
+their bodies may read tables as well.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sql.words import Words
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What reading a relation reads in the end.
+    """The sources that reading a relation reads in the end.
 
-    `tables` are tables, paths, and the Spark views and functions on the way, `views` ids of materialized views.
+    `tables` are tables, paths, and the Spark views and functions on the way; `views` are ids of materialized views.
     """
 
     tables: frozenset[TableName] = frozenset()
@@ -43,11 +43,11 @@ class _Database:
     listed_at: float
     functions: frozenset[str] = frozenset()
     sources: dict[TableName, Sources] = field(default_factory=dict)
-    """Of the views and functions that were asked for: what their text reads."""
+    """What the texts of views and functions that were asked for read."""
 
 
 class Relations:
-    """Names to sources, with the knowledge of Spark views that this needs."""
+    """Maps names to sources, and caches what is known about Spark views for this."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class Relations:
         self._names: frozenset[str] = frozenset()
         self._names_at = float("-inf")
         self._forgotten = 0
-        """Grows whenever a listing that is under way may miss something."""
+        """Increases whenever a running listing may miss something."""
         self._moved = 0
-        """Grows whenever a name that is being looked up may come to mean something else."""
+        """Increases whenever a name that is being resolved may change its meaning."""
         self.view_words: frozenset[str] = frozenset()
-        """Names of the Spark views and functions in the databases that are known, without their databases."""
+        """The names, without databases, of the Spark views and functions in the known databases."""
 
     def known(self, current: str, words: Words) -> bool:
-        """Whether the views of the current database and of every database among `words` are known and recent."""
+        """Whether the current database and each database in `words` were listed recently."""
         oldest = self._clock() - self._interval
         if self._names_at < oldest:
             return False
@@ -83,7 +83,7 @@ class Relations:
         return True
 
     async def learn(self, current: str, words: Words) -> None:
-        """Lists what is unknown or too old, so that `known` is true unless something was forgotten meanwhile.
+        """Lists what is unknown or outdated, so that `known` is true unless something was forgotten meanwhile.
 
         Concurrent callers share the calls.
         """
@@ -96,8 +96,8 @@ class Relations:
                 await self._shared(name, partial(self._list_views, name))
 
     def forget(self, database: str) -> None:
-        """A view of the database may have changed, or the database itself. Its names are kept for statements that have
-        asked for them already, and listed anew for later ones."""
+        """Invalidates a database in which a view may have changed, or the database itself. Its names are kept for
+        statements that have already asked for them, and listed again for later ones."""
         self._forgotten += 1
         if (known := self._databases.get(database)) is not None:
             known.listed_at = float("-inf")
@@ -106,17 +106,17 @@ class Relations:
         self.forget_sources()
 
     def forget_sources(self) -> None:
-        """What a name stands for has changed: a materialized view was created or dropped, or a Spark view was."""
+        """Forgets what names mean, after a materialized view or a Spark view was created or dropped."""
         self._moved += 1
         for known in self._databases.values():
             known.sources.clear()
 
     async def sources(self, name: TableName) -> Sources:
-        """What reading `name` reads in the end. A name that does not exist counts as a table."""
+        """The sources of `name`. A name that does not exist counts as a table."""
         return await self._sources(name, frozenset())
 
     def called(self, names: Set[tuple[str, ...]]) -> Iterator[TableName]:
-        """The known Spark views and functions that names of one or two parts may mean, in whatever database."""
+        """The known Spark views and functions, in any database, that these names of one or two parts may mean."""
         words = {parts[-1] for parts in names}
         for name, database in self._databases.items():
             found = [TableName(name, view) for view in database.views & words]
@@ -137,7 +137,7 @@ class Relations:
         return await naming.published(self._metastore, name, storage) is not None
 
     async def texts(self, names: Iterable[TableName]) -> list[str]:
-        """The texts of those names that are Spark views."""
+        """The texts of those of the names that are Spark views."""
         views = [name for name in names if name.catalog == SESSION_CATALOG and name.table in self.view_words]
         found = [await self._metastore.relation(name) for name in views]
         return [each.view_text for each in found if each is not None and each.kind is RelationKind.VIEW]
@@ -159,11 +159,11 @@ class Relations:
         return await self._remembered(database, whole, partial(self._read_view, whole, above | {whole}))
 
     async def _sources_of_function(self, name: TableName, above: frozenset[TableName]) -> Sources:
-        """What a function that a text may call reads, itself among it; nothing where there is no such function."""
+        """The sources of a function that a text may call, including itself; none if there is no such function."""
         if name.table in READERS:
             return Sources(frozenset({name}))
         if name.catalog != SESSION_CATALOG:
-            # Spark's own, and those that a catalog of tables brings along (lake.system.bucket).
+            # Spark's own functions, and those of a table catalog (lake.system.bucket).
             return Sources() if "system" in (name.catalog, name.database) else Sources(frozenset({name}))
         database = await self._database(name.database)
         if database is None or name.table not in database.functions:
@@ -171,7 +171,7 @@ class Relations:
         return await self._remembered(database, name, partial(self._read_function, name, above | {name}))
 
     async def _database(self, name: str) -> _Database | None:
-        """None where there is none: not every dotted pair of words names a table."""
+        """None if there is no such database: not every dotted pair of words names a table."""
         await self.learn("", frozenset())
         await self.learn(name if name in self._names else "", frozenset())
         return self._databases.get(name)
@@ -201,7 +201,7 @@ class Relations:
             return found
         read = bases if function.is_query else of_expression
         body = read(function.body, function.namespace)
-        # Spark looks for a function without a database in that of whoever calls this one.
+        # Spark resolves a function without a database in the database of the caller.
         elsewhere = {
             replace(called, database=database)
             for called in body.functions
@@ -221,7 +221,7 @@ class Relations:
         return found
 
     async def _shared(self, key: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Runs one listing for all who ask for it meanwhile."""
+        """Runs one listing for all concurrent callers."""
         task = self._listings.get(key)
         if task is None:
             task = asyncio.ensure_future(work())
@@ -235,7 +235,7 @@ class Relations:
         if asked_after == self._forgotten:
             self._names, self._names_at = names, asked_at
         else:
-            # Good enough for those who have waited for it; the next one asks again.
+            # Good enough for the callers that have waited for it; the next one asks again.
             self._names |= names
 
     async def _list_views(self, database: str) -> None:
@@ -244,7 +244,7 @@ class Relations:
         if asked_after == self._forgotten:
             self._databases[database] = _Database(views, asked_at, functions)
         else:
-            # As with the databases' names. One that began later may have ended before.
+            # As in `_list_databases`. A listing that began later may have ended earlier.
             known = self._databases.setdefault(database, _Database(frozenset(), float("-inf")))
             known.views |= views
             known.functions |= functions
@@ -256,6 +256,6 @@ class Relations:
 
 
 def definition_reads(query: str, namespace: Namespace) -> tuple[TableName, ...]:
-    """The relations that a definition's text names, and the functions that it may call."""
+    """The relations that a definition names, and the functions that it may call."""
     found = bases(query, namespace)
     return (*found.relations, *found.functions)

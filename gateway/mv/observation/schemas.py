@@ -1,4 +1,4 @@
-"""What the metastore says of base tables' columns, and what of it keeps a definition from meaning what it meant."""
+"""The schemas of base tables, and changes of them that may invalidate a definition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Schemas:
-    """Schemas of tables, remembered for `interval` seconds or until a statement through the gateway changes them."""
+    """Schemas of tables, cached for `interval` seconds or until a statement through the gateway changes them."""
 
     def __init__(self, catalog: Catalog, metastore: Metastore, interval_seconds: float) -> None:
         self._catalog = catalog
@@ -27,23 +27,24 @@ class Schemas:
         self._interval = interval_seconds
         self._known: dict[TableName, tuple[float, Schema | None]] = {}
         self._forgotten = 0
-        """Grows whenever an answer that is under way may be one of before."""
+        """Increases whenever an answer that is under way may be outdated."""
 
     def forget(self, tables: Iterable[TableName]) -> None:
-        """Their columns may have changed."""
+        """Forgets the schemas of these tables, because their columns may have changed."""
         self._forgotten += 1
         for table in tables:
             self._known.pop(table, None)
 
     async def of(self, tables: Iterable[TableName]) -> dict[TableName, Schema | None]:
-        """The tables' schemas, None for one that does not exist. What cannot be described is left out."""
+        """The schemas of the tables; None for a table that does not exist. Tables that cannot be described are left
+        out."""
         found: dict[TableName, Schema | None] = {}
 
         async def ask(table: TableName) -> None:
             try:
                 found[table] = await self._schema(table)
             except StatementFailed as error:
-                # A table of another catalog may never tell; that it changes is then not noticed here.
+                # A table of another catalog may never be describable; its changes are not noticed here.
                 log.info("%s cannot be described: %s", table, error)
 
         await asyncio.gather(*map(ask, tables))
@@ -63,20 +64,20 @@ class Schemas:
         return schema
 
     async def states(self, views: Iterable[MaterializedView]) -> dict[str, tuple[State, str]]:
-        """The state of each view by id, with what has changed (Doris' SchemaChangeDetail)."""
+        """The state of each view by id, and what has changed (Doris' SchemaChangeDetail)."""
         listed = list(views)
         today = await self._today(listed)
         found: dict[str, str] = {}
         return {view.id: self._state(view, today, found) for view in listed}
 
     async def _today(self, views: Iterable[MaterializedView]) -> dict[TableName, Schema | None]:
-        """The schemas of what the views read, and the views below them."""
+        """The schemas of what the views, and the views below them, read."""
         every = {below for view in views for below in self._catalog.reads(view.id)}
         entries = [entry for view_id in every if (entry := self._catalog.find(view_id)) is not None]
         return await self.of({table for entry in entries for table in entry.view.schemas})
 
     async def has_new_columns(self, view: MaterializedView) -> bool:
-        """Whether a base table has columns that the last refresh did not see: `SELECT *` means more of them today."""
+        """Whether a base table has columns that the last refresh did not see: `SELECT *` would include them today."""
         today = await self.of(view.schemas)
         return any(
             len(found.columns) > len(schema.columns)
@@ -85,7 +86,7 @@ class Schemas:
         )
 
     async def changes(self, view: MaterializedView) -> str:
-        """What of the base tables is not as the last refresh saw it; empty where all is. Never raises."""
+        """What has changed in the base tables since the last refresh; empty if nothing has. Never raises."""
         try:
             return self._changes(view, await self._today([view]), {})
         except FreshgateError:
@@ -100,10 +101,10 @@ class Schemas:
         return (State.SCHEMA_CHANGE, changes) if changes else (State.NORMAL, "")
 
     def _changes(self, view: MaterializedView, today: Mapping[TableName, Schema | None], found: dict[str, str]) -> str:
-        """`found`: the same of views that were asked about before, by id."""
+        """`found` caches the changes of views by id."""
         if view.id in found:
             return found[view.id]
-        found[view.id] = ""  # No view reads itself; one that came to could not be refreshed.
+        found[view.id] = ""  # Ends the recursion. A view that reads itself cannot be refreshed.
         changes = [
             change
             for table, schema in sorted(view.schemas.items(), key=lambda item: item[0])
@@ -125,8 +126,8 @@ class Schemas:
 
 
 def schemas_seen(looks: Mapping[TableName, Look]) -> dict[TableName, Schema]:
-    """The schemas of tables as looks at them showed, of those that exist and can be described. A path has none, and an
-    earlier version of a table has not today's."""
+    """The schemas of tables that exist and can be described, from observations. A path has no schema, and an earlier
+    version of a table may have another one than today's."""
     return {
         table: Schema(look.relation.created, look.relation.columns, look.is_view)
         for table, look in looks.items()
@@ -135,7 +136,7 @@ def schemas_seen(looks: Mapping[TableName, Look]) -> dict[TableName, Schema]:
 
 
 def sql_type(type_json: str) -> str:
-    """A column's type as SQL; texts of a bounded length are plain ones."""
+    """The type of a column as SQL; texts of limited length count as strings."""
     kind = json.loads(type_json)
     match kind.get("name"):
         case "decimal":
@@ -149,13 +150,13 @@ def sql_type(type_json: str) -> str:
 
 
 def differences(table: TableName, before: Schema, now: Schema | None) -> list[str]:
-    """What changed so that a definition which read the table may not run, or mean something else. A new column does
-    neither."""
+    """The changes because of which a definition that read the table may fail or mean something else. New columns are
+    not among them."""
     kind = "view" if before.is_view else "table"
     if now is None:
         return [f"the {kind} {table} was dropped or renamed"]
     if not before.is_view and before.created != now.created:
-        return [f"the table {table} was replaced by another of that name"]
+        return [f"the table {table} was replaced by another table of that name"]
     types = {name.lower(): kind for name, kind in now.columns}
     changes = []
     for name, type_json in before.columns:
@@ -170,7 +171,7 @@ def differences(table: TableName, before: Schema, now: Schema | None) -> list[st
 
 
 def _type_name(type_json: str) -> str:
-    """Spark's JSON of a type, as a person writes it where it is a plain one."""
+    """The plain name of a simple type; otherwise Spark's JSON of it."""
     kind = json.loads(type_json)
     if kind.get("name") == "decimal":
         return f"decimal({kind.get('precision')},{kind.get('scale')})"
