@@ -147,8 +147,8 @@ def test_earlier_versions_can_be_read(views: Database) -> None:
         assert rows(reader, "SELECT n FROM m FOR SYSTEM_TIME AS OF current_timestamp() AS x") == [(3,)]
         hour = "SELECT n FROM m TIMESTAMP AS OF current_timestamp() - INTERVAL 1 HOUR"
         for wrong, message in (
-            (hour, "No version of the materialized view .*m of that time is kept"),
-            (f"SELECT n FROM m VERSION AS OF {last + 1}", f"has no version {last + 1}. Those that are kept"),
+            (hour, "The materialized view .*m keeps no version of that time"),
+            (f"SELECT n FROM m VERSION AS OF {last + 1}", f"has no version {last + 1}. Kept versions"),
             ("SELECT n FROM m TIMESTAMP AS OF 'yesterday evening'", "needs a time"),
             (f"CREATE VIEW old AS SELECT n FROM m VERSION AS OF {first}", "cannot stand in a view"),
         ):
@@ -223,7 +223,7 @@ def test_versions_max_count_makes_refreshes_wait_and_then_fail(views: Database, 
         assert rows(writer, "SELECT n FROM p") == [(2,)]
         rows(writer, "INSERT INTO t VALUES (3)")
         with pytest.raises(
-            Exception, match=rf"2 versions of it are kept.*versions.max_count is 2.*{first} \(\d readers\)"
+            Exception, match=rf"it already keeps 2 versions.*versions.max_count is 2.*{first} \(\d readers\)"
         ):
             rows(writer, "SELECT n FROM p")
         waiting = pool.submit(rows, writer, "SELECT n FROM p")

@@ -41,7 +41,7 @@ class Kept:
 
 def test_a_version_that_is_read_counts() -> None:
     said = asyncio.run(Kept().refusal())
-    assert "2 versions of it are kept, and versions.max_count is 2. Older versions that are read: 1 (1 readers)" in said
+    assert "it already keeps 2 versions, and versions.max_count is 2. Older versions in use: 1 (1 readers)" in said
 
 
 def test_a_version_within_its_retention_counts() -> None:
@@ -50,7 +50,7 @@ def test_a_version_within_its_retention_counts() -> None:
         kept.readers.release(kept.read)
         return await kept.refusal()
 
-    assert "1 older ones are within versions.retention" in asyncio.run(refused())
+    assert "1 older versions are within versions.retention" in asyncio.run(refused())
 
 
 def test_a_version_that_nothing_keeps_does_not_count() -> None:

@@ -1,1 +1,1 @@
-"""The versions of a view: who reads them, and when they are dropped."""
+"""The versions of a view: who may read them, and when they are dropped."""

@@ -1,4 +1,4 @@
-"""Shortens the text of a public view after the partitions that it leaves out were dropped."""
+"""Shortens the text of a public view after the partitions that it excludes were dropped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.mv.versions.rows import stored_partitions
 
 
 class Compaction:
-    """Touches no row, and no reader sees a difference."""
+    """Changes no rows; readers see no difference."""
 
     def __init__(self, catalog: Catalog, settlement: Settlement, metastore: Metastore) -> None:
         self._catalog = catalog
@@ -19,11 +19,11 @@ class Compaction:
         self._metastore = metastore
 
     async def compact(self, view_id: str) -> None:
-        """Raises what Spark raises."""
+        """Shortens the public view's text if possible. Raises what Spark raises."""
         entry = self._catalog.find(view_id)
         if entry is None or not entry.view.current.shown.hidden:
             return
-        # Not in a session of a refresh: the janitor must not wait for refreshes, because they may wait for it.
+        # Not in a refresh session: refreshes may wait for the janitor, so the janitor must not wait for refreshes.
         async with entry.lock:
             current = entry.view.current
             partitioned = entry.view.layout.partitioned

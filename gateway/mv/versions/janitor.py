@@ -1,7 +1,7 @@
-"""Drops what nobody reads any more: versions that were replaced, and what failed or crashed statements left.
+"""Drops what is no longer read: replaced versions, and leftovers of failed or interrupted statements.
 
-A version may go when no open statement may read it, no transaction holds on to it, and the retention time is over:
-reads straight on Spark are invisible here, the retention is their time.
+A version is dropped when no open statement may read it, no transaction holds it, and the retention time is over. The
+retention time protects reads that go directly to Spark, which the gateway does not see.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from gateway.mv.versions.removal import Removal
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 30.0
-"""After a failed drop: Spark may be starting anew."""
+"""The delay after a failed drop: Spark may be restarting."""
 LATE_SECONDS = 600.0
-"""After a start: a refresh of the killed gateway before it may still run at Spark and write its rows late."""
+"""The delay after a start: a refresh of a killed gateway may still run at Spark and write its rows late."""
 
 
 @dataclass(slots=True, eq=False)
 class Retired:
-    """Something that nobody begins to read any more. Moments are those of `Readers`."""
+    """Something that no new read uses. Moments are those of `Readers`."""
 
     view_id: str
     leftover: Leftover
     published: int
     retired: int
     not_before: float
-    """The clock's seconds before which it is kept in any case."""
+    """It is kept at least until this monotonic time."""
     version: Version | None = None
-    """The version that was replaced, with what earlier reads may still read of it; None: rows of nobody's."""
+    """The version that was replaced, which earlier reads may still use; None for rows of no published version."""
     retired_at: int = 0
     """Milliseconds since the epoch."""
     going: bool = False
-    """It is being dropped: nobody may choose it any more."""
+    """It is being dropped, so it can no longer be read by its number."""
 
 
 class Janitor:
-    """What waits to be dropped."""
+    """Keeps track of what is to be dropped, and drops it when it is due."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Janitor:
         self._clock = clock
         self._now_ms = now_ms
         self._retired: dict[str, list[Retired]] = {}
-        """By view; of each in the order in which they came."""
+        """By view id; for each view in the order in which they were retired."""
         self._since: dict[str, int] = {}
-        """By view, since when its current version is that; for views whose version was replaced."""
+        """The moments at which current versions were published, by view id; only for views with a replaced version."""
         self._wake = asyncio.Event()
         self._dropped = asyncio.Condition()
         self.loop = loops.Loop("janitor", self._turn)
@@ -83,9 +83,9 @@ class Janitor:
         retired_at: int | None = None,
         since: int | None = None,
     ) -> None:
-        """From now on no read begins to use this, or `version`. It is kept for the retention time, or for
-        `later_seconds`. Versions of a view come in their order; `retired_at` is a time other than now, and `since` the
-        moment from which on Spark may have shown the version that took its place."""
+        """Schedules a leftover, or the replaced `version`, for dropping: no new read uses it. It is kept for the
+        retention time, or for `later_seconds`. Retire the versions of a view in order. `retired_at` is a time other
+        than now; `since` is the moment from which on Spark may have shown the successor."""
         due = self._clock() + (self._retention if later_seconds is None else later_seconds)
         published, now = 0, self._readers.now()
         if version is not None:
@@ -102,19 +102,19 @@ class Janitor:
         return [each for retired in self._retired.values() for each in retired]
 
     def released(self, view_ids: Set[str]) -> None:
-        """A read of these views has been planned, or has ended: what it has kept is due, but for what is kept for its
-        time in any case."""
+        """Handles a read of these views that was planned or has ended: what only it was using is due now, unless its
+        retention time is not over."""
         now = self._clock()
         concerned = self._retired.keys() & view_ids
         if any(each.not_before <= now for view_id in concerned for each in self._retired[view_id]):
             self._wake.set()
 
     def retired(self, view_id: str) -> list[Retired]:
-        """The versions of a view that were replaced and can still be read, oldest first."""
+        """The replaced versions of a view that can still be read, oldest first."""
         return [each for each in self._retired.get(view_id, ()) if each.version and not each.going]
 
     def moment(self) -> int:
-        """One of the readers' moments: now."""
+        """The current moment of the readers."""
         return self._readers.now()
 
     @property
@@ -123,22 +123,22 @@ class Janitor:
         return len(self._all())
 
     def is_waiting(self, view_id: str) -> bool:
-        """Whether anything of a view is still to be dropped."""
+        """Whether anything of the view is still to be dropped."""
         return view_id in self._retired
 
     def is_due(self, retired: Retired) -> bool:
-        """Whether nothing keeps it any more: the next sweep drops it."""
+        """Whether nothing keeps it any longer, so that the next sweep drops it."""
         return retired.not_before <= self._clock() and not self._held(retired)
 
     def readers_of(self, view_id: str, number: int) -> int:
-        """How many open statements and transactions may read a version."""
+        """How many open statements and transactions may read the version."""
         for each in self._retired.get(view_id, ()):
             if each.version and each.version.number == number:
                 return self._readers.count(view_id, number, each.published, each.retired)
         return self._readers.count(view_id, number, self._since.get(view_id, 0), None)
 
     async def wait_for_drop(self, seconds: float) -> None:
-        """Returns when something was dropped, or the time is over."""
+        """Returns when something was dropped, or after the given time."""
         async with self._dropped:
             try:
                 await asyncio.wait_for(self._dropped.wait(), seconds)
@@ -146,7 +146,7 @@ class Janitor:
                 return
 
     async def drop_now(self, view_id: str, leftover: Leftover) -> None:
-        """Drops it at once where nobody uses it and Spark answers, otherwise as soon as that is so."""
+        """Drops it at once if nothing uses it and Spark answers, otherwise as soon as possible."""
         now = self._readers.now()
         retired = Retired(view_id, leftover, 0, now, self._clock())
         dropped = False
@@ -156,7 +156,7 @@ class Janitor:
                 dropped = True
         except FreshgateError as error:
             log.warning("could not drop %s, will try again: %s", leftover.storage, error)
-        finally:  # also where whoever asked has gone
+        finally:  # Also if the caller was cancelled.
             if not dropped:
                 self._add(retired)
 
@@ -167,21 +167,21 @@ class Janitor:
             await asyncio.wait_for(self._wake.wait(), self._pause())
 
     def _pause(self) -> float | None:
-        """Seconds until something may be due; None: only a release or a new entry can change anything."""
+        """Seconds until something may be due; None if only a release or a new entry can change that."""
         now = self._clock()
-        # Of what is kept for its time in any case nobody is asked who reads it.
+        # Readers need not be counted while the retention time is not over.
         waiting = [each.not_before for each in self._all() if each.not_before > now or not self._held(each)]
         return max(0.05, min(waiting) - now) if waiting else None
 
     def _held(self, retired: Retired) -> bool:
-        """Rows of nobody's are dropped beside whatever is read."""
+        """Whether reads keep it. Rows of no published version are dropped regardless of reads."""
         if retired.version is not None:
             number = retired.version.number
             return self._readers.count(retired.view_id, number, retired.published, retired.retired) > 0
         return retired.leftover.whole and self._readers.any_of(retired.view_id, retired.retired)
 
     async def _drop(self, retired: Retired) -> None:
-        """Drops the whole storage, or what nobody needs of it."""
+        """Drops the whole storage table, or the parts of it that are not needed."""
         if retired.leftover.whole:
             if await self._removal.drop_whole(retired.leftover):
                 self._since.pop(retired.view_id, None)
@@ -200,7 +200,7 @@ class Janitor:
                 each.going = True
                 due.setdefault((each.view_id, each.leftover.whole), []).append(each)
         for together in due.values():
-            # One pass drops all that nobody needs of a view.
+            # One pass drops everything of the view that is not needed.
             try:
                 await self._fence.check()
                 await self._drop(together[0])
@@ -210,7 +210,7 @@ class Janitor:
             except FreshgateError as error:
                 log.warning("could not drop %s, will try again: %s", together[0].leftover.storage, error)
                 self._put_off(together)
-            except Exception:  # one that breaks must not end all later drops
+            except Exception:  # A bug must not stop all later drops.
                 log.exception("could not drop %s, will try again", together[0].leftover.storage)
                 self._put_off(together)
             else:
@@ -219,7 +219,7 @@ class Janitor:
                 self._dropped.notify_all()
 
     def _forget(self, together: list[Retired]) -> None:
-        """Of one view."""
+        """Removes these, all of one view, from the list."""
         view_id, gone = together[0].view_id, set(together)
         left = [each for each in self._retired.pop(view_id, ()) if each not in gone]
         if left:

@@ -1,4 +1,4 @@
-"""The versions of a view that are kept: what may be read of them, and how many there may be."""
+"""The kept versions of a view: which can be read, and how many there may be."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ LIMIT_EXCEEDED = "53400"
 
 
 class NoSuchVersion(FreshgateError):
-    """A version that was never published, or is not kept any more."""
+    """The version was never published, or is no longer kept."""
 
     sqlstate = "22023"
 
 
 @dataclass(frozen=True, slots=True)
 class KeptLimits:
-    """How much of one view may be kept, 0: any number. A refresh waits `wait_seconds` for older versions to go."""
+    """How much of one view may be kept (0: no limit). A refresh waits `wait_seconds` for older versions to be
+    dropped."""
 
     count: int = 0
     bytes: int = 0
@@ -35,19 +36,19 @@ class KeptLimits:
 
 @dataclass(frozen=True, slots=True)
 class KeptVersion:
-    """One version, as long as its rows can be read. Times are milliseconds since the epoch."""
+    """A version whose rows can still be read. Times are milliseconds since the epoch."""
 
     version: Version
     retired_at: int
-    """When another one took its place; 0: it is the current one."""
+    """When it was replaced; 0 for the current version."""
     readers: int
-    """Open statements and transactions that may read it."""
+    """How many open statements and transactions may read it."""
     due: bool = False
-    """Nothing keeps it any more: it is about to be dropped."""
+    """Whether nothing keeps it any longer: it is about to be dropped."""
 
 
 class Versions:
-    """Finds versions, and waits for room for a new one."""
+    """Finds kept versions, and waits until there is room for a new one."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Versions:
         self._limits = limits
 
     def kept(self, view: MaterializedView) -> list[KeptVersion]:
-        """Oldest first; the current one is the last, where there is one."""
+        """The kept versions, oldest first. The last one is the current one, if the view is built."""
         found = [
             (each.version, each.retired_at, self._janitor.is_due(each))
             for each in self._janitor.retired(view.id)
@@ -76,29 +77,32 @@ class Versions:
         ]
 
     def numbered(self, view: MaterializedView, number: str) -> Version:
-        """The version of that number. Raises NoSuchVersion."""
+        """The version with this number. Raises NoSuchVersion."""
         for each in self.kept(view):
             if each.version.complete and str(each.version.number) == number.strip():
                 return each.version
-        raise NoSuchVersion(f"The materialized view {view.name} has no version {number}. {self._said(view)}")
+        raise NoSuchVersion(f"The materialized view {view.name} has no version {number}. {self._kept_versions(view)}")
 
     def at(self, view: MaterializedView, moment: int) -> Version:
-        """The version that was current at a time, in milliseconds since the epoch. Raises NoSuchVersion."""
+        """The version that was current at a time (milliseconds since the epoch). Raises NoSuchVersion."""
         for each in reversed(self.kept(view)):
             current = each.version.published_at <= moment and (not each.retired_at or moment < each.retired_at)
             if current and each.version.complete:
                 return each.version
-        raise NoSuchVersion(f"No version of the materialized view {view.name} of that time is kept. {self._said(view)}")
+        raise NoSuchVersion(
+            f"The materialized view {view.name} keeps no version of that time. {self._kept_versions(view)}"
+        )
 
-    def _said(self, view: MaterializedView) -> str:
+    def _kept_versions(self, view: MaterializedView) -> str:
         numbers = ", ".join(str(each.version.number) for each in self.kept(view) if each.version.complete)
-        kept = f"Those that are kept: {numbers}" if numbers else "It has none yet"
+        kept = f"Kept versions: {numbers}" if numbers else "It has no versions yet"
         return (
-            f"{kept}. SHOW MATERIALIZED VIEW VERSIONS {view.name} tells their times; versions.retention says how long."
+            f"{kept}. SHOW MATERIALIZED VIEW VERSIONS {view.name} shows their times; versions.retention sets how long "
+            f"they are kept."
         )
 
     async def measure(self, view: MaterializedView, kept: Iterable[KeptVersion]) -> dict[int, Measure]:
-        """Rows and bytes of what versions show; of one that has none, or is gone by now, nothing."""
+        """Rows and bytes that versions show. Versions without rows, or dropped by now, are omitted."""
         versions = [each.version for each in kept]
         if not versions:
             return {}
@@ -113,20 +117,20 @@ class Versions:
     # --- limits ------------------------------------------------------------------------------------
 
     async def make_room(self, view: MaterializedView) -> None:
-        """Returns when one more version may be written. Raises RefreshFailed when that takes too long."""
+        """Returns when one more version may be written. Raises RefreshFailed if that takes too long."""
 
         async def excess() -> str:
-            # The janitor may be busy with something else for longer than a refresh may wait.
+            # Versions that are due do not count: the janitor may be busy for longer than a refresh may wait.
             kept = sum(not each.due for each in self.kept(view))
             if self._limits.count and kept + 1 > self._limits.count:
-                return f"{kept} versions of it are kept, and versions.max_count is {self._limits.count}"
-            # What is written is at least something.
+                return f"it already keeps {kept} versions, and versions.max_count is {self._limits.count}"
+            # The new version takes at least one byte.
             return await self._too_many_bytes(view, least=1)
 
         await self._wait(view, excess)
 
     async def check_size(self, view: MaterializedView) -> None:
-        """Returns when what was written may be published. Raises RefreshFailed when that takes too long."""
+        """Returns when the written version may be published. Raises RefreshFailed if that takes too long."""
 
         async def excess() -> str:
             return await self._too_many_bytes(view, least=0)
@@ -139,34 +143,34 @@ class Versions:
         try:
             ((found,),) = (await self._metastore.run(maintenance.stored_bytes(view.storage))).rows
         except StatementFailed as error:
-            # A file may be dropped while it is counted.
-            return f"the bytes of its versions cannot be counted: {error}"
+            # A file may have been dropped while it was counted.
+            return f"the size of its versions cannot be determined: {error}"
         size = int(found or 0)
         if size + least <= self._limits.bytes:
             return ""
         return f"its versions take {size} bytes, and versions.max_bytes is {self._limits.bytes}"
 
     async def _wait(self, view: MaterializedView, excess: Callable[[], Awaitable[str]]) -> None:
-        """Waits until a limit is kept. `excess` says how it is not, or nothing."""
+        """Waits until a limit is met. `excess` describes how it is exceeded, or returns "" if it is not."""
         deadline = time.monotonic() + self._limits.wait_seconds
-        while said := await excess():
+        while problem := await excess():
             older = [each for each in self.kept(view) if each.retired_at]
             left = deadline - time.monotonic()
             if left <= 0 or not self._janitor.is_waiting(view.id):
                 raise RefreshFailed(
-                    f"The materialized view {view.name} cannot have another version: {said}{_held_by(older)}. "
-                    f"End those reads, or raise the limit.",
+                    f"The materialized view {view.name} cannot have another version: {problem}{_held_by(older)}. "
+                    f"End the reads of older versions, or raise the limit.",
                     sqlstate=LIMIT_EXCEEDED,
                 )
-            # Not longer: a drop may have ended while the excess was computed.
+            # Not longer: a drop may have ended while `excess` ran.
             await self._janitor.wait_for_drop(min(left, LOOK_SECONDS))
 
 
 def _held_by(older: list[KeptVersion]) -> str:
-    """What keeps older versions from being dropped."""
+    """What prevents older versions from being dropped."""
     held = ", ".join(f"{each.version.number} ({each.readers} readers)" for each in older if each.readers)
     if held:
-        return f". Older versions that are read: {held}"
+        return f". Older versions in use: {held}"
     if retained := sum(not each.due for each in older):
-        return f". {retained} older ones are within versions.retention"
-    return ". No older one is left to drop" if not older else ". The older ones are still being dropped"
+        return f". {retained} older versions are within versions.retention"
+    return ". No older version is left to drop" if not older else ". The older versions are still being dropped"

@@ -1,4 +1,4 @@
-"""How many rows and bytes the versions of views have. A version never changes, so each is measured once."""
+"""The number of rows and bytes of versions. A version never changes, so each is measured once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sql.texts.maintenance import Shown, StorageLayout
 log = logging.getLogger(__name__)
 
 MEASURED_TOGETHER = 50
-"""Storage tables in one query: planning it costs more than counting, until the query itself gets too long."""
+"""How many storage tables one query measures. Planning a query costs more than counting, up to this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class Measure:
 
 
 class Measures:
-    """Asked for when somebody wants to know, by a query that reads the files' footers."""
+    """Measures versions on demand, by a query that reads the footers of their files."""
 
     def __init__(self, metastore: Metastore) -> None:
         self._metastore = metastore
         self._known: dict[str, dict[int, Measure]] = {}
-        """By the storage table's name, of each version that its files had when it was measured last."""
+        """By the storage table's name: each version that had files when the table was last measured."""
 
     async def of(self, views: Iterable[MaterializedView]) -> dict[str, dict[int, Measure]]:
-        """For each view's id its versions that have rows."""
+        """For each view's id, the measures of its versions that have rows."""
         listed = list(views)
         unknown = [
             (view.storage, view.current.shown, view.layout)
@@ -52,7 +52,7 @@ class Measures:
         try:
             rows = (await self._metastore.run(maintenance.measure_versions(storages))).rows
         except StatementFailed as error:
-            # One whose files are gone must not hide the others.
+            # A view whose files are gone must not hide the others.
             if len(storages) > 1:
                 for storage in storages:
                     await self._measure([storage])

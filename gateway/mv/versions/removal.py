@@ -1,4 +1,4 @@
-"""Drops rows that nobody needs: a few partitions per statement, or a whole storage table."""
+"""Drops rows that are not needed: a few partitions in each statement, or a whole storage table."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from sql.texts.maintenance import PartitionKey
 log = logging.getLogger(__name__)
 
 COMPACTED_FROM = 100
-"""Partitions that a public view names to leave them out, when it is worth a statement to shorten it."""
+"""How many excluded partitions a public view names before it is worth a statement to shorten it."""
 DROPPED_TOGETHER = 20
-"""Partitions in one statement. Spark drops one after the other behind the lock of its metastore client, and everybody
-else's statements wait for that: some hundreds of partitions would be seconds."""
+"""How many partitions one statement drops. Spark drops them one by one while it holds the lock of its metastore client,
+and all other statements wait for that: hundreds of partitions would take seconds."""
 
 
 class Removal:
-    """To drop something twice is harmless. All methods raise what the metastore raises."""
+    """Dropping something twice is harmless. All methods raise what the metastore raises."""
 
     def __init__(self, catalog: Catalog, settlement: Settlement, compaction: Compaction, metastore: Metastore) -> None:
         self._catalog = catalog
@@ -38,26 +38,26 @@ class Removal:
         self._metastore = metastore
 
     async def drop_whole(self, leftover: Leftover) -> bool:
-        """Drops a storage table and its definition. Returns False if a view shows the table, which is kept then."""
+        """Drops a storage table and its definition. If a view shows the table, keeps it and returns False."""
         if await self._is_shown(leftover.storage):
-            log.warning("%s is kept: a view shows it", leftover.storage)
+            log.warning("%s is kept because a view shows it", leftover.storage)
             return False
         await self._metastore.run(maintenance.drop_view(leftover.definition))
         await self._metastore.run(maintenance.drop_table(leftover.storage))
         return True
 
     async def drop_unneeded(self, view_id: str, storage: TableName, waiting: Callable[[], list[Version]]) -> None:
-        """Drops the rows and the properties of versions that neither the view needs nor those that are `waiting`: the
+        """Drops the rows and properties of versions that neither the view needs nor the versions that are `waiting`:
         replaced versions that can still be read."""
         if storage.table not in await self._metastore.tables(storage.database):
             return
-        # A gateway that was killed may have published at the last moment: what the view shows decides.
+        # A killed gateway may have published at the last moment: what the view shows is decisive.
         await self._settlement.verify_id(view_id)
         present = await stored_partitions(self._metastore, storage)
         kept = self._catalog.kept(view_id)
         if kept is None:
             return
-        # Whatever nobody knows goes as well: a refresh whose gateway was killed may end at Spark long after.
+        # Unknown versions are dropped as well: a refresh of a killed gateway may end at Spark long after it.
         readable = waiting()
         for drop in await aside(len(present), _drops_of_unneeded, storage, present, kept, readable):
             await self._metastore.run(drop)
@@ -73,7 +73,7 @@ class Removal:
                 await self._metastore.run(maintenance.unset_properties(storage, keys))
 
     async def _is_shown(self, storage: TableName) -> bool:
-        """Whether people read it under a name: one that came to be late, or was never dropped. A survey finds it."""
+        """Whether a view shows the table: it was published late, or never dropped. A survey will find it."""
         if await self._metastore.relation(storage) is None:
             return False
         found = await self._metastore.properties(storage)
@@ -103,7 +103,7 @@ def _drops_of_unneeded(
 
 
 def _drops(storage: TableName, unneeded: list[tuple[int, PartitionKey]], needed: set[int]) -> Iterator[str]:
-    """Statements that drop partitions, each a few; a small version of which nothing is needed goes as one."""
+    """Statements that drop a few partitions each. Small versions that are not needed at all are dropped as a whole."""
     sizes = Counter(version for version, _ in unneeded)
     whole = sorted(version for version, size in sizes.items() if version not in needed and size <= DROPPED_TOGETHER)
     together: list[int] = []

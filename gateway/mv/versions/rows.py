@@ -1,4 +1,4 @@
-"""Which versions and partitions of a view have rows in its storage table."""
+"""The versions and partitions that have rows in a view's storage table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from sql.texts.maintenance import PartitionKey
 
 
 async def stored_partitions(metastore: Metastore, storage: TableName) -> list[tuple[int, PartitionKey]]:
-    """Raises what the metastore raises."""
+    """The version and key of each partition. Raises what the metastore raises."""
     rows = (await metastore.run(maintenance.show_partitions(storage))).rows
     return await aside(len(rows), lambda: [stored_partition(row[0]) for row in rows])
