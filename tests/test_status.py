@@ -91,7 +91,7 @@ FAILED = view(
     job_status="PAUSED",
     next_refresh_time=ago(-60),
     last_task_status="FAILED",
-    last_task_error="The refresh of materialized view nyc.weekly failed; version 3 stays published. Mend the cause.\n"
+    last_task_error="The refresh of materialized view nyc.weekly failed; version 3 stays published. Fix the cause.\n"
     "\tSpark said: [DIVIDE_BY_ZERO] Division by zero.",
 )
 DAMAGED = view(
@@ -170,7 +170,7 @@ def test_a_wide_terminal_has_notes_in_a_column() -> None:
         "because its storage table was dropped outside the gateway",
         "nyc.hourly        FRESH      -        3  1h 2m  SCHEDULE  10m     SUCCESS  schedule: EVERY 1 HOUR",
         "nyc.weekly        STALE      2d 7h    3  1h 2m  SCHEDULE  paused  FAILED   because nyc.flights has changed; "
-        "error: The refresh of materialized view nyc.weekly failed; version 3 stays published. Mend …",
+        "error: The refresh of materialized view nyc.weekly failed; version 3 stays published. Fix …",
         "",
         "TASK              STATUS   PROGRESS          PARTITIONS  TIME  BY                  NOTES",
         "nyc.daily_delays  RUNNING  [█████░░░░░] 50%  1 of 2      30s   ada (MANUAL)        "

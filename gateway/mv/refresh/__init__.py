@@ -1,1 +1,1 @@
-"""A refresh: observe, plan, execute, publish."""
+"""Refreshes of views: observe, plan, execute, publish."""

@@ -1,4 +1,4 @@
-"""What a refresh that failed tells those who wait for it."""
+"""Explains a failed refresh to those who wait for it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sql.texts import maintenance
 log = logging.getLogger(__name__)
 
 GONE = frozenset({"42P01", "42704", "42703", "51024"})
-"""SQLSTATEs by which Spark says that what a definition reads is not there any more: a table, its database, a column,
-or a view's column with the type it had."""
+"""SQLSTATEs with which Spark reports that something a definition reads no longer exists: a table, its database, a
+column, or a column of a view with its old type."""
 
 
 class BaseTableMissing(RefreshFailed):
-    """The definition reads something that no longer exists, or is not what it was."""
+    """The definition reads something that no longer exists or has changed."""
 
 
 class Diagnosis:
-    """Says what is wrong, and what to do about it."""
+    """Says what went wrong, and what to do about it."""
 
     def __init__(self, catalog: Catalog, settlement: Settlement, schemas: Schemas, metastore: Metastore) -> None:
         self._catalog = catalog
@@ -35,28 +35,28 @@ class Diagnosis:
         self._metastore = metastore
 
     async def of(self, view: MaterializedView, error: FreshgateError) -> FreshgateError:
-        """The error to raise instead: BaseTableMissing if something that the definition reads is surely gone."""
+        """The error to raise instead. BaseTableMissing if something that the definition reads no longer exists."""
         if isinstance(error, RefreshFailed | Superseded):
-            # Our own words say it all.
+            # The gateway's own errors need no explanation.
             return error
         kept = f"version {view.current.number} stays published" if view.built else "it has no rows yet"
-        said = f"The refresh of materialized view {view.name} failed; {kept}. "
+        problem = f"The refresh of materialized view {view.name} failed; {kept}. "
         cause = in_words_of(view.name, view.definition, str(error))
         if error.sqlstate in GONE:
             try:
-                if missing := await self._missing(view, said, cause, error):
+                if missing := await self._missing(view, problem, cause, error):
                     return missing
             except StatementFailed as failed:
-                log.warning("cannot tell what of %s is not there: %s", view.name, failed)
-        advice = f"Mend the cause and run REFRESH MATERIALIZED VIEW {view.name}, or read again."
-        # What is not there now may be there when it is tried again.
+                log.warning("cannot determine what %s reads that no longer exists: %s", view.name, failed)
+        advice = f"Fix the cause, then run REFRESH MATERIALIZED VIEW {view.name}, or read again."
+        # What is missing may exist when it is tried again.
         sqlstate = RefreshFailed.sqlstate if error.sqlstate in GONE else error.sqlstate
-        return RefreshFailed(said + advice, sqlstate=sqlstate, cause=cause)
+        return RefreshFailed(problem + advice, sqlstate=sqlstate, cause=cause)
 
     async def _missing(
-        self, view: MaterializedView, said: str, cause: str, error: FreshgateError
+        self, view: MaterializedView, problem: str, cause: str, error: FreshgateError
     ) -> BaseTableMissing | None:
-        """None if all is there: a metastore that is out of order for a moment says of what it has that it has none.
+        """None if nothing is missing: a metastore with a temporary fault may report that something does not exist.
 
         Raises what the metastore raises.
         """
@@ -67,12 +67,12 @@ class Diagnosis:
         changes = await self._schemas.changes(view)
         if not changes and not await self._is_refused(view):
             return None
-        said += f"What it reads has changed: {changes}. " if changes else ""
-        advice = "Bring that back, or replace the view with CREATE OR REPLACE MATERIALIZED VIEW."
-        return BaseTableMissing(said + advice, sqlstate=error.sqlstate, cause=cause)
+        problem += f"What it reads has changed: {changes}. " if changes else ""
+        advice = "Restore that, or replace the view with CREATE OR REPLACE MATERIALIZED VIEW."
+        return BaseTableMissing(problem + advice, sqlstate=error.sqlstate, cause=cause)
 
     async def _is_refused(self, view: MaterializedView) -> bool:
-        """Whether Spark says now, too, that something which the definition reads is not there."""
+        """Whether Spark still reports that something the definition reads does not exist."""
         try:
             await self._metastore.run(maintenance.describe_rows(view.definition))
         except StatementFailed as error:
@@ -81,5 +81,5 @@ class Diagnosis:
 
 
 def in_words_of(view: TableName, definition: TableName, message: str) -> str:
-    """Spark's message with the view's name for that of its definition, which no user has ever seen."""
+    """Spark's message with the view's name in place of its definition's, which users do not know."""
     return message.replace(definition.short, view.short).replace(str(definition), str(view))

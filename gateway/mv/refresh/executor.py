@@ -1,4 +1,4 @@
-"""Carries one refresh out: observe, plan, execute, publish. `tasks` decides when."""
+"""Executes one refresh: observe, plan, execute, publish. `tasks` decides when."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Executor:
         self._spark = spark
 
     async def run(self, run: Run, cause: Cause, make_fresh: MakeFresh) -> None:
-        """Refreshes the task's view, by what `cause` asks for. `make_fresh` makes the views below it fresh. Raises
-        RefreshFailed (BaseTableMissing where Spark says so), UpstreamLost."""
+        """Refreshes the task's view as `cause` asks. `make_fresh` makes the views below it fresh. Raises RefreshFailed
+        (BaseTableMissing if a base table no longer exists), UpstreamLost."""
         async with followed(run.progress, self._spark, run):
             await self._recompute(run, cause, make_fresh)
 
@@ -81,12 +81,12 @@ class Executor:
         log.info("Refreshed %s in %.2f s", before.name, time.monotonic() - began)
 
     async def _nothing_to_do(self, run: Run, start: Start, proposal: Proposal) -> None:
-        """What was noted, or seen, has changed nothing that the view shows."""
+        """Records that the noted or observed changes do not affect what the view shows."""
         entry, number = run.entry, proposal.view.current.number
         contents = await aside(proposal.partitions, proposal.contents, number)
         self._log.unchanged(entry, run.number)
         if entry.view.deciding != proposal.view.deciding or entry.view.current.number != number:
-            # An ALTER came meanwhile, or another version: what that has made of the view stays.
+            # After a concurrent ALTER, or with another version current, this result no longer applies.
             return
         contains = None if proposal.partly else start.contains
         entry.confirm(contents, contains, proposal.inspection.began, start.at)
@@ -112,9 +112,9 @@ class Executor:
             self._log.amend(run.entry, run.number, known.writing(names, len(plan.written)))
 
     async def first_write(self, view: MaterializedView, progress: Progress, report: Report) -> Inspection:
-        """Writes the rows of a new view's first version. Returns the looks that were taken before that."""
-        # Only now, and anew: what has changed before the rows are read must not look as if it had been read, nor what
-        # has gone since somebody looked for another view.
+        """Writes the rows of a new view's first version. Returns the observations made before that."""
+        # Observe just before, with no earlier observations: a change made before the rows are read must not count as
+        # included, nor a change since an observation for another view.
         inspection = await self._proposer.look_anew(view)
         plan = self._proposer.first(view, inspection)
         async with self._writer.first_room(view) as session, followed(progress, self._spark, report):

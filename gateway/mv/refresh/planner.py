@@ -1,4 +1,4 @@
-"""What a refresh will do, as a value. Deciding it has no effect; `executor` carries it out."""
+"""Plans a refresh as a value. Planning has no effects; `executor` executes the plan."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from sql.texts.maintenance import ALL, PartitionKey, Selection, Shown
 from sql.texts.rewrite import safe_literal
 
 NAMED_TOGETHER = 200
-"""Partitions that one INSERT names. Spark hands a list to the metastore as one comparison in another, and that has been
-seen to overflow its stack at 1,000."""
+"""How many partitions one INSERT names. Spark passes a list to the metastore as nested comparisons; 1,000 of them have
+been seen to overflow its stack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One statement for Spark, and what it is for."""
+    """One statement for Spark, and its purpose."""
 
     sql: str
     purpose: str
     inserts: bool = False
     """Whether it writes rows."""
     partitions: int = 0
-    """How many partitions it writes, where they are known."""
+    """How many partitions it writes; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshPlan:
-    """A refresh of one view into a new version: `write` first, then the properties are stored, then `publish`."""
+    """A refresh of one view into a new version: execute `write`, store the properties, then publish."""
 
     view: MaterializedView
     version: int
@@ -43,11 +43,11 @@ class RefreshPlan:
     reason: str
     chosen: Selection
     written: frozenset[PartitionKey]
-    """The partitions that it writes, as far as they are known before."""
+    """The partitions that it writes, as far as they are known in advance."""
     left: frozenset[PartitionKey]
     """Partitions that have left the window of partition_sync_limit."""
     renewed: tuple[TableName, ...]
-    """Tables that Spark is told to look at anew first."""
+    """Tables whose caches Spark refreshes first."""
     write: tuple[Step, ...]
 
     @property
@@ -64,7 +64,7 @@ class RefreshPlan:
         return next_manifest(self.view.current.manifest, self.version, self.chosen, self.left)
 
     def shown(self, present: Iterable[tuple[int, PartitionKey]]) -> Shown:
-        """What the public view shows then; `present` are the partitions that the storage has."""
+        """What the public view will show; `present` are the partitions of the storage table."""
         if not self.view.layout.partitioned:
             return Shown.only(self.version)
         before = self.view.current.shown
@@ -84,9 +84,8 @@ def plan_refresh(
     known: frozenset[PartitionKey] = frozenset(),
     left: frozenset[PartitionKey] = frozenset(),
 ) -> RefreshPlan:
-    """`renewed` are tables that Spark may remember as they were, so that it must be told. `known` are partitions
-    that the view will have; where all but some are written, or refresh_partition_num cuts the work, all that anybody
-    knows of.
+    """`renewed` are tables whose old state Spark may have cached. `known` are partitions that the view will have: all
+    known ones if all but some are written, or if refresh_partition_num divides the work.
     """
     write = []
     if habits.caches_listings:
@@ -96,7 +95,7 @@ def plan_refresh(
         write.append(Step(maintenance.refresh_listing(table), f"see {table} as it is now"))
     if view.clauses.location is not None:
         placed = maintenance.place_version(view.storage, version, view.clauses.location)
-        write.append(Step(placed, f"put version {version} where LOCATION says"))
+        write.append(Step(placed, f"put version {version} below LOCATION"))
     written = _written(view, chosen, known, left)
     batches = list(_batches(view, chosen, written))
     for number, batch in enumerate(batches, 1):
@@ -128,7 +127,7 @@ def _written(
 
 
 def _batches(view: MaterializedView, chosen: Selection, written: frozenset[PartitionKey]) -> Iterator[Selection]:
-    """What each INSERT writes: all, or as many partitions as refresh_partition_num says, or the metastore can take."""
+    """The selection that each INSERT writes: all, or at most refresh_partition_num or NAMED_TOGETHER partitions."""
     size = view_properties.partitions_together(view.properties)
     if size is None and not chosen.all_but and len(chosen.keys) > NAMED_TOGETHER:
         size = NAMED_TOGETHER
@@ -142,34 +141,34 @@ def _batches(view: MaterializedView, chosen: Selection, written: frozenset[Parti
         yield from (Selection(batch, all_but=False) for batch in batches)
         return
     yield from (Selection(batch, all_but=False) for batch in batches[:-1])
-    # The last one has rows of partitions that nobody knows yet, too: they may come from another branch of a UNION.
+    # The last batch also has the rows of unknown partitions, which may come from another branch of a UNION.
     yield Selection(chosen.keys.union(*batches[:-1]))
 
 
 def in_order(key: PartitionKey) -> tuple[bool, str]:
-    """Sorts partitions as they are written."""
+    """The sort key for the order in which partitions are written."""
     return key is not None, key or ""
 
 
 def window(view: MaterializedView) -> str:
-    """The condition that a row lies within what partition_sync_limit says; empty where there is no such limit."""
+    """The condition that a row is within partition_sync_limit; empty if there is no limit."""
     return _window(view, _moment(view, quote(view.layout.column)))
 
 
 def window_of_column(view: MaterializedView) -> str:
-    """The same of the view's column as `maintenance.partition_keys` names it."""
+    """As `window`, for the view's column as `maintenance.partition_keys` names it."""
     return _window(view, _moment(view, maintenance.OF_VIEW))
 
 
 def window_of_key(view: MaterializedView) -> str:
-    """The same of a partition's key as `maintenance.keys_without` names it."""
+    """As `window`, for a partition's key as `maintenance.keys_without` names it."""
     if view.layout.holds_column or view.layout.key == maintenance.MARKED:
         return _window(view, _moment(view, f"CAST({maintenance.KEY} AS {view.layout.kind})"))
     return _window(view, f"CAST({maintenance.KEY} AS TIMESTAMP)")
 
 
 def _moment(view: MaterializedView, column: str) -> str:
-    """The time of the view's column."""
+    """The view's column as a timestamp."""
     if view.layout.kind != "string":
         return f"CAST({column} AS TIMESTAMP)"
     pattern = safe_literal(view_properties.date_format(view.properties))
@@ -177,7 +176,7 @@ def _moment(view: MaterializedView, column: str) -> str:
 
 
 def _window(view: MaterializedView, moment: str) -> str:
-    """Whole partitions stay, or go."""
+    """The limit includes or excludes whole partitions."""
     limited = view_properties.partition_window(view.properties)
     if limited is None or not view.layout.partitioned:
         return ""
@@ -186,7 +185,7 @@ def _window(view: MaterializedView, moment: str) -> str:
 
 
 def plan_publish(view: MaterializedView, shown: Shown) -> Step:
-    """The switch alone; NEVER_BUILT as the version empties the view."""
+    """The switch alone. With NEVER_BUILT as the version, it empties the view."""
     return Step(
         maintenance.publish(view.name, view.storage, view.columns, shown, view.layout),
         f"switch readers from version {view.current.number} to {shown.number}",

@@ -1,4 +1,4 @@
-"""What must be so before a refresh looks at its base tables: the views below are fresh, and what is noted then."""
+"""Prepares a refresh: makes the views below fresh, and records what it must know before it observes base tables."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MakeFresh = Callable[[Iterable[str]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What was noted before a refresh looked at the base tables: the time, the last event, the versions of the views
-    below."""
+    """What was recorded before a refresh observed the base tables: the time, the last event, and the versions of the
+    views below."""
 
     at: int
     contains: int
@@ -34,16 +34,16 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A refresh can look and read now."""
+    """Everything that a refresh needs to observe and read."""
 
     session: SqlSession
     start: Start
     view: MaterializedView
-    """With what its definition reads today."""
+    """The view, with what its definition reads now."""
 
 
 class Preparation:
-    """Of all refreshes."""
+    """Prepares the refreshes of all views."""
 
     def __init__(
         self,
@@ -64,28 +64,28 @@ class Preparation:
         self._now_ms = now_ms
 
     async def certain(self, entry: Entry) -> MaterializedView:
-        """The view as it is stored. Raises what the metastore raises."""
+        """The view, once its stored state is certain. Raises what the metastore raises."""
         if entry.uncertain:
             await self._settlement.settle(entry)
         return entry.view
 
     @asynccontextmanager
     async def ready(self, entry: Entry, before: MaterializedView, make_fresh: MakeFresh) -> AsyncIterator[Ready]:
-        """`before` is the view as it was refreshed last. Raises what refreshes of the views below raise, and Superseded
-        at the end if another gateway has taken over meanwhile."""
+        """`before` is the view at its last refresh. Raises what refreshes of the views below raise, and Superseded at
+        the end if another gateway has taken over."""
         present = await self._with_present_bases(entry, before)
         while True:
-            # Not while a session is held: refreshes below need sessions, too.
+            # Without a session, because the refreshes below need sessions as well.
             await make_fresh(present.views)
             await self._guard.confirm(present.views)
             async with self._sessions.of(before) as session:
                 start = self._start_of(entry, present)
-                # Both waits may have been long. What changes a name from here on is an event that the start lacks.
+                # Both waits may have been long. A later change of a name is an event that `start` does not contain.
                 known, present = present, await self._with_present_bases(entry, before)
                 if _reads(present) == _reads(known):
                     yield Ready(session, start, present)
                     break
-        # The look has asked, too.
+        # The observation has asked the metastore as well.
         self._fence.raise_if_lost()
 
     def _start_of(self, entry: Entry, present: MaterializedView) -> Start:
@@ -93,17 +93,17 @@ class Preparation:
         return Start(self._now_ms(), entry.ledger.events, versions)
 
     async def _with_present_bases(self, entry: Entry, view: MaterializedView) -> MaterializedView:
-        """The view with what its definition reads today: a Spark view on the way may have been replaced.
+        """The view, with what its definition reads now: a Spark view on the way may have been replaced.
 
-        Until it is published the catalog has what it read before as well: a failure forgets nothing. It is known
-        before anything is read, so that a write to a new base table is noted from now on.
+        Until a version is published, the catalog also keeps what it read before, so a failure loses nothing. The
+        catalog learns it before anything is read, so that writes to new base tables are noted from now on.
         """
         sources = await self._relations.sources_of(definition_reads(view.query, view.namespace))
         for base in sources.views:
             if view.id in self._catalog.reads(base):
                 raise RefreshFailed(
-                    f"The definition of materialized view {view.name} has come to read {view.name} itself, through a "
-                    f"view that was replaced. Change that view.",
+                    f"The definition of materialized view {view.name} now reads {view.name} itself, through a view "
+                    f"that was replaced. Change that view.",
                     sqlstate="42P19",
                 )
         entry.read_more(sources.tables, sources.views)
@@ -112,5 +112,5 @@ class Preparation:
 
 
 def _reads(view: MaterializedView) -> tuple[object, ...]:
-    """What its definition reads; two views below may have exchanged their names."""
+    """What its definition reads. The names are included because two views below may have swapped them."""
     return view.tables, view.views, view.view_names

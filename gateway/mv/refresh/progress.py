@@ -1,4 +1,4 @@
-"""How far a refresh is, and telling it to those who wait."""
+"""Tracks the progress of a refresh and reports it to those who wait."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from sql.names import TableName
 log = logging.getLogger(__name__)
 
 KNOWN_STAGES_SHARE = 0.9
-"""Of a statement's whole work. Spark plans later stages only when earlier ones are done, so when all that are known are
-done there may be more, and the rows' directories are put in place after the last one."""
+"""The share of a statement's work that its known stages make up. Spark plans later stages only when earlier ones are
+done, and moves the rows' directories into place after the last one."""
 WRITTEN_SHARE = 0.99
-"""Of the whole refresh, when all rows are written and only readers are to be switched."""
+"""The share of a refresh that is done when all rows are written and only the switch is left."""
 ANSWER_SECONDS_MAX = 5.0
-"""Of waiting for Spark's answer. What implements `StageProgress` has shorter limits; this one is for its faults."""
+"""How long to wait for Spark's answer. Implementations of `StageProgress` have shorter limits; this guards against
+their bugs."""
 
 
 class Report(Protocol):
-    """Who waits for a refresh, and is told of it."""
+    """Receives reports for an operation that waits for a refresh."""
 
     def __call__(self, line: str, /) -> None:
-        """Takes one line for the log of the operation that waits."""
+        """Adds a line to the operation's log."""
         ...
 
     def watch(self, progress: Progress) -> None:
-        """Shows a refresh, from now on and as it goes on, until the operation ends."""
+        """Shows the progress of a refresh until the operation ends."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A Report that takes lines and shows nothing else: for who has no client, or one that cannot be shown anything."""
+    """A Report that only takes lines: for callers without a client, or whose client cannot be shown progress."""
 
     take: Callable[[str], object]
 
@@ -47,11 +48,12 @@ class Lines:
         self.take(line)
 
     def watch(self, progress: Progress) -> None:
-        """Nobody looks."""
+        """Does nothing."""
 
 
 class Progress:
-    """One refresh: what is to be done, and what of it is done. Its task sets it; any number of others look."""
+    """The progress of one refresh: what is to be done, and what is done. Its task updates it; any number of others read
+    it."""
 
     def __init__(self, view: TableName, clock: Callable[[], float] = time.monotonic) -> None:
         self.view = view
@@ -59,51 +61,51 @@ class Progress:
         """COMPLETE or PARTITIONS; empty until it is chosen."""
         self.reason = ""
         self.partitions = 0
-        """To be written; 0 where the view has none, or nobody knows how many."""
+        """How many are to be written; 0 if the view has none or the number is unknown."""
         self.partitions_done = 0
         self.inserts = 0
         self.inserts_done = 0
         self.statement: str | None = None
-        """Spark's id of the statement that runs, as `StageProgress` takes it."""
+        """Spark's id of the running statement, for `StageProgress`."""
         self.jobs: JobProgress | None = None
-        """The last that was heard of that statement."""
+        """The last known progress of that statement."""
         self.began = clock()
-        """Monotonic, in seconds."""
+        """Monotonic time in seconds."""
         self.worked: bool | None = None
-        """Whether it has succeeded; None until it has ended."""
+        """Whether it succeeded; None until it has ended."""
         self._clock = clock
         self._writing = 0
         self._ended: float | None = None
         self._fraction = 0.0
 
     def plan(self, method: str, reason: str, *, partitions: int = 0, inserts: int = 1) -> None:
-        """What will be done: `partitions` (0: none, or not known) by so many INSERTs."""
+        """Sets what will be done: `partitions` (0: none or unknown) in a number of INSERTs."""
         self.method, self.reason = method, reason
         self.partitions, self.inserts = partitions, inserts
         self.partitions_done = self.inserts_done = 0
 
     def begin_insert(self, partitions: int = 0) -> None:
-        """The next INSERT is sent. It writes so many partitions; 0: all that are left."""
+        """Records that the next INSERT is sent. It writes this many partitions; 0: all that are left."""
         self._writing = partitions or self.partitions - self.partitions_done
         self.statement = self.jobs = None
 
     def started(self, statement: str) -> None:
-        """The statement runs at Spark: the `on_start` of `SqlSession.run`."""
+        """Records that Spark runs the statement. It is the `on_start` of `SqlSession.run`."""
         self.statement, self.jobs = statement, None
 
     def heard(self, statement: str, jobs: JobProgress | None) -> None:
-        """What Spark says of a statement. Ignored when another one runs by now, or nothing is known."""
+        """Records the progress of a statement; ignored if it is unknown or another statement runs by now."""
         if jobs is not None and statement == self.statement:
             self.jobs = jobs
 
     def end_insert(self) -> None:
-        """The INSERT that was begun last is done."""
+        """Records that the last INSERT is done."""
         self.partitions_done = min(self.partitions, self.partitions_done + self._writing)
         self.inserts_done = min(self.inserts, self.inserts_done + 1)
         self._writing, self.statement, self.jobs = 0, None, None
 
     def end(self, *, worked: bool) -> None:
-        """The refresh is published, or has found nothing to do; or it has failed, or was stopped."""
+        """Records that the refresh was published or had nothing to do, or that it failed or was stopped."""
         self.worked, self.statement, self.jobs = worked, None, None
         self._writing, self._ended = 0, self._clock()
 
@@ -122,11 +124,11 @@ class Progress:
 
     @property
     def stage(self) -> int:
-        """Which stage of `jobs` is at work, counted from 1; 0 where none is known."""
+        """Which stage of `jobs` is running, counted from 1; 0 if that is unknown."""
         return min(self.jobs.stages_done + 1, self.jobs.stages) if self.jobs is not None else 0
 
     def spark_words(self) -> str:
-        """`stage 2 of 4, 45 of 200 tasks`; empty where Spark has said nothing of the running statement."""
+        """`stage 2 of 4, 45 of 200 tasks`; empty if nothing is known about the running statement."""
         jobs = self.jobs
         if jobs is None or not jobs.stages:
             return ""
@@ -134,7 +136,7 @@ class Progress:
         return f"{words}, {jobs.tasks_failed} failed" if jobs.tasks_failed else words
 
     def words(self) -> str:
-        """What is done of what, without name and time."""
+        """The progress, without name and time."""
         phase = self.phase
         if phase != "RUNNING":
             return phase.lower()
@@ -150,11 +152,11 @@ class Progress:
 
     @property
     def prefix(self) -> str:
-        """With what each of its lines begins."""
+        """The beginning of each of its lines."""
         return f"{self.view}: "
 
     def fraction(self) -> float:
-        """How much is done, 0 to 1. It never goes back, although Spark finds out about more work as it goes on."""
+        """The share that is done, 0 to 1. It never decreases, although Spark discovers more work as it goes on."""
         self._fraction = max(self._fraction, self._share())
         return self._fraction
 
@@ -175,22 +177,21 @@ class Progress:
 async def followed(
     progress: Progress, spark: StageProgress, report: Report, every_seconds: float = 1.0
 ) -> AsyncIterator[None]:
-    """While it lasts, `report` hears now and then how far the refresh is.
+    """While this lasts, reports the progress of the refresh.
 
-    Spark is asked for the statement that runs. A line is told when it says something new: at most one in
-    `every_seconds`, and none before the first of these is over. A Spark that fails to answer, or does not, changes
-    nothing but that its stages are not told.
+    Asks Spark about the running statement. Reports a line when it says something new, at most one every
+    `every_seconds`, and none before the first interval is over. If Spark fails to answer, the stages are omitted.
     """
-    told = ""
+    reported = ""
 
     async def turn() -> None:
-        nonlocal told
+        nonlocal reported
         await asyncio.sleep(every_seconds)
         if (statement := progress.statement) is not None:
             progress.heard(statement, await _asked(spark, statement))
         words = progress.words()
-        if words != told:
-            told = words
+        if words != reported:
+            reported = words
             report(progress.line())
 
     following = loops.keep(f"progress of {progress.view}", turn)
@@ -207,6 +208,6 @@ async def _asked(spark: StageProgress, statement: str) -> JobProgress | None:
     try:
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             return await spark.of_statement(statement)
-    except Exception as error:  # a refresh must not fail because its progress cannot be told
+    except Exception as error:  # A refresh must not fail because its progress is unknown.
         log.debug("no progress of statement %s: %r", statement, error)
         return None

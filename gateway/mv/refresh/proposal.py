@@ -1,4 +1,4 @@
-"""Proposes a refresh: what differs today, which of the view's partitions that touches, and so what must be written."""
+"""Proposes a refresh: what has changed, which of the view's partitions are affected, and so what must be written."""
 
 from __future__ import annotations
 
@@ -39,22 +39,21 @@ from sql.texts.maintenance import PartitionKey, Selection, Shown
 T = TypeVar("T")
 
 NAMED_MIN = 200
-"""Partitions that a public view names, from which on it is worth to look how long its text becomes."""
+"""From this many named partitions on, the length of the public view's text is checked."""
 KEYS_TOGETHER = 2_000
-"""Values in one question for their keys."""
+"""How many values one query maps to keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The view's partitions that partitions of the followed table lead to. Those that partition_sync_limit keeps out
-    are left out."""
+    """Maps partitions of the followed table to the view's. Those outside partition_sync_limit are omitted."""
 
     of: Mapping[PartitionValues, PartitionKey] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A partition of a view, the version that wrote it, and the tables with which it is not in sync."""
+    """A partition of a view, the version that wrote it, and the tables whose changes it misses."""
 
     partition: Partition
     version: int
@@ -63,38 +62,37 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a refresh would do."""
+    """What a refresh would do, and the observations behind it."""
 
     view: MaterializedView
-    """With what it reads, and follows, today."""
+    """The view, with what it reads and follows now."""
     plan: RefreshPlan | None
-    """None: nothing that the view shows has changed."""
+    """None if nothing that the view shows has changed."""
     inspection: Inspection
     keys: Keys = field(default=Keys())
     partly: bool = False
-    """Only partitions that were named are looked after: of the others nothing new is known."""
+    """Only named partitions are refreshed; nothing new is known about the others."""
 
     @property
     def partitions(self) -> int:
-        """How many partitions there are to go through, of the view and of its base tables."""
+        """How many partitions must be processed, of the view and of its base tables."""
         return self.view.current.partitions + self.inspection.partitions
 
     def contents(self, version: int) -> Contents:
-        """What the base tables look like to the version that the plan writes; to the current one where it writes
-        nothing."""
+        """The contents of the version that the plan writes, or of the current version if it writes nothing."""
         chosen = self.plan.chosen if self.plan else Selection(all_but=False)
         return next_contents(self.view, version, chosen, self.inspection.snapshots, self.keys.of)
 
     def first_names(self) -> tuple[str, ...]:
-        """The names of the first partitions that are recomputed, in order, as far as they are known; empty where all
-        are at once."""
+        """The names of the first partitions that are recomputed, in order, as far as they are known; empty if all are
+        written at once."""
         written = self.plan.written if self.plan else ()
         first = heapq.nsmallest(PARTITIONS_NAMED_MAX, written, key=in_order)
         return tuple(of_key(self.view, key).name for key in first)
 
 
 class Proposer:
-    """Asks Spark for no more than the view's own partitions, and what partitions of a base table lead to."""
+    """Asks Spark only for the view's own partitions, and for the keys of a base table's partitions."""
 
     def __init__(
         self,
@@ -115,15 +113,15 @@ class Proposer:
     async def propose(
         self, view: MaterializedView, before: MaterializedView, cause: Cause, version: int, session: SqlSession
     ) -> Proposal:
-        """`view` has what the definition reads today, `before` what it read when it was refreshed last. Raises what
-        Spark raises."""
+        """`view` has what the definition reads now, `before` what it read at its last refresh. Raises what Spark
+        raises."""
         inspection = await self._inspector.inspect(view, cause.not_before)
         view = replace(view, followed=await self._inspector.followed(view, before, inspection))
         size = inspection.partitions + view.current.partitions
         seen = await inspection.drift(view)
         found = _found(view, before, cause, seen)
         single = bool(cause.partitions) and view.followed is not None and not found.unobserved
-        # What was never written cannot have changed: single partitions are written beside none, or some.
+        # If nothing was written yet, nothing can have changed: single partitions can be written next to none or some.
         single = single and not (_moved(view, before) if not view.complete else found.wholly)
         if found.none and not single:
             return Proposal(view, None, inspection)
@@ -154,7 +152,7 @@ class Proposer:
         return Proposal(view, plan, inspection, keys, single and not plan.chosen.everything)
 
     async def _short_enough(self, plan: RefreshPlan) -> RefreshPlan:
-        """The plan; or one that recomputes everything, where the metastore would not take a public view that names so
+        """The plan; or one that recomputes everything, if the metastore would not accept a public view that names so
         many replaced partitions."""
         hidden = sum(map(len, plan.view.current.shown.hidden.values()))
         if plan.chosen.everything or (not plan.chosen.all_but and len(plan.chosen.keys) + hidden < NAMED_MIN):
@@ -162,8 +160,8 @@ class Proposer:
         present = await self.present(plan.view)
         if await aside(len(present), _published_characters, plan, present) <= self._view_characters_max:
             return plan
-        said = f"{plan.reason}; too many partitions to name them in a view"
-        return plan_refresh(plan.view, plan.version, said, self._habits, renewed=plan.renewed)
+        why = f"{plan.reason}; too many partitions to name them in a view"
+        return plan_refresh(plan.view, plan.version, why, self._habits, renewed=plan.renewed)
 
     @asynccontextmanager
     async def session_for(self, view: MaterializedView) -> AsyncIterator[SqlSession]:
@@ -172,11 +170,11 @@ class Proposer:
             yield session
 
     async def look_anew(self, view: MaterializedView) -> Inspection:
-        """Looks at all that the view reads; no earlier look counts."""
+        """Observes everything that the view reads, without using earlier observations."""
         return await self._inspector.inspect(view, float("inf"))
 
     def first(self, view: MaterializedView, inspection: Inspection) -> RefreshPlan:
-        """The plan of a view that has no rows yet."""
+        """The plan for the first version of a new view."""
         number = view.current.number
         renewed = inspection.renewed(view_bases(view))
         return plan_refresh(view, number, "first build", self._habits, renewed=renewed)
@@ -184,7 +182,7 @@ class Proposer:
     # --- partitions of the view --------------------------------------------------------------------
 
     async def standings(self, view: MaterializedView, session: SqlSession) -> list[Standing]:
-        """The partitions that the view shows, and how each stands to the base tables. Raises what Spark raises."""
+        """The partitions that the view shows, and what each misses. Raises what Spark raises."""
         inspection = await self._inspector.inspect(view, float("-inf"))
         found = await inspection.drift(view)
         keys = await self._keys(view, found.partitions, session)
@@ -193,7 +191,7 @@ class Proposer:
         return await aside(len(rows) + len(keys.of), _standings, view, found, frozenset(keys.of.values()), rows)
 
     async def missing(self, view: MaterializedView, names: Iterable[str], session: SqlSession) -> list[str]:
-        """Those of the names that no partition of the view has, nor one that a refresh would make now."""
+        """The names that belong to no partition of the view, nor to one that a refresh would create now."""
         inspection = await self._inspector.inspect(view, time.monotonic())
         names = list(names)
         known = await self._known_by(view, inspection, names, session)
@@ -208,34 +206,34 @@ class Proposer:
         return await aside(len(known), _meant, known, named, view.layout.column)
 
     async def expected(self, view: MaterializedView, session: SqlSession) -> list[PartitionKey]:
-        """The partitions that a first refresh would write: the definition is run for that."""
+        """The partitions that a first refresh would write; runs the definition."""
         question = maintenance.definition_keys(view.definition, view.layout, window(view))
         return [key for (key,) in (await session.run(question)).rows]
 
     async def _known_by(
         self, view: MaterializedView, inspection: Inspection, names: Iterable[str], session: SqlSession
     ) -> dict[PartitionKey, Partition]:
-        """As `_known`; of a view that was not built, all that there would be where a name is not found otherwise."""
+        """As `_known`. For a view that is not built, also runs the definition if a name is not found otherwise."""
         known = await self._known(view, inspection, session)
         if view.complete:
             return known
         called = await aside(len(known), Called, known.values(), view.layout.column)
         if all(called[name] for name in names):
             return known
-        # Not every table tells all its partitions at the first look.
+        # Not every table shows all its partitions at the first observation.
         expected = await self.expected(view, session)
         return await aside(len(known) + len(expected), lambda: known | _described(view, expected))
 
     async def _known(
         self, view: MaterializedView, inspection: Inspection, session: SqlSession
     ) -> dict[PartitionKey, Partition]:
-        """Partitions that the view shows, and those that the followed table leads to today."""
+        """The partitions that the view shows, and those that the followed table leads to now."""
         shown = await self.shown(view)
         leading = await self._keys(view, _all_of(view, inspection), session)
         return await aside(len(shown) + len(leading.of), lambda: _described(view, shown.union(leading.of.values())))
 
     async def present(self, view: MaterializedView) -> list[tuple[int, PartitionKey]]:
-        """The versions and partitions of which the storage has rows, where partitions matter."""
+        """The versions and partitions with rows in the storage table; empty if the view has no partitions."""
         return await stored_partitions(self._metastore, view.storage) if view.layout.partitioned else []
 
     async def shown(self, view: MaterializedView) -> frozenset[PartitionKey]:
@@ -259,12 +257,13 @@ class Proposer:
         return Keys(found)
 
     async def _to_come(self, view: MaterializedView, chosen: Selection, keys: Keys) -> frozenset[PartitionKey]:
-        """Where all but some partitions are written, those that nobody asked Spark about count, too."""
+        """The partitions that the view will have. If all but some are written, includes those whose keys were not
+        asked for."""
         leading = frozenset(keys.of.values())
         return leading | await self.shown(view) if chosen.all_but and not chosen.everything else leading
 
     async def _left(self, view: MaterializedView, session: SqlSession) -> frozenset[PartitionKey]:
-        """Shown partitions that partition_sync_limit keeps out by now."""
+        """The shown partitions that are now outside partition_sync_limit."""
         condition = window_of_key(view)
         if not condition:
             return frozenset()
@@ -277,7 +276,7 @@ class Proposer:
         return frozenset(left)
 
 
-# --- of all partitions: these run beside the event loop ---------------------------------------------------------
+# --- functions over all partitions: these run in a thread, beside the event loop ---------------------------------
 
 
 def _described(view: MaterializedView, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Partition]:
@@ -285,14 +284,14 @@ def _described(view: MaterializedView, keys: Iterable[PartitionKey]) -> dict[Par
 
 
 def _meant(known: Mapping[PartitionKey, Partition], names: Iterable[str], column: str) -> frozenset[PartitionKey]:
-    """The keys of the partitions that are called so."""
+    """The keys of the partitions with these names."""
     called = Called(known.values(), column)
     found = {each for name in names for each in called[name]}
     return frozenset(key for key, each in known.items() if each in found)
 
 
 def _by_value(partitions: Iterable[PartitionValues], place: int) -> dict[str | None, list[PartitionValues]]:
-    """Partitions by what stands at that place of their values."""
+    """Groups partitions by their value at this position."""
     found: dict[str | None, list[PartitionValues]] = {}
     for values in partitions:
         found.setdefault(values[place], []).append(values)
@@ -304,7 +303,7 @@ def _shown_of(shown: Shown, present: Iterable[tuple[int, PartitionKey]]) -> froz
 
 
 def _published_characters(plan: RefreshPlan, present: Iterable[tuple[int, PartitionKey]]) -> int:
-    """How long the statement becomes that shows what the plan writes."""
+    """The length of the statement that publishes the plan."""
     both = [*present, *((plan.version, key) for key in plan.chosen.keys)]
     return len(plan_publish(plan.view, plan.shown(both)).sql)
 
@@ -328,7 +327,7 @@ def _unsynced(found: Drift, touched: bool, writer: int) -> frozenset[str]:
 
 
 def _found(view: MaterializedView, before: MaterializedView, cause: Cause, found: Drift) -> Drift:
-    """The difference; all of it where the definition means something else, or everything was asked for."""
+    """The drift; everything counts as changed if the definition means something else or all was asked for."""
     complete = cause.complete and (not cause.partitions or view.followed is None)
     if not _moved(view, before) and not complete and view.complete:
         return found
@@ -336,10 +335,10 @@ def _found(view: MaterializedView, before: MaterializedView, cause: Cause, found
 
 
 def _moved(view: MaterializedView, before: MaterializedView) -> bool:
-    """Whether the definition reads something else than when the view was refreshed last."""
+    """Whether the definition reads something else than at the last refresh."""
     if (view.tables, view.views, view.followed) != (before.tables, before.views, before.followed):
         return True
-    # Two views below may have exchanged their names.
+    # Two views below may have swapped their names.
     return any(view.view_names.get(base, name) != name for base, name in before.view_names.items())
 
 
@@ -348,8 +347,8 @@ def view_bases(view: MaterializedView) -> frozenset[str]:
 
 
 def _wanted(view: MaterializedView, found: Drift, inspection: Inspection) -> Collection[PartitionValues]:
-    """The partitions of the followed table whose keys matter: the changed ones, or all where a complete refresh is cut
-    into parts."""
+    """The partitions of the followed table whose keys are needed: the changed ones, or all if a complete refresh is
+    divided into parts."""
     if view_properties.partitions_together(view.properties) is not None:
         return {*_all_of(view, inspection), *found.partitions}
     return found.partitions
@@ -361,30 +360,30 @@ def _all_of(view: MaterializedView, inspection: Inspection) -> Collection[Partit
 
 
 def _check_told_apart(view: MaterializedView, inspection: Inspection) -> None:
-    """Raises RefreshFailed where the metastore would not take the view's partitions."""
+    """Raises RefreshFailed if the metastore cannot distinguish the view's partitions."""
     layout, followed = view.layout, view.followed
     if followed is None or not layout.holds_column or layout.kind != "string":
         return
     if (found := taken_for_one(inspection.values_of(followed))) is not None:
         one, other = found
         raise RefreshFailed(
-            f"The partition column {layout.column} of materialized view {view.name} holds '{one}' and '{other}', which "
-            f"Hive's metastore takes for one partition. Create the view anew with CREATE OR REPLACE, which then stores "
-            f"them in another way.",
+            f"The partition column {layout.column} of materialized view {view.name} contains '{one}' and '{other}', "
+            f"which Hive's metastore treats as one partition. Recreate the view with CREATE OR REPLACE, which then "
+            f"stores them in another way.",
             sqlstate="22023",
         )
 
 
 def _why(view: MaterializedView, cause: Cause, found: Drift) -> str:
-    if said := asked_for(cause):
-        return said
+    if requested := asked_for(cause):
+        return requested
     if not view.complete:
         return PARTLY_BUILT if view.built else "it has not been built yet"
     return reason(view, found)
 
 
 def asked_for(cause: Cause) -> str:
-    """Why something is recomputed, where that was asked for; empty otherwise."""
+    """Why something is recomputed if it was asked for explicitly; empty otherwise."""
     if cause.partitions:
         return "partitions were asked for"
     return "everything was asked for" if cause.complete else ""

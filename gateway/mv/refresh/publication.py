@@ -1,4 +1,4 @@
-"""Makes a version current: stores what it contains, and switches the public view."""
+"""Publishes a version: stores what it contains, and switches the public view to it."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from sql.texts import maintenance
 from sql.texts.maintenance import PartitionKey, Shown
 
 LATE_ROWS_SECONDS = 30.0
-"""How long a cancelled INSERT may still write."""
+"""How long a cancelled INSERT may continue to write."""
 LATE_SWITCH_SECONDS = 30.0
-"""How long a switch may still be carried out after the connection that asked for it broke."""
+"""How long a switch may still be carried out after its connection broke."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A version whose rows are written, and what was known then."""
+    """A version whose rows are written, and what is known about it."""
 
     run: Run
     start: Start
@@ -60,7 +60,7 @@ class Written:
 
 
 class Publication:
-    """The commit point of refreshes."""
+    """The commit point of all refreshes."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Publication:
         plan: RefreshPlan,
         present: Sequence[tuple[int, PartitionKey]],
     ) -> Written:
-        """All rows of the plan's version have been written; `present` are the partitions that the storage has now."""
+        """The plan's version, after all its rows were written; `present` are the partitions of the storage table."""
 
         def parts() -> tuple[Manifest, Shown, Contents]:
             return plan.manifest, plan.shown(present), proposal.contents(plan.version)
@@ -104,7 +104,8 @@ class Publication:
         return Written(run, start, proposal, version)
 
     async def publish(self, written: Written, session: SqlSession) -> None:
-        """Raises what Spark raises, and RefreshFailed if the view has become another one since the refresh began."""
+        """Publishes the version. Raises what Spark raises, and RefreshFailed if the view has changed since the refresh
+        began."""
         entry = written.entry
         old = entry.view.current
         since = await self._publish(written, session)
@@ -118,12 +119,12 @@ class Publication:
         present = proposal.view
         async with entry.lock:
             await self._check(entry, present)
-            # An ALTER may have changed all else meanwhile.
+            # A concurrent ALTER may have changed everything else.
             reads = replace(present, schemas=schemas_seen(proposal.inspection.looks))
             view = entry.view.reading(reads)
             altered = view.deciding != present.deciding
             if altered:
-                # What was written is not what the view is to hold by now.
+                # The written rows are not what the view must contain now.
                 version = replace(version, contents=Contents())
             reserved = version.number + VERSIONS_RESERVED
             ending = self._log.written(entry, written.run.number, version.number)
@@ -132,10 +133,10 @@ class Publication:
                 **await stored.version_written(version, reserved),
                 **ending.properties,
             }
-            # Each is a call or two of Spark's: readers of a stale view wait for both.
+            # Both are calls to Spark, and readers of a stale view wait for them: run them concurrently.
             async with beside(self._settlement.check_unmoved(entry)):
                 await session.run(maintenance.set_properties(view.storage, properties))
-            # What was stored may have taken long, and then another gateway may serve by now.
+            # Storing may have taken long; another gateway may have taken over.
             await self._fence.check_lately()
             since = self._janitor.moment()
             await self._switch(entry, version.shown, session)
@@ -151,29 +152,29 @@ class Publication:
             return since
 
     async def _check(self, entry: Entry, present: MaterializedView) -> None:
-        """Under the entry's lock. `present` is the view that was refreshed."""
+        """Checks the view under the entry's lock. `present` is the view that was refreshed."""
         if self._catalog.find(present.id) is not entry:
             raise stopped(present)
         await self._fence.check()
         if entry.uncertain:
             raise RefreshFailed(
-                f"Nobody knows what {present.name} shows: a statement that changes it broke off while it was "
-                f"refreshed. Refresh it again.",
+                f"What {present.name} shows is unknown: a statement that changes it was interrupted during the "
+                f"refresh. Refresh it again.",
                 sqlstate="40001",
             )
         if entry.view.current.number != present.current.number:
             raise RefreshFailed(
-                f"The materialized view {present.name} was emptied while it was refreshed. Refresh it again.",
+                f"The materialized view {present.name} was emptied during the refresh. Refresh it again.",
                 sqlstate="40001",
             )
 
     async def _switch(self, entry: Entry, shown: Shown, session: SqlSession) -> None:
-        """The one call after which readers see the version."""
+        """The single call after which readers see the version."""
         try:
             await session.run(naming.publish(entry.view.name, entry.view, shown))
         except (FreshgateError, asyncio.CancelledError) as error:
             view = entry.view
-            # One that is carried out late is noticed as a version that somebody else has published.
+            # If the switch is carried out late, it is noticed as a version published by something else.
             self._settlement.doubt(entry)
             number = entry.lose_switch()
             asyncio.get_running_loop().call_later(LATE_SWITCH_SECONDS, self._give_up, entry, number)
@@ -185,12 +186,12 @@ class Publication:
     # --- emptying ----------------------------------------------------------------------------------
 
     async def empty(self, view_id: str, cause: Cause) -> None:
-        """Takes the view's rows away: it counts as never built. Raises what Spark raises."""
+        """Removes the view's rows: it counts as never built. Raises what Spark raises."""
         entry = self._catalog.entry(view_id)
         number, task = self._log.begin(entry, cause)
         try:
             old = await self._empty(entry, number, task)
-        except BaseException as error:  # cancelled, too
+        except BaseException as error:  # Also on cancellation.
             self._log.fail(entry, number, TaskStatus.FAILED, str(error) or "it was stopped")
             raise
         self._retire(entry.view, old)
@@ -213,35 +214,35 @@ class Publication:
             self._log.succeed(entry, ending)
             return old
 
-    # --- rows of nobody's --------------------------------------------------------------------------
+    # --- rows of unpublished versions --------------------------------------------------------------
 
     def discard(self, entry: Entry) -> None:
-        """The rows that a failed refresh may have written are nobody's: the janitor drops them.
+        """Has the janitor drop the rows that a failed refresh may have written.
 
-        Unless they may have been published: once that is known, and the switch cannot come any more, they are.
+        If they may have been published, this waits until the outcome is known and the switch can no longer happen.
         """
         if not entry.uncertain:
             self._strays(entry.view)
 
     def _give_up(self, entry: Entry, version: int | None) -> None:
-        """Spark does not carry out a switch to the version any more."""
+        """Handles a switch that Spark can no longer carry out."""
         if entry.forget_switch(version):
             self._strays(entry.view)
 
     def _strays(self, view: MaterializedView) -> None:
-        """Rows of a version that nobody ever saw. Spark may write the last of them after it was told to stop."""
+        """Drops rows of unpublished versions. Spark may write the last of them after it was cancelled."""
         for seconds in (0.0, LATE_ROWS_SECONDS):
             self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), later_seconds=seconds)
 
     def _retire(self, view: MaterializedView, version: Version, since: int | None = None) -> None:
-        """Nobody begins to read a version that was current; the next one may have been read from `since` on."""
+        """Retires a replaced version: no new read uses it. The next one may have been read from `since` on."""
         if version.number == NEVER_BUILT:
             return
         self._janitor.retire(view.id, Leftover(view.storage, view.definition, whole=False), version, since=since)
 
 
 def stopped(view: MaterializedView) -> RefreshFailed:
-    """What those hear who waited for a refresh of a view that is no more."""
+    """The error for those who waited for the refresh of a view that no longer exists."""
     return RefreshFailed(
         f"The refresh of materialized view {view.name} was stopped, because the view was dropped or replaced. "
         f"Run the statement again."

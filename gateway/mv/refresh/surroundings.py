@@ -1,4 +1,4 @@
-"""In what a view's refresh runs: the session's settings and the pool of Spark's scheduler."""
+"""The environment of a view's refresh: the settings of its session and the pool of Spark's scheduler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sql.names import TableName, quote
 
 log = logging.getLogger(__name__)
 
-SET_BACK_SECONDS = 10.0
+RESTORE_SECONDS = 10.0
 POOL = "spark.sql.thriftserver.scheduler.pool"
 
 
@@ -25,9 +25,9 @@ POOL = "spark.sql.thriftserver.scheduler.pool"
 async def with_settings(
     session: SqlSession, settings: Mapping[str, str], defaults: Mapping[str, str] | None = None
 ) -> AsyncIterator[None]:
-    """Sets the session's settings, and afterwards sets them back: to `defaults`, or to what Spark starts with.
+    """Changes settings of the session and restores them afterwards: to `defaults`, or to Spark's initial values.
 
-    Raises what Spark raises for a value that it does not take.
+    Raises what Spark raises for a value that it does not accept.
     """
     done: list[str] = []
     try:
@@ -37,20 +37,21 @@ async def with_settings(
         yield
     finally:
         if done:
-            await _set_back(session, done, defaults or {})
+            await _restore(session, done, defaults or {})
 
 
-async def _set_back(session: SqlSession, names: Sequence[str], defaults: Mapping[str, str]) -> None:
-    """A session with one view's settings must never serve another one: where this is not done it is given up."""
+async def _restore(session: SqlSession, names: Sequence[str], defaults: Mapping[str, str]) -> None:
+    """Restores settings. A session with one view's settings must never serve another one, so it is discarded if this
+    fails."""
     done = False
     try:
-        async with asyncio.timeout(SET_BACK_SECONDS):
+        async with asyncio.timeout(RESTORE_SECONDS):
             for name in names:
                 before = defaults.get(name)
                 await session.run(f"RESET {quote(name)}" if before is None else f"SET {quote(name)}={quote(before)}")
         done = True
     except (FreshgateError, TimeoutError) as error:
-        log.warning("a session's settings cannot be set back, so it is given up: %s", error)
+        log.warning("the settings of a session cannot be restored, so it is discarded: %s", error)
     finally:
         if not done:
             session.spoil()
@@ -66,28 +67,28 @@ _READING = re.compile(
 
 
 def reading(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of Spark's settings that decide which values files have, and what functions make of them at run time.
+    """Those of Spark's settings that affect which values files yield, and what functions do with them at run time.
 
-    A view keeps its creator's settings for what is decided while a query is analyzed. Readers of files go by the
-    session: its time zone is that of the times in CSV, JSON and the names of partitions.
+    A view keeps its creator's settings for everything that is decided when a query is analyzed. File readers use the
+    settings of the session: its time zone applies to the times in CSV, JSON and the names of partitions.
     """
     return {name: value for name, value in settings.items() if _READING.fullmatch(name)}
 
 
 class Surroundings:
-    """The settings of refreshes."""
+    """Applies the settings for refreshes to sessions."""
 
     def __init__(self, pool: str, habits: Habits, metastore: Metastore) -> None:
         self._pool = pool
-        """Of Spark's FAIR scheduler, for views that name none: refreshes share it, beside the clients' queries."""
+        """The pool of Spark's FAIR scheduler for views that name none: refreshes share it, apart from clients."""
         self._habits = habits
         self._metastore = metastore
         self._found: dict[TableName, Mapping[str, str]] = {}
-        """The settings of views that do not have them stored, by their definitions."""
+        """The settings of views that have none stored, by their definitions."""
 
     @asynccontextmanager
     async def of(self, view: MaterializedView, session: SqlSession) -> AsyncIterator[None]:
-        """The view's own: its creator's settings, workload_group as the pool, what its `session.` properties set."""
+        """Applies the view's settings: its creator's, workload_group as the pool, and its `session.` properties."""
         settings = await self._settings(view)
         if (pool := view.properties.get("workload_group")) is not None:
             settings[POOL] = pool
@@ -96,12 +97,12 @@ class Surroundings:
 
     @asynccontextmanager
     async def computing(self, view: MaterializedView, session: SqlSession) -> AsyncIterator[None]:
-        """As `of`, without a pool: for what is computed beside a refresh, and must be the same."""
+        """As `of`, without a pool: for computations outside a refresh that must give the same results."""
         async with with_settings(session, await self._settings(view)):
             yield
 
     async def _settings(self, view: MaterializedView) -> dict[str, str]:
-        """What a session of the gateway's own has to be told."""
+        """The settings that differ from those of a service session."""
         known = self._habits.settings
         settings = {name: value for name, value in (await self.created(view)).items() if known.get(name) != value}
         settings |= view_properties.session_settings(view.properties)
@@ -110,7 +111,7 @@ class Surroundings:
         return settings
 
     async def created(self, view: MaterializedView) -> Mapping[str, str]:
-        """What of the creator's session decides how tables are read. Raises what the metastore raises."""
+        """The settings of the creator's session that affect how tables are read. Raises what the metastore raises."""
         if view.settings is not None:
             return view.settings
         if view.definition not in self._found:
@@ -121,12 +122,12 @@ class Surroundings:
         return self._found[view.definition]
 
     async def reads_alike(self, view: MaterializedView, session: SqlSession) -> bool:
-        """Whether the view's definition would read the same in this session of a client's. Raises what Spark raises."""
+        """Whether the view's definition would read the same in this client session. Raises what Spark raises."""
         there = {str(name): str(value) for name, value, *_ in (await session.run("SET")).rows}
         created = await self.created(view)
         for name in {*created, *reading(there)}:
             wanted = created.get(name, self._habits.settings.get(name))
-            # What nothing sets has a value all the same.
+            # Settings that were never set have values as well.
             found = there.get(name) or str((await session.run(f"SET {quote(name)}")).rows[0][1])
             if wanted is not None and wanted != found:
                 return False
@@ -136,7 +137,7 @@ class Surroundings:
 
 
 class RefreshSessions:
-    """Sessions in which refreshes run: each has the settings of its view."""
+    """Provides the sessions in which refreshes run, each with the settings of its view."""
 
     def __init__(self, sessions: Sessions, surroundings: Surroundings) -> None:
         self._sessions = sessions
@@ -144,6 +145,6 @@ class RefreshSessions:
 
     @asynccontextmanager
     async def of(self, view: MaterializedView, *, fresh: bool = False) -> AsyncIterator[SqlSession]:
-        """`fresh` is that of `Sessions.session`. Raises what Spark raises."""
+        """`fresh`: as in `Sessions.session`. Raises what Spark raises."""
         async with self._sessions.session(fresh=fresh) as session, self._surroundings.of(view, session):
             yield session

@@ -1,4 +1,4 @@
-"""Begins and ends refresh tasks in the views' histories, and sees that the catalog keeps them."""
+"""Records refresh tasks in the views' histories, and has the catalog store them."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from sql.texts import maintenance
 log = logging.getLogger(__name__)
 
 ERROR_CHARACTERS_MAX = 2_000
-"""Of an error that a task keeps: Spark's messages can hold whole plans."""
+"""How much of an error a task keeps: Spark's messages can contain whole plans."""
 SAVING_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A task that has written a version, and the properties that store it, with all that was not stored before."""
+    """The end of a task that has written a version, and the properties that store it and all unsaved tasks."""
 
     number: int
     task: Task | None
-    """None: so many later ones have pushed it out."""
+    """None if the task is no longer kept."""
     properties: Mapping[str, str]
 
 
 class TaskLog:
-    """What happens to tasks. A task is named by its view's entry and its number in the view's history."""
+    """Records what happens to tasks. A task is identified by its view's entry and its number in the view's history."""
 
     def __init__(
         self,
@@ -56,49 +56,49 @@ class TaskLog:
         self._saving = loops.Errands("the storing of a task")
 
     def begin(self, entry: Entry, cause: Cause) -> tuple[int, Task]:
-        """A task that waits for its turn, and its number."""
+        """Adds a pending task; returns its number and the task."""
         staleness = self._catalog.staleness(entry.view.id)
         reason = asked_for(cause) or (staleness.reason if staleness else f"asked for ({cause.trigger.lower()})")
         task = Task(self._new_id(), cause, reason, self._now_ms())
         return entry.history.begin(task), task
 
     def _new_id(self) -> int:
-        """Microseconds since the epoch: unique, growing, and it tells when."""
+        """Microseconds since the epoch: unique, increasing, and readable as a time."""
         self._last_id = max(self._last_id + 1, self._now_ms() * 1_000)
         return self._last_id
 
     def start(self, entry: Entry, number: int) -> None:
-        """It is the task's turn."""
+        """Records that a pending task starts to run."""
         task = entry.history.task(number)
         if task is not None and task.status is TaskStatus.PENDING:
             entry.history.amend(number, replace(task, status=TaskStatus.RUNNING, started_at=self._now_ms()))
 
     def amend(self, entry: Entry, number: int, task: Task) -> None:
-        """More is known of a running task."""
+        """Replaces the record of a running task."""
         entry.history.amend(number, task)
 
     def wrote(self, entry: Entry, number: int, partitions: int) -> None:
-        """So many more of its partitions are written."""
+        """Records that this many more of its partitions are written."""
         task = entry.history.task(number)
         if task is not None and partitions:
             entry.history.amend(number, replace(task, completed=task.completed + partitions))
 
     def written(self, entry: Entry, number: int, version: int) -> Ending:
-        """The task has written a version, which is about to be published: how it is to be stored before that. Who asks
-        sees it running until `succeed`, so that nobody finds it ended and then reads what was there before."""
+        """The end of a task whose version is about to be published, to be stored first. The task is shown as running
+        until `succeed`, so that nobody sees it ended and then reads the old version."""
         task = entry.history.task(number)
         if task is not None:
             task = replace(task, status=TaskStatus.SUCCESS, finished_at=self._now_ms(), version=version)
         return Ending(number, task, entry.history.unsaved_with(number, task))
 
     def succeed(self, entry: Entry, ending: Ending) -> None:
-        """The version is published; the ending is stored."""
+        """Records that the version was published and the end of the task stored."""
         if ending.task is not None:
             entry.history.end(ending.number, ending.task)
         entry.history.saved(ending.properties)
 
     def unchanged(self, entry: Entry, number: int) -> None:
-        """There was nothing to do."""
+        """Records that there was nothing to do."""
         task = entry.history.task(number)
         if task is not None:
             done = replace(
@@ -112,16 +112,17 @@ class TaskLog:
             entry.history.end(number, done)
 
     def fail(self, entry: Entry, number: int, status: TaskStatus, error: str) -> None:
-        """FAILED or CANCELED."""
+        """Records that the task has failed or was cancelled."""
         task = entry.history.task(number)
         if task is not None:
             done = replace(task, status=status, finished_at=self._now_ms(), error=error[:ERROR_CHARACTERS_MAX])
-            # It may have failed between storing its version and showing it.
+            # It may have failed after it had stored its version, but before it published it.
             entry.history.end(number, replace(done, version=NEVER_BUILT))
             self._saving.begin(self._save(entry))
 
     def count(self, entry: Entry, number: int, version: int) -> None:
-        """Has Spark count what the task wrote. Nobody waits for it; the catalog has it with its next change."""
+        """Counts the rows that the task wrote, in the background. The next change of the properties stores the
+        number."""
         self._saving.begin(self._count(entry, number, version))
 
     async def _count(self, entry: Entry, number: int, version: int) -> None:
@@ -129,15 +130,15 @@ class TaskLog:
             async with self._counting, self._looks.session() as session:
                 counted = await session.run(maintenance.count_version(entry.view.storage, version))
         except FreshgateError as error:
-            log.info("the rows of %s's version %d are not counted: %s", entry.view.name, version, error)
+            log.info("the rows of %s, version %d, were not counted: %s", entry.view.name, version, error)
             return
         task, count = entry.history.task(number), int(counted.rows[0][0])
         if task is not None and (count or version in entry.view.current.manifest.versions):
-            # A version without rows that is not shown any more may have been dropped before they were counted.
+            # A version without rows that is no longer shown may have been dropped before it was counted.
             entry.history.end(number, replace(task, rows=count))
 
     async def _save(self, entry: Entry) -> None:
-        """Stores what became of failed tasks; where that fails, it goes with the next change."""
+        """Stores failed tasks. If that fails, the next change of the properties stores them."""
         if not entry.history.unsaved or not entry.recorded:
             return
         try:
@@ -151,5 +152,5 @@ class TaskLog:
             log.info("the tasks of %s are not stored yet: %s", entry.view.name, error)
 
     async def stop(self) -> None:
-        """What became of failed tasks is worth a moment."""
+        """Gives pending stores a moment to finish."""
         await self._saving.finish(SAVING_SECONDS)

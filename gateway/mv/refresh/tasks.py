@@ -1,8 +1,8 @@
-"""The queues of refresh tasks: one task of a view runs at a time, one task serves any number of readers.
+"""The queues of refresh tasks: at most one task of a view runs at a time, and any number of readers share a task.
 
-Whoever asks by REFRESH gets a task of his own, after those that wait already. Of a view's schedule and of its base
-tables at most one task waits: when it begins, it sees all that has changed by then. Readers share what there is, if it
-began late enough to show what they must see.
+Each REFRESH statement gets a task of its own, behind those that already wait. For a view's schedule and its base tables
+together, at most one task waits: when it begins, it sees all changes so far. Readers share an existing task if it
+begins late enough to include what they must see.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ log = logging.getLogger(__name__)
 
 GONE_SECONDS = 30.0
 CHECKED_TOGETHER = 4
-"""Jobs' tasks that look at their base tables at one time: what clients ask of the metastore meanwhile, refreshes among
-it, must not wait behind those of a thousand views that are due together, nor behind storage that does not answer."""
+"""How many tasks of jobs observe their base tables at the same time. Clients' calls to the metastore, and those
+of refreshes, must not wait behind a thousand views that are due together, nor behind storage that does not respond."""
 LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "2B", "38", "39", "42", "44", "46", "54", "55", "56", "P0"})
-"""Classes of SQLSTATEs that say that the same statement fails again: it is wrong, or the rows are."""
+"""Classes of SQLSTATEs after which the same statement would fail again: it, or the data, is wrong."""
 DISTURBED = "40001"
-"""Something else has changed the view, or left it in doubt, while it was refreshed."""
+"""Something else changed the view, or left it uncertain, during the refresh."""
 LASTING = frozenset({DISTURBED, LIMIT_EXCEEDED, "58030", "HY008", "HYT00"})
 AUTOMATIC = frozenset({TriggerMode.SYSTEM, TriggerMode.COMMIT})
-NOBODY = "nobody waits for it any more, or it was stopped"
+NOBODY = "nobody waits for it any longer, or it was stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshLimits:
-    """The settings `refresh.retries`, `refresh.retry_wait` and `refresh.timeout` (seconds; 0: none)."""
+    """The settings `refresh.retries`, `refresh.retry_wait` and `refresh.timeout` (seconds; 0: no limit)."""
 
     retries: int
     retry_wait: float
@@ -70,13 +70,13 @@ class _Queue:
 
 @dataclass(slots=True, eq=False)
 class RefreshTally:
-    """Refreshes that have ended since the start, by their status and mode, and how long those at Spark took."""
+    """Counts refreshes that have ended since the start, by status and mode, and their durations at Spark."""
 
     ended: dict[tuple[TaskStatus, RefreshMode], int] = field(default_factory=dict)
     seconds: Histogram = field(default_factory=lambda: Histogram(LONG_SECONDS))
 
     def add(self, task: Task | None) -> None:
-        """A task that has ended; None for one that its view's history has lost."""
+        """Counts a task that has ended; None if the view's history no longer has it."""
         if task is None:
             return
         kind = task.status, task.mode
@@ -86,11 +86,11 @@ class RefreshTally:
 
 
 class _Stopped(Exception):
-    """The task that was waited for was cancelled."""
+    """The awaited task was cancelled."""
 
 
 class Tasks:
-    """Refreshes of all views."""
+    """Queues and runs the refreshes of all views."""
 
     def __init__(
         self,
@@ -114,36 +114,36 @@ class Tasks:
         self._checking = asyncio.Semaphore(CHECKED_TOGETHER)
         self._sequence = count(1)
         self._gone: dict[str, tuple[tuple[int, int], float, str]] = {}
-        """Views whose refresh failed for good: the last event and the catalog's revision then, until when that counts,
-        and the error."""
+        """Views whose refresh failed because something is missing: the last event and the catalog's revision at that
+        time, until when this counts, and the error."""
         self._failed: dict[str, Situation] = {}
-        """What was found by tasks of changes that were cancelled, or whose errors will not pass by themselves: each
-        view's last one."""
+        """What the tasks of changes found, if they were cancelled or failed for good: the last one of each view."""
         self.tally = RefreshTally()
 
     @property
     def running(self) -> int:
-        """Refreshes under way."""
+        """How many refreshes are running."""
         return sum(queue.running is not None for queue in self._queues.values())
 
     @property
     def waiting(self) -> int:
-        """Refreshes that wait for another one of their view."""
+        """How many refreshes wait for another one of their view."""
         return sum(len(queue.waiting) for queue in self._queues.values())
 
     # --- asking ------------------------------------------------------------------------------------
 
     async def make_fresh(self, view_id: str, cause: Cause, report: Report) -> None:
         """Returns when the current version contains every write that had ended when this was called, and every other
-        change that the last look at the base tables showed.
+        change that the last observation of the base tables showed.
 
-        Views below come first. Raises RefreshFailed (BaseTableMissing where Spark says so), UpstreamLost, Stopping.
+        Refreshes the views below first. Raises RefreshFailed (BaseTableMissing if a base table no longer exists),
+        UpstreamLost, Stopping.
         """
         self._fence.raise_if_lost()
         entry = self._catalog.entry(view_id)
         needed = entry.ledger.ended
         await self.make_bases_fresh(entry.view.views, cause, report)
-        # Only now: a refresh that began before the bases were fresh may have read them stale.
+        # Not earlier: a refresh that began before the bases were fresh may have read them stale.
         arrived = next(self._sequence)
         bases = {base: self._catalog.current(base) for base in entry.view.views}
         first = True
@@ -156,7 +156,7 @@ class Tasks:
             except _Stopped:
                 self._raise_if_gone(run)
             except FreshgateError:
-                # The failure of a refresh that began earlier, or did something else, is not the caller's.
+                # The failure of a refresh that began earlier, or had another purpose, does not concern the caller.
                 if late_enough:
                     raise
             else:
@@ -164,9 +164,9 @@ class Tasks:
                     return
 
     async def make_bases_fresh(self, views: Iterable[str], cause: Cause, report: Report) -> None:
-        """Makes the views below one fresh. Raises what refreshes raise.
+        """Makes the views below a view fresh. Raises what refreshes raise.
 
-        A schedule, or a change, leaves those alone of which something else says when they are refreshed.
+        For a schedule or a change, skips views that have a trigger of their own.
         """
         below = Cause(TriggerMode.READ, cause.user)
         automatic = cause.trigger in AUTOMATIC
@@ -180,8 +180,8 @@ class Tasks:
                 await self.make_fresh(base, below, report)
 
     async def refresh(self, view_id: str, cause: Cause, report: Report) -> None:
-        """Carries REFRESH out, by what the base tables look like when it is its turn. Returns when that is published,
-        or nothing was to be done. Raises what `make_fresh` raises."""
+        """Executes REFRESH, with the base tables as they are when its turn comes. Returns when the version is
+        published, or nothing was to be done. Raises what `make_fresh` raises."""
         self._fence.raise_if_lost()
         run = self._add(self._catalog.entry(view_id), cause)
         try:
@@ -195,17 +195,17 @@ class Tasks:
             ) from None
 
     async def begin(self, view_id: str, cause: Cause) -> int:
-        """As `refresh`, without waiting for it; returns the id of its task."""
+        """As `refresh`, but does not wait; returns the id of the task."""
         await self._fence.check()
         return self._add(self._catalog.entry(view_id), cause, kept=True).id
 
     def trigger(self, view_id: str, cause: Cause) -> bool:
-        """A schedule, or a change, wants the view refreshed. False where a task that waits will do that already."""
+        """Adds a task for a schedule or a change. Returns False if a waiting task will include the change."""
         entry = self._catalog.find(view_id)
         if entry is None or not entry.visible:
             return False
         queue = self._queues.get(view_id, _Queue())
-        # One that has not looked yet will see this change, too.
+        # A task that has not observed yet will see this change as well.
         pending = [run for run in queue.runs if run.cause.trigger in AUTOMATIC and not run.looked]
         if self._stopping or any(not run.stopping for run in pending):
             return False
@@ -213,13 +213,13 @@ class Tasks:
         return True
 
     def forget_automatic(self, view_id: str) -> None:
-        """The view's job is paused: a task that only waits is not wanted any more."""
+        """Drops tasks that wait for the view's job, because it was paused."""
         queue = self._queues.get(view_id, _Queue())
         for run in [run for run in queue.waiting if run.cause.trigger in AUTOMATIC and not run.reports]:
             self._drop(run)
 
     async def cancel(self, view_id: str, task_id: int, user: str) -> None:
-        """CANCEL: returns when the task is gone, at Spark, too. Raises NoSuchTask."""
+        """Executes CANCEL: returns when the task has ended, at Spark as well. Raises NoSuchTask."""
         queue = self._queues.get(view_id, _Queue())
         run = next((run for run in queue.runs if run.id == task_id), None)
         if run is None:
@@ -232,7 +232,7 @@ class Tasks:
         await self._stop_runs([run])
 
     def note_unchanged(self, view_id: str, cause: Cause) -> None:
-        """A look has shown that noted writes changed nothing: that was the whole refresh."""
+        """Records a task for a view whose noted writes turned out to have changed nothing."""
         entry = self._catalog.find(view_id)
         if entry is not None:
             number, _ = self._log.begin(entry, cause)
@@ -240,15 +240,15 @@ class Tasks:
             self.tally.add(entry.history.task(number))
 
     def progress(self, view_id: str) -> Progress | None:
-        """How far the view's running task is; None where none runs."""
+        """The progress of the view's running task; None if none is running."""
         queue = self._queues.get(view_id)
         return queue.running.progress if queue and queue.running else None
 
     def known_gone(self, view_id: str) -> str | None:
-        """Why a refresh cannot work, where one has just failed because what the definition reads is gone.
+        """Why a refresh cannot succeed, if one has just failed because something that the definition reads is missing.
 
-        It is tried again when something that the view reads has changed, or after GONE_SECONDS: the table may come
-        back in a way that nobody notices here.
+        It is tried again when something that the view reads has changed, or after GONE_SECONDS, because the table may
+        come back unnoticed.
         """
         entry = self._catalog.find(view_id)
         gone = self._gone.get(view_id)
@@ -263,13 +263,13 @@ class Tasks:
         return error
 
     async def was_in_vain(self, view_id: str) -> bool:
-        """Whether the last task that a change has started failed for good, or was cancelled, and nothing has changed
+        """Whether the last task that was started by a change failed for good or was cancelled, and nothing has changed
         since."""
         failed = self._failed.get(view_id)
         return failed is not None and failed == await self._inspector.situation(view_id)
 
     def forget_dropped(self) -> None:
-        """Keeps nothing of views that are no more."""
+        """Forgets dropped views."""
         for view_id in [each for each in {*self._failed, *self._gone} if self._catalog.find(each) is None]:
             self._failed.pop(view_id, None)
             self._gone.pop(view_id, None)
@@ -278,12 +278,12 @@ class Tasks:
     # --- ending ------------------------------------------------------------------------------------
 
     async def stop(self, view_id: str) -> None:
-        """Cancels all tasks of the view, and returns when they are gone."""
+        """Cancels all tasks of the view; returns when they have ended."""
         if (queue := self._queues.get(view_id)) is not None:
             await self._stop_runs(queue.runs)
 
     async def stop_all(self) -> None:
-        """The gateway ends: no further task begins."""
+        """Stops all tasks when the gateway stops; no further task begins."""
         self._stopping = True
         await self._stop_runs([run for queue in self._queues.values() for run in queue.runs])
         await self._log.stop()
@@ -309,7 +309,7 @@ class Tasks:
     # --- waiting -----------------------------------------------------------------------------------
 
     async def _suffices(self, entry: Entry, needed: int, bases: dict[str, int]) -> bool:
-        # By the looks that were taken already, unless a write was noted since.
+        # Uses existing observations unless a write was noted since.
         await self._inspector.check([entry.view.id], float("-inf"))
         seen = entry.view.current.views
         return (
@@ -321,7 +321,7 @@ class Tasks:
         )
 
     def _shared(self, entry: Entry, cause: Cause, arrived: int, *, early: bool) -> Run:
-        """What a reader waits for: what runs now, be it `early`, may suffice; otherwise a task that waits, or a new
+        """The task that a reader waits for: the running one if it may suffice (`early`), otherwise a waiting or a new
         one."""
         queue = self._queues.get(entry.view.id, _Queue())
         running = queue.running
@@ -332,12 +332,12 @@ class Tasks:
         return next((run for run in queue.waiting if run.cause.covers(cause)), None) or self._add(entry, cause)
 
     async def _wait(self, run: Run, report: Report) -> None:
-        """Raises the task's error; _Stopped where it was cancelled."""
+        """Raises the task's error, or _Stopped if it was cancelled."""
         run.join(report)
         try:
             await asyncio.shield(run.done)
         except asyncio.CancelledError:
-            # Both may have been cancelled.
+            # The caller and the task may both have been cancelled.
             task = asyncio.current_task()
             if not run.done.cancelled() or (task is not None and task.cancelling()):
                 raise
@@ -348,7 +348,7 @@ class Tasks:
                 self._drop(run)
 
     def _raise_if_gone(self, run: Run) -> None:
-        """Those who wait for a task that was stopped try once more, unless somebody wanted it stopped."""
+        """Returns if the caller should try again after its task was stopped; raises if it was stopped on purpose."""
         view = run.entry.view
         if run.stopped_by is not None:
             raise RefreshFailed(
@@ -363,7 +363,7 @@ class Tasks:
 
     def _add(self, entry: Entry, cause: Cause, *, kept: bool = False) -> Run:
         if self._stopping:
-            raise Stopping("The gateway is being stopped. Connect again in some seconds.")
+            raise Stopping("The gateway is being stopped. Connect again in a few seconds.")
         number, task = self._log.begin(entry, cause)
         run = Run(entry, number, task.id, cause, kept)
         queue = self._queues.setdefault(entry.view.id, _Queue())
@@ -377,7 +377,7 @@ class Tasks:
         run = queue.running = queue.waiting.popleft()
         run.sequence = next(self._sequence)
         run.work = asyncio.create_task(self._work(run), name=f"refresh {run.entry.view.name}", context=run.context)
-        # Not in the coroutine: one that is cancelled before its first step never runs any of it.
+        # A callback, because a coroutine that is cancelled before its first step never runs.
         run.work.add_done_callback(lambda _: self._ended(queue, run))
 
     def _ended(self, queue: _Queue, run: Run) -> None:
@@ -405,8 +405,8 @@ class Tasks:
             self._log.fail(entry, run.number, TaskStatus.FAILED, str(error))
             log.warning("%s", error)
             run.done.set_exception(error)
-        except Exception as error:  # a fault of ours must not leave the clients waiting for ever
-            log.exception("the refresh of %s broke", entry.view.name)
+        except Exception as error:  # A bug must not leave clients waiting for ever.
+            log.exception("the refresh of %s failed unexpectedly", entry.view.name)
             self._log.fail(entry, run.number, TaskStatus.FAILED, repr(error))
             run.done.set_exception(RefreshFailed(f"The gateway failed: {error!r}. Look into its log.", "58005"))
         else:
@@ -414,8 +414,8 @@ class Tasks:
             run.done.set_result(None)
 
     def _remember(self, run: Run) -> None:
-        """No change starts such a task again before something else is found than this one has found."""
-        # The next refresh settles what is uncertain, whatever became of this one.
+        """Prevents changes from starting such a task again until it would find something else."""
+        # If the view is uncertain, the next refresh is needed in any case, to resolve that.
         if run.situation is not None and not run.entry.uncertain:
             self._failed[run.entry.view.id] = run.situation
 
@@ -427,7 +427,7 @@ class Tasks:
         except TimeoutError:
             raise RefreshFailed(
                 f"The refresh of materialized view {run.entry.view.name} took longer than {self._limits.timeout:g} s "
-                f"and was cancelled. Raise the setting refresh.timeout, or give Spark more room.",
+                f"and was cancelled. Raise the setting refresh.timeout, or give Spark more resources.",
                 sqlstate="HYT00",
             ) from None
 
@@ -466,7 +466,7 @@ class Tasks:
 
 
 def may_pass(error: FreshgateError) -> bool:
-    """Whether the same statement may succeed some seconds later."""
+    """Whether the same statement may succeed a few seconds later."""
     return error.sqlstate not in LASTING and error.sqlstate[:2] not in LASTING_CLASSES
 
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Takes a number that was never used, and runs the statements of a plan."""
+    """Takes a new version number, and runs the statements of a plan."""
 
     def __init__(
         self, sessions: RefreshSessions, versions: Versions, numbers: VersionNumbers, task_log: TaskLog
@@ -35,17 +35,17 @@ class Writer:
     async def room(self, before: MaterializedView, view: MaterializedView) -> AsyncIterator[SqlSession]:
         """A session in which one more version of `before` may be written, reading what `view` reads. Raises
         RefreshFailed if too many versions are kept."""
-        # Without a session: what is waited for may need one, and so may other views' refreshes.
+        # Wait without a session: what is waited for, and refreshes of other views, may need one.
         await self._versions.make_room(before)
         async with self._sessions.of(before, fresh=view.calls_functions) as session:
             yield session
 
     def begin(self, entry: Entry) -> None:
-        """From now on the rows of the next version count as being written."""
+        """Marks the rows of the next version as being written."""
         entry.begin_writing(self.numbers.take(entry.view))
 
     async def write(self, run: Run, plan: RefreshPlan, session: SqlSession) -> None:
-        """Raises what Spark raises, and RefreshFailed if the versions take too much room."""
+        """Writes the plan's version. Raises what Spark raises, and RefreshFailed if the versions take too much room."""
         await self.numbers.reserve(run.entry, plan.version, session)
         async for step in _steps(plan, run.progress, session):
             self._log.wrote(run.entry, run.number, step.partitions)
@@ -56,14 +56,14 @@ class Writer:
         return self._sessions.of(view, fresh=view.calls_functions)
 
     async def write_first(self, plan: RefreshPlan, progress: Progress, session: SqlSession) -> None:
-        """Raises what Spark raises."""
+        """Writes the first version of a new view. Raises what Spark raises."""
         self.numbers.begin(plan.view)
         async for step in _steps(plan, progress, session):
             log.debug("%s: %s is done", plan.view.name, step.purpose)
 
 
 async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> AsyncIterator[Step]:
-    """Runs the plan's statements, and gives each when it is done. Raises what Spark raises."""
+    """Runs the plan's statements, and yields each when it is done. Raises what Spark raises."""
     progress.plan(plan.method, plan.reason, partitions=len(plan.written), inserts=plan.inserts)
     for step in plan.write:
         log.debug("%s: %s", plan.view.name, step.purpose)
