@@ -170,7 +170,7 @@ def test_a_wide_terminal_has_notes_in_a_column() -> None:
         "because its storage table was dropped outside the gateway",
         "nyc.hourly        FRESH      -        3  1h 2m  SCHEDULE  10m     SUCCESS  schedule: EVERY 1 HOUR",
         "nyc.weekly        STALE      2d 7h    3  1h 2m  SCHEDULE  paused  FAILED   because nyc.flights has changed; "
-        "error: The refresh of materialized view nyc.weekly failed; version 3 stays published. Fix …",
+        "error: The refresh of materialized view nyc.weekly failed; version 3 stays published. Fix t…",
         "",
         "TASK              STATUS   PROGRESS          PARTITIONS  TIME  BY                  NOTES",
         "nyc.daily_delays  RUNNING  [█████░░░░░] 50%  1 of 2      30s   ada (MANUAL)        "

@@ -166,7 +166,7 @@ def test_on_commit_refreshes_after_writes_and_after_refreshes_of_lower_views(sit
     assert site.rows("SELECT * FROM low") == [(1,)]
     assert {task.trigger for task in site.tasks("low")} == {"MANUAL", "COMMIT"}
     # The background check may run before the end of the write is noted.
-    assert site.tasks("low")[1].by in {f"{site.name}.t", "a look at its base tables"}
+    assert site.tasks("low")[1].by in {f"{site.name}.t", "a check of its base tables"}
     site.run("PAUSE MATERIALIZED VIEW JOB ON low", "INSERT INTO t VALUES (2)")
     assert site.state("low")[0] == "STALE"
     site.run("REFRESH MATERIALIZED VIEW low")
@@ -177,7 +177,7 @@ def test_changes_made_directly_at_spark_are_found_in_the_background(site: Site, 
     site.run("CREATE MATERIALIZED VIEW m REFRESH ON COMMIT AS SELECT count(*) AS n FROM t")
     rows(direct, f"INSERT INTO {site.name}.t VALUES (1)")
     wait_for_rows(site, "m", [(1,)])
-    assert site.tasks("m")[-1].by == "a look at its base tables"
+    assert site.tasks("m")[-1].by == "a check of its base tables"
 
 
 @pytest.mark.thorough

@@ -1,1 +1,1 @@
-"""Refreshes that nobody has to ask for."""
+"""Automatic refreshes: jobs, their schedules, and the scheduler."""

@@ -1,4 +1,4 @@
-"""Refresh jobs: the standing order of each view, when it runs next, and whether it is paused."""
+"""Refresh jobs: the schedule of each view, when it runs next, and whether it is paused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Jobs:
-    """Of all views."""
+    """The refresh jobs of all views."""
 
     def __init__(
         self,
@@ -49,83 +49,83 @@ class Jobs:
         self._allow_seconds = allow_seconds
         self._now_ms = now_ms
         self._ran: dict[str, int] = {}
-        """When each schedule was served last, where that was since the start."""
+        """When each schedule was last served since the start."""
         self._due: dict[str, tuple[Schedule, int, int | None]] = {}
-        """What the schedule was, from when on its next moment was asked for, and that moment."""
+        """The schedule, the time after which its next run was computed, and that run."""
         self.sooner = asyncio.Event()
-        """Set when a job may have to run sooner than was thought; whoever waits for it clears it."""
+        """Set when a job may have to run sooner than expected; whoever waits for it clears it."""
 
     def check(self, view: TableName, refreshing: Refreshing) -> None:
-        """Raises DefinitionRefused for a schedule that cannot be run, or would keep Spark busy with nothing else."""
-        said = refreshing.schedule
-        if said is None:
+        """Raises DefinitionRefused for a schedule that cannot be run or is too frequent."""
+        wanted = refreshing.schedule
+        if wanted is None:
             return
-        if not self._allow_seconds and (said.unit == "SECOND" or schedule.runs_within_minutes(said)):
+        if not self._allow_seconds and (wanted.unit == "SECOND" or schedule.runs_within_minutes(wanted)):
             raise DefinitionRefused(
                 f"The schedule of materialized view {view}: interval time unit can not be second. "
                 f"Write MINUTE, HOUR, DAY or WEEK, one second in cron, or set jobs.allow_second_schedules.",
                 sqlstate="22023",
             )
         try:
-            schedule.check(said, self._zone)
+            schedule.check(wanted, self._zone)
         except UnknownSchedule as error:
             raise DefinitionRefused(
                 f"The schedule of materialized view {view}: {error}. Write for example EVERY 1 HOUR, or "
-                f"CRON '0 4 * * *' for each day at four.",
+                f"CRON '0 4 * * *' for every day at four.",
                 sqlstate="22023",
             ) from error
 
     def next_run(self, view_id: str) -> int | None:
-        """When the view's schedule starts the next task: milliseconds since the epoch, past where it is due. None
-        where no schedule refreshes it, or it is paused."""
+        """When the schedule starts the view's next task (milliseconds since the epoch); in the past if it is due. None
+        if the view has no schedule or is paused."""
         entry = self._catalog.find(view_id)
-        said = entry.view.clauses.refreshing.schedule if entry and not entry.view.paused else None
-        if entry is None or said is None:
+        wanted = entry.view.clauses.refreshing.schedule if entry and not entry.view.paused else None
+        if entry is None or wanted is None:
             return None
         last = self._last(entry)
         known = self._due.get(view_id)
-        if known is None or known[:2] != (said, last):
-            known = self._due[view_id] = said, last, self._next(entry, said, last)
+        if known is None or known[:2] != (wanted, last):
+            known = self._due[view_id] = wanted, last, self._next(entry, wanted, last)
         return known[2]
 
-    def _next(self, entry: Entry, said: Schedule, last: int) -> int | None:
+    def _next(self, entry: Entry, wanted: Schedule, last: int) -> int | None:
         try:
-            return schedule.next_run(said, min(entry.view.created_at, last), last, self._zone)
+            return schedule.next_run(wanted, min(entry.view.created_at, last), last, self._zone)
         except UnknownSchedule as error:
-            # CREATE has taken it, but a later time zone file, or another version of this program, may not.
+            # CREATE has accepted it, but a newer time zone database, or another release, may not.
             log.error("The schedule of materialized view %s does not run: %s", entry.view.name, error)
             return None
 
     def _last(self, entry: Entry) -> int:
-        """When the schedule was served last: then the view was refreshed, or made, or it was told to go on."""
+        """When the schedule was last served: when the view was refreshed, created or resumed."""
         last, now = self._ran.get(entry.view.id), self._now_ms()
         if last is None:
             tasks = (task for _, task in reversed(entry.history.tasks) if task.cause.trigger is TriggerMode.SYSTEM)
-            # The last one, not the latest: the clock may have been set back between them, or since the view was made.
+            # The last one, not the latest: the clock may have been set back in between.
             ran = next((task.created_at for task in tasks), 0)
             past = [each for each in (entry.view.job_since, entry.view.created_at) if 0 < each <= now]
             last = max([*past, ran]) or now
-        # The clock was set back: what it showed before must not keep the job from running.
+        # If the clock was set back, later times must not keep the job from running.
         self._ran[entry.view.id] = min(last, now)
         return self._ran[entry.view.id]
 
     def served(self, view_id: str) -> None:
-        """A task was started for the schedule, or it was changed: moments up to now are past."""
+        """Records that a task was started for the schedule, or that the schedule was changed: earlier runs are past."""
         self._ran[view_id] = self._now_ms()
         self.sooner.set()
 
     def forget_dropped(self) -> None:
-        """Keeps nothing of views that are no more."""
+        """Forgets dropped views."""
         for view_id in [each for each in {*self._ran, *self._due} if self._catalog.find(each) is None]:
             self._ran.pop(view_id, None)
             self._due.pop(view_id, None)
 
     def changed(self, view: MaterializedView) -> MaterializedView:
-        """The view, whose job counts from now on."""
+        """The view, with its job counting from now on."""
         return replace(view, job_since=self._now_ms())
 
     async def pause(self, entry: Entry, *, paused: bool) -> None:
-        """PAUSE and RESUME. What was missed meanwhile is not made up for. Raises what the metastore raises."""
+        """Executes PAUSE and RESUME. Runs missed in between are not made up for. Raises what the metastore raises."""
         await unbroken(self._store(entry, paused))
 
     async def _store(self, entry: Entry, paused: bool) -> None:
@@ -135,25 +135,25 @@ class Jobs:
             try:
                 await self._metastore.run(maintenance.set_properties(view.storage, stored.write_job(view)))
             except FreshgateError as error:
-                # Perhaps it is stored all the same, and the next start would find it.
+                # It may be stored all the same, and the next start would find it.
                 self._settlement.store(entry, error)
                 raise
-            # A refresh under way may have changed all else meanwhile.
+            # A refresh under way may have changed everything else.
             entry.pause(view.paused, view.job_since)
         self.served(entry.view.id)
 
 
 def still_refreshed_though_paused(view: MaterializedView) -> str | None:
-    """What PAUSE does not hold up, as a line for who has paused; None where it holds up all but REFRESH."""
+    """A warning for PAUSE about refreshes that it does not stop; None if it stops all but REFRESH."""
     if view.when_stale is not WhenStale.REFRESH:
         return None
     return (
-        f"Warning: PAUSE holds up schedules and changes alone. Reads still refresh materialized view {view.name}, "
-        f"unless its property 'when_stale' is 'SERVE'"
+        f"Warning: PAUSE stops only refreshes by schedule or after changes. Reads still refresh materialized view "
+        f"{view.name}, unless its property 'when_stale' is 'SERVE'"
     )
 
 
 def is_automatic(entry: Entry, trigger: Trigger) -> bool:
-    """Whether the view is there to be refreshed by that trigger now."""
+    """Whether this trigger may refresh the view now."""
     view = entry.view
     return entry.visible and not view.paused and view.clauses.refreshing.trigger is trigger

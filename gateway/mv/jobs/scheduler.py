@@ -1,4 +1,4 @@
-"""Refreshes that nobody waits for: by schedule, and when what an ON COMMIT view reads has changed."""
+"""Starts refreshes that nobody waits for: by schedule, and when the base tables of an ON COMMIT view have changed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sql.texts import create_text
 log = logging.getLogger(__name__)
 
 LOOKED_AT_TOGETHER = 20
-"""Views of one group of looks: what clients ask of the metastore meanwhile must not wait behind thousands."""
+"""How many views are checked together: clients' calls to the metastore must not wait behind thousands."""
 LOOK_AGAIN_SECONDS = 30.0
-"""The clock may be set while the scheduler sleeps."""
+"""The longest pause, because the clock may be set while the scheduler sleeps."""
 
 
 class Scheduler:
-    """Starts tasks; `tasks` says whether one more is needed."""
+    """Starts tasks. `tasks` decides whether one more is needed."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Scheduler:
         self._loops = [loops.Loop("schedules", self._keep_schedules), loops.Loop("watch", self._watch)]
         self._revision = -1
         self._not_before, self._what = 0.0, ""
-        """Since when looks count for the watch, and what their tasks are told to be for."""
+        """From when on observations count for the next watch, and the reason for its tasks."""
 
     def start(self) -> None:
-        """Begins with what was missed while no gateway ran."""
+        """Starts, beginning with what was missed while no gateway ran."""
         self._not_before, self._what = time.monotonic(), "a change before the start"
         for loop in self._loops:
             loop.start()
@@ -66,14 +66,14 @@ class Scheduler:
 
     async def _keep_schedules(self) -> None:
         pause = self.run_due()
-        # What it has served itself has woken nobody.
+        # What this run has served itself is no reason to wake up.
         self._jobs.sooner.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._jobs.sooner.wait(), pause)
 
     def run_due(self) -> float:
-        """Starts what is due; returns in how many seconds something may be next. Of several missed moments of one
-        schedule one task is made."""
+        """Starts what is due; returns the seconds until the next run. Several missed runs of one schedule make one
+        task."""
         now = self._now_ms()
         pause = LOOK_AGAIN_SECONDS
         if self._revision != self._catalog.revision:
@@ -83,15 +83,15 @@ class Scheduler:
         for entry in self._of(Trigger.SCHEDULE):
             try:
                 due = self._serve(entry, now)
-            except Exception:  # a fault in one view's schedule must not keep the others from theirs
-                log.exception("the schedule of %s could not be served", entry.view.name)
+            except Exception:  # A bug in one view's schedule must not stop the others.
+                log.exception("the schedule of %s failed unexpectedly", entry.view.name)
                 continue
             if due is not None:
                 pause = min(pause, max(0.0, (due - now) / 1000))
         return pause
 
     def _serve(self, entry: Entry, now: int) -> int | None:
-        """Starts a view's task where it is due; returns when the next one is."""
+        """Starts a view's task if it is due; returns when the next one is due."""
         due = self._jobs.next_run(entry.view.id)
         if due is not None and due <= now:
             self._jobs.served(entry.view.id)
@@ -102,8 +102,8 @@ class Scheduler:
     # --- changes -----------------------------------------------------------------------------------
 
     def changed(self, view_ids: Iterable[str], what: str) -> None:
-        """What these views read has changed. An ON COMMIT view is refreshed; a view of which nothing says when is on
-        the way to those above it, as reads make it fresh first."""
+        """Handles a change of what these views read: refreshes ON COMMIT views. A change passes through views without
+        a trigger to those above, because reads refresh the former first."""
         pending, seen = list(view_ids), set[str]()
         while pending:
             view_id = pending.pop()
@@ -117,23 +117,23 @@ class Scheduler:
                 pending += self._catalog.above(view_id)
 
     def published(self, view_id: str) -> None:
-        """Those above a view with a new version follow."""
+        """Refreshes the views above a view with a new version."""
         entry = self._catalog.find(view_id)
         if entry is not None:
             self.changed(self._catalog.above(view_id), str(entry.view.name))
 
     async def _watch(self) -> bool:
-        """Looks for changes that were made before the start, and from then on for those made past the gateway."""
+        """Checks for changes made before the start, and later for those made outside the gateway."""
         await self.look(self._not_before, self._what)
         if not self._watch_seconds:
             return loops.OVER
         await asyncio.sleep(self._watch_seconds)
-        self._not_before, self._what = time.monotonic() - self._watch_seconds, "a look at its base tables"
+        self._not_before, self._what = time.monotonic() - self._watch_seconds, "a check of its base tables"
         return False
 
-    async def look(self, not_before: float, what: str = "a look at its base tables") -> None:
-        """Refreshes the ON COMMIT views that are stale by looks which began at `not_before` (monotonic) or later, but
-        for those whose last one was in vain, and would be so again."""
+    async def look(self, not_before: float, what: str = "a check of its base tables") -> None:
+        """Refreshes the ON COMMIT views that are stale according to observations that began at or after `not_before`
+        (monotonic). Skips views whose last task was in vain and would be so again."""
         if self._fence.lost is not None:
             return
         watched = [entry for entry in self._of(Trigger.COMMIT) if entry.view.built]
@@ -147,8 +147,8 @@ class Scheduler:
                     self._trigger(entry, TriggerMode.COMMIT, what)
 
     def _concerned(self, entry: Entry) -> bool:
-        """Whether what the view reads has changed: a table, a view below that has a newer version, or one that is
-        stale itself and of which nothing says when it is refreshed."""
+        """Whether something that the view reads has changed: a table, or a view below that has a newer version or is
+        stale and has no trigger."""
         pending, seen = [entry], {entry.view.id}
         while pending:
             entry = pending.pop()
@@ -178,4 +178,4 @@ class Scheduler:
             return
         complete = entry.view.clauses.refreshing.method not in {None, Method.AUTO}
         if self._tasks.trigger(entry.view.id, Cause(mode, what, complete=complete)):
-            log.info("A task for %s (%s)", entry.view.name, what)
+            log.info("Started a task for %s (%s)", entry.view.name, what)
