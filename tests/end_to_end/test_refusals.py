@@ -44,7 +44,7 @@ REFUSED = [
     (
         "CREATE MATERIALIZED VIEW x TBLPROPERTIES ('session.spark.sql.shuffle.partitions' = 'many') AS SELECT a FROM t",
         "22022",
-        "x was not created; nothing has changed. Mend the cause and run the statement again. Spark said: ",
+        "x was not created; nothing has changed. Fix the cause, then run the statement again. Spark said: ",
     ),
     ("CREATE MATERIALIZED VIEW x AS SELECT a, b AS a FROM t", "42711", "already exists"),
     ("CREATE MATERIALIZED VIEW x AS SELECT a, b AS A FROM t", "42711", "already exists"),

@@ -180,7 +180,7 @@ def test_select_star_is_expanded_at_creation(base: Database) -> None:
 )
 def test_a_view_that_cannot_be_built_is_named(base: Database, properties: str, expression: str, cause: str) -> None:
     message = refused(base, f"CREATE MATERIALIZED VIEW m {properties} AS SELECT {expression} AS n FROM t")[1]
-    assert f"The materialized view {base.name}.m was not created; nothing has changed. Mend the cause and" in message
+    assert f"The materialized view {base.name}.m was not created; nothing has changed. Fix the cause, then" in message
     assert f"Spark said: {cause}" in message
     assert rows(base.cursor, f'SELECT Name FROM mv_infos("database"="{base.name}")') == []
 

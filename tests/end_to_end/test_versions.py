@@ -438,7 +438,7 @@ def test_a_damaged_view_is_reported_and_can_be_dropped(
         if part == "replaced":
             # The name belongs to the Spark view that replaced the materialized one.
             assert rows(cursor, "SELECT a FROM p") == [(-1,)]
-            with pytest.raises(Exception, match="exists already and is a view, not a materialized view"):
+            with pytest.raises(Exception, match="already exists and is a view, not a materialized view"):
                 rows(cursor, "CREATE OR REPLACE MATERIALIZED VIEW p AS SELECT a FROM t")
         rows(cursor, "DROP MATERIALIZED VIEW p")
         if part == "replaced":

@@ -22,7 +22,9 @@ from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
 from sql.texts.maintenance import shown_rows
 
-MALLORY = Suspect("mallory", "session", 7, "EXECUTE IMMEDIATE x", frozenset({"immediate", "other"}), changes_properties=True)
+MALLORY = Suspect(
+    "mallory", "session", 7, "EXECUTE IMMEDIATE x", frozenset({"immediate", "other"}), changes_properties=True
+)
 
 
 class Stage:

@@ -21,14 +21,14 @@ async def stage() -> World:
 @pytest.mark.parametrize(
     ("name", "verb", "said"),
     [
-        ("s.t", "REFRESH", "but a TABLE. Only a materialized view is refreshed; REFRESH TABLE s.t makes Spark look"),
-        ("s.v", "REFRESH", "a VIEW. Only a materialized view is refreshed; a view shows what its tables hold."),
+        ("s.t", "REFRESH", "but a TABLE. REFRESH applies only to materialized views; REFRESH TABLE s.t renews"),
+        ("s.v", "REFRESH", "a VIEW. REFRESH applies only to materialized views; a view always shows the current rows"),
         ("s.t", "DROP", "Use DROP TABLE s.t."),
         ("s.v", "ALTER", "Use ALTER VIEW s.v."),
         ("s.v", "SHOW CREATE", "Use SHOW CREATE TABLE s.v."),
-        ("s.t", "", "SHOW MATERIALIZED VIEWS IN s lists those there are."),
+        ("s.t", "", "SHOW MATERIALIZED VIEWS IN s lists the materialized views."),
         ("s.x", "REFRESH", "There is no materialized view s.x. See SHOW MATERIALIZED VIEWS IN s."),
-        ("lake.s.t", "DROP", "There is no materialized view lake.s.t: they live in Spark's own catalog, not in lake."),
+        ("lake.s.t", "DROP", "There is no materialized view lake.s.t: they are in Spark's own catalog, not in lake."),
     ],
 )
 async def test_a_statement_about_something_else(name: str, verb: str, said: str) -> None:

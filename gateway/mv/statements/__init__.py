@@ -1,1 +1,1 @@
-"""CREATE, ALTER and DROP MATERIALIZED VIEW, and who may."""
+"""CREATE, ALTER and DROP MATERIALIZED VIEW, and the rights they require."""

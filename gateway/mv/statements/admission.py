@@ -1,4 +1,4 @@
-"""What a materialized view may be: checks of its definition and clauses. All raise DefinitionRefused."""
+"""Checks the definition and the clauses of a new materialized view. All checks raise DefinitionRefused."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sql.statement import Clauses, CreateMaterializedView
 from sql.texts import maintenance
 
 TRUNCATED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz", "string", "varchar", "char"})
-"""Types of a column that PARTITION BY (date_trunc(…)) takes, as Spark's JSON names them."""
+"""Types of columns, as in Spark's JSON, that PARTITION BY (date_trunc(…)) accepts."""
 PARTITION_TYPES = TRUNCATED_TYPES | {"tinyint", "smallint", "int", "bigint", "boolean", "decimal"}
 NAMED = {
     SAMPLE: "TABLESAMPLE",
     METADATA: METADATA,
-    COMPUTED: "a date or time that is made of a computed text, which may be 'today' (write the text itself)",
+    COMPUTED: "a date or time from a computed text, which may be 'today' (use a literal instead)",
     UNSEEDED: "aes_encrypt() without an initialization vector",
     **{moment: f"'{moment}'" for moment in MOMENTS - {"now"}},
 }
-"""What is no function, as it stands in a definition."""
+"""How messages name expressions that are not functions."""
 
 
 def refuse_nondeterministic(statement: CreateMaterializedView, name: TableName, found: frozenset[str]) -> None:
-    """`found`: the functions whose values differ between runs, as `sql.definition.determinism` names them."""
+    """`found`: functions whose values differ between runs, under the names of `sql.definition.determinism`."""
     dates_only = found <= DATE_FUNCTIONS | {COMPUTED}
     if not found or (dates_only and view_properties.allows_nondeterministic(dict(statement.properties))):
         return
@@ -43,21 +43,21 @@ def refuse_nondeterministic(statement: CreateMaterializedView, name: TableName, 
 
 
 def check_column(view: TableName, column: str, type_json: str) -> None:
-    """`type_json`: its type as Spark's JSON has it."""
+    """Refuses reserved names and types that cannot be stored. `type_json`: the type in Spark's JSON."""
     if column.lower() in {maintenance.VERSION_COLUMN, maintenance.PARTITION_COLUMN}:
         raise DefinitionRefused(
-            f"The materialized view {view} cannot have a column {column}: its storage uses that name. "
+            f"The materialized view {view} cannot have a column {column}: its storage table uses that name. "
             f"Give the column another alias."
         )
     if '"name": "void"' in type_json:
         raise DefinitionRefused(
-            f"The column {column} of materialized view {view} has a NULL without a type (void); that cannot be stored. "
-            f"Give it one, as in CAST(NULL AS STRING) AS {column}."
+            f"The column {column} of materialized view {view} is a NULL without a type (void), which cannot be stored. "
+            f"Give it a type, as in CAST(NULL AS STRING) AS {column}."
         )
 
 
 def check_clauses(view: TableName, clauses: Clauses, definition: Relation) -> None:
-    """The columns that clauses name must be those of the view, with types that fit."""
+    """The columns that clauses name must be columns of the view, with suitable types."""
     types = {name.lower(): json.loads(kind).get("name", "") for name, kind in definition.columns}
     named: list[tuple[str, tuple[str, ...]]] = []
     if clauses.partitioning is not None:

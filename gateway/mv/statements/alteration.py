@@ -1,4 +1,4 @@
-"""ALTER MATERIALIZED VIEW: settings, owner, comment, and the names under which views are read."""
+"""ALTER MATERIALIZED VIEW: properties, owner, comment, job, and the names of views."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class Alteration:
-    """Changes views that exist."""
+    """Alters existing views."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Alteration:
         self._renaming = renaming
 
     async def alter(self, statement: AlterMaterializedView, caller: Caller) -> None:
-        """Raises NoSuchView, NotAllowed without the right, and what the change itself refuses."""
+        """Executes ALTER. Raises NoSuchView, NotAllowed if the caller lacks the right, and what the change raises."""
         name, began = TableName.resolve(statement.name, caller.namespace), time.monotonic()
         other = _other_name(statement.change, name)
         async with self._catalog.name_locks(name, *([other] if other else [])):
@@ -87,7 +87,7 @@ class Alteration:
 
 
 class ViewSettings:
-    """What a view is besides its names: properties, comment, owner and job."""
+    """Changes everything of a view except its names: properties, comment, owner and job."""
 
     def __init__(
         self, catalog: Catalog, settlement: Settlement, metastore: Metastore, fence: Fence, jobs: Jobs
@@ -99,7 +99,7 @@ class ViewSettings:
         self._jobs = jobs
 
     async def set(self, entry: Entry, change: Change, session: SqlSession) -> None:
-        """Raises DefinitionRefused, and what Spark raises."""
+        """Applies the change. Raises DefinitionRefused, and what Spark raises."""
         async with entry.lock:
             await self._fence.check_lately()
             before = entry.view
@@ -108,7 +108,7 @@ class ViewSettings:
                 self._jobs.check(after.name, after.clauses.refreshing)
                 after = self._jobs.changed(after)
             _check_partitioning(before, after)
-            # First what Spark may refuse: a property that it keeps for itself, or for want of rights.
+            # First what Spark may refuse: because of a reserved property, or for lack of rights.
             if (before.properties, before.comment) != (after.properties, after.comment):
                 await show_properties(before.properties, after, session)
             if before.owner != after.owner:
@@ -116,41 +116,41 @@ class ViewSettings:
             properties = {**stored.write_settings(after), **stored.write_job(after)}
             rewritten = after.layout.partitioned and after.deciding != before.deciding
             if rewritten:
-                # What the old limit kept out was never written, and under other settings rows may lie in other
-                # partitions: nothing of the version counts as seen.
+                # Partitions outside the old limit were never written, and under other settings rows may belong to
+                # other partitions: nothing of the version counts as observed.
                 after = replace(after, current=replace(after.current, contents=Contents()))
                 properties |= await stored.version_written(after.current, after.versions_reserved)
             try:
                 await self._metastore.run(maintenance.set_properties(after.storage, properties))
             except FreshgateError as error:
-                # Perhaps it is stored all the same, and the next start would find it.
+                # It may be stored all the same, and the next start would find it.
                 self._settlement.store(entry, error)
                 raise
             watches_others = _watched(before) != _watched(after)
-            # A refresh under way may have found meanwhile that the definition reads more, or that nothing has changed.
+            # A refresh under way may have found that the definition reads more, or that nothing has changed.
             entry.alter(after, rewritten=rewritten, watches_others=watches_others)
             if watches_others:
-                # Of a table that did not matter before no write was noted.
+                # Writes to tables that did not matter before were not noted.
                 self._catalog.news.touched.tell(entry.view.triggers - before.triggers)
         if before.clauses.refreshing != after.clauses.refreshing:
             self._jobs.served(after.id)
 
     async def _name_owner(self, view: MaterializedView) -> None:
-        """On the definition, which counts once the storage is gone."""
+        """Stores the owner on the definition as well, where it is used if the storage table is lost."""
         owner = stored.write_owner(view.owner)
         try:
             await self._metastore.run(maintenance.set_definition_properties(view.definition, owner))
         except StatementFailed as error:
-            log.warning("the definition of %s has the owner of before: %s", view.name, error)
+            log.warning("the definition of %s still has the previous owner: %s", view.name, error)
 
 
 def _watched(view: MaterializedView) -> tuple[object, str | None]:
-    """What decides which changes of what the view reads matter."""
+    """What decides which changes of the tables that the view reads matter."""
     return view.deciding if view.layout.partitioned else None, view.properties.get("excluded_trigger_tables")
 
 
 def _check_partitioning(before: MaterializedView, after: MaterializedView) -> None:
-    """What CREATE has decided of the storage's partitions stays."""
+    """Refuses properties that would change the storage table's partitioning, which CREATE has fixed."""
     partitioning = after.clauses.partitioning
     if partitioning is None or not after.layout.partitioned:
         return
@@ -158,18 +158,18 @@ def _check_partitioning(before: MaterializedView, after: MaterializedView) -> No
         layout = storage_layout(partitioning, after.layout.kind, after.properties)
     except (CannotFollow, ValueError) as error:
         raise DefinitionRefused(
-            f"The materialized view {before.name} does not take these properties: {error}.", sqlstate="22023"
+            f"The materialized view {before.name} cannot have these properties: {error}.", sqlstate="22023"
         ) from error
     if after.layout.key not in {layout.key, maintenance.MARKED}:
         raise DefinitionRefused(
-            f"The partitions of materialized view {before.name} are named by its partition_date_format. Create the "
-            f"view anew with CREATE OR REPLACE to change it.",
+            f"The partitions of materialized view {before.name} are named by its partition_date_format. Recreate the "
+            f"view with CREATE OR REPLACE to change it.",
             sqlstate="55000",
         )
 
 
 def _other_name(change: Change, name: TableName) -> TableName | None:
-    """The second name that a change is about; one without a database is in the view's."""
+    """The second name in the change, resolved in the database of the view."""
     match change:
         case Rename(parts) | ReplaceWith(parts):
             return TableName.resolve(parts, Namespace(name.database, name.catalog))
@@ -177,7 +177,7 @@ def _other_name(change: Change, name: TableName) -> TableName | None:
 
 
 def changed(view: MaterializedView, change: Change) -> MaterializedView:
-    """The view with other settings. Raises DefinitionRefused where a property that is to go is not there."""
+    """The view with changed settings. Raises DefinitionRefused if a property to be removed does not exist."""
     match change:
         case SetProperties(pairs):
             return replace(view, properties={**view.properties, **dict(pairs)})
@@ -186,16 +186,16 @@ def changed(view: MaterializedView, change: Change) -> MaterializedView:
             if missing and not if_exists:
                 raise DefinitionRefused(
                     f"The materialized view {view.name} has no property {', '.join(missing)}. "
-                    f"SHOW TBLPROPERTIES {view.name} lists them; IF EXISTS passes over missing ones.",
+                    f"SHOW TBLPROPERTIES {view.name} lists them; IF EXISTS skips missing ones.",
                     sqlstate="42K0J",
                 )
             return replace(view, properties={key: view.properties[key] for key in view.properties if key not in keys})
-        case SetRefreshing(said):
+        case SetRefreshing(wanted):
             before = view.clauses.refreshing
-            trigger = said.trigger or before.trigger
-            schedule = said.schedule if said.trigger else before.schedule
+            trigger = wanted.trigger or before.trigger
+            schedule = wanted.schedule if wanted.trigger else before.schedule
             refreshing = Refreshing(
-                said.method or before.method, trigger, schedule if trigger is Trigger.SCHEDULE else None
+                wanted.method or before.method, trigger, schedule if trigger is Trigger.SCHEDULE else None
             )
             return replace(view, clauses=replace(view.clauses, refreshing=refreshing))
         case DropSchedule():

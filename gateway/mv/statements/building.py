@@ -1,4 +1,4 @@
-"""Builds a new view: its storage, and the rows of its first version."""
+"""Builds a new view: its storage table, and the rows of its first version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sql.texts import maintenance
 
 
 class Building:
-    """The first of a view's tasks fills it."""
+    """Builds views. The first build is the first task of a view."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Building:
         self._now_ms = now_ms
 
     async def build(self, entry: Entry, caller: Caller, report: Report) -> None:
-        """Creates the storage of a reserved view, and writes its first version. Raises what Spark raises."""
+        """Creates the storage table of a reserved view, and writes its first version. Raises what Spark raises."""
         cause = Cause(TriggerMode.MANUAL, caller.user, complete=True)
         if entry.view.built:
             await self._tasks.make_bases_fresh(entry.view.views, cause, report)
@@ -69,9 +69,9 @@ class Building:
         )
         if not view.built:
             entry.record()
-            report(f"Materialized view {view.name} is to be built by its first refresh")
+            report(f"The first refresh will build materialized view {view.name}")
             return
-        # Before the first line, with which beeline begins to draw: its bar would be empty.
+        # Before the first line, at which beeline begins to draw: otherwise its bar would be empty.
         progress = Progress(view.name)
         report.watch(progress)
         report(f"Building materialized view {view.name}")
@@ -99,6 +99,6 @@ class Building:
             entry.record()
 
     def count(self, entry: Entry) -> None:
-        """Has the rows of the first version counted, once it is published."""
+        """Counts the rows of the first version in the background, once it is published."""
         if entry.view.built:
             self._log.count(entry, 1, entry.view.current.number)

@@ -1,8 +1,8 @@
-"""CREATE MATERIALIZED VIEW: the three objects of a view made in an order in which a crash leaves no half.
+"""CREATE MATERIALIZED VIEW: creates the three objects of a view in an order in which a crash leaves no half view.
 
-The definition view and the public view are made in the creator's own session, so that Spark checks his rights and
-keeps his settings (ANSI mode, time zone, current database). The public view comes last: before it the view does not
-exist for anyone, and what stands in the storage database is a leftover that the next start drops.
+The definition and the public view are created in the creator's own session, so that Spark checks the creator's rights
+and keeps the session's settings (ANSI mode, time zone, current database). The public view comes last: before that, the
+view does not exist for anyone, and its objects in the storage database are leftovers that the next start drops.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sql.statement import CreateMaterializedView
 
 
 class Creation:
-    """Creates views."""
+    """Creates materialized views."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Creation:
             except StatementFailed as error:
                 raise _not_built(name, definition_of(storage), error) from error
         except BaseException as error:
-            # A cancelled CREATE, too, leaves nothing behind.
+            # A cancelled CREATE leaves nothing behind either.
             late = not isinstance(error, FreshgateError) or naming.is_untold(error)
             await self._dropping.abandon(storage, entry, late=late)
             raise
@@ -103,7 +103,7 @@ class Creation:
 
 def _not_built(name: TableName, definition: TableName, error: StatementFailed) -> StatementFailed:
     return StatementFailed(
-        f"The materialized view {name} was not created; nothing has changed. Mend the cause and run the statement "
+        f"The materialized view {name} was not created; nothing has changed. Fix the cause, then run the statement "
         f"again.",
         sqlstate=error.sqlstate,
         cause=in_words_of(name, definition, str(error)),
@@ -111,6 +111,6 @@ def _not_built(name: TableName, definition: TableName, error: StatementFailed) -
 
 
 def _new_id(name: TableName) -> str:
-    """The storage table's name: what a person recognises, and eight random digits against reuse of a name."""
+    """The storage table's name: a readable part, and eight random digits so that names are never reused."""
     plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in f"{name.database}__{name.table}")
     return f"{plain[:100]}__{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""DROP MATERIALIZED VIEW, and what is dropped of views that did not come to be."""
+"""DROP MATERIALIZED VIEW, and the removal of views whose creation failed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sql.texts import maintenance
 
 
 class Dropping:
-    """Takes views out of the catalog, and has their storage dropped."""
+    """Removes views from the catalog, and has their storage dropped."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Dropping:
         self._janitor = janitor
 
     async def drop(self, statement: DropMaterializedView, caller: Caller, report: Report) -> None:
-        """Drops the public view in the caller's session, so that Spark checks his rights, too; then the rest."""
+        """Drops the public view in the caller's session, so that Spark checks the caller's rights; then the rest."""
         name, began = TableName.resolve(statement.name, caller.namespace), time.monotonic()
         async with self._catalog.name_lock(name):
             await self._fence.check()
@@ -81,7 +81,7 @@ class Dropping:
             self._settlement.refuse_doubtful(entry)
             await self._fence.check_lately()
             try:
-                # First this: a storage without a view is then a leftover, not a view that somebody damaged.
+                # First, so that a storage table without a view counts as a leftover, not as damage.
                 await self._metastore.run(maintenance.unset_properties(view.storage, stored.published_keys()))
                 await session.run(maintenance.drop_view(view.name))
             except FreshgateError as error:
@@ -95,21 +95,21 @@ class Dropping:
         await self._janitor.drop_now(view.id, Leftover(view.storage, view.definition))
 
     async def drop_damaged(self, name: TableName, caller: Caller) -> None:
-        """Drops what is left of a view of which somebody dropped a part."""
+        """Drops the remaining parts of a damaged view."""
         damage = self._catalog.damaged[name]
         if not damage.droppable:
             raise damaged(damage)
         self._rights.check_owner(caller.user, damage.owner, name, "drop it")
         if await self._names.shows(name, damage.storage):
             await caller.session.run(maintenance.drop_view(name))
-        with contextlib.suppress(StatementFailed):  # Perhaps there is no storage, or one that nothing can be said of.
+        with contextlib.suppress(StatementFailed):  # The storage table may be missing or unreadable.
             await self._metastore.run(maintenance.unset_properties(damage.storage, stored.published_keys()))
         self._catalog.forget_damage(name)
         await self._janitor.drop_now(damage.storage.table, Leftover(damage.storage, definition_of(damage.storage)))
 
     async def abandon(self, storage: TableName, entry: Entry | None, *, late: bool = False) -> None:
-        """Drops what there is of a view that was not published. `late`: Spark may go on for a moment with what it was
-        doing for it."""
+        """Drops the objects of a view that was not published. `late`: Spark may still be running a statement for
+        it."""
         if entry is not None:
             self._catalog.remove(entry)
         leftover = Leftover(storage, definition_of(storage))

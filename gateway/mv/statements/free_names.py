@@ -1,4 +1,4 @@
-"""What stands under a name: whether a view could have it, and what is said if it is no materialized view."""
+"""Checks whether a view may have a name, and explains what else has that name."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ from sql.statement import CreateMaterializedView
 
 
 class Names:
-    """Asks catalog and metastore."""
+    """Looks names up in the catalog and the metastore."""
 
     def __init__(self, catalog: Catalog, metastore: Metastore) -> None:
         self._catalog = catalog
         self._metastore = metastore
 
     async def check_is_free(self, name: TableName) -> None:
-        """Whether a view could be created under this name, or be given it. Raises DefinitionRefused, NameTaken."""
+        """Checks that a view can be created under this name or renamed to it. Raises DefinitionRefused, NameTaken."""
         if name.catalog != SESSION_CATALOG:
             raise DefinitionRefused(
-                f"The materialized view {name} cannot be in the catalog {name.catalog}: materialized views live in "
-                f"Spark's own catalog, whatever they read. Write {SESSION_CATALOG}.<database>.{name.table}.",
+                f"The materialized view {name} cannot be in the catalog {name.catalog}: materialized views are always "
+                f"in Spark's own catalog. Write {SESSION_CATALOG}.<database>.{name.table}.",
                 sqlstate="0A000",
             )
         if name.database == self._catalog.storage_database:
             raise DefinitionRefused(
-                f"The database {name.database} holds the rows of materialized views. Create {name.table} elsewhere."
+                f"The database {name.database} holds the rows of materialized views. Create {name.table} in another "
+                f"database."
             )
         if re.fullmatch(r"\w+", name.table, re.ASCII) is None:
             raise DefinitionRefused(
-                f"{name.table} cannot be the name of a materialized view: Spark's metastore takes letters of the "
-                f"English alphabet, digits and _. Choose another name.",
+                f"{name.table} cannot be the name of a materialized view: Spark's metastore accepts only ASCII "
+                f"letters, digits and _. Choose another name.",
                 sqlstate="42602",
             )
         relation = await self._metastore.relation(name)
         if relation is not None:
             if self._catalog.named(name) is not None:
-                raise NameTaken(f"The materialized view {name} exists already. Drop it first, or choose another name.")
+                raise NameTaken(f"The materialized view {name} already exists. Drop it first, or choose another name.")
             kind = "table" if relation.kind is RelationKind.TABLE else "view"
-            raise NameTaken(f"{name} exists already and is a {kind}, not a materialized view. Choose another name.")
+            raise NameTaken(f"{name} already exists and is a {kind}, not a materialized view. Choose another name.")
         if name.database not in await self._metastore.databases():
             raise DefinitionRefused(
                 f"The materialized view {name} cannot be created: there is no database {name.database}. "
@@ -55,11 +56,11 @@ class Names:
             )
 
     async def no_such_view(self, name: TableName, verb: str = "") -> NoSuchView:
-        """The error that says what stands in the place of a materialized view, or that nothing does. `verb`: the first
-        words of the statement that names it, which may have a twin for what stands there."""
+        """The error for a name that is not a materialized view; it says what the name is instead. `verb`: the first
+        words of the statement, which may have a counterpart for that object."""
         if name.catalog != SESSION_CATALOG:
             return NoSuchView(
-                f"There is no materialized view {name}: they live in Spark's own catalog, not in {name.catalog}. "
+                f"There is no materialized view {name}: they are in Spark's own catalog, not in {name.catalog}. "
                 f"Write {SESSION_CATALOG}.<database>.{name.table}."
             )
         if name in self._catalog.damaged:
@@ -69,19 +70,19 @@ class Names:
         if relation is None:
             return NoSuchView(f"There is no materialized view {name}. See {listed}.")
         kind = "TABLE" if relation.kind is RelationKind.TABLE else "VIEW"
-        advice = _twin(verb, kind, name) or f"{listed} lists those there are."
+        advice = _twin(verb, kind, name) or f"{listed} lists the materialized views."
         return NoSuchView(f"{name} is not a materialized view but a {kind}. {advice}", sqlstate="42809")
 
     async def has_database(self, name: str) -> bool:
         return name in await self._metastore.databases()
 
     async def shows(self, name: TableName, storage: TableName) -> bool:
-        """Whether the public view of a name shows a storage table."""
+        """Whether the public view of this name shows the storage table."""
         return await naming.published(self._metastore, name, storage) is not None
 
 
 class Clearance:
-    """Whether a view may be created under a name, where somebody wants it."""
+    """Checks whether a view may be created under a name."""
 
     def __init__(
         self, catalog: Catalog, settlement: Settlement, names: Names, rights: Rights, locations: Locations
@@ -102,16 +103,16 @@ class Clearance:
             if statement.if_not_exists or statement.or_replace:
                 return statement.or_replace
             raise NameTaken(
-                f"The materialized view {name} exists already. Drop it first, or use OR REPLACE or IF NOT EXISTS."
+                f"The materialized view {name} already exists. Drop it first, or use OR REPLACE or IF NOT EXISTS."
             )
         damage = self._catalog.damaged.get(name) if statement.or_replace else None
-        # By now the name of a damaged view may be that of something else.
+        # The name of a damaged view may belong to something else by now.
         if damage is None or not await self._names.shows(name, damage.storage):
             await self._names.check_is_free(name)
         return True
 
     async def check_location(self, statement: CreateMaterializedView, name: TableName) -> None:
-        """Raises DefinitionRefused for a directory that no view may have."""
+        """Raises DefinitionRefused or NotAllowed for a LOCATION that is not allowed."""
         if (location := statement.clauses.location) is not None:
             storages = {view.id for view in self._catalog.views()} | self._catalog.building
             storages |= {damage.storage.table for damage in self._catalog.damaged.values()}
@@ -119,12 +120,12 @@ class Clearance:
 
 
 def _twin(verb: str, kind: str, name: TableName) -> str:
-    """What to say instead of a statement for materialized views; empty where there is nothing like it."""
+    """The counterpart of a statement for materialized views; empty if there is none."""
     match verb:
         case "REFRESH" if kind == "TABLE":
-            return f"Only a materialized view is refreshed; REFRESH TABLE {name} makes Spark look at its files anew."
+            return f"REFRESH applies only to materialized views; REFRESH TABLE {name} renews Spark's caches of it."
         case "REFRESH":
-            return "Only a materialized view is refreshed; a view shows what its tables hold."
+            return "REFRESH applies only to materialized views; a view always shows the current rows of its tables."
         case "DROP" | "ALTER":
             return f"Use {verb} {kind} {name}."
         case "SHOW CREATE" | "DESCRIBE" | "ANALYZE":

@@ -1,4 +1,4 @@
-"""Publishes a new view, in the place of another one or under a name of its own."""
+"""Publishes a new view, either under a new name or in place of another view."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Run = Callable[[str], Awaitable[object]]
 
 
 class Introduction:
-    """Publishes views that are built, or that their first refresh is to build."""
+    """Publishes views after CREATE has built them or left that to the first refresh."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Introduction:
         self._dropping = dropping
 
     async def publish(self, entry: Entry, caller: Caller) -> None:
-        """The commit point: one metastore call that creates the public view, or turns the one that is replaced."""
+        """The commit point: one metastore call that creates the public view or changes the one of the replaced view."""
         view = entry.view
         try:
             await self._fence.check()
@@ -65,11 +65,11 @@ class Introduction:
                 self._show(entry)
             else:
                 await self._publish_over(self._catalog.entry(old.id), entry, caller)
-        except BaseException as error:  # whatever stopped it, also the gateway's own end
+        except BaseException as error:  # Also on cancellation, when the gateway stops.
             if entry.visible:
-                pass  # never taken apart
+                pass  # A visible view is never taken apart.
             elif isinstance(error, FreshgateError) and not await self._settlement.unmoved(view, None, error):
-                # It may have come to be. Until the metastore tells, the view stays reserved, writes are noted for it.
+                # It may have been created. Until the metastore tells, the view stays reserved and writes are noted.
                 self._settlement.find_created(entry, partial(self._found, entry))
             else:
                 await self._dropping.abandon(view.storage, entry)
@@ -79,12 +79,12 @@ class Introduction:
 
     async def _publish_over(self, old: Entry, entry: Entry, caller: Caller) -> None:
         view = entry.view
-        # A refresh of the old view that is about to publish must find that it is nobody's any more.
+        # A refresh of the old view that is about to publish must find that the view was replaced.
         async with old.lock, self._readers.held([old.view.id]):
             try:
                 await caller.session.run(naming.publish(view.name, view, view.current.shown))
-            except BaseException as error:  # also the gateway's own end
-                # Before reads go on: they must not take for fresh what the name may not show any more.
+            except BaseException as error:  # Also on cancellation, when the gateway stops.
+                # Before reads continue: they must not rely on what the name may no longer show.
                 self._settlement.doubt(old, error=error)
                 number = old.view.current.number
                 if isinstance(error, FreshgateError) and await self._settlement.unmoved(old.view, number, error):
@@ -94,20 +94,20 @@ class Introduction:
         await self._succeed(old, view, caller.session.run)
 
     async def _succeed(self, old: Entry, view: MaterializedView, run: Run) -> None:
-        """What is left to do where a view has taken another one's place."""
+        """Completes the replacement of a view."""
         await self._tasks.stop(old.view.id)
         gone = old.view.properties.keys() - view.properties.keys()
         try:
-            # A storage that nobody shows is now a leftover, not a view that somebody damaged.
+            # The old storage table is a leftover now, not damage.
             await self._metastore.run(maintenance.unset_properties(old.view.storage, stored.published_keys()))
             if gone:
                 await run(maintenance.unset_view_properties(view.name, sorted(gone)))
             await run(maintenance.set_view_properties(view.name, view.properties, view.comment))
         except FreshgateError as error:
-            log.warning("%s is replaced, but has its old properties: %s", view.name, error)
+            log.warning("%s was replaced, but still has its old properties: %s", view.name, error)
 
     def _show(self, entry: Entry) -> Entry | None:
-        """The view exists now. The one that it replaces, which is returned, is nobody's; its readers keep it until they
+        """Makes the view visible. Returns the view that it replaces, if any; readers of that one keep it until they
         are done."""
         old, news = self._catalog.show(entry), self._catalog.news
         news.moved.tell()
@@ -120,7 +120,7 @@ class Introduction:
         return old
 
     async def _found(self, entry: Entry, created: bool) -> None:
-        """After a lost connection: the metastore has told whether the public view was created."""
+        """Continues after a lost connection, when the metastore has told whether the public view was created."""
         view = entry.view
         if not created:
             await self._dropping.abandon(view.storage, entry)

@@ -1,7 +1,7 @@
-"""Gives views other names: RENAME TO, and REPLACE WITH.
+"""Renames views: RENAME TO and REPLACE WITH.
 
-What readers see changes with one metastore call, or not at all. A new name takes several calls; the intention is
-stored first (`properties.write_move`), so that `Settlement` completes what was cut off between them.
+What readers see changes with one metastore call, or not at all. A rename takes several calls. The intention is stored
+first (`properties.write_move`), so that `Settlement` can complete an interrupted rename.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Renaming:
-    """Under the locks of the names."""
+    """Renames views. The caller holds the locks of the names."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Renaming:
     async def rename(self, entry: Entry, target: TableName, caller: Caller) -> None:
         view = entry.view
         if target == view.name:
-            raise DefinitionRefused(f"The materialized view is called {target} already. Give it another name.", "42P07")
+            raise DefinitionRefused(f"The materialized view is already named {target}. Choose another name.", "42P07")
         if target.database != view.name.database:
             raise DefinitionRefused(
                 f"The materialized view {view.name} cannot move to the database {target.database}: Spark renames views "
-                f"within their database. Create it there anew (SHOW CREATE MATERIALIZED VIEW {view.name}).",
+                f"only within a database. Create it there (SHOW CREATE MATERIALIZED VIEW {view.name} shows the text).",
                 sqlstate=NOT_SUPPORTED,
             )
         await self._names.check_is_free(target)
@@ -78,13 +78,13 @@ class Renaming:
             raise await self._names.no_such_view(other_name)
         if other_view.id == entry.view.id:
             raise DefinitionRefused(f"The materialized view {other_name} cannot replace itself. Name another one.")
-        self._rights.check(caller.user, other_view, "put it in another one's place")
+        self._rights.check(caller.user, other_view, "replace another view with it")
         other = self._catalog.entry(other_view.id)
         for upper, lower in ((entry, other), (other, entry)):
             if lower.view.id in self._catalog.reads(upper.view.id):
                 raise DefinitionRefused(
                     f"{upper.view.name} reads {lower.view.name}, so it would read itself under that name. "
-                    f"Replace it by a view that does not.",
+                    f"Replace it with a view that does not.",
                     sqlstate="42P19",
                 )
         await unbroken(self._swap(entry, other, caller) if swap else self._take_place(entry, other, caller))
@@ -95,8 +95,8 @@ class Renaming:
         async def switch() -> None:
             await _show(caller.session, name, other.view)
             await self._or_back(_show(caller.session, other_name, entry.view), caller.session, name, entry.view)
-            await self._dress(replace(other.view, name=name), entry.view, caller.session)
-            await self._dress(replace(entry.view, name=other_name), other.view, caller.session)
+            await self._show_settings(replace(other.view, name=name), entry.view, caller.session)
+            await self._show_settings(replace(entry.view, name=other_name), other.view, caller.session)
 
         await self._move({other_name: entry, name: other}, switch, [entry, other])
 
@@ -107,12 +107,12 @@ class Renaming:
             await _show(caller.session, name, other.view)
             dropping = caller.session.run(maintenance.drop_view(old_name))
             await self._or_back(dropping, caller.session, name, entry.view)
-            await self._dress(replace(other.view, name=name), entry.view, caller.session)
+            await self._show_settings(replace(other.view, name=name), entry.view, caller.session)
             try:
-                # A storage that nobody shows is now a leftover, not a view that somebody damaged.
+                # The old storage table is a leftover now, not damage.
                 await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.published_keys()))
             except StatementFailed as error:
-                log.warning("the storage of %s, which was replaced, is not marked so: %s", name, error)
+                log.warning("the old storage table of %s could not be marked as replaced: %s", name, error)
             self._catalog.remove(entry)
 
         await self._move({name: other}, switch, [other, entry])
@@ -123,7 +123,7 @@ class Renaming:
     async def _or_back(
         self, step: Awaitable[object], session: SqlSession, name: TableName, before: MaterializedView
     ) -> None:
-        """The second step of two; where Spark refuses it the first is taken back."""
+        """Runs the second of two steps; if Spark refuses it, undoes the first one."""
         try:
             await step
         except UpstreamLost:
@@ -132,17 +132,17 @@ class Renaming:
             await _show(session, name, before)
             raise
 
-    async def _dress(self, view: MaterializedView, before: MaterializedView, session: SqlSession) -> None:
-        """Gives a public view that shows other rows now their comment and properties, too."""
+    async def _show_settings(self, view: MaterializedView, before: MaterializedView, session: SqlSession) -> None:
+        """Sets the comment and properties of a public view that now shows another view's rows."""
         try:
             await show_properties(before.properties, view, session)
         except StatementFailed as error:
-            log.warning("%s has the comment and properties of before: %s", view.name, error)
+            log.warning("%s still has its previous comment and properties: %s", view.name, error)
 
     async def _move(
         self, names: Mapping[TableName, Entry], switch: Callable[[], Awaitable[None]], entries: list[Entry]
     ) -> None:
-        """Gives views other names: the intention is stored, `switch` changes the views, then the names are stored."""
+        """Renames views: stores the intention, changes the public views with `switch`, then stores the names."""
         async with AsyncExitStack() as stack:
             for entry in sorted(entries, key=lambda each: each.view.id):
                 await stack.enter_async_context(entry.lock)
@@ -154,7 +154,7 @@ class Renaming:
                     await self._metastore.run(maintenance.set_properties(entry.view.storage, move))
             except FreshgateError as error:
                 if naming.is_untold(error):
-                    # Spark may store it yet, after anything that is said now.
+                    # Spark may still store it, after any later statement.
                     self._settlement.doubt(*names.values(), error=error)
                 else:
                     await self._forget_move(names)
@@ -167,7 +167,7 @@ class Renaming:
                     if await self._all_unmoved(entries, error):
                         await self._forget_move(names)
                     else:
-                        # Only the metastore knows how far it came.
+                        # Only the metastore knows how far it got.
                         self._settlement.doubt(*entries, error=error)
                     raise
                 self._catalog.rename(names)
@@ -180,33 +180,34 @@ class Renaming:
         return True
 
     async def _store_names(self, names: Mapping[TableName, Entry]) -> None:
-        """After the switch readers see the new names. What cannot be stored now is stored as soon as Spark answers."""
+        """Stores the new names, which readers see since the switch. If this fails, it is repeated when Spark
+        answers."""
         try:
             for name, entry in names.items():
                 await self._metastore.run(maintenance.set_properties(entry.view.storage, stored.write_name(name)))
         except FreshgateError as error:
-            log.warning("%s has its new name, which is not stored yet: %s", " and ".join(map(str, names)), error)
+            log.warning("the new name of %s is not stored yet: %s", " and ".join(map(str, names)), error)
             self._settlement.doubt(*names.values())
         else:
             await self._forget_move(names)
 
     async def _forget_move(self, names: Mapping[TableName, Entry]) -> None:
-        """An intention that stayed would one day be taken for one that was cut off."""
+        """Removes the intention, which would otherwise look like an interrupted rename later."""
         try:
             for entry in names.values():
                 await self._metastore.run(maintenance.unset_properties(entry.view.storage, stored.moving_keys()))
         except FreshgateError as error:
-            log.warning("an intention to rename %s is not forgotten yet: %s", " and ".join(map(str, names)), error)
+            log.warning("the intention to rename %s is not removed yet: %s", " and ".join(map(str, names)), error)
             self._settlement.doubt(*names.values())
 
 
 async def _show(session: SqlSession, name: TableName, view: MaterializedView) -> None:
-    """Lets a name show another view's current version."""
+    """Makes a name show the current version of a view."""
     await session.run(naming.publish(name, view, view.current.shown))
 
 
 async def show_properties(before: Mapping[str, str], view: MaterializedView, session: SqlSession) -> None:
-    """Comment and properties stand on the public view as well, for those who ask Spark."""
+    """Copies comment and properties to the public view, where Spark shows them."""
     gone = before.keys() - view.properties.keys()
     if gone:
         await session.run(maintenance.unset_view_properties(view.name, sorted(gone)))

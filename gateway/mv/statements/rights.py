@@ -1,4 +1,4 @@
-"""Whose statement it is, and who may change a materialized view: its owner, and the administrators of the gateway."""
+"""Who may change a materialized view: its owner, and the administrators of the gateway."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose statement it is: his session at Spark, his name, and what his unqualified names mean."""
+    """The caller of a statement: the session at Spark, the user, and the namespace of unqualified names."""
 
     session: SqlSession
     user: str
     namespace: Namespace
 
 
-def log_change(did: str, name: TableName, caller: Caller, began: float) -> None:
-    """A line for a change that somebody's statement has made. `began` is the monotonic clock's."""
-    log.info("%s the materialized view %s for %s in %.2f s", did, name, caller.user, time.monotonic() - began)
+def log_change(done: str, name: TableName, caller: Caller, began: float) -> None:
+    """Logs a change that a statement has made. `began` is a monotonic time."""
+    log.info("%s the materialized view %s for %s in %.2f s", done, name, caller.user, time.monotonic() - began)
 
 
 class Rights:
-    """Reading needs no right here: Spark checks what a reader may read, the definition was checked at its creation."""
+    """Reading requires no right here: Spark checks the reader's rights, and checked the definition at its creation."""
 
     def __init__(self, administrators: Iterable[str]) -> None:
         self._administrators = frozenset(administrators)
 
     def check(self, user: str, view: MaterializedView, action: str) -> None:
-        """Raises NotAllowed (42501) where `user` may not do `action` ("drop it") to the view."""
+        """Raises NotAllowed (42501) if `user` may not do `action` ("drop it") to the view."""
         self.check_owner(user, view.owner, view.name, action)
 
     def check_owner(self, user: str, owner: str | None, name: TableName, action: str) -> None:
-        """The same for a damaged view. One whose owner cannot be read is the administrators'."""
+        """The same by owner, for damaged views. If the owner cannot be read (None), only administrators may."""
         if user == owner or user in self._administrators:
             return
         if owner is None:
             raise NotAllowed(
-                f"Nobody can tell whose the materialized view {name} is, so {user} may not {action}. Ask an "
+                f"The owner of the materialized view {name} cannot be read, so {user} may not {action}. Ask an "
                 f"administrator of the gateway (access.administrators).",
                 sqlstate="42501",
             )
         raise NotAllowed(
             f"The materialized view {name} belongs to {owner}; {user} may not {action}. Ask the owner, or an "
-            f"administrator of the gateway, or have it given to you with ALTER MATERIALIZED VIEW {name} OWNER TO "
+            f"administrator of the gateway, or have the view given to you with ALTER MATERIALIZED VIEW {name} OWNER TO "
             f"{user}.",
             sqlstate="42501",
         )
