@@ -1,1 +1,1 @@
-"""Materialized views: model, catalog, freshness, refresh. Reaches Spark only through the ports of `mv.ports`."""
+"""Materialized views: model, catalog, freshness, refresh. Reaches Spark only through the ports in `mv.ports`."""

@@ -1,4 +1,4 @@
-"""Two pieces of work at a time, of which neither is left alone when the other fails or is cancelled."""
+"""Running coroutines to their end although the caller is cancelled, or beside other work."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from contextlib import asynccontextmanager
 
 
 async def unbroken(work: Coroutine[None, None, None]) -> None:
-    """Does work of a few short metastore calls to its end, even where the waiting client has gone or cancels."""
+    """Runs a few short metastore calls to their end, even if the waiting client has gone or cancels."""
     task = asyncio.ensure_future(work)
     stopped: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError as error:
-            # Who cancels once may leave afterwards, which cancels again.
+            # A client that cancels may then disconnect, which cancels again.
             stopped = error
     if stopped is not None:
         if not task.cancelled():
-            task.exception()  # marks it as seen
+            task.exception()  # Marks the exception as retrieved.
         raise stopped
     await task
 
 
 @asynccontextmanager
 async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Does `work` while the body runs, and has it done when the body's end is reached. The body's failure stops it."""
+    """Runs `work` concurrently with the body, and waits for it at the end. If the body fails, cancels it."""
     task = asyncio.create_task(work)
     try:
         yield

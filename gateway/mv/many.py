@@ -1,8 +1,8 @@
-"""Very many things in order, or out of JSON, with pauses in which other threads go on.
+"""Sorting and JSON decoding of very many values, with pauses in which other threads can run.
 
-A view may have a hundred thousand partitions. To go through them takes up to seconds, so it is done in a thread
-(`loops.aside`). But there one call of `sorted` or `json.loads` would keep the interpreter's lock from the event loop
-for some hundred milliseconds.
+A view may have a hundred thousand partitions. Processing them takes up to seconds, so it is done in a thread
+(`loops.aside`). But a single call of `sorted` or `json.loads` would hold the interpreter's lock, and so block the event
+loop, for some hundred milliseconds.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 SORTED_AT_ONCE = 2_000
 DECODED_AT_ONCE = 100_000
-"""Characters: these take some milliseconds."""
+"""Characters; these take a few milliseconds."""
 _decoder = json.JSONDecoder()
-# The one in Python: slower by half, but it gives the lock away between two values.
+# The scanner in Python: it takes half as long again, but releases the interpreter's lock between values.
 _decoder.scan_once = json.scanner.py_make_scanner(_decoder)  # type: ignore[attr-defined]
 
 

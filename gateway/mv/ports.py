@@ -1,6 +1,6 @@
-"""What the layer of materialized views needs from the outside, as small protocols.
+"""The protocols through which the layer of materialized views uses the outside world.
 
-`gateway.spark` implements them over a real Spark Thrift Server; tests may implement them for faults that a real one
+`gateway.spark` implements them for a real Spark Thrift Server; tests may implement them for faults that a real server
 cannot be made to show.
 """
 
@@ -16,7 +16,7 @@ from sql.names import Namespace, TableName
 
 
 class Rows(Protocol):
-    """A small result, whole in memory: names of the columns and a tuple for each row."""
+    """A small result, completely in memory: the column names, and a tuple for each row."""
 
     @property
     def columns(self) -> tuple[str, ...]: ...
@@ -29,31 +29,31 @@ class SqlSession(Protocol):
     """One session at Spark."""
 
     async def run(self, sql: str, *, on_start: Callable[[str], None] | None = None) -> Rows:
-        """Runs one statement to its end. Cancelling the call cancels the statement at Spark.
+        """Runs a statement to its end. Cancelling the call cancels the statement at Spark.
 
-        `on_start` gets the statement's id at Spark once it has started: `StageProgress` knows it by that. Raises
+        `on_start` receives the statement's id at Spark, for `StageProgress`, once it has started. Raises
         StatementFailed with Spark's own message and SQLSTATE, or UpstreamLost.
         """
         ...
 
     def spoil(self) -> None:
-        """It is not what it was when it was lent, and must not be lent again."""
+        """Marks the session as changed, so that it is not lent again."""
         ...
 
 
 class Sessions(Protocol):
-    """Lends sessions of the gateway's own service user."""
+    """Lends sessions of the gateway's service user."""
 
     def session(self, *, fresh: bool = False) -> AbstractAsyncContextManager[SqlSession]:
-        """`fresh`: nobody has used it, nor will: a session of Spark's keeps each function as it first called it."""
+        """`fresh`: a session of its own, used only once, because a Spark session keeps functions as first called."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far Spark is with one statement, over all of its jobs that are known so far. Later ones add stages.
+    """The progress of one statement, over all of its jobs known so far. Later jobs add stages.
 
-    What Spark skips, because an earlier job has left its result, counts nowhere.
+    Stages that Spark skips, because an earlier job has left their result, are not counted.
     """
 
     stages: int
@@ -62,15 +62,15 @@ class JobProgress:
     tasks_done: int
     tasks_running: int
     tasks_failed: int
-    """Attempts that failed; Spark tries a task again before it gives the statement up."""
+    """Failed attempts. Spark repeats a failed task before it gives up the statement."""
 
 
 class StageProgress(Protocol):
-    """Tells how far a running statement is."""
+    """Reports the progress of running statements."""
 
     async def of_statement(self, statement: str) -> JobProgress | None:
-        """`statement` is the id that `SqlSession.run` has told. None where nothing is known of it. Never raises, and
-        answers within some seconds."""
+        """The progress of a statement, by the id from `SqlSession.run`; None if nothing is known. Never raises, and
+        answers within a few seconds."""
         ...
 
 
@@ -82,71 +82,71 @@ class RelationKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What the metastore says of a table or view."""
+    """What the metastore says about a table or view."""
 
     name: TableName
     kind: RelationKind
     view_text: str = ""
     namespace: Namespace = field(default_factory=Namespace)
-    """Against what the view's text resolves unqualified names."""
+    """Where the view's text resolves unqualified names."""
     columns: tuple[tuple[str, str], ...] = ()
-    """Name of each column and its type as Spark's JSON."""
+    """The name and type (Spark's JSON) of each column."""
     created: str = ""
-    """When it was created, as Spark prints it, or the table's own id (Delta): another one means another table, same
-    name or not. Empty where neither is told (Iceberg)."""
+    """When it was created, as Spark prints it, or the table's own id (Delta): another value means another table, even
+    under the same name. Empty if Spark tells neither (Iceberg)."""
     provider: str = ""
-    """What the rows are stored as, in lower case: parquet, hive, delta, iceberg, jdbc, …"""
+    """The storage format in lower case: parquet, hive, delta, iceberg, jdbc, …"""
     location: str = ""
     partition_columns: tuple[str, ...] = ()
-    """Those whose values tell the partition; none where a table is partitioned by anything else."""
+    """The columns whose values determine the partition; empty if the table is partitioned by anything else."""
     partitions_listed: bool = False
-    """The metastore has a list of the partitions, and directories beside them do not count."""
+    """Whether the metastore lists the partitions, so that other directories do not count."""
     reading: str = ""
-    """A fingerprint of what, beside the columns, decides which rows the files are read as."""
+    """A fingerprint of everything except the columns that affects how the files are read."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of a view: Spark's settings in the session that has made it."""
+    """For a view: Spark's settings in the session that created it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What the metastore says of a function that was created."""
+    """What the metastore says about a user-defined function."""
 
     described: str
-    """All of it: another text means another function."""
+    """Its complete description: another text means another function."""
     body: str = ""
-    """Of a SQL function what it returns: a query, or an expression. Empty for one of a class."""
+    """For a SQL function, what it returns: a query or an expression. Empty for a function implemented by a class."""
     is_query: bool = False
     namespace: Namespace = field(default_factory=Namespace)
-    """Against what the body resolves unqualified names."""
+    """Where the body resolves unqualified names."""
 
 
 class Metastore(Protocol):
-    """Reading and changing Spark's metastore. Every method may raise StatementFailed or UpstreamLost."""
+    """Reads and changes Spark's metastore. Every method may raise StatementFailed or UpstreamLost."""
 
     async def relation(self, name: TableName) -> Relation | None:
-        """The table or view of that name, None where there is none."""
+        """The table or view with this name; None if there is none."""
         ...
 
     async def databases(self) -> frozenset[str]: ...
 
     async def tables(self, database: str) -> frozenset[str]:
-        """Tables and views of the database; empty where there is no such database."""
+        """The tables and views of the database; empty if there is no such database."""
         ...
 
     async def views(self, database: str) -> frozenset[str]:
-        """Spark views of the database, temporary ones left out; empty where there is no such database."""
+        """The Spark views of the database, without temporary ones; empty if there is no such database."""
         ...
 
     async def function(self, name: TableName) -> Function | None:
-        """The function that was created under that name, None where there is none."""
+        """The user-defined function with this name; None if there is none."""
         ...
 
     async def functions(self, database: str) -> frozenset[str]:
-        """The functions that were created in the database; empty where there is no such database."""
+        """The user-defined functions of the database; empty if there is no such database."""
         ...
 
     async def properties(self, table: TableName) -> Mapping[str, str]: ...
 
     async def run(self, sql: str) -> Rows:
-        """One statement in a service session."""
+        """Runs one statement in a service session."""
         ...

@@ -1,4 +1,4 @@
-"""Subscribers of one kind of event."""
+"""The subscribers of one kind of event."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ P = ParamSpec("P")
 
 
 class Subscribers(Generic[P]):
-    """Called one after another, in the order in which they were added. `tell` raises what a subscriber raises."""
+    """Calls subscribers one after another, in the order in which they were added. `tell` raises what they raise."""
 
     def __init__(self) -> None:
-        self._told: list[Callable[P, object]] = []
+        self._subscribers: list[Callable[P, object]] = []
 
-    def add(self, *told: Callable[P, object]) -> None:
-        self._told += told
+    def add(self, *subscribers: Callable[P, object]) -> None:
+        self._subscribers += subscribers
 
     def tell(self, *what: P.args, **named: P.kwargs) -> None:
-        for each in self._told:
-            each(*what, **named)
+        for subscriber in self._subscribers:
+            subscriber(*what, **named)
