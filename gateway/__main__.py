@@ -214,7 +214,7 @@ def _own_target(settings: Settings) -> Target:
     if listen.port in (0, OFF):
         meaning = "any free port" if listen.port == 0 else "no port"
         raise BadUrl(
-            f"listen.port is {listen.port}, {meaning}. Specify with --url what the gateway printed at its start."
+            f"listen.port is {listen.port}, {meaning}. Pass --url with the URL that the gateway printed at its start."
         )
     tls = bool(settings.tls.certificate) and "binary" in settings.tls.ports
     return Target(
@@ -246,7 +246,7 @@ async def serve(settings: Settings) -> None:
                 for address in server.addresses:
                     print(f"freshgate: listening on jdbc:hive2://{address}", flush=True)
                 await stopped
-                log.info("Stopping when the running statements have ended; a second signal stops at once.")
+                log.info("stopping when the running statements have ended; a second signal stops at once")
                 stopping.clear()
                 stopped = asyncio.create_task(stopping.wait())
                 await _unless(stopped, server.drain())
@@ -264,7 +264,7 @@ def _engine(settings: Settings) -> EmbeddedEngine | ExternalEngine:
 
 
 async def _unless(stopped: asyncio.Task[bool], work: Coroutine[Any, Any, Any]) -> bool:
-    """Does the work; returns whether it ended before the gateway was told to stop."""
+    """Does the work; returns whether it ended before the gateway received a signal to stop."""
     task = asyncio.create_task(work)
     await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():

@@ -1,7 +1,7 @@
 """Builds the whole gateway from its settings, from the bottom up. Nothing else knows all layers.
 
-Each function below builds one part out of those before it; `assemble` puts them together, and `subscribe` says who is
-told of what. `server` starts and stops what is built here.
+Each function below builds one part out of those before it; `assemble` puts them together, and `subscribe` connects
+events with their subscribers. `server` starts and stops what is built here.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ from gateway.wire.sasl import Login
 from sql.texts import maintenance
 
 METASTORE_SESSIONS = 8
-"""Sessions for short metastore statements, apart from those that refreshes occupy for minutes."""
+"""Sessions for short metastore statements, separate from those that refreshes occupy for minutes."""
 OBSERVATION_SESSIONS = 8
-"""Looks at base tables at one time: each lists files on all of Spark's cores, but some may only wait for a storage that
-does not answer."""
+"""Concurrent observations of base tables: each lists files on all of Spark's cores, but some may only wait for storage
+that does not answer."""
 REFRESH_POOL = "freshgate"
 """Refreshes share one pool of Spark's FAIR scheduler, so that they do not starve the clients' queries."""
 MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL, "http": HTTP}
@@ -112,7 +112,7 @@ MECHANISMS = {"sasl": PLAIN, "nosasl": NOSASL, "http": HTTP}
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """What is started, drained and stopped."""
+    """The parts that are started, drained and stopped."""
 
     spark: AtSpark
     views: Views
@@ -127,7 +127,7 @@ class Gateway:
 
 
 def assemble(settings: Settings, engine: Engine) -> Gateway:
-    """Raises FreshgateError for settings that cannot be used."""
+    """Builds the gateway. Raises FreshgateError for unusable settings."""
     traffic = Traffic()
     spark = at_spark(settings, engine, traffic)
     audit_file = _audit_file(settings.log.audit)
@@ -160,7 +160,7 @@ def assemble(settings: Settings, engine: Engine) -> Gateway:
 
 
 def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes) -> None:
-    """Who is told of what, and in which order."""
+    """Connects events with their subscribers, in the order in which these are called."""
     news = views.catalog.news
     news.touched.add(views.observer.touch)
     news.unread.add(views.observer.forget)
@@ -176,29 +176,29 @@ def subscribe(views: Views, versions: KeptVersions, refreshes: Refreshes) -> Non
 
 
 class Engine(StageProgress, probe.Restarts, Protocol):
-    """Where Spark is, and how far it is with a statement; `spark.engine` has two."""
+    """Spark's address, and the progress of its statements. Implemented twice in `spark.engine`."""
 
     async def address(self) -> Address:
-        """Where Spark listens now. Raises UpstreamLost."""
+        """The address at which Spark listens now. Raises UpstreamLost."""
         ...
 
     def cancel_statement(self, statement: str) -> None:
-        """Has the jobs of a statement ended, of which Spark's public id is given, also those to come."""
+        """Ends the jobs of a statement, present and future; `statement` is its public id at Spark."""
         ...
 
     def leave(self) -> None:
-        """The gateway ends: nobody waits any longer for a Spark that is not up."""
+        """The gateway stops: calls no longer wait for a Spark that is not up."""
         ...
 
 
 class Spark:
-    """How Spark is reached; implements `spark.client.EndpointSource`, and by the sessions' second connections
+    """Connects to Spark. Implements `spark.client.EndpointSource`, and for the sessions' second connections
     `service.clients.side_connections.Upstream`."""
 
     def __init__(self, engine: Engine, settings: UpstreamSettings, traffic: Traffic) -> None:
         self._engine = engine
         self._traffic = traffic
-        # The embedded engine speaks what the gateway makes it speak.
+        # The gateway starts the embedded engine with this transport.
         transport = settings.transport if settings.address else "sasl"
         self.mechanism = MECHANISMS[transport]
         self._path = settings.http_path
@@ -215,7 +215,7 @@ class Spark:
 
 @contextlib.contextmanager
 def counted(traffic: Traffic) -> Iterator[None]:
-    """Counts the making of a connection to Spark."""
+    """Counts and times the opening of a connection to Spark."""
     traffic.connects += 1
     began = time.monotonic()
     try:
@@ -257,7 +257,7 @@ def at_spark(settings: Settings, engine: Engine, traffic: Traffic) -> AtSpark:
 
 
 def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.Watch | None:
-    """None for a Spark that somebody else runs."""
+    """Watches the embedded engine; None for a Spark that the gateway did not start."""
     account, seconds = settings.upstream, settings.engine.silent_seconds
     if account.address or not seconds:
         return None
@@ -270,7 +270,7 @@ def watch_of_spark(settings: Settings, engine: Engine, spark: AtSpark) -> probe.
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The views that exist, and what they read."""
+    """The existing views, and what they read."""
 
     fence: Fence
     catalog: Catalog
@@ -284,7 +284,7 @@ class Views:
 
 
 def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored], None]) -> Views:
-    """`restored` is told of each public view that was restored."""
+    """`restored` is called for each public view that was restored."""
     metastore = spark.metastore
     here = f"{socket.gethostname()}, port {settings.listen.port}, process {os.getpid()}"
     fence = Fence(metastore, settings.storage.database, here)
@@ -303,7 +303,7 @@ def known_views(settings: Settings, spark: AtSpark, restored: Callable[[Restored
 
 @dataclass(frozen=True, slots=True)
 class KeptVersions:
-    """Versions, and who reads them."""
+    """Versions and their readers."""
 
     readers: Readers
     numbers: VersionNumbers
@@ -324,7 +324,7 @@ def kept_versions(settings: Settings, spark: AtSpark, views: Views) -> KeptVersi
 
 @dataclass(frozen=True, slots=True)
 class Refreshes:
-    """What makes views fresh."""
+    """The parts that refresh views."""
 
     surroundings: Surroundings
     proposer: Proposer
@@ -433,15 +433,15 @@ def handover(settings: Settings, mechanism: str) -> Handover:
     authentication, upstream_settings = settings.authentication, settings.upstream
     account = None
     if authentication.hand_on == "proxy_user":
-        # Spark's PLAIN refuses an empty password even where it checks none.
+        # Spark's PLAIN refuses an empty password even if it checks none.
         account = Login(upstream_settings.user, upstream_settings.password or ANONYMOUS, mechanism)
     checked = authentication.method != "none"
-    # The embedded Spark lets everybody be anybody; another one asks its own rules for proxy users.
+    # The embedded Spark lets anybody act as any user; another one applies its own rules for proxy users.
     return Handover(mechanism, account, checked=checked, substitutes=not (checked and not upstream_settings.address))
 
 
 def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], traffic: Traffic) -> Listener:
-    """The ports; raises FreshgateError for a certificate that cannot be used."""
+    """The ports. Raises FreshgateError for an unusable certificate."""
     place, limits, tls = settings.listen, settings.limits, settings.tls
     wire_limits = WireLimits(
         request_bytes_max=limits.request_bytes,
@@ -474,13 +474,14 @@ def listen(settings: Settings, spark: AtSpark, open_client: partial[Dispatch], t
 
 
 def _audit_file(target: str) -> AuditFile | None:
-    """None for an empty target. Raises FreshgateError: who wants an audit is not served without it."""
+    """The audit; None for an empty target. Raises FreshgateError if it cannot be written: a gateway with a configured
+    audit does not run without it."""
     if not target:
         return None
     try:
         return AuditFile(target)
     except OSError as error:
         raise FreshgateError(
-            f"The audit cannot be written to {target}: {error.strerror or error}. Name another file by log.audit, "
-            "or - for standard error."
+            f"Cannot write the audit to {target}: {error.strerror or error}. Set log.audit to another file, or to - "
+            "for standard error."
         ) from error

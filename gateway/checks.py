@@ -48,7 +48,7 @@ def path(value: Any) -> str | None:
 
 
 def storage_database(value: Any) -> str | None:
-    # The metastore folds names to lower case: after a restart, one with capitals would be taken for another database.
+    # The metastore folds names to lower case, so after a restart, a name with capitals would mean another database.
     plain = value.isidentifier() and value.isascii() and value == value.lower() and value != "default"
     return None if plain else "must consist of lower-case letters, digits and _, and must not be the default database"
 

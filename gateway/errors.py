@@ -39,7 +39,7 @@ class NameTaken(FreshgateError):
 
 
 class NotAllowed(FreshgateError):
-    """Nobody, or not this user, may do this to a materialized view or its storage."""
+    """This is not allowed on a materialized view or its storage, for this user or for anybody."""
 
     sqlstate = "42809"
 

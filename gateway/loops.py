@@ -19,7 +19,7 @@ P = ParamSpec("P")
 BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Pauses after the first failed turn, the second in a row, and so on."""
 OVER = True
-"""The result with which a turn ends the loop."""
+"""A turn returns this to end the loop."""
 AT_ONCE = 2_000
 """Items processed in one turn: partitions, or characters of a text. They take a few milliseconds."""
 TURN_SECONDS = 0.01

@@ -1,4 +1,4 @@
-"""The running gateway: its start, its end, and what happens to it between."""
+"""The running gateway: start, takeover of the catalog, draining and stop."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 1.0
 TAKING_OVER_SECONDS = 1.0
 STOP_SECONDS = 20.0
-"""For Spark to end what clients and refreshes have there. Whoever stops the gateway has a limit too, and kills it then.
-"""
+"""Time for Spark to end the statements and sessions of clients and refreshes. Service managers have a limit too, after
+which they kill the gateway."""
 
 
 class Server:
     """Binds its ports, starts, drains and stops, in this order."""
 
     def __init__(self, settings: Settings, engine: Engine) -> None:
-        """Raises FreshgateError for settings that cannot be used."""
+        """Raises FreshgateError for unusable settings."""
         self._settings = settings
         self._engine = engine
         built = assemble(settings, engine)
@@ -45,7 +45,7 @@ class Server:
 
     @property
     def addresses(self) -> list[str]:
-        """What clients connect to, as JDBC has it behind `jdbc:hive2://`, once the ports are taken."""
+        """The addresses for clients, as in JDBC URLs after `jdbc:hive2://`. Available once the ports are bound."""
         listen, tls = self._settings.listen, self._settings.tls
         bound = iter(self._listener.ports)
         found = []
@@ -59,12 +59,12 @@ class Server:
         return found
 
     async def bind(self) -> None:
-        """Takes the ports, before Spark is started for half a minute. Raises PortUnavailable for a taken one."""
+        """Binds the ports before Spark starts, which takes half a minute. Raises PortUnavailable for a port in use."""
         await self._listener.bind()
 
     async def watch(self) -> None:
-        """Shows metrics and readiness from here on, though nobody is served yet. Raises FreshgateError for a taken
-        port."""
+        """Serves metrics and readiness probes, even before clients are served. Raises FreshgateError if it cannot
+        listen."""
         if self._monitor is None:
             return
         place = Address(self._settings.metrics.host, self._settings.metrics.port)
@@ -77,7 +77,7 @@ class Server:
         log.info("metrics at http://%s/metrics", place)
 
     async def start(self) -> None:
-        """Reads the catalog, cleans up after a crash, listens. Raises FreshgateError."""
+        """Loads the catalog, cleans up after a crash, and listens. Raises FreshgateError."""
         leftovers = await self._load()
         for leftover in leftovers:
             self._retire(leftover)
@@ -104,28 +104,28 @@ class Server:
             self._versions.janitor.retire(view_id, leftover, version, retired_at=after.published_at)
 
     async def _survey_again(self) -> bool:
-        """What crashes and people do to the storage database is noticed without a restart."""
+        """Finds what crashes and users did to the storage database, without a restart."""
         await asyncio.sleep(self._settings.storage.check_interval)
         try:
             await self._views.fence.check()
             for leftover in await self._views.loading.survey():
                 self._retire(leftover)
         except Superseded:
-            return loops.OVER  # The fence has said so, and it stays so.
+            return loops.OVER  # The fence has logged it, and it is final.
         except FreshgateError as error:
-            log.warning("could not look at the storage database, will try again: %s", error)
+            log.warning("could not check the storage database, will try again: %s", error)
         return False
 
     async def _load(self) -> list[Leftover]:
-        """Waits for a Thrift server that is not up yet, as long as the engine may take to start."""
+        """Loads the catalog. Waits for a Thrift Server that is not up yet, at most the engine's start timeout."""
         deadline = asyncio.get_running_loop().time() + self._settings.engine.start_timeout
-        told = False
+        warned = False
         while True:
             try:
                 await self._spark.habits.ask(self._spark.short)
                 self._service.sessions.shared.database = self._spark.habits.global_temporary
                 if await self._views.fence.take():
-                    # What the other gateway had under way when it was killed, or found the mark, ends first.
+                    # Lets statements end that the other gateway had under way when it was killed or superseded.
                     await asyncio.sleep(TAKING_OVER_SECONDS)
                 return await self._views.loading.load()
             except UpstreamProtocolMismatch:
@@ -133,19 +133,19 @@ class Server:
             except UpstreamLost as error:
                 if asyncio.get_running_loop().time() > deadline:
                     raise
-                if not told:
-                    told = True
+                if not warned:
+                    warned = True
                     log.warning("waiting for Spark: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def drain(self) -> None:
-        """Takes no more clients, and no more statements of those it has; running ones may end."""
+        """Refuses new clients and statements; running statements may end."""
         self._readiness.draining = True
         self._service.sessions.stopping = True
         await self._listener.drain(self._settings.limits.drain_seconds, self._service.sessions.busy)
 
     async def stop(self) -> None:
-        """Closes clients, stops refreshes, frees what they had at Spark, all within STOP_SECONDS."""
+        """Closes clients, stops refreshes, and frees their sessions at Spark, all within STOP_SECONDS."""
         self._readiness.draining = True
         self._engine.leave()
         self._service.sessions.ending = True
@@ -154,8 +154,8 @@ class Server:
                 await self._leave_spark()
         except TimeoutError:
             log.warning(
-                "Spark took longer than %g seconds to end what is there: sessions are left to it, "
-                "and what refreshes wrote is dropped at the next start",
+                "Spark took longer than %g seconds to end the gateway's sessions: some may stay open there, and the "
+                "next start drops what unfinished refreshes wrote",
                 STOP_SECONDS,
             )
             for pool in self._spark.pools:
@@ -184,5 +184,5 @@ class Server:
             await self._versions.janitor.sweep()
             await self._views.fence.release()
         except FreshgateError as error:
-            log.info("what is left is dropped at the next start: %s", error)
+            log.info("could not drop all leftovers; the next start drops the rest: %s", error)
         await asyncio.gather(*(pool.close() for pool in self._spark.pools))

@@ -547,7 +547,7 @@ def test_no_message_has_the_password() -> None:
     ("arguments", "said"),
     [
         (["--url", "nowhere"], "is not the URL of a gateway"),
-        (["--set", "listen.port=0"], "Specify with --url"),
+        (["--set", "listen.port=0"], "Pass --url"),
         (["--set", "listen.prot=1"], "Did you mean 'listen.port'?"),
     ],
 )

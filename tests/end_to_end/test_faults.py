@@ -183,7 +183,7 @@ def test_a_spark_that_hangs_does_not_delay_the_stop(
         finally:
             java.resume()
         assert reading.exception(30) is not None
-    assert _logged(gateway, "Spark took longer than 20 seconds to end what is there")
+    assert _logged(gateway, "Spark took longer than 20 seconds to end the gateway's sessions")
     again: Gateway = start_gateway(**{"versions.retention": 0})
     with unclosed(again, database.name) as cursor:
         rows(cursor, "INSERT OVERWRITE t VALUES (1)")
