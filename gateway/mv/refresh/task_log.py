@@ -107,7 +107,7 @@ class TaskLog:
                 mode=RefreshMode.NOT_REFRESH,
                 started_at=task.started_at or self._now_ms(),
                 finished_at=self._now_ms(),
-                reason="nothing that it shows has changed",
+                reason="nothing that the view shows has changed",
             ).writing([], 0)
             entry.history.end(number, done)
 

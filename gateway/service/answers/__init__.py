@@ -1,1 +1,1 @@
-"""What the gateway answers itself, or changes in Spark's answers."""
+"""The gateway's own answers, and its changes to Spark's answers."""

@@ -1,7 +1,7 @@
-"""What can be asked of the catalog inside any query: INFORMATION_SCHEMA.MATERIALIZED_VIEWS (BigQuery's), mv_infos(),
-jobs() and tasks() (Doris'), and freshgate.materialized_views (ours).
+"""The catalog's tables for queries: INFORMATION_SCHEMA.MATERIALIZED_VIEWS as in BigQuery, mv_infos(), jobs() and
+tasks() as in Doris, and Freshgate's own freshgate.materialized_views.
 
-Each is a list of columns and rows that is spliced into the query as an inline table.
+Each is spliced into the query as an inline table.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from sql.texts import create_text
 from sql.texts.rewrite import Value
 
 NULL_TEXT = "\\N"
-"""How Doris' text columns show what is not there."""
+"""NULL in Doris's text columns."""
 TASK_ROWS_MAX = 10_000
-"""Rows of tasks() in one query: they stand in its text, of which Spark reads some megabytes a second. With more views
-than a hundred each shows fewer of its last tasks, but the last one at least."""
+"""Most rows of tasks() in a query: they become part of its text, and Spark parses only a few megabytes per second. With
+more than a hundred views, fewer of each view's last tasks are shown, but at least one."""
 REFRESH_INTERVAL_MINUTES = 30
-"""BigQuery's default. A read refreshes a stale view at once, so no interval is waited for."""
+"""BigQuery's default. It has no effect: a read refreshes a stale view at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class Table:
 
 
 class BadArguments(FreshgateError):
-    """A catalog function that is called otherwise than Doris has it."""
+    """A catalog function was called with arguments that Doris does not accept."""
 
     sqlstate = "22023"
 
 
 class CatalogTables:
-    """Reads the catalog for queries."""
+    """Builds these tables from the catalog."""
 
     def __init__(self, catalog: Catalog, schemas: Schemas, measures: Measures, jobs: Jobs, tasks: Tasks) -> None:
         self._catalog = catalog
@@ -74,7 +74,7 @@ class CatalogTables:
                 )
             return await self._mv_infos(value.lower())
         if value is None or value.lower() != "mv":
-            raise BadArguments(f'{name}() knows the type mv only. Write {name}("type"="mv").')
+            raise BadArguments(f'{name}() supports only the type mv. Write {name}("type"="mv").')
         return await (self._jobs() if name == "jobs" else self._tasks())
 
     # --- Doris -------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class CatalogTables:
     async def _rows(
         self, views: Iterable[MaterializedView], rows_of: Callable[[MaterializedView], Iterable[tuple[Value, ...]]]
     ) -> list[tuple[Value, ...]]:
-        """The rows of those views that were not dropped meanwhile; of very many views, some at a time."""
+        """The rows of the views, except those dropped meanwhile. Lets other work run in between."""
         turn, rows = Turn(), list[tuple[Value, ...]]()
         for view in views:
             if self._catalog.find(view.id) is not None:
@@ -129,7 +129,7 @@ class CatalogTables:
     # --- BigQuery ----------------------------------------------------------------------------------
 
     async def information_schema(self, database: str | None) -> Table:
-        """`database` None means every database."""
+        """INFORMATION_SCHEMA.MATERIALIZED_VIEWS; `database` None means all databases."""
 
         def rows_of(view: MaterializedView) -> Iterable[tuple[Value, ...]]:
             if database in {None, view.name.database}:
@@ -147,10 +147,11 @@ class CatalogTables:
 
         return Table(INFORMATION_SCHEMA, await self._rows(self._catalog.views(), rows_of))
 
-    # --- ours --------------------------------------------------------------------------------------
+    # --- Freshgate ---------------------------------------------------------------------------------
 
     async def materialized_views(self, *, measured: bool) -> Table:
-        """`measured`: rows and bytes are asked for, which Spark must count for versions that are new."""
+        """freshgate.materialized_views. `measured`: whether it needs rows and bytes, which Spark counts for new
+        versions."""
         views = self._catalog.views()
         states = await self._schemas.states(views)
         measures = await self._measures.of(views) if measured else {}
@@ -201,7 +202,7 @@ class CatalogTables:
 
 
 def _damaged(damage: Damage) -> tuple[Value, ...]:
-    """What is known of a view of which a part is missing."""
+    """The row of a damaged view."""
     known = {
         "database_name": damage.name.database,
         "name": damage.name.table,
@@ -221,7 +222,7 @@ def _minutes(text: str | None) -> int:
 
 
 def number_of(text: str) -> int:
-    """A number that stands for an id, for columns that hold numbers: the same at every start, below 2^63."""
+    """A number below 2^63 for an id, for numeric columns. It is the same after each start."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1
 
 
@@ -291,7 +292,7 @@ def task_row(view: MaterializedView, task: Task, progress: Progress | None) -> t
 
 
 def _names(names: Sequence[str], count: int) -> str:
-    """So many of which the first ones have names here."""
+    """A list of `count` names, of which only the first are known."""
     listed = [*names[:count], *([f"and {count - len(names)} more"] if count > len(names) else [])]
     return f"[{','.join(json.dumps(name, ensure_ascii=False) for name in listed)}]" if listed else NULL_TEXT
 
@@ -326,7 +327,7 @@ TASKS = (
     *_strings("TaskId", "JobId", "JobName", "MvId", "MvName", "MvDatabaseId", "MvDatabaseName", "Status", "ErrorMsg"),
     *_strings("CreateTime", "StartTime", "FinishTime", "DurationMs", "TaskContext", "RefreshMode"),
     *_strings("NeedRefreshPartitions", "CompletedPartitions", "Progress", "LastQueryId"),
-    # Ours: who or what caused it, why it computed what it did, how many rows it wrote, and how far Spark is with it.
+    # Freshgate's own: who or what caused it, the reason for its method, the rows that it wrote, and Spark's progress.
     *_strings("TriggeredBy", "Reason", "RowCount", "SparkProgress"),
 )
 INFORMATION_SCHEMA = (
@@ -340,8 +341,8 @@ INFORMATION_SCHEMA = (
     ("last_modified_time", "TIMESTAMP"),
     ("is_stale", "BOOLEAN"),
 )
-"""BigQuery's view, with bqemulator's is_stale. refresh_watermark is when the last refresh began to read: every write
-that had ended before is contained."""
+"""BigQuery's view, with bqemulator's is_stale. refresh_watermark is when the last refresh began to read: the view
+contains all writes that ended before."""
 MATERIALIZED_VIEWS = (
     *_strings("database_name", "name", "owner", "comment", "state", "schema_change"),
     *_strings("freshness", "stale_because"),

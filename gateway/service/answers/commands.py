@@ -1,4 +1,4 @@
-"""The gateway's own statements, each by one method."""
+"""Dispatches the gateway's own statements to the parts that run them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from sql.statement import (
 
 
 class Commands:
-    """Runs commands for sessions."""
+    """Runs the gateway's own statements for sessions."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Commands:
         self._explaining = explaining
 
     async def run(self, command: Command, session: Session, report: Report) -> Result:  # noqa: C901 (a case for each)
-        """Raises FreshgateError; `report` takes lines for the operation's log."""
+        """Runs a command. `report` receives lines for the operation's log. Raises FreshgateError."""
         match command:
             case CreateMaterializedView():
                 await self._creation.create(command, await _caller(session), report)
@@ -102,13 +102,13 @@ class Commands:
         return NO_ROWS
 
     async def databases(self, text: str, session: Session, _: Report) -> Result:
-        """SHOW DATABASES as Spark answers it, without the storage database."""
+        """Spark's answer to SHOW DATABASES, without the storage database."""
         answer = await (await session.sql()).run(text)
         rows = [row for row in answer.rows if row[0] != self._catalog.storage_database]
         return Result(tuple(Column(name) for name in answer.columns), rows)
 
     async def _view(self, parts: Parts, session: Session, verb: str = "") -> MaterializedView:
-        """The view that a name means in a session. Raises NoSuchView; `verb` is `Names.no_such_view`'s."""
+        """The view that a name means in a session. Raises NoSuchView. `verb`: as for `Names.no_such_view`."""
         name = TableName.resolve(parts, await session.resolve_namespace())
         view = self._catalog.named(name)
         if view is None:

@@ -1,4 +1,4 @@
-"""EXPLAIN of CREATE and REFRESH: what they would do, without doing it."""
+"""EXPLAIN of CREATE and REFRESH MATERIALIZED VIEW: what they would do, without doing it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sql.texts import create_text
 
 
 class Explaining:
-    """All methods raise what Spark raises."""
+    """Explains statements. All methods raise what Spark raises."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Explaining:
         return info.explain_refresh(self._catalog, proposal.view, plan, map(str, bases), changes)
 
     async def _after_bases(self, view: MaterializedView, cause: Cause, session: SqlSession) -> Proposal:
-        """What a refresh would do once the stale views below are refreshed. What that changes is not known before."""
+        """What a refresh would do once the stale views below are refreshed. Their changes are not known before."""
         whole = replace(cause, complete=True, partitions=())
         number = self._numbers.expected(view)
         proposal = await self._proposer.propose(view, view, whole, number, session)
@@ -70,7 +70,7 @@ class Explaining:
         if view.followed is None:
             return replace(proposal, plan=proposal.plan and replace(proposal.plan, reason=reason))
         reason += "; only the partitions that its refresh changes are written"
-        # Which ones they are nobody knows yet.
+        # It is not known yet which ones.
         return replace(proposal, plan=proposal.plan and replace(proposal.plan, reason=reason, written=frozenset()))
 
     async def create(self, statement: CreateMaterializedView, caller: Caller) -> Result:
@@ -86,7 +86,7 @@ class Explaining:
         facts = {
             "reads": ", ".join(reads),
             "refresh": create_text.refresh_info(clauses),
-            "partitions": _partitions_said(clauses),
+            "partitions": _partitions_text(clauses),
             "when stale": view_properties.when_stale(properties, trigger).value,
             "grace period": f"{view_properties.grace_seconds(properties):g} seconds",
             "stored as": clauses.file_format or "parquet",
@@ -95,10 +95,10 @@ class Explaining:
         return info.explain_create(name, facts, plan)
 
 
-def _partitions_said(clauses: Clauses) -> str:
+def _partitions_text(clauses: Clauses) -> str:
     partitioning = clauses.partitioning
     if partitioning is None:
-        return "none of its own: a refresh recomputes everything"
+        return "none: a refresh recomputes everything"
     if partitioning.follows:
-        return f"by {partitioning.column}: CREATE checks whose partitions they follow, and a refresh recomputes those"
-    return f"by {partitioning.column}, where they can follow a base table's"
+        return f"by {partitioning.column}: CREATE checks whose partitions they follow; a refresh writes changed ones"
+    return f"by {partitioning.column}, following a base table's partitions if possible"

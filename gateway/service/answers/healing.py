@@ -1,6 +1,6 @@
-"""Faults of Spark's Thrift Server that are made good on the way: what to send it instead, or what to answer for it.
+"""Corrects faults of Spark's Thrift Server, by changing requests, changing replies, or answering in its place.
 
-Each has a setting (`config.Healing`), and each leaves a call alone that Spark answers well.
+Each correction has a setting (`config.Healing`), and leaves calls unchanged that Spark answers correctly.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from sql.reading.effects import forwarded
 from sql.scan import skip_blank
 
 ANSWERED_BY_SPARK: Final = frozenset({13, 17, 18, 10006})
-"""CLI_SERVER_NAME, CLI_DBMS_NAME, CLI_DBMS_VER, CLI_ODBC_KEYWORDS. Drivers tell Spark by them, so they are its own."""
+"""CLI_SERVER_NAME, CLI_DBMS_NAME, CLI_DBMS_VER, CLI_ODBC_KEYWORDS. Drivers recognize Spark by them."""
 
 _TEXT, _SHORT, _BITS, _FLAG, _LENGTH = InfoKind
 _UNLIMITED = (_SHORT, 0)
 _NAME_LENGTH = (_SHORT, 128)
-"""As HiveServer2 says. Spark's own names may be longer, a metastore's need not be."""
+"""As in HiveServer2. Spark itself allows longer names, but a metastore may not."""
 
 INFO: Final[dict[int, tuple[InfoKind, str | int]]] = {
     0: _UNLIMITED,  # MAX_DRIVER_CONNECTIONS
@@ -35,11 +35,11 @@ INFO: Final[dict[int, tuple[InfoKind, str | int]]] = {
     2: (_TEXT, ""),  # DATA_SOURCE_NAME
     8: (_BITS, 1 | 2 | 8),  # FETCH_DIRECTION: next, first, prior
     14: (_TEXT, "\\"),  # SEARCH_PATTERN_ESCAPE
-    19: (_TEXT, "N"),  # ACCESSIBLE_TABLES: what is listed may be refused when it is read
+    19: (_TEXT, "N"),  # ACCESSIBLE_TABLES: reading a listed table may be refused
     20: (_TEXT, "N"),  # ACCESSIBLE_PROCEDURES
     23: (_SHORT, 2),  # CURSOR_COMMIT_BEHAVIOR: cursors are preserved
     25: (_TEXT, "N"),  # DATA_SOURCE_READ_ONLY
-    26: (_BITS, 0),  # DEFAULT_TXN_ISOLATION: there are no transactions
+    26: (_BITS, 0),  # DEFAULT_TXN_ISOLATION: no transactions
     28: (_SHORT, 2),  # IDENTIFIER_CASE: not sensitive, stored in lower case
     29: (_TEXT, "`"),  # IDENTIFIER_QUOTE_CHAR
     30: _NAME_LENGTH,  # MAX_COLUMN_NAME_LEN
@@ -47,7 +47,7 @@ INFO: Final[dict[int, tuple[InfoKind, str | int]]] = {
     32: _NAME_LENGTH,  # MAX_SCHEMA_NAME_LEN
     34: _NAME_LENGTH,  # MAX_CATALOG_NAME_LEN
     35: _NAME_LENGTH,  # MAX_TABLE_NAME_LEN
-    39: (_TEXT, "database"),  # SCHEMA_TERM, as hive-jdbc's getSchemaTerm has it
+    39: (_TEXT, "database"),  # SCHEMA_TERM, as in hive-jdbc's getSchemaTerm
     41: (_TEXT, "."),  # CATALOG_NAME_SEPARATOR
     42: (_TEXT, "catalog"),  # CATALOG_TERM
     43: (_BITS, 1),  # SCROLL_CONCURRENCY: read only
@@ -58,7 +58,7 @@ INFO: Final[dict[int, tuple[InfoKind, str | int]]] = {
     81: (_BITS, 0),  # GETDATA_EXTENSIONS
     85: (_SHORT, 1),  # NULL_COLLATION: low, ORDER BY puts nulls first
     86: (_BITS, 1),  # ALTER_TABLE: add a column
-    90: (_TEXT, "N"),  # ORDER_BY_COLUMNS_IN_SELECT: they need not be there
+    90: (_TEXT, "N"),  # ORDER_BY_COLUMNS_IN_SELECT: not required
     94: (_TEXT, ""),  # SPECIAL_CHARACTERS
     97: _UNLIMITED,  # MAX_COLUMNS_IN_GROUP_BY
     98: _UNLIMITED,  # MAX_COLUMNS_IN_INDEX
@@ -78,22 +78,22 @@ INFO: Final[dict[int, tuple[InfoKind, str | int]]] = {
     10004: (_TEXT, "UTF8_BINARY"),  # COLLATION_SEQ
     10005: _NAME_LENGTH,  # MAX_IDENTIFIER_LEN
 }
-"""Values by TGetInfoType, with the meaning that ODBC's SQLGetInfo gives them. A greatest number of 0: no limit."""
+"""Values by TGetInfoType, with their meaning in ODBC's SQLGetInfo. A maximum of 0 means no limit."""
 
 USER_NAME: Final = 47
 _UNKNOWN = (_LENGTH, 0)
 
 _KEY_SCHEMA: Final = {"GetPrimaryKeys": 3, "GetCrossReference": 6}
-"""The field that must not be missing: the table's schema, and the foreign table's."""
+"""The required field: the table's schema, and the foreign table's."""
 
 _PATTERNS: Final = {"GetSchemas": (3,), "GetTables": (3,), "GetColumns": (3, 5)}
-"""The fields that Spark compiles as regular expressions: names of schemas (also for the one of temporary views), and of
-columns. In its patterns of tables and functions * is any text."""
+"""The fields that Spark compiles as regular expressions: names of schemas (also compared with the schema of temporary
+views), and of columns. In Spark's patterns of tables and functions, * stands for any text."""
 
 _DANGLING = re.compile(r"(?:(?<=[*%|(+?])|\A)\*")
-"""A * with nothing before it to repeat. (The one that stands for % makes the next one such, too.)"""
+"""A * with nothing before it to repeat. A * that is replaced by % leaves the next one with nothing to repeat either."""
 _PATTERN_CHARACTERS_MAX: Final = 10_000
-"""No name is so long: a longer pattern is Spark's to refuse."""
+"""No name is this long. Longer patterns are left for Spark to refuse."""
 
 _WITHOUT_RESULT: Final = frozenset(
     {
@@ -123,17 +123,17 @@ _WITHOUT_RESULT: Final = frozenset(
         "use",
     }
 )
-"""First words of statements that have no result in Spark, or a short one."""
+"""First words of statements that have no result in Spark, or a short result."""
 _HEAD_CHARACTERS: Final = 4_000
 _BEFORE_INSERT: Final = frozenset({"with", "from"})
 _EMPTY_REPLY_BYTES_MAX = 1024
-"""Such a reply has about 80 bytes; longer ones need no reading."""
+"""A reply without columns has about 80 bytes; longer replies need not be parsed."""
 
 
 _LIST_OF_NAMES = re.compile(r"show\s+(?:tables|views)\b", re.IGNORECASE)
 _DIALECTS_LIST_OF_NAMES = re.compile(r"SHOW (?:TABLES|VIEWS) IN `(?:[^`]++|``)++`")
-"""As PyHive's sqlalchemy_hive.py and Superset's db_engine_specs/hive.py write it for a schema. Without one the text is
-that of many a script, which reads the second column."""
+"""The statement of PyHive's sqlalchemy_hive.py and Superset's db_engine_specs/hive.py, for a given schema. Without a
+schema, their text is also common in scripts, which read the second column."""
 _PYHIVE_PROTOCOL: Final = 5
 """HIVE_CLI_SERVICE_PROTOCOL_V6."""
 
@@ -141,8 +141,8 @@ _PYHIVE_PROTOCOL: Final = 5
 def lists_names(setting: str, call: OpenCall, statement: str) -> bool:
     """Whether a statement is a SHOW TABLES or SHOW VIEWS whose client reads the first column (`healing.show_tables`).
 
-    `call` has opened the session. PyHive sends a configuration, which names no database. impyla, of the same protocol,
-    sends none and reads the second column; JDBC drivers always name a database.
+    `call` opened the session. PyHive sends a configuration without a database. impyla, with the same protocol version,
+    sends no configuration and reads the second column; JDBC drivers always name a database.
     """
     if len(statement) > _HEAD_CHARACTERS:
         return False
@@ -153,7 +153,7 @@ def lists_names(setting: str, call: OpenCall, statement: str) -> bool:
 
 
 async def names_first(statement: str, session: Session, _: Report) -> Result:
-    """The answer to a SHOW TABLES or SHOW VIEWS, with its first two columns, database and name, in the other order.
+    """The answer to a SHOW TABLES or SHOW VIEWS, with its first two columns, database and name, exchanged.
 
     Raises FreshgateError.
     """
@@ -166,7 +166,7 @@ async def names_first(statement: str, session: Session, _: Report) -> Result:
 
 
 def info(head: Head, payload: bytes, user: str) -> bytes | None:
-    """The reply to a GetInfo request; None where Spark has one."""
+    """The reply to a GetInfo request; None if Spark answers it."""
     wanted = message.info_type(payload)
     if wanted in ANSWERED_BY_SPARK:
         return None
@@ -175,7 +175,7 @@ def info(head: Head, payload: bytes, user: str) -> bytes | None:
 
 
 def metadata_call(settings: Healing, name: str, payload: bytes, namespace: Namespace | None) -> bytes:
-    """The request for a list, as Spark can answer it. `namespace`: the session's, where it is known."""
+    """A metadata call, changed so that Spark can answer it. `namespace`: the session's, if known."""
     if settings.key_calls and name in _KEY_SCHEMA:
         return _with_key_schema(name, payload, namespace)
     if settings.star_patterns and name in _PATTERNS:
@@ -188,7 +188,7 @@ def _with_key_schema(name: str, payload: bytes, namespace: Namespace | None) -> 
     if number in message.texts(payload):
         return payload
     known = namespace is not None and namespace.catalog == SESSION_CATALOG
-    # No schema has an empty name, so the list is empty then, as it is for all tables that Spark made.
+    # No schema has an empty name, so the list is then empty, as for all tables created by Spark.
     return message.with_texts(payload, {number: namespace.database if known and namespace is not None else ""})
 
 
@@ -206,9 +206,9 @@ def _with_readable_stars(name: str, payload: bytes) -> bytes:
 
 
 def may_lack_columns(statement: str) -> bool:
-    """Whether a statement may have no result, and then rows without columns. Never true for a query.
+    """Whether a statement may have no result, and therefore rows without columns. Never true for a query.
 
-    Of a long one only the first words are looked at."""
+    Only the first words of a long statement are read."""
     look = glance(statement[:_HEAD_CHARACTERS])
     if look.keyword in _WITHOUT_RESULT:
         return True
@@ -219,9 +219,9 @@ def may_lack_columns(statement: str) -> bool:
 
 
 def with_column(answer: bytes) -> bytes:
-    """The FetchResults reply with the column that Spark's schema of a statement without result tells of: a STRING.
+    """The FetchResults reply with the STRING column that Spark's schema of a statement without a result describes.
 
-    Only where it has columns at all, and none: protocols before V6 have rows, of which there are none here.
+    Only changes columnar replies without columns: protocols before V6 use rows, and there are none.
     """
     place = message.results(answer) if len(answer) <= _EMPTY_REPLY_BYTES_MAX else None
     if place is None:

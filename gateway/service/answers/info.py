@@ -1,4 +1,4 @@
-"""Answers about materialized views: SHOW …, DESCRIBE and EXPLAIN. Each function makes a Result of what it is given."""
+"""Results of SHOW …, DESCRIBE and EXPLAIN. Each function builds a Result from its arguments."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SHOW_COLUMNS = (
     Column("version", Type.BIGINT, "Number of the current version, 0 before the first refresh"),
     Column("last_refresh_time", Type.TIMESTAMP, "When the current version was published, UTC"),
     Column("refresh_method", comment="How the current version was computed"),
-    Column("owner", comment="To whom it belongs"),
-    Column("base_tables", comment="What it reads"),
-    Column("comment", comment="Its comment"),
-    # Hive's. Its first column, "MV Name", is the name above.
-    Column("rewriting_enabled", comment="Yes or No, as in Hive; kept, queries are not rewritten to use the view"),
+    Column("owner", comment="Owner of the materialized view"),
+    Column("base_tables", comment="Tables and materialized views that it reads"),
+    Column("comment", comment="Comment of the materialized view"),
+    # The columns of Hive, whose first column, "MV Name", is the name above.
+    Column("rewriting_enabled", comment="Yes or No, as in Hive; stored, but queries are not rewritten to use the view"),
     Column("mode", comment="What starts a refresh, and for how long the rows count as valid"),
-    Column("incremental_rebuild", comment="Whether a refresh can read only what changed"),
+    Column("incremental_rebuild", comment="Whether a refresh can read only the changes"),
 )
 PARTITION_COLUMNS = (
     Column("PartitionId", Type.BIGINT),
@@ -50,14 +50,14 @@ PARTITION_COLUMNS = (
     Column("RowCount", Type.BIGINT),
 )
 VERSION_COLUMNS = (
-    Column("version", Type.BIGINT, "Its number, for VERSION AS OF"),
-    Column("state", comment="CURRENT, KEPT, or WRITING while a refresh makes it"),
+    Column("version", Type.BIGINT, "Number of the version, for VERSION AS OF"),
+    Column("state", comment="CURRENT, KEPT, or WRITING while a refresh writes it"),
     Column("refresh_method", comment="How it was computed"),
     Column("started_at", Type.TIMESTAMP, "When its refresh began to read, UTC"),
-    Column("published_at", Type.TIMESTAMP, "From when on reads saw it, UTC"),
-    Column("retired_at", Type.TIMESTAMP, "When another one took its place, UTC"),
-    Column("row_count", Type.BIGINT, "Rows that it shows"),
-    Column("size_bytes", Type.BIGINT, "Bytes of the files that it shows; versions share those of partitions"),
+    Column("published_at", Type.TIMESTAMP, "When it became visible to reads, UTC"),
+    Column("retired_at", Type.TIMESTAMP, "When the next version replaced it, UTC"),
+    Column("row_count", Type.BIGINT, "Number of rows"),
+    Column("size_bytes", Type.BIGINT, "Bytes of its files; versions share the files of unchanged partitions"),
     Column("readers", Type.BIGINT, "Open statements and transactions that may read it, through this gateway"),
 )
 DESCRIBE_COLUMNS = (Column("col_name"), Column("data_type"), Column("comment"))
@@ -69,7 +69,7 @@ PLAN_COLUMNS = (Column("plan"),)
 
 
 def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
-    """SHOW MATERIALIZED VIEWS; `database` None means every database."""
+    """SHOW MATERIALIZED VIEWS; `database` None means all databases."""
     matches = wildcards.matcher(pattern)
     rows = [
         _show_row(catalog, view)
@@ -86,7 +86,7 @@ def show(catalog: Catalog, database: str | None, pattern: str | None) -> Result:
 
 
 def listed(rows: Iterable[tuple[str | int | datetime | None, ...]]) -> Result:
-    """The answer of SHOW MATERIALIZED VIEWS with these rows."""
+    """The result of SHOW MATERIALIZED VIEWS with these rows."""
     return Result(SHOW_COLUMNS, list(rows))
 
 
@@ -108,7 +108,7 @@ def _show_row(catalog: Catalog, view: MaterializedView) -> tuple[str | int | dat
 
 
 def show_versions(kept: Iterable[KeptVersion], measures: Mapping[int, Measure], writing: int | None) -> Result:
-    """SHOW MATERIALIZED VIEW VERSIONS, the newest first."""
+    """SHOW MATERIALIZED VIEW VERSIONS, newest first."""
     rows: list[tuple[str | int | datetime | None, ...]] = [
         (
             each.version.number,
@@ -129,18 +129,18 @@ def show_versions(kept: Iterable[KeptVersion], measures: Mapping[int, Measure], 
 
 
 def _mode(view: MaterializedView) -> str:
-    """Hive's words where Hive has some."""
-    said = (
+    """The mode, in Hive's words if there are any."""
+    mode = (
         "Refresh on read" if trigger_of(view) == "READ" else _MODES[view.clauses.refreshing.trigger or Trigger.MANUAL]
     )
     if not view.grace_ms:
-        return f"{said} (Valid until source tables modified)"
+        return f"{mode} (Valid until source tables modified)"
     minutes, rest = divmod(view.grace_ms, 60_000)
-    return f"{said} (Valid for {view.grace_ms / 1000:g}s)" if rest else f"{said} (Valid for {minutes}min)"
+    return f"{mode} (Valid for {view.grace_ms / 1000:g}s)" if rest else f"{mode} (Valid for {minutes}min)"
 
 
 def trigger_of(view: MaterializedView) -> str:
-    """What starts refreshes: READ where nothing else was said and reads do it."""
+    """What starts refreshes: READ if no trigger is set and reads refresh the view."""
     trigger = view.clauses.refreshing.trigger
     return "READ" if trigger is None and view.when_stale is WhenStale.REFRESH else (trigger or Trigger.MANUAL).value
 
@@ -153,14 +153,14 @@ _MODES = {
 
 
 def base_names(catalog: Catalog, view: MaterializedView) -> Iterable[str]:
-    """Base tables and materialized views that a view reads, by name."""
+    """The names of the base tables and materialized views that a view reads."""
     names: set[TableName] = set(view.tables)
     names.update(entry.view.name for base in view.views if (entry := catalog.find(base)))
     return map(str, sorted(names))
 
 
 def moment(milliseconds: int) -> datetime:
-    """The time in UTC, as a value without a zone: that is what a TIMESTAMP is on the wire."""
+    """The time in UTC without a time zone, like a TIMESTAMP on the wire."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None)
 
 
@@ -173,10 +173,10 @@ def time_text(milliseconds: int) -> str:
 
 
 def show_create(statement: ShowCreate, view: MaterializedView, *, frozen: bool) -> Result:
-    """The statement that makes the view again, wherever it is run; columns as Doris or as Spark has them.
+    """The statement that recreates the view, in any session. The result's columns are Doris's or Spark's.
 
-    `frozen`: the base tables have more columns today than `SELECT *` meant, so the view's own are listed. Takes as
-    long as `indentation.indented`: not for the event loop.
+    `frozen`: base tables have gained columns since `SELECT *` was resolved, so the view's columns are listed. Blocks
+    as long as `indentation.indented`, so it must not run on the event loop.
     """
     text = create_statement(view, frozen=frozen)
     if statement.kind == "MATERIALIZED VIEW":
@@ -196,14 +196,15 @@ def create_statement(view: MaterializedView, *, frozen: bool) -> str:
 
 
 def describe(columns: Sequence[Sequence[Any]]) -> Result:
-    """DESCRIBE: what Spark says of the columns."""
+    """DESCRIBE: Spark's description of the columns."""
     return Result(DESCRIBE_COLUMNS, [tuple(row[:3]) for row in columns])
 
 
 def describe_extended(
     catalog: Catalog, view: MaterializedView, state: tuple[State, str], columns: Sequence[Sequence[Any]]
 ) -> Result:
-    """DESCRIBE EXTENDED: columns as Spark says, then what the gateway knows, under Spark's names where it has any."""
+    """DESCRIBE EXTENDED: Spark's description of the columns, then the gateway's details, if possible with Spark's
+    names."""
     staleness = catalog.staleness(view.id)
     freshness = catalog.freshness(view.id).value + (f": {staleness.reason}" if staleness else "")
     details = {
@@ -244,7 +245,7 @@ def _last_task(task: Task | None) -> str | None:
 
 
 def _layout(clauses: Clauses) -> dict[str, str | None]:
-    """How the rows are stored; what was not said is left out."""
+    """How the rows are stored; clauses that were not given are None."""
     partitioning, distribution, clustering = clauses.partitioning, clauses.distribution, clauses.clustering
     unit = partitioning and partitioning.unit
     return {
@@ -261,7 +262,7 @@ def _layout(clauses: Clauses) -> dict[str, str | None]:
 
 
 def show_properties(view: MaterializedView, key: str | None) -> Result:
-    """SHOW TBLPROPERTIES, of one key as Spark answers it."""
+    """SHOW TBLPROPERTIES; for a single key, worded as by Spark."""
     if key is None:
         return Result(PROPERTY_COLUMNS, sorted(view.properties.items()))
     value = view.properties.get(key, f"Table {view.name} does not have property: {key}")
@@ -269,7 +270,7 @@ def show_properties(view: MaterializedView, key: str | None) -> Result:
 
 
 def show_partitions(tasks: Iterable[tuple[int, Task]], view: MaterializedView, standings: Sequence[Standing]) -> Result:
-    """SHOW PARTITIONS: Doris' columns as far as they mean something here. `tasks`: the view's last ones."""
+    """SHOW PARTITIONS, with those of Doris's columns that have a meaning here. `tasks`: the view's last tasks."""
     column = view.clauses.partitioning.column if view.clauses.partitioning else ""
     names = {base_key(table): str(table) for table in view.tables} | {base: view.base_name(base) for base in view.views}
     published = {task.version: task.finished_at for _, task in tasks}
@@ -279,7 +280,7 @@ def show_partitions(tasks: Iterable[tuple[int, Task]], view: MaterializedView, s
             number,
             each.partition.name,
             each.version,
-            # Of a version that wrote partitions so long ago that its task is forgotten nobody knows.
+            # Unknown if the version is so old that its task is no longer in the history.
             "" if (at := published.get(each.version)) is None else time_text(at),
             "NORMAL",
             column,
@@ -297,11 +298,11 @@ def show_partitions(tasks: Iterable[tuple[int, Task]], view: MaterializedView, s
 
 
 def plan_lines(proposal: Proposal, present: Iterable[tuple[int, PartitionKey]]) -> list[str]:
-    """What the plan of a refresh does. `present` are the partitions that the storage has. Takes as long as
-    `indentation.indented`: not for the event loop."""
+    """Describes the plan of a refresh. `present`: the partitions in the storage table. Blocks as long as
+    `indentation.indented`, so it must not run on the event loop."""
     plan = proposal.plan
     if plan is None:
-        return ["method: NOT_REFRESH, because nothing that it shows has changed"]
+        return ["method: NOT_REFRESH, because nothing that the view shows has changed"]
     lines = [f"method: {plan.method}, because {plan.reason}"]
     if names := proposal.first_names():
         more = len(plan.written) - len(names)
@@ -310,7 +311,7 @@ def plan_lines(proposal: Proposal, present: Iterable[tuple[int, PartitionKey]]) 
     steps = [*plan.write, plan_publish(plan.view, plan.shown([*present, *written]))]
     short = sum(len(step.sql) for step in steps) <= indentation.CHARACTERS_MAX
     for number, step in enumerate(steps, 1):
-        # A line end of the statement's own may stand in a quoted name.
+        # A line break in the statement may be part of a quoted name.
         laid_out = indentation.indented(step.sql).split("\n") if short and "\n" not in step.sql else [step.sql]
         lines += [f"step {number}: {step.purpose}", *(f"    {line}" for line in laid_out)]
     return lines
@@ -319,8 +320,8 @@ def plan_lines(proposal: Proposal, present: Iterable[tuple[int, PartitionKey]]) 
 def explain_refresh(
     catalog: Catalog, view: MaterializedView, plan: Iterable[str], bases: Iterable[str], changes: str
 ) -> Result:
-    """What a refresh would do now. `plan` are the lines about its plan, `bases` the views below that are refreshed
-    first, `changes` what keeps the definition from meaning what it meant."""
+    """EXPLAIN REFRESH. `plan`: the lines about its plan; `bases`: the views below that are refreshed first; `changes`:
+    schema changes that may break the definition."""
     lines = [f"REFRESH MATERIALIZED VIEW {view.name}", f"freshness: {catalog.freshness(view.id).value}"]
     staleness = catalog.staleness(view.id)
     if staleness is not None:
@@ -332,7 +333,7 @@ def explain_refresh(
 
 
 def explain_create(name: TableName, facts: Mapping[str, str], plan: str) -> Result:
-    """What a CREATE would make; `plan` is Spark's own of the definition."""
+    """EXPLAIN CREATE. `plan`: Spark's plan of the definition."""
     lines = [f"CREATE MATERIALIZED VIEW {name}", *(f"{key}: {value}" for key, value in facts.items())]
     lines += ["plan of the definition:", *(f"    {line}" for line in plan.splitlines())]
     return _lines(lines)

@@ -1,8 +1,7 @@
-"""What tools see of materialized views when they ask for metadata: GetSchemas, GetTables, GetColumns and the like.
+"""Materialized views in the results of metadata calls: GetSchemas, GetTables, GetColumns and so on.
 
-Spark answers these calls; it knows materialized views as views, and the storage database as one like any other. A
-`Listing` changes the pages of rows that a client fetches of such a call. A page in which it changes nothing passes as
-it came, and no more than one page is in memory.
+Spark answers these calls, with materialized views as views, and with the storage database like any other. A `Listing`
+changes the pages of rows that a client fetches. Other pages pass unchanged, and at most one page is in memory.
 """
 
 from __future__ import annotations
@@ -22,34 +21,34 @@ TABLE = "TABLE"
 VIEW = "VIEW"
 MATERIALIZED_VIEW = "MATERIALIZED_VIEW"
 SPELLINGS = frozenset({MATERIALIZED_VIEW, "MATERIALIZED VIEW"})
-"""What clients ask for: the first as Hive has it, the second as PostgreSQL and Oracle do."""
+"""The type in requests: the first as in Hive, the second as in PostgreSQL and Oracle."""
 
 ROWS_MAX = 1000
-"""Rows of one page asked of Spark: 1,000 rows of 23 columns take 30 ms to read and write again, in which nothing else
-is done. A client that wants more fetches again, for only an empty page is the end."""
+"""Most rows per page requested from Spark: parsing and writing 1,000 rows of 23 columns blocks the event loop for
+30 ms. A client that wants more fetches again, because only an empty page is the end."""
 
 DATABASE_COLUMNS = {"GetSchemas": 0, "GetTables": 1, "GetColumns": 1, "GetFunctions": 1}
-"""Where the name of a row's database stands. Spark lists its built-in functions once for each database."""
+"""The column with the name of a row's database. Spark lists its built-in functions once for each database."""
 TABLE_COLUMN, TYPE_COLUMN = 2, 3
 
 
 class Listing(ABC):
-    """The rows of one metadata call, as its client shall see them."""
+    """Changes the rows of one metadata call for its client."""
 
     def request(self, payload: bytes) -> bytes:
-        """What to ask Spark for instead, so that its rows suffice."""
+        """The request to send to Spark instead, so that its answer contains all needed rows."""
         return payload
 
     async def fetch(self, forward: Callable[[bytes], Awaitable[bytes]], payload: bytes) -> bytes:
         """Answers a FetchResults request for rows; `forward` asks Spark.
 
-        A page of which no row is left is not given out, the next one is: clients take an empty page for the end.
-        Raises what `forward` raises, and WireError for rows that cannot be read.
+        A page without remaining rows is skipped, because clients take an empty page for the end. Raises what `forward`
+        raises, and WireError for rows that cannot be parsed.
         """
         call = message.fetch_call(payload)
         rows_max = self._rows_max(call)
         page, nothing_left = self._changed(await forward(message.with_fetch(payload, call.orientation, rows_max)))
-        # Only forwards does a next page come: Spark refuses the other ways, and another server may turn in circles.
+        # Only forward fetches lead to a next page: Spark refuses the others, and another server might loop.
         while nothing_left and call.orientation in {FETCH_NEXT, FETCH_FIRST}:
             page, nothing_left = self._changed(await forward(message.with_fetch(payload, FETCH_NEXT, rows_max)))
         return page
@@ -58,7 +57,7 @@ class Listing(ABC):
         return min(call.rows_max, ROWS_MAX)
 
     def _changed(self, answer: bytes) -> tuple[bytes, bool]:
-        """Spark's reply as the client shall have it, and whether it had rows and has none any more."""
+        """The reply for the client, and whether all of its rows were removed."""
         place = message.results(answer)
         if place is None or not self._concerns(answer):
             return answer, False
@@ -69,15 +68,15 @@ class Listing(ABC):
 
     @abstractmethod
     def _concerns(self, answer: bytes) -> bool:
-        """Whether a reply may have rows to change: a quick look at its bytes, to spare reading them."""
+        """Whether a reply may have rows to change: a fast test of its bytes, which often avoids parsing."""
 
     @abstractmethod
     def change(self, rows: Any) -> bool:
-        """Changes a TRowSet in place. False where there is nothing to change, as in one without rows."""
+        """Changes a TRowSet in place. Returns False if nothing changed, for example without rows."""
 
 
 class WithoutDatabase(Listing):
-    """All rows but those of one database, whose name stands in column `column`."""
+    """Removes the rows of one database, whose name is in column `column`."""
 
     def __init__(self, database: str, column: int) -> None:
         self._database = database
@@ -97,18 +96,18 @@ class WithoutDatabase(Listing):
 
 @dataclass(frozen=True, slots=True)
 class ListedAs:
-    """What a client's list of table types means."""
+    """The meaning of a client's list of table types."""
 
     ask: tuple[str, ...] | None
-    """The types to ask Spark for; None: those that the client gave."""
+    """The types to request from Spark; None for those in the client's request."""
     shown_as: str
-    """The type of the materialized views."""
+    """The type with which materialized views are shown."""
     views: bool
-    """Other views are shown too."""
+    """Whether other views are shown too."""
 
     @classmethod
     def of(cls, types: Sequence[str]) -> ListedAs:
-        """No types are all types. Tools that know tables or views only see materialized views as views."""
+        """An empty list means all types. Tools that ask only for tables or views get materialized views as views."""
         others = tuple(each for each in types if each not in SPELLINGS)
         if len(others) < len(types):
             return cls(others if VIEW in others else (*others, VIEW), MATERIALIZED_VIEW, VIEW in others)
@@ -120,7 +119,7 @@ class ListedAs:
 
 
 class Tables(Listing):
-    """Tables, views, and the materialized views among the views; those of the database `hidden` are left out."""
+    """Tables and views, with the type of materialized views changed; without the database `hidden`."""
 
     def __init__(self, wanted: ListedAs, is_materialized: Callable[[TableName], bool], hidden: str | None) -> None:
         self._wanted = wanted
@@ -156,14 +155,14 @@ class Tables(Listing):
 
 
 class TableTypes(Listing):
-    """Spark's table types, and before them MATERIALIZED_VIEW: the specification wants them sorted."""
+    """Spark's table types after MATERIALIZED_VIEW, because the specification requires them to be sorted."""
 
     def __init__(self) -> None:
         self._given = False
         self._due = False
 
     def _rows_max(self, call: FetchCall) -> int:
-        # Spark forgets the rows of a metadata call that it gave: FETCH_FIRST goes on with the others, and so does ours.
+        # Spark drops the rows that it has returned for a metadata call: FETCH_FIRST continues with the others, as here.
         self._due = not self._given and call.rows_max > 0
         return super()._rows_max(call) - self._due
 
@@ -177,7 +176,7 @@ class TableTypes(Listing):
 
 
 class ListedOperation(ForwardedOperation):
-    """A metadata call's operation at Spark, whose rows change on their way to the client."""
+    """A metadata call's operation at Spark, whose rows are changed for the client."""
 
     def __init__(self, handle: Handle, listing: Listing) -> None:
         super().__init__(handle)
@@ -185,12 +184,12 @@ class ListedOperation(ForwardedOperation):
 
 
 def listing_of(name: str, payload: bytes, catalog: Catalog, show_storage: bool) -> Listing | None:
-    """How the rows of a metadata call change; None where they never do."""
+    """How the rows of a metadata call change; None if they never do."""
     hidden = None if show_storage else catalog.storage_database
     if name == "GetTableTypes":
         return TableTypes()
     if name == "GetTables":
-        # A view that is dropped while its row is on the way was one when Spark made the list.
+        # A view that is dropped during the call still was a materialized view when Spark made the list.
         before = frozenset(view.name for view in catalog.views())
         return Tables(
             ListedAs.of(message.table_types(payload)),

@@ -21,13 +21,13 @@ from sql.names import SESSION_CATALOG
 from sql.statement import Describe, ShowCreate, ShowMaterializedViews
 from sql.texts import maintenance
 
-LOOKED_AT_MAX = 20
-"""Views of a database whose base tables SHOW MATERIALIZED VIEWS looks at where that is due. Of more views it says what
-the last looks have shown: nobody would wait for hundreds of listings."""
+OBSERVED_MAX = 20
+"""Up to this many views in a database, SHOW MATERIALIZED VIEWS observes their base tables if that is due. For more, it
+shows the results of the last observations, because hundreds of listings would take too long."""
 
 
 class Shows:
-    """Each looks at the base tables first where what it shows depends on them."""
+    """Answers SHOW and DESCRIBE. Methods whose answer depends on the base tables observe them first."""
 
     def __init__(
         self,
@@ -50,16 +50,16 @@ class Shows:
         if command.database is None and namespace.catalog != SESSION_CATALOG:
             report(
                 f"Warning: no materialized view can be in {namespace.catalog}.{namespace.database}, the current "
-                f"database; SHOW MATERIALIZED VIEWS IN {SESSION_CATALOG}.<database> lists those of a database"
+                f"database; SHOW MATERIALIZED VIEWS IN {SESSION_CATALOG}.<database> lists the views of a database"
             )
             return info.listed(())
         database = (command.database or namespace.database).lower()
         listed = [view.id for view in self._catalog.views() if view.name.database == database]
-        if len(listed) <= LOOKED_AT_MAX:
+        if len(listed) <= OBSERVED_MAX:
             await self._inspector.check(listed)
         result = info.show(self._catalog, database, command.pattern)
         if not result.rows and not await self._names.has_database(database):
-            raise NoSuchView(f"There is no database {database}. SHOW DATABASES lists those there are.", "42704")
+            raise NoSuchView(f"There is no database {database}. SHOW DATABASES lists the databases.", "42704")
         return result
 
     async def versions(self, view: MaterializedView) -> Result:

@@ -1,4 +1,4 @@
-"""REFRESH, PAUSE, RESUME, CANCEL and ANALYZE."""
+"""REFRESH, PAUSE, RESUME, CANCEL and ANALYZE of materialized views."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sql.texts import maintenance
 
 
 class Upkeep:
-    """What the owner of a view may have done for it. All methods raise NotAllowed for others."""
+    """Runs the statements that only a view's owner may run. All methods raise NotAllowed for other users."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The partitions of a view, as statements name and list them."""
+"""The partitions of a view, for statements that name or list them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sql.texts import maintenance
 
 
 class ViewPartitions:
-    """All methods raise what Spark raises."""
+    """Finds the partitions of views. All methods raise what Spark raises."""
 
     def __init__(self, catalog: Catalog, metastore: Metastore, proposer: Proposer) -> None:
         self._catalog = catalog
@@ -27,7 +27,7 @@ class ViewPartitions:
         self._proposer = proposer
 
     async def check(self, view: MaterializedView, names: Iterable[str]) -> None:
-        """Raises NoSuchView if no partition of the view has one of the names."""
+        """Raises NoSuchView if one of the names is not the name of a partition."""
         if view.layout.partitioned:
             async with self._proposer.session_for(view) as session:
                 missing = await self._proposer.missing(view, names, session)
@@ -38,12 +38,12 @@ class ViewPartitions:
         if missing:
             raise NoSuchView(
                 f"partition not exist: {', '.join(missing)} of materialized view {view.name}. "
-                f"SHOW PARTITIONS FROM {view.name} lists those there are.",
+                f"SHOW PARTITIONS FROM {view.name} lists its partitions.",
                 sqlstate="42704",
             )
 
     async def standings(self, view: MaterializedView) -> list[Standing]:
-        """The view's partitions. Where they follow no base table's, each is as fresh as the view."""
+        """The view's partitions. If they do not follow a base table's, each is as fresh as the view."""
         if view.layout.partitioned:
             async with self._proposer.session_for(view) as session:
                 if view.built:
@@ -58,8 +58,8 @@ class ViewPartitions:
         return [Standing(each, view.current.number, unsynced) for each in await self._of(view)]
 
     async def _of(self, view: MaterializedView) -> list[Partition]:
-        """Of a view that follows no base table's partitions. Without a column it has one, named like itself, as in
-        Doris."""
+        """The partitions of a view that does not follow a base table's. Without a partition column there is one
+        partition with the view's name, as in Doris."""
         partitioning = view.clauses.partitioning
         if partitioning is None:
             counted = f"SELECT count(*) FROM {view.name.quoted}" if view.built else "SELECT 0"
@@ -68,15 +68,15 @@ class ViewPartitions:
         source = view.storage if view.built else view.definition
         version = view.current.number if view.built else None
         written = await self._date_format(view, partitioning)
-        question = maintenance.partition_values(source, partitioning, version, written)
-        rows = (await self._metastore.run(question)).rows
+        query = maintenance.partition_values(source, partitioning, version, written)
+        rows = (await self._metastore.run(query)).rows
         return await aside(
             len(rows),
             lambda: [partition(partitioning, value, kind, int(n) if view.built else 0) for value, kind, n in rows],
         )
 
     async def _date_format(self, view: MaterializedView, partitioning: Partitioning) -> str | None:
-        """The pattern in which a column of texts writes the times whose units are the view's partitions."""
+        """The pattern in which a STRING column stores the times by which the view is partitioned."""
         relation = await self._metastore.relation(view.definition) if partitioning.unit else None
         kinds = {column.lower(): sql_type(kind) for column, kind in relation.columns} if relation else {}
         if kinds.get(partitioning.column.lower()) != "string":
