@@ -309,7 +309,7 @@ def test_a_fault_of_the_gateways_is_in_its_log(caplog: pytest.LogCaptureFixture)
         await operation.settle()
         assert operation.error is not None
         assert operation.error.sqlstate == "58005"
-        assert "Look into its log" in str(operation.error)
+        assert "Its log has the details" in str(operation.error)
 
     asyncio.run(check())
     (record,) = [each for each in caplog.records if each.levelname == "ERROR"]

@@ -1,1 +1,1 @@
-"""Operations at Spark and of the gateway's own, and how they end."""
+"""Operations at Spark and in the gateway, and how they end."""

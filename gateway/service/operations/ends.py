@@ -1,4 +1,4 @@
-"""How a statement ended at Spark, as its replies tell."""
+"""Determines from Spark's replies how a statement ended."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ENDS: Mapping[int, End] = {OperationState.FINISHED: End.SUCCEEDED, OperationSta
 
 
 def status_seen(operation: ForwardedOperation, answer: bytes) -> int | None:
-    """Takes note of a GetOperationStatus reply. Returns the state in it; None in an error."""
+    """Processes a GetOperationStatus reply. Returns the state in it; None for an error."""
     state = message.operation_state(answer)
     if state in TERMINAL_STATES:
-        # Spark tells that a statement has failed a moment before it can tell why.
+        # Spark reports that a statement has failed a moment before it reports why.
         if state != OperationState.ERROR or message.operation_error(answer):
             operation.final_status = answer
         if operation.statement is not None:
@@ -27,7 +27,7 @@ def status_seen(operation: ForwardedOperation, answer: bytes) -> int | None:
 
 
 def refused(answer: bytes, *, runs_others: bool) -> End:
-    """Of a statement that Spark answered with an error at once. `runs_others`: a part of it may have been done."""
+    """The end of a statement that Spark refused at once. `runs_others`: a part of it may have been executed."""
     parse_error = message.reply_status(answer).sqlstate == PARSE_ERROR
     return End.REFUSED if parse_error and not runs_others else End.FAILED
 

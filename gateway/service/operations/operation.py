@@ -1,4 +1,4 @@
-"""Operations: what a client has begun and not closed, Spark's and the gateway's own."""
+"""Operations that clients have started and not closed, at Spark or in the gateway."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ log = logging.getLogger(__name__)
 
 
 class End(Enum):
-    """What is known of how a statement ended at Spark."""
+    """How a statement ended at Spark, as far as known."""
 
     SUCCEEDED = 1
     FAILED = 2
     REFUSED = 4
-    """Spark could not parse the text, so nothing of it ran."""
+    """Spark could not parse the text, so no part of it ran."""
     UNKNOWN = 3
-    """Cancelled, closed while it ran, or lost: it may have succeeded, or still do so some seconds later."""
+    """Cancelled, closed while it ran, or lost: it may have succeeded, or may still succeed seconds later."""
 
 
 class OperationState(IntEnum):
-    """TOperationState, as far as it matters here. The gateway's own are never PENDING: Superset fetches then."""
+    """The used values of TOperationState. The gateway's own operations are never PENDING: Superset fetches then."""
 
     RUNNING = 1
     FINISHED = 2
@@ -55,81 +55,81 @@ TERMINAL_STATES = frozenset(
         OperationState.TIMEDOUT,
     }
 )
-"""The status of such an operation never changes again."""
+"""An operation in one of these states never changes its state again."""
 
 LOG_COLUMNS = (Column("operation_log"),)
 BAR_SECONDS = 1.0
-"""How long a status call is held at most while the client draws a bar, which it does only when the answer comes."""
+"""The longest time that a status call is held while the client draws a bar, which it redraws only after an answer."""
 ROWS_MAX = 10_000
-"""Rows in one page of an own result, whatever the client asks for: a page is built in memory, in one turn of the event
-loop."""
+"""Most rows in a page of an own result, whatever the client requests: a page is built in memory, in one turn of the
+event loop."""
 VALUES_MAX, ROW_VALUES_MAX = 40_000, 8_000
-"""Values in one page, in columns and in rows: to write these takes some 30 ms."""
+"""Most values in a page, in columnar and in row format: encoding them takes about 30 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Rows of an own statement."""
+    """The rows of one of the gateway's own statements."""
 
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[Value]] = ()
 
 
 NO_ROWS = Result((Column("Result"),))
-"""What Spark answers to DDL: one column without rows, so that clients which fetch after DDL go on working."""
+"""Spark's result of DDL: one column without rows, so that clients that fetch after DDL keep working."""
 
 
 class Watcher(Protocol):
-    """Who wants to know what becomes of a statement, and does nothing about it."""
+    """Observes the outcome of a statement, without affecting it."""
 
     def seen(self, state: int | None, status: bytes) -> None:
-        """Spark's last status of it; `end` follows."""
+        """Called with Spark's final status; `end` follows."""
 
     def end(self, end: End) -> None:
-        """May come again; the first one counts."""
+        """Called when the end is known. Only the first call counts."""
 
     def cancel(self) -> None:
-        """The client has asked for its end."""
+        """Called when the client cancels the statement."""
 
 
 class Asked(Protocol):
-    """Who wants to know which questions about an operation Spark has not answered."""
+    """Tracks the status requests for an operation that Spark has not answered."""
 
     def asked(self, who: object) -> None:
-        """Spark is asked whether it has ended."""
+        """Called when `who` asks Spark whether the operation has ended."""
 
     def answered(self, who: object) -> None:
-        """Spark has answered, or the answer will never come."""
+        """Called when Spark has answered `who`, or never will."""
 
 
 @dataclass(slots=True, eq=False)
 class ForwardedOperation:
-    """An operation of Spark's, and what the gateway does when it ends or is closed."""
+    """An operation at Spark, and what the gateway does when it ends or is closed."""
 
     handle: Handle
     on_end: list[Callable[[End], None]] = field(default_factory=list)
-    """Called once, as soon as its end is known."""
+    """Called once, when its end is known."""
     on_close: list[Callable[[], None]] = field(default_factory=list)
-    """Called once when no row can be fetched any more."""
+    """Called once, when no more rows can be fetched."""
     runs_others: bool = False
-    """Its text may run other statements, so that a part may have been done where it fails."""
+    """Whether its text may run other statements, so that a part may have been executed even if it fails."""
     may_lack_columns: bool = False
-    """Its rows may have no column though its schema has one, and shall have it."""
+    """Whether its rows may lack the column in its schema, which is then added."""
     final_status: bytes | None = None
-    """The GetOperationStatus reply of the finished operation; answers all later ones."""
+    """The GetOperationStatus reply of the finished operation; it answers all later requests."""
     lost: bool = False
-    """Spark went away with it."""
+    """Whether it was lost when Spark went away."""
     closed: bool = False
     ended: bool = False
-    """Its end is known."""
+    """Whether its end is known."""
     fit: Fit = field(default_factory=Fit)
-    """How many of its rows make a page that is not too long."""
+    """The number of its rows that fit into a page."""
     reading: Reading | None = None
-    """How its rows are read, where a page may be asked for ahead."""
+    """Reads its rows, if pages may be requested ahead."""
     statement: Watcher | None = None
-    """None for what is no statement."""
+    """None for an operation that is not a statement."""
     unseen: Asked | None = None
-    """Who must know of its end, where somebody does."""
+    """Must learn of its end, if set."""
 
     def is_open(self) -> bool:
         return not self.closed
@@ -143,7 +143,7 @@ class ForwardedOperation:
             action(end)
 
     def close(self) -> None:
-        """The client is done with it."""
+        """The client has closed it, or it is lost."""
         self.closed = True
         if self.reading is not None:
             self.reading.close()
@@ -155,7 +155,7 @@ class ForwardedOperation:
 
 def timed_out(seconds: int) -> FreshgateError:
     return FreshgateError(
-        f"The statement's time limit of {seconds} s is over. Raise it, or refresh the view beforehand.", TIMED_OUT
+        f"The statement exceeded its time limit of {seconds} s. Raise it, or refresh the view beforehand.", TIMED_OUT
     )
 
 
@@ -164,19 +164,19 @@ def new_handle() -> Handle:
 
 
 class OperationReport:
-    """What is told of an operation while it runs: lines of its log, and refreshes in progress. A `progress.Report`."""
+    """The log lines and refreshes of a running operation. A `progress.Report`."""
 
     def __init__(self) -> None:
         self.refreshes: list[Progress] = []
         self.fetched = 0
-        """Lines that the client has."""
+        """The number of lines that the client has fetched."""
         self._lines: list[str] = []
 
     def __call__(self, line: str, /) -> None:
         """Adds a line to the operation's log, which beeline shows while it waits.
 
-        The next line on how far a refresh is takes the place of the last one, if the client has not fetched that:
-        beeline fetches none while it draws its bar, and would then print all of them.
+        A new line about the progress of a refresh replaces the last one if the client has not fetched that: beeline
+        fetches none while it draws its bar, and would then print all of them.
         """
         for prefix in (each.prefix for each in self.refreshes):
             if line.startswith(prefix):
@@ -188,26 +188,26 @@ class OperationReport:
             return
         for place, known in enumerate(self.refreshes):
             if known.view == progress.view and known.worked is not None:
-                # The next try, or the next task.
+                # The next attempt, or the next task.
                 self.refreshes[place] = progress
                 return
         self.refreshes.append(progress)
 
     @property
     def pending(self) -> bool:
-        """There are lines that were not fetched yet."""
+        """Whether there are lines that have not been fetched yet."""
         return self.fetched < len(self._lines)
 
     def fetch(self, first: int) -> list[str]:
-        """The lines from `first` on; they count as fetched."""
+        """The lines from `first` on, which then count as fetched."""
         self.fetched = len(self._lines)
         return self._lines[first:]
 
 
 class Operation:
-    """One of the gateway's own: a statement that it executes itself, or a query that waits for a refresh.
+    """One of the gateway's own operations: a statement that it executes itself, or a query that waits for a refresh.
 
-    The latter continues at Spark: then `continued` is Spark's operation, and all later requests go there.
+    The latter continues at Spark: `continued` is then Spark's operation, and all later requests go there.
     """
 
     def __init__(self, handle: Handle, protocol: int) -> None:
@@ -222,22 +222,22 @@ class Operation:
         self._fraction = 0.0
         self._began = time.monotonic()
         self._settled = asyncio.Event()
-        self._told = False
+        self._reported = False
         self._task: asyncio.Task[None] | None = None
 
     @property
     def has_log(self) -> bool:
-        """There are lines of the gateway's own that were not fetched yet."""
+        """Whether the gateway has log lines that have not been fetched yet."""
         return self.report.pending
 
     @property
     def ended(self) -> bool:
-        """It is finished, as far as its client has seen, and so is what continued at Spark."""
-        return self._told if self.continued is None else self.continued.ended
+        """Whether the client has learned that it has ended, including the part at Spark."""
+        return self._reported if self.continued is None else self.continued.ended
 
     @property
     def settled(self) -> bool:
-        """It is finished, or continues at Spark."""
+        """Whether it is finished, or continues at Spark."""
         return self._settled.is_set()
 
     def start(
@@ -246,8 +246,7 @@ class Operation:
         timeout_seconds: int = 0,
         on_done: Callable[[Operation], None] | None = None,
     ) -> None:
-        """Does the work in a task of its own, for at most `timeout_seconds` where that is not 0; then calls `on_done`,
-        in any case."""
+        """Does the work in a new task, for at most `timeout_seconds` if not 0; then always calls `on_done`."""
         self._task = asyncio.ensure_future(self._run(work, timeout_seconds))
         if on_done is not None:
             self._task.add_done_callback(lambda _: on_done(self))
@@ -269,9 +268,9 @@ class Operation:
         except asyncio.CancelledError:
             self.state = OperationState.CANCELED
         except Exception as error:
-            # A fault of ours must end this statement with an error, not leave its client polling for ever.
-            log.exception("a statement broke in the gateway")
-            self._fail(FreshgateError(f"The gateway failed: {error!r}. Look into its log.", sqlstate="58005"))
+            # A bug in the gateway must end this statement with an error, not leave its client polling forever.
+            log.exception("the gateway failed to execute a statement")
+            self._fail(FreshgateError(f"The gateway failed: {error!r}. Its log has the details.", sqlstate="58005"))
         finally:
             self._settled.set()
 
@@ -280,24 +279,25 @@ class Operation:
         self.state = OperationState.ERROR
 
     async def settle(self) -> None:
-        """Returns when it is finished or continues at Spark, of which the client is told now."""
+        """Waits until it is finished or continues at Spark. The caller then reports that to the client."""
         await self._settled.wait()
-        self._told = True
+        self._reported = True
 
     async def cancel(self) -> None:
-        """Stops waiting; returns when the work is gone."""
-        self._told = True
+        """Cancels the work, and waits for its end."""
+        self._reported = True
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
 
     def step_seconds(self) -> float:
-        """How long a status call is held: 500 ms at first, more the longer it lasts, at most 5 s (as HiveServer2)."""
+        """How long a status call is held: 500 ms at first, up to 5 s for long operations, as in HiveServer2."""
         elapsed = time.monotonic() - self._began
         return min(5.0, (int(elapsed / 10) + 1) * 0.5)
 
     async def hold(self, *, bar: bool = False) -> None:
-        """Waits one step for the operation to settle: clients poll without a pause. `bar`: this one draws progress."""
+        """Waits one step for the operation to settle, because clients poll without a pause. `bar`: the client draws a
+        progress bar."""
         seconds = self.step_seconds()
         if bar and self.report.refreshes:
             seconds = min(seconds, BAR_SECONDS)
@@ -309,19 +309,19 @@ class Operation:
     # --- replies -----------------------------------------------------------------------------------
 
     def status(self, seqid: int, *, bar: bool = False) -> bytes:
-        """Its state; with `bar` its progress too, as long as it runs.
+        """The reply with its state; with `bar` also its progress while it runs.
 
-        Also before the first refresh is known: a client that has once got none no longer waits with the log's lines
-        for the bar to end, and mixes both.
+        It includes progress even before the first refresh is known: a client that once got none no longer holds back
+        log lines until the bar ends, and mixes both.
         """
-        self._told = self._told or self.settled
+        self._reported = self._reported or self.settled
         if self.error is not None:
             return reply.operation_status(seqid, self.state, self.error.sqlstate, str(self.error), has_result_set=True)
         progress = self._progress() if bar and not self.settled else None
         return reply.operation_status(seqid, self.state, has_result_set=True, progress=progress)
 
     def _progress(self) -> reply.ProgressUpdate:
-        """It never goes back, though further views may be found to be stale."""
+        """The progress, which never decreases even if more views are found to be stale."""
         update = progress_update(self.report.refreshes)
         self._fraction = max(self._fraction, update.fraction)
         return replace(update, fraction=self._fraction)
@@ -330,10 +330,10 @@ class Operation:
         return reply.result_metadata(seqid, self._result.columns)
 
     def fetch(self, seqid: int, call: FetchCall) -> bytes:
-        """A page of the rows, or of the log. Before the end rows are an error, as Spark has it."""
+        """A page of the rows, or of the log. Fetching rows before the end is an error, as in Spark."""
         if call.fetch_type == FETCH_LOG:
             return self._fetch_log(seqid, call)
-        self._told = self._told or self.settled
+        self._reported = self._reported or self.settled
         if self.state is not OperationState.FINISHED:
             message = f"Expected state FINISHED, but found {self.state.name}. Fetch when the operation has finished."
             return reply.error("FetchResults", seqid, message, "HY010")

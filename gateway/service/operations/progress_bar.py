@@ -1,7 +1,7 @@
 """The progress bar that beeline draws while a statement waits for refreshes.
 
-Its client formats a table of nine columns with fixed widths (16, 10, 13, 5, 9, 7, 7, 6 and 6 characters), and throws
-an error for a row that has fewer. A value that is too long moves those to its right.
+beeline formats a table of nine columns with fixed widths (16, 10, 13, 5, 9, 7, 7, 6 and 6 characters), and throws an
+error for a row with fewer columns. A longer value shifts those to its right.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from gateway.wire.reply import ProgressUpdate
 
 HEADERS = ("VIEW", "METHOD", "STATUS", "STAGE", "PARTITION", "TASKS", "DONE", "ACTIVE", "FAILED")
 NAME_CHARACTERS_MAX = 15
-"""One less than its column has, for the next begins right behind it."""
+"""One less than the width of its column, because the next column follows without a space."""
 
 
 def progress_update(
     refreshes: Sequence[Progress],
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> ProgressUpdate:
-    """A row for each refresh, in the order in which they were begun; none yet is a bar at its beginning."""
+    """A row for each refresh, in the order of their start; without refreshes, a bar at 0 %."""
     count = len(refreshes)
     done = sum(progress.worked is True for progress in refreshes)
     elapsed = max((progress.elapsed_seconds for progress in refreshes), default=0.0)
@@ -49,7 +49,7 @@ def _row(progress: Progress) -> tuple[str, ...]:
 
 
 def _name(progress: Progress) -> str:
-    """The log has the whole name."""
+    """The view's name, shortened if necessary; the log contains the full name."""
     for name in (str(progress.view), progress.view.table):
         if len(name) <= NAME_CHARACTERS_MAX:
             return name
