@@ -1,1 +1,1 @@
-"""One client's work: sessions, operations, and the decision what happens to each message."""
+"""Serves clients: sessions, operations, and the decision about each message."""

@@ -1,4 +1,4 @@
-"""What stands between the proxy, which moves bytes, and the service, which decides about them."""
+"""The interface between the proxy, which moves bytes, and the service, which decides about them."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ __all__ = ["Answer", "Decision", "Dispatcher", "Forward", "Login", "Page", "deci
 
 
 class Page(Protocol):
-    """How a page of rows is passed on, before a Spark that sends frames: `wire.page` and `wire.reading`."""
+    """Passes on a page of rows of a Spark that sends frames; implemented in `wire.page` and `wire.reading`."""
 
     @property
     def claims(self) -> Ahead | None:
-        """The page that Spark was asked for already. Then nothing is sent."""
+        """The page that has already been requested from Spark; then no request is sent. None otherwise."""
 
     def receive(self, data: bytes) -> tuple[bytes, bytes | None]:
-        """What goes to the client of the reply's next bytes, frames' headers included, and what to ask Spark now, where
-        that is due. Raises WireError."""
+        """Takes the next bytes of the reply. Returns what goes to the client, including frame headers, and the next
+        request to Spark, if one is due. Raises WireError."""
 
     def ended(self, *, may_read_ahead: bool) -> Ahead | None:
-        """The reply has gone to the client. The page that Spark is to be asked for now."""
+        """Called when the reply has gone to the client. Returns the page to request from Spark now, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
     """Send `payload` to Spark.
 
-    Its reply is streamed to the client as it comes. With `on_reply` or `mend` it is collected whole first (bounded by
-    `WireLimits.reply_bytes_max`). `on_reply` hears of it when it has just gone to the client, who does not wait for
-    what is noted of it; nothing else is looked at before. What `mend` makes of it goes to the client in its place.
-    Neither may block. `page` says what goes to the client of a page of rows, and what else Spark is asked for.
-    `at_once` is the reply where it is known what Spark will say: the client does not wait for Spark, where it is
-    connected. Its next request does, and so does the end of the connection to Spark when it goes. `on_sent` hears when
-    both have what is theirs; where the client had to wait, `on_reply` alone is called.
+    The reply is streamed to the client. With `on_reply` or `mend` it is collected first (up to
+    `WireLimits.reply_bytes_max`). `on_reply` is called with the reply once it has gone to the client, so that the
+    client does not wait for the bookkeeping, and before anything else is processed. `mend` returns the reply that the
+    client gets instead. Neither may block. `page` decides what the client gets of a page of rows, and what else is
+    requested from Spark.
+
+    `at_once` is the reply if Spark's is known in advance: if Spark is connected, the client does not wait for it. The
+    client's next request does wait, and so does closing the connection to Spark. `on_sent` is called when the client
+    has its reply and Spark the request; if the client had to wait, only `on_reply` is called.
     """
 
     payload: bytes
@@ -53,10 +55,10 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The reply, without asking Spark.
+    """Send a reply to the client, without asking Spark.
 
-    With `repeat_while` it answers the same request again and again, sequence ids aside and without asking the
-    dispatcher, as long as nothing else comes from the client and `repeat_while()` is true.
+    With `repeat_while`, the proxy repeats the reply whenever the client repeats the request, apart from sequence ids,
+    without calling the dispatcher, until the client sends another request or `repeat_while()` is false.
     """
 
     payload: bytes
@@ -64,13 +66,12 @@ class Answer:
 
 
 Decision = Forward | Answer | Awaitable[Forward | Answer]
-"""An awaitable runs as a task, and the client's next request waits for it. It is cancelled when the client
-goes: shield in it what others wait for too.
-"""
+"""An awaitable runs as a task, and the client's next request waits for it. It is cancelled when the client disconnects,
+so work that others also wait for must be shielded in it."""
 
 
 async def decided(decision: Decision) -> Forward | Answer:
-    """What comes of it."""
+    """The result of a decision, awaited if necessary."""
     return decision if isinstance(decision, Forward | Answer) else await decision
 
 
@@ -80,61 +81,59 @@ def failure(head: Head, error: FreshgateError) -> bytes:
 
 
 class Dispatcher(Protocol):
-    """One client's work. The proxy calls it on the event loop and never twice at a time."""
+    """Decides about the messages of one client. The proxy calls it on the event loop, never concurrently."""
 
     def came_from(self, address: str) -> None:
-        """The client's address, for logs. Called first, and again where another one's request comes the same way."""
+        """Sets the client's address, for logs. Called first, and again when a web proxy's connection carries another
+        client's request."""
 
     def login(self, login: Login) -> None:
-        """The client has said who it is. Without SASL the user is "" here; the name comes in OpenSession.
+        """Sets the client's login. Without SASL the user is "" here; the name comes in OpenSession.
 
-        Nobody has checked the password yet: no request comes before `admit` did, and Spark where that is asked for.
+        The password is unchecked: requests come only after `admit`, and after Spark's check if `admit` demands it.
         """
 
     async def admit(self) -> bool:
-        """Checks a login by SASL or HTTP, before the client's connection is joined to one to Spark.
+        """Checks a login by SASL or HTTP, before the client's connection is joined to a connection to Spark.
 
-        Returns whether it must be joined before the client is accepted, so that Spark checks the login, too. If not,
-        the first `Forward` connects.
-        Raises `FreshgateError`, whose text goes to the client, where the user may not log in.
+        Returns whether it must be joined before the client is accepted, so that Spark checks the login too. If not, the
+        first `Forward` connects. Raises FreshgateError, whose text goes to the client, if the user may not log in.
         """
 
     @property
     def logged_in(self) -> bool:
-        """Somebody's login was accepted: by SASL or HTTP, or in an OpenSession that has succeeded."""
+        """Whether a login was accepted: by SASL or HTTP, or in a successful OpenSession."""
 
     def request(self, payload: bytes) -> Decision:
-        """One request of the client. Must not block."""
+        """Decides about a request of the client. Must not block."""
 
     def upstream_login(self) -> Login:
-        """With what to log in to Spark; asked for each connection to it."""
+        """The login for a connection to Spark. Called for each connection."""
 
     async def refused_by_spark(self, error: FreshgateError) -> None:
-        """Spark, asked for a connection before the client is accepted, does not take its login. Returns when the client
-        may hear of it."""
+        """Called if Spark refuses the login of a client that is not accepted yet. Returns when to tell it."""
 
     def login_ended(self, error: FreshgateError | None) -> None:
-        """A SASL client was accepted, or refused with an error. Called once at most: the client may go before."""
+        """Called when a SASL client was accepted, or refused with an error; not called if the client left before."""
 
     def replied(self) -> None:
-        """The reply to the last request has gone out whole."""
+        """Called when the reply to the last request has been sent completely."""
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
-        """The connection to Spark broke.
+        """Called when the connection to Spark broke.
 
-        `outstanding` is the client's request that has no complete reply yet. The reply returned goes to the
-        client, unless a part of Spark's has gone already; then, or for None, the client is closed. Otherwise
-        the client stays, and the next `Forward` connects again.
+        `outstanding` is the client's request without a complete reply, if there is one. The returned reply goes to the
+        client, which stays connected, and the next `Forward` connects again. If a part of Spark's reply has already
+        been sent, or None is returned, the client's connection is closed.
         """
 
     def not_joined(self, outstanding: bytes, error: FreshgateError) -> bytes:
-        """No connection to Spark could be made for a `Forward`: `error` says why.
+        """Called when no connection to Spark could be opened for a `Forward`, because of `error`.
 
-        Returns the reply to `outstanding`, of which Spark has heard nothing. The client stays, and the next `Forward`
-        tries again.
+        Returns the reply to `outstanding`, which never reached Spark. The client stays connected, and the next
+        `Forward` tries again.
         """
 
     def client_lost(self) -> Awaitable[None] | None:
-        """The client is gone, however. Called exactly once; the connection to Spark is closed when the
-        awaitable is done.
-        """
+        """Called exactly once when the client has gone, for whatever reason. The connection to Spark is closed when the
+        awaitable is done."""

@@ -1,4 +1,4 @@
-"""The way of a client's requests: each becomes a Forward, an Answer, or work that ends in one of the two."""
+"""Dispatches a client's requests: each becomes a Forward, an Answer, or work that results in one of them."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ OPERATION_REQUESTS = frozenset(name.decode("ascii") for name in message.OPERATIO
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How clients are served."""
+    """The terms on which clients are served."""
 
     statement_bytes_max: int = 1 << 30
     operations_max: int = 0
-    """Open ones of one session; 0: any number."""
+    """Most open operations of one session; 0: unlimited."""
     show_storage: bool = False
-    """Metadata calls list the storage database like any other."""
+    """Whether metadata calls list the storage database."""
     healing: Healing = field(default_factory=Healing)
-    """Which faults of Spark's are made good."""
+    """Which of Spark's faults are corrected."""
     reads_ahead: Callable[[], bool] = bool
-    """Whether Spark may be asked for rows before the client asks."""
+    """Whether rows may be requested from Spark before the client asks for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What all clients share."""
+    """The parts that all clients share."""
 
     catalog: Catalog
     router: Router
@@ -75,7 +75,7 @@ class Service:
     terms: Terms = field(default_factory=Terms)
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
-    background: Errands = field(default_factory=partial(Errands, "what went on for a client that has gone"))
+    background: Errands = field(default_factory=partial(Errands, "work for a client that has gone"))
 
 
 class Dispatch:
@@ -99,13 +99,13 @@ class Dispatch:
         )
         self._users = self._opening.users
         self._reader = object()
-        """This connection, where something outlives it."""
+        """Identifies this connection, also to objects that outlive it."""
         self._session: Session | None = None
-        """The one that the last request was about."""
+        """The session of the last request."""
         self._outstanding: tuple[Session, Route, Statement] | None = None
-        """The statement that was forwarded and not answered yet."""
+        """The statement that was forwarded and is not answered yet."""
         self._asking: Asked | None = None
-        """Who must know that Spark is being asked whether an operation has ended."""
+        """Must be notified when Spark has answered whether an operation has ended."""
 
     # --- decision.Dispatcher -----------------------------------------------------------------------
 
@@ -140,9 +140,10 @@ class Dispatch:
             self._opening.drop_asked()
             handle = message.request_handle(payload)
             if handle is None:
-                # No session, no operation: a call that neither Spark nor the gateway knows. Clients rely on the error.
+                # Without session and operation it is a call that neither Spark nor the gateway knows. Clients rely on
+                # the error.
                 if not self._users and self._service.logins.authenticator.required:
-                    # Nobody has logged in yet, and a connection to Spark is made for those who have.
+                    # Nobody has logged in yet, and only logged-in clients get a connection to Spark.
                     return Answer(reply.unknown_method(head.name, head.seqid))
                 return Forward(payload)
             if head.name in OPERATION_REQUESTS:
@@ -154,8 +155,8 @@ class Dispatch:
             self._session = session
             return self._session_request(session, head, payload)
         except WireError as error:
-            # A whole message, but not one that its method can have: the client's fault, and no more than this call's.
-            return Answer(reply.exception(head.name, head.seqid, f"This is no call of {head.name}: {error}."))
+            # A complete message, but not valid for its method: the client's fault, which concerns only this call.
+            return Answer(reply.exception(head.name, head.seqid, f"This is not a valid {head.name} call: {error}."))
 
     def replied(self) -> None:
         self._answered()
@@ -163,15 +164,15 @@ class Dispatch:
             self._session.touch()
 
     def upstream_lost(self, outstanding: bytes | None) -> bytes | None:
-        """Every session of this connection is gone at Spark; the client stays and hears of it. Over HTTP they stay."""
+        """All sessions of this connection are gone at Spark, unless it uses HTTP; the client stays, and is told."""
         self._answered()
-        self._opening.upstream_lost(told=outstanding is not None)
+        self._opening.upstream_lost(reported=outstanding is not None)
         self._abandon_outstanding()
         if outstanding is None:
             return None
         head = message.peek(outstanding)
         if head.name == "OpenSession":
-            return failure(head, UpstreamLost("Spark does not answer. Try to connect again in some seconds."))
+            return failure(head, UpstreamLost("Spark does not answer. Try to connect again in a few seconds."))
         return failure(head, _lost())
 
     def not_joined(self, outstanding: bytes, error: FreshgateError) -> bytes:
@@ -186,13 +187,13 @@ class Dispatch:
         self._abandon_outstanding()
 
     def _answered(self) -> None:
-        """Whether an operation has ended, if that was asked, is known now, or nobody hears the answer."""
+        """Ends a request whether an operation has ended: it is answered, or the answer is lost."""
         asking, self._asking = self._asking, None
         if asking is not None:
             asking.answered(self)
 
     def _abandon_outstanding(self, error: FreshgateError | None = None) -> None:
-        """Nobody will hear more of it. `error`: why it never went to Spark."""
+        """Gives up the outstanding statement: no reply will come. `error`: why it never reached Spark."""
         outstanding, self._outstanding = self._outstanding, None
         if outstanding is not None:
             session, route, statement = outstanding
@@ -226,7 +227,7 @@ class Dispatch:
         return Forward(payload)
 
     def _at_spark(self, session: Session, payload: bytes) -> bytes:
-        """The request with Spark's handle, which differs once the session was opened anew."""
+        """The request with Spark's handle, which differs from the client's once the session was reopened."""
         if session.upstream_handle is session.handle:
             return payload
         return message.with_handle(payload, session.upstream_handle)
@@ -234,11 +235,11 @@ class Dispatch:
     async def _after_loss(
         self, session: Session, head: Head, call: ExecuteCall | None, payload: bytes
     ) -> Forward | Answer:
-        """Spark went away since the last statement. Its temporary views and settings went with it: that must be told
-        once before statements run in a new session."""
+        """A request after Spark went away, and with it the session's temporary views and settings. The client gets this
+        error once; then statements run in a new session."""
         try:
-            if not session.told_lost:
-                session.told_lost = True
+            if not session.loss_reported:
+                session.loss_reported = True
                 raise _lost()
             await session.reopen()
         except FreshgateError as error:
@@ -248,7 +249,7 @@ class Dispatch:
         return await decided(self._session_request(session, head, payload))
 
     def _list(self, session: Session, head: Head, payload: bytes) -> Forward | Answer:
-        """A metadata call: Spark makes the list, and the client sees it as `Listing` has it."""
+        """A metadata call: Spark makes the list, and `Listing` changes it for the client."""
         if (refusal := too_many(session, self._terms.operations_max)) is not None:
             return Answer(failure(head, refusal))
         payload = healing.metadata_call(self._terms.healing, head.name, payload, session.namespace)
@@ -281,7 +282,7 @@ class Dispatch:
         return self._considered(session, head, call, payload, statement)
 
     def _refusal(self, session: Session, call: ExecuteCall) -> FreshgateError | None:
-        """Why no statement, or not this one, is taken at all."""
+        """Why this statement, or every statement, is refused; None if it is not."""
         if self._sessions.stopping:
             return stopping()
         return too_many(session, self._terms.operations_max) or too_long(call, self._terms.statement_bytes_max)
@@ -289,14 +290,14 @@ class Dispatch:
     async def _considered(
         self, session: Session, head: Head, call: ExecuteCall, payload: bytes, statement: Statement
     ) -> Forward | Answer:
-        """A statement that may be ours, or mention what a materialized view depends on."""
+        """A statement that may be the gateway's own, or may mention tables that materialized views depend on."""
         statement.enter()
         try:
             route = await self._service.router.consider(session, call.statement)
         except FreshgateError as error:
             statement.refuse(error)
             return Answer(failure(head, error))
-        except BaseException as error:  # cancelled too
+        except BaseException as error:  # Including cancellation.
             statement.broke(error)
             raise
         if isinstance(route, Own):
@@ -322,7 +323,7 @@ class Dispatch:
         )
 
     def _started(self, session: Session, call: ExecuteCall, route: Route, statement: Statement, answer: bytes) -> None:
-        """Spark has begun the statement, or refused it; a synchronous one has ended as well."""
+        """Spark has started or refused the statement; a synchronous statement has also ended."""
         handle, status = message.execute_handle(answer), message.reply_status(answer)
         if handle is None:
             route.abandon(ends.refused(answer, runs_others=route.runs_others))
@@ -332,15 +333,15 @@ class Dispatch:
             if not call.run_async:
                 operation.end(End.SUCCEEDED)
             if not self._sessions.add_operation(session, handle, operation):
-                operation.close()  # With its session, which was closed from another connection meanwhile.
-        # Last: where any of it fails, the statement is still outstanding.
+                operation.close()  # Another connection has closed the session.
+        # Last, so that the statement is still outstanding if any of this fails.
         self._outstanding = None
         session.outstanding -= 1
 
     async def _after_refresh(
         self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Waiting, statement: Statement
     ) -> Forward | Answer:
-        """A synchronous client waits for its reply; there is nothing to send it before."""
+        """A synchronous statement: the client waits for its reply, and nothing can be sent before."""
         session.outstanding += 1
         began = time.monotonic()
         try:
@@ -348,10 +349,10 @@ class Dispatch:
                 await route.wait(statement.listening(Lines(log.debug)))
         except (FreshgateError, TimeoutError) as error:
             route.then.abandon(End.FAILED)
-            told = error if isinstance(error, FreshgateError) else timed_out(call.query_timeout_seconds)
-            statement.broke(told)
-            return Answer(failure(head, told))
-        except BaseException as error:  # cancelled too
+            shown = error if isinstance(error, FreshgateError) else timed_out(call.query_timeout_seconds)
+            statement.broke(shown)
+            return Answer(failure(head, shown))
+        except BaseException as error:  # Including cancellation.
             route.then.abandon(End.FAILED)
             statement.broke(error)
             raise
@@ -370,7 +371,7 @@ class Dispatch:
     ) -> Answer:
         operation = Operation(new_handle(), session.protocol)
         if not self._sessions.add_operation(session, operation.handle, operation):
-            gone = FreshgateError("The session was closed from another connection meanwhile.")
+            gone = FreshgateError("Another connection has closed the session.")
             if isinstance(route, Waiting):
                 route.then.abandon(End.FAILED)
             statement.refuse(gone)
@@ -399,12 +400,12 @@ class Dispatch:
         report: Report,
         statement: Statement,
     ) -> ForwardedOperation:
-        """Waits for the refresh, then starts the client's own request over the session's side connection."""
+        """Waits for the refresh, then starts the client's statement over the session's side connection."""
         began = time.monotonic()
         try:
             await route.wait(report)
             side = await session.side()
-        except BaseException:  # cancelled too: what was noted of the statement ends with it
+        except BaseException:  # Including cancellation: the statement has ended for its route.
             route.then.abandon(End.FAILED)
             raise
         if route.then.text is not None:
@@ -418,7 +419,7 @@ class Dispatch:
         except asyncio.CancelledError:
             self._background.begin(self._stop_started(side, started, route.then))
             raise
-        except BaseException as error:  # Spark may have begun it: nobody knows how it ends
+        except BaseException as error:  # Spark may have started it: the outcome is unknown.
             route.then.abandon()
             if isinstance(error, WireError):
                 raise UpstreamLost(f"Spark's reply to the statement cannot be read: {error}.") from error
@@ -429,7 +430,7 @@ class Dispatch:
         return self._watched(session, handle, route.then, message.statement(payload).statement, statement)
 
     async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
-        """The client has gone while its statement was being started at Spark: it is ended there as well."""
+        """Cancels and closes a statement at Spark whose client has gone while it was being started."""
         try:
             handle = message.execute_handle(await started)
             if handle is not None:
@@ -459,7 +460,7 @@ class Dispatch:
         return operation
 
     def _may_read_ahead(self, session: Session, operation: ForwardedOperation) -> bool:
-        """Where pages pass as they are, and Spark goes back for nothing."""
+        """Whether pages pass unchanged, and Spark never has to go back to earlier rows."""
         as_they_are = not operation.may_lack_columns and not self._terms.healing.page_bytes
         whole = self._terms.reads_ahead() and not session.collects_in_parts
         return as_they_are and whole and session.protocol >= COLUMNAR_PROTOCOL
@@ -469,7 +470,8 @@ class Dispatch:
     def _operation_request(self, handle: Handle, head: Head, payload: bytes) -> Decision:
         found = self._sessions.find_operation(handle, self._users)
         if found is None:
-            return self._refuse(head, f"Invalid OperationHandle: it is not {self._opening.login.user}'s, or is closed.")
+            user = self._opening.login.user
+            return self._refuse(head, f"Invalid OperationHandle: it does not belong to {user}, or is closed.")
         session, operation = found
         self._session = session
         if isinstance(operation, ForwardedOperation):
@@ -481,12 +483,12 @@ class Dispatch:
     def _forwarded_request(
         self, session: Session, operation: ForwardedOperation, known_as: Handle, head: Head, payload: bytes
     ) -> Decision:
-        """A request about one of Spark's operations; the client knows it under `known_as`."""
+        """A request about one of Spark's operations, which the client knows as `known_as`."""
         if operation.lost:
             return self._lost_request(session, known_as, head)
         if head.name == "GetOperationStatus":
             if operation.final_status is not None:
-                # The Hive 2.3 driver asks once per row.
+                # The Hive 2.3 driver polls once per row.
                 answer = message.with_seqid(operation.final_status, head.seqid)
                 return Answer(answer, lambda: operation.is_open() and session.touch())
             if operation.unseen is not None:
@@ -498,7 +500,7 @@ class Dispatch:
         if head.name == "CancelOperation":
             if operation.statement is not None:
                 operation.statement.cancel()
-            # Not before Spark has: the statement is to end as one that was cancelled.
+            # Only after Spark's cancellation, so that the statement ends as cancelled and not as failed.
             return Forward(payload, lambda _: self._sessions.end_jobs(operation))
         if head.name == "FetchResults" and isinstance(operation, ListedOperation):
             return self._listed(session, operation, head, payload)
@@ -524,7 +526,7 @@ class Dispatch:
     def _page(
         self, session: Session, operation: ForwardedOperation, reading: Reading, head: Head, payload: bytes
     ) -> Decision:
-        """A page of a result of which Spark may have been asked for the next page already."""
+        """A page of a result whose next page may already have been requested from Spark."""
         call = reading.call(payload)
         if call.fetch_type == FETCH_LOG:
             return Forward(payload)
@@ -537,7 +539,7 @@ class Dispatch:
     async def _page_back(
         self, session: Session, operation: ForwardedOperation, ahead: Ahead, head: Head, payload: bytes
     ) -> Forward | Answer:
-        """Spark was asked for a page over another connection, whose client has not come for it."""
+        """A page that has been requested from Spark over another connection, whose client has not fetched it."""
         over = asyncio.Event()
         ahead.on_over.append(over.set)
         ahead.drop()
@@ -550,7 +552,7 @@ class Dispatch:
     async def _rows_of_unseen(
         self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes
     ) -> Forward | Answer:
-        """A client that has not asked whether its statement has ended: it gets rows only of one that has succeeded."""
+        """Rows for a client that has not asked whether its statement has ended: it gets them only if it succeeded."""
         if message.fetch_call(payload).fetch_type != FETCH_LOG:
             try:
                 status = await (await session.side()).forward(request.operation_status(operation.handle))
@@ -562,28 +564,29 @@ class Dispatch:
     async def _listed(
         self, session: Session, operation: ListedOperation, head: Head, payload: bytes
     ) -> Forward | Answer:
-        """A page of a metadata call: several of Spark's may be needed, so they come over the side connection."""
+        """A page of a metadata call. It may need several of Spark's, so these come over the side connection."""
         if message.fetch_call(payload).fetch_type == FETCH_LOG:
             return Forward(payload)
         try:
             page = await operation.listing.fetch((await session.side()).forward, payload)
         except FreshgateError as error:
             page = failure(head, error)
-        # A new side connection may reach Spark before the session's loss is noticed: then Spark knows no such handle.
+        # A new side connection may reach a new Spark, which does not know the handle, before the loss shows.
         return self._lost_request(session, operation.handle, head) if operation.lost else Answer(page)
 
     def _lost_request(self, session: Session, known_as: Handle, head: Head) -> Answer:
-        """The operation went with Spark. Closing it works: clients close the old one before they run the next."""
+        """A request about an operation that was lost with Spark. Closing it succeeds, because clients close one
+        operation before they run the next statement."""
         if head.name == "CloseOperation":
             self._sessions.remove_operation(session, known_as)
             return Answer(reply.closed(head.name, head.seqid))
-        session.told_lost = True
+        session.loss_reported = True
         return Answer(failure(head, _lost()))
 
     def _close_forwarded(
         self, session: Session, operation: ForwardedOperation, known_as: Handle, head: Head, payload: bytes
     ) -> Forward:
-        """What has ended is only forgotten by being closed, which cannot fail: the client need not wait for it."""
+        """Closes an operation at Spark. If it has ended, this cannot fail, so the client does not wait for it."""
 
         def closed(_: bytes = b"") -> None:
             self._sessions.end_jobs(operation)
@@ -609,13 +612,13 @@ class Dispatch:
     async def _metadata_when_ended(
         self, session: Session, operation: ForwardedOperation, head: Head, payload: bytes
     ) -> Forward | Answer:
-        """Asked before the end, Spark answers one wrong column, and goes on answering it after the end."""
+        """Waits for the statement's end: if asked before, Spark answers with one wrong column, also after the end."""
         status = request.operation_status(operation.handle)
         try:
             side = await session.side()
             while not operation.ended:
                 if ends.status_seen(operation, await side.forward(status)) is None:
-                    break  # Spark does not know it any more, and says so again when it is asked for the metadata.
+                    break  # Spark no longer knows it, and says so again when asked for the metadata.
         except FreshgateError as error:
             return Answer(failure(head, error))
         return Forward(payload)
@@ -633,7 +636,7 @@ class Dispatch:
             case "CloseOperation":
                 return self._own_close(session, operation, head)
             case _:
-                # As Spark says it: PyHive and impyla try GetLog first, and know by this that there is none.
+                # In Spark's words: PyHive and impyla try GetLog first, and recognize by this error that it is missing.
                 return Answer(reply.unknown_method(head.name, head.seqid))
 
     async def _own_status(self, session: Session, operation: Operation, head: Head, payload: bytes) -> Forward | Answer:
@@ -672,7 +675,7 @@ class Dispatch:
 
 
 def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:
-    """The request with what is left of its time limit, since `began` (`time.monotonic`), in whole seconds."""
+    """The request with the rest of its time limit in whole seconds; `began` is from `time.monotonic`."""
     if not call.query_timeout_seconds:
         return payload
     left = call.query_timeout_seconds - int(time.monotonic() - began)
@@ -681,7 +684,7 @@ def _for_the_rest(payload: bytes, call: ExecuteCall, began: float) -> bytes:
 
 def _rows_lost() -> UpstreamLost:
     return UpstreamLost(
-        "Spark answered by an error or its connection broke while rows were under way, so nobody knows which rows of "
+        "Spark answered with an error, or its connection broke, while rows were under way. It is unknown which rows of "
         "this result come next. Run the statement again."
     )
 

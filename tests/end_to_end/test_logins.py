@@ -204,7 +204,7 @@ def test_a_handle_works_for_its_own_user_only(site: Site) -> None:
         stolen = eve.calls.ExecuteStatement(statement)
         assert "Invalid SessionHandle: it was not opened by eve" in stolen.status.errorMessage
         fetch = TFetchResultsReq(operation, 0, 10, 0)
-        assert "Invalid OperationHandle: it is not eve's" in eve.calls.FetchResults(fetch).status.errorMessage
+        assert "Invalid OperationHandle: it does not belong to eve" in eve.calls.FetchResults(fetch).status.errorMessage
         # It works over another connection of the same user, which Hue needs.
         assert twin.calls.FetchResults(fetch).results.columns[0].i32Val.values == [7]
         for client, each in ((ada, handle), (twin, other), (eve, hers)):

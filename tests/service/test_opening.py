@@ -264,7 +264,7 @@ def test_a_call_that_is_none_is_the_clients_fault_in_a_lost_session_too() -> Non
         request = ttypes.TExecuteStatementReq(calls.session(), None)
         answer = await decided(client.request(calls.call("ExecuteStatement", request)))
         assert isinstance(answer, Answer)
-        assert b"This is no call of ExecuteStatement" in answer.payload
+        assert b"This is not a valid ExecuteStatement call" in answer.payload
 
     run(check)
 
@@ -509,7 +509,7 @@ def test_a_request_for_a_session_that_is_very_long_is_refused() -> None:
         settings = {"set:hiveconf:a": "x" * OPEN_BYTES_MAX}
         asked = calls.call("OpenSession", ttypes.TOpenSessionReq(9, "ada", "x", settings))
         answer = _payload(await decided(client.request(asked)))
-        assert "Set what is long with SET statements" in message.reply_status(answer).message
+        assert "Set long values with SET statements" in message.reply_status(answer).message
         assert not await refused(client)
 
     run(check)

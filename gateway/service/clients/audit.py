@@ -1,4 +1,4 @@
-"""What becomes of each statement, login and session: counted always, and told to who keeps an audit."""
+"""The outcome of each statement, login and session: always counted, and written to the audit if there is one."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ from gateway.wire.message import Handle, ReplyStatus
 from sql.names import Namespace, TableName
 
 NAMES_MAX = 100
-"""Tables in one list of a line: a text may name thousands."""
+"""Most tables in a list of a line, because a statement may name thousands."""
 ERROR_CHARACTERS_MAX = 1_000
 UNREAD_CHARACTERS_MAX = 20_000
-"""A longer text is not read for the audit alone."""
+"""Longer texts are not parsed just for the audit."""
 METHODS = (*reply.METHODS, "GetQueryId", *reply.STATUS_ONLY)
-"""All of HiveServer2's."""
+"""All methods of HiveServer2."""
 OTHER = "other"
 
 Line = dict[str, object]
-"""One line of the audit, as JSON's types. Texts are as the client sent them: who writes it takes passwords out."""
+"""A line of the audit, in JSON's types. Texts are as the client sent them: the writer redacts passwords."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A statement that the gateway had no need to read. Whoever writes its line can: there is time for it then."""
+    """A statement that the gateway has not parsed. The writer of its line can, because it is not in a hurry."""
 
     text: str
     namespace: Namespace | None
-    """In which it ran; None where that is not known."""
+    """The namespace in which it ran; None if unknown."""
 
 
 class TakenFor(StrEnum):
-    """What the gateway took a statement for."""
+    """How the gateway classified a statement."""
 
     FORWARDED = "forwarded"
-    """Of no concern to materialized views."""
+    """It does not concern materialized views."""
     WRITE = "write"
-    """It may change tables, and was noted."""
+    """It may change tables, which was recorded."""
     READ = "read"
-    """It reads materialized views as they are."""
+    """It reads materialized views without a refresh."""
     WAITED = "waited"
-    """It reads materialized views, and waited for a refresh."""
+    """It reads materialized views, and waited for their refresh."""
     COMMAND = "command"
-    """The gateway's own."""
+    """One of the gateway's own statements."""
     REFUSED = "refused"
 
 
@@ -64,7 +64,7 @@ class Outcome(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     REFUSED = "refused"
-    """By the gateway; Spark never saw it."""
+    """Refused by the gateway; Spark never received it."""
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
     """Closed while it ran, or lost."""
@@ -72,30 +72,30 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Counts:
-    """Counted since the start."""
+    """Counts since the start."""
 
     requests: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*METHODS, OTHER), 0))
     statements: dict[tuple[TakenFor, Outcome], int] = field(default_factory=dict)
     statement_seconds: Histogram = field(default_factory=lambda: Histogram(LONG_SECONDS))
-    """From their arrival until their outcome was known."""
+    """From a statement's arrival until its outcome was known."""
     sessions: int = 0
-    """Opened."""
+    """Opened sessions."""
     sessions_refused: int = 0
-    """By the gateway, or by Spark, to somebody whose login was right."""
+    """Sessions that the gateway or Spark refused after a successful login."""
     logins_accepted: int = 0
     logins_refused: int = 0
     views_restored: int = 0
-    """Public views that were dropped or forged past what the gateway understood, and put back."""
+    """Public views that were restored after statements the gateway did not understand dropped or replaced them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """What a statement that was read mentions."""
+    """The tables and views that a parsed statement mentions."""
 
     views: frozenset[TableName] = frozenset()
-    """Materialized views that it reads, directly or through others."""
+    """Materialized views that it reads, directly or through other views."""
     reads: frozenset[TableName] = frozenset()
-    """What else it reads; empty where the text was not understood."""
+    """What else it reads; empty if the text was not understood."""
     writes: frozenset[TableName] = frozenset()
 
 
@@ -103,7 +103,7 @@ NOTHING = Mentions()
 
 
 class Statement:
-    """One statement, until its outcome is known. Only the first end counts."""
+    """A statement until its outcome is known. Only the first reported end counts."""
 
     __slots__ = (
         "_at",
@@ -145,10 +145,10 @@ class Statement:
         self._spark_operation: Handle | None = None
         self._sqlstate = self._error = ""
 
-    # --- on its way --------------------------------------------------------------------------------
+    # --- execution ---------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """What this task logs from here on, and the tasks that it starts, says whose work it is."""
+        """Log lines of this task, and of the tasks that it starts, now contain the statement's origin."""
         ORIGIN.set(self._origin())
 
     def _origin(self) -> Origin:
@@ -162,38 +162,38 @@ class Statement:
         self._taken_for = TakenFor.COMMAND
 
     def known_as(self, handle: Handle) -> None:
-        """The operation that its client sees."""
+        """Sets the operation that its client uses."""
         self._operation = handle
 
     def started(self, handle: Handle) -> None:
-        """Spark's operation: the client's own, unless that is known already."""
+        """Sets Spark's operation, which is also the client's unless `known_as` was called."""
         if self._operation is None:
             self._operation = handle
         else:
             self._spark_operation = handle
 
     def listening(self, report: Report) -> Report:
-        """The report, noticing which views are refreshed."""
+        """The report, which now also records the refreshed views."""
         return _Listening(self._refreshed, report)
 
     def cancel(self) -> None:
-        """The client wants it to end."""
+        """The client has cancelled it."""
         self._cancelled = True
 
-    # --- its end -----------------------------------------------------------------------------------
+    # --- end ---------------------------------------------------------------------------------------
 
     def seen(self, state: int | None, status: bytes) -> None:
-        """Spark's GetOperationStatus reply about its ended operation; `end` follows."""
+        """Processes Spark's GetOperationStatus reply about its ended operation; `end` follows."""
         if state == OperationState.CANCELED:
             self._finish(Outcome.CANCELLED)
         elif state == OperationState.TIMEDOUT:
-            self._fail(TIMED_OUT, "Spark ended it when its time limit was over.")
+            self._fail(TIMED_OUT, "Spark ended the statement at its time limit.")
         elif state == OperationState.ERROR:
             self._sqlstate = message.operation_sqlstate(status) or ""
             self._error = message.operation_error(status) or ""
 
     def end(self, end: End) -> None:
-        """As much as is known of its end at Spark."""
+        """Records its end at Spark, as far as known."""
         match end:
             case End.SUCCEEDED:
                 self._finish(Outcome.SUCCEEDED)
@@ -203,17 +203,17 @@ class Statement:
                 self._finish(Outcome.FAILED)
 
     def rejected(self, status: ReplyStatus) -> None:
-        """Spark has answered it with an error."""
+        """Spark has refused it with an error."""
         self._fail(status.sqlstate or "", status.message or "")
 
     def refuse(self, error: FreshgateError) -> None:
-        """The gateway does not let it run."""
+        """The gateway has refused it."""
         self._taken_for = TakenFor.REFUSED
         self._sqlstate, self._error = error.sqlstate, str(error)
         self._finish(Outcome.REFUSED)
 
     def broke(self, error: BaseException) -> None:
-        """It never came to Spark: the wait for its refresh failed, the client went, or the gateway has a fault."""
+        """It never reached Spark: the refresh failed, the client left, or the gateway has a bug."""
         if isinstance(error, asyncio.CancelledError):
             self._finish(Outcome.CANCELLED)
         elif isinstance(error, FreshgateError):
@@ -222,7 +222,7 @@ class Statement:
             self._fail("58005", f"The gateway failed: {error!r}.")
 
     def settled(self, operation: Operation) -> None:
-        """The gateway's own operation for it has ended, or goes on at Spark: then its end comes from there."""
+        """The gateway's own operation for it has ended, or continues at Spark, which then reports the end."""
         if operation.continued is not None:
             return
         if operation.error is not None:
@@ -251,7 +251,7 @@ class Statement:
         return TakenFor.WRITE if self._mentions.writes else TakenFor.FORWARDED
 
     def line(self, outcome: Outcome, seconds: float, characters: int) -> Line:
-        """`characters`: of the text that are kept."""
+        """The line of the audit, with at most `characters` characters of the text."""
         mentions, origin, spark = self._mentions, self._origin(), self._spark_operation
         line: Line = {
             "time": _time(self._at),
@@ -275,26 +275,26 @@ class Statement:
         return _filled(line)
 
     def unread(self) -> Unread | None:
-        """What its line does not say yet."""
+        """What the writer must parse to complete the line; None if the line is complete."""
         if self._mentions is not NOTHING or self._characters > UNREAD_CHARACTERS_MAX:
             return None
         return Unread(self._text, self._namespace)
 
 
 class Write(Protocol):
-    """Keeps a line; must not block. Of an unread statement it adds the names."""
+    """Writes a line, with the names in a statement that is still unread. Must not block."""
 
     def __call__(self, line: Line, unread: Unread | None = None, /) -> None: ...
 
 
 class Audit:
-    """All statements, logins and sessions. `write` gets the lines, where somebody keeps them."""
+    """Records all statements, logins and sessions. `write` receives the lines, if they are kept."""
 
     def __init__(self, write: Write | None = None, characters: int = 0) -> None:
         self.counts = Counts()
         self._write = write
         self.characters = characters
-        """Of a statement's text that are kept."""
+        """The number of characters of a statement's text that are kept."""
         self._numbers = count(1)
 
     def begin(self, session: Session, peer: str, text: str) -> Statement:
@@ -308,7 +308,7 @@ class Audit:
             self._write(statement.line(outcome, seconds, self.characters), statement.unread())
 
     def login(self, user: str, peer: str, error: FreshgateError | None) -> None:
-        """Somebody has logged in, or was refused with an error."""
+        """Records a login, which was accepted or refused with an error."""
         if error is None:
             self.counts.logins_accepted += 1
         else:
@@ -323,7 +323,7 @@ class Audit:
         self._write(_filled(line))
 
     def restored(self, restored: Restored) -> None:
-        """A materialized view was put back, after statements that may have dropped or forged it."""
+        """Records that a public view was restored after statements that may have dropped or replaced it."""
         self.counts.views_restored += 1
         if self._write is None:
             return
@@ -341,18 +341,18 @@ class Audit:
             self._write(_filled(line))
 
     def opened(self) -> None:
-        """A session."""
+        """Records that a session was opened."""
         self.counts.sessions += 1
 
     def session_refused(self, user: str, peer: str, error: FreshgateError) -> None:
-        """Somebody who has logged in does not get one."""
+        """Records that a logged-in user was refused a session."""
         self.counts.sessions_refused += 1
         if self._write is not None:
             line: Line = {"time": _time(time.time()), "event": "session", **_whose(Origin(user), peer)}
             self._write(_filled(line | _refused(error)))
 
     def closed(self, session: Session) -> None:
-        """A session is over."""
+        """Records that a session is over."""
         if self._write is None:
             return
         origin = Origin(session.user, session.handle.public_id)
@@ -369,7 +369,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Listening:
-    """A Report that remembers which views' refreshes it was shown."""
+    """A Report that records the views whose refreshes it receives."""
 
     refreshed: dict[TableName, None]
     report: Report
@@ -395,7 +395,7 @@ def _names(tables: Iterable[TableName]) -> list[str]:
 
 
 def listed(tables: Iterable[str]) -> list[str]:
-    """One list of a line."""
+    """A list in a line: sorted, and shortened to NAMES_MAX."""
     names = sorted(tables)
     return names if len(names) <= NAMES_MAX else [*names[:NAMES_MAX], f"and {len(names) - NAMES_MAX} more"]
 
@@ -405,7 +405,7 @@ def _filled(line: Line) -> Line:
 
 
 def _first_line(error: str) -> str:
-    """Of Spark's errors the first line may only announce the next one."""
+    """The first line of an error, with the second if the first only introduces it, as in some of Spark's errors."""
     first, _, rest = error.strip().partition("\n")
     if first.rstrip().endswith(":"):
         first = f"{first.rstrip()} {rest.strip().partition(chr(10))[0]}"
@@ -413,5 +413,5 @@ def _first_line(error: str) -> str:
 
 
 def _time(seconds: float) -> str:
-    """As RFC 3339 has it, UTC, with milliseconds."""
+    """The time in UTC with milliseconds, in the format of RFC 3339."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

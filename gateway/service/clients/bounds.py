@@ -1,5 +1,4 @@
-"""Bounds of what one session may ask for; each returns the refusal, which names the setting, or None. And one of what a
-statement may become."""
+"""Limits of a session's statements. The checks return a refusal that names the setting, or None."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from gateway.wire.message import ExecuteCall
 from sql.texts import rewrite
 
 SENT_CHARACTERS_MAX = 16 << 20
-"""Of a statement with what the gateway has put into it."""
+"""Longest statement after the gateway has spliced texts into it."""
 
 
 def too_long(call: ExecuteCall, limit: int) -> LimitReached | None:
@@ -24,7 +23,7 @@ def too_long(call: ExecuteCall, limit: int) -> LimitReached | None:
 
 
 def too_many(session: Session, most: int) -> LimitReached | None:
-    """`most`: operations that may be open, 0 for any number."""
+    """`most`: the number of operations that may be open; 0: unlimited."""
     if not 0 < most <= len(session.operations) + session.outstanding:
         return None
     return LimitReached(
@@ -34,11 +33,11 @@ def too_many(session: Session, most: int) -> LimitReached | None:
 
 
 def spliced(text: str, replacements: Sequence[rewrite.Splice]) -> str:
-    """As `rewrite.splice`. Raises LimitReached: a statement may name thousands of times what stands for megabytes."""
+    """Like `rewrite.splice`. Raises LimitReached: a statement may name a large catalog table thousands of times."""
     size = len(text) + sum(len(new) for _, _, new in replacements)
     if size > SENT_CHARACTERS_MAX:
         raise LimitReached(
-            f"With what stands in the place of materialized views, or of their catalog, the statement would have "
-            f"{size} characters, of {SENT_CHARACTERS_MAX} at the most. Let it name them fewer times."
+            f"With the texts that replace materialized views or catalog tables, the statement would have {size} "
+            f"characters; at most {SENT_CHARACTERS_MAX} are possible. Name them fewer times."
         )
     return rewrite.splice(text, replacements)

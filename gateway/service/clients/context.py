@@ -1,4 +1,4 @@
-"""Whose work is under way: set by a task for itself and the tasks that it starts, so that log lines can say it."""
+"""The origin of work, for log lines. A task sets it for itself and for the tasks that it starts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where work came from; "" and 0 where that is not known. The ids are public: nobody can use a session by them."""
+    """The origin of work; "" and 0 if unknown. The ids are public: they give no access to a session."""
 
     user: str = ""
     session: str = ""
     statement: int = 0
-    """The number of the statement, counted since the start of the gateway."""
+    """The number of the statement since the start of the gateway."""
     operation: str = ""
 
 

@@ -1,4 +1,4 @@
-"""How a user is handed on to Spark: who logs in there, and as whom a session runs."""
+"""Hands users on to Spark: with which login to connect there, and as which user a session runs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gateway.wire.message import OpenCall
 from gateway.wire.sasl import Login
 
 ANONYMOUS = "anonymous"
-"""Name and password of clients that give none, as Hive's drivers have it."""
+"""Name and password for clients that give none, as in Hive's drivers."""
 PROXY_USER_KEY = "hive.server2.proxy.user"
-"""In OpenSession's configuration: as whom Spark is to run the session (ThriftCLIService.getProxyUser)."""
+"""In OpenSession's configuration: the user as which Spark runs the session (ThriftCLIService.getProxyUser)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """`mechanism`: how Spark is logged in to, "PLAIN", "NOSASL" or "HTTP".
+    """The way of handing users on. `mechanism`: for logging in to Spark, "PLAIN", "NOSASL" or "HTTP".
 
-    `account` logs in to Spark for every user, each of whom is named as a proxy user; None: each user does himself.
-    `checked`: the gateway has checked who the users are. `substitutes`: Spark has rules about who may name another
-    user; without them anybody could be anybody there.
+    `account`: the login for all users, who are named as proxy users; None: each user logs in with their own.
+    `checked`: whether the gateway has checked the users' passwords. `substitutes`: whether Spark has rules about who
+    may name another user; without them, anybody could act as any user.
     """
 
     mechanism: str
@@ -32,34 +32,34 @@ class Handover:
     substitutes: bool = True
 
     def login(self, login: Login) -> Login:
-        """With what to log in to Spark: the client's own name and password, if no account stands for all users.
+        """The login for Spark: the account for all users, or else the client's own name and password.
 
-        Spark takes no empty password, so it gets the one drivers send then.
+        Spark accepts no empty password, so it gets the one that drivers send in that case.
         """
         if self.account is not None:
             return self.account
         return Login(login.user or ANONYMOUS, login.password or ANONYMOUS, self.mechanism)
 
     def refuse_another(self, login: Login, call: OpenCall, joined_as: str | None) -> None:
-        """Raises FreshgateError where Spark would take the session for somebody else's than the gateway does.
+        """Raises FreshgateError if Spark would run the session as another user than the gateway assumes.
 
-        `joined_as`: with whose name the connection to Spark was made; None where there is none yet.
+        `joined_as`: the user whose login opened the connection to Spark; None if there is no connection yet.
         """
         if self.account is not None or not self.substitutes:
             _refuse_proxy_user(login.user, call, "itself names the user" if self.account else "hands the login on")
         if self.account is None and self.mechanism != NOSASL and joined_as not in (None, login.user):
-            # Spark takes every session of a connection for the one's whose password it has seen.
+            # Spark assigns all sessions of a connection to the user whose password it has checked.
             raise FreshgateError(
-                f"This connection is {joined_as!r}'s at Spark. Open another one for {login.user!r}.", "28000"
+                f"This connection belongs to {joined_as!r} at Spark. Open another one for {login.user!r}.", "28000"
             )
 
     def open_session(self, login: Login, payload: bytes) -> bytes:
-        """The OpenSession request as it goes to Spark, in the name of the user who was let in."""
+        """The OpenSession request for Spark, in the name of the user who has logged in."""
         if self.account is not None:
             payload = message.with_configuration(payload, {PROXY_USER_KEY: login.user})
             return message.with_names(payload, self.account.user, self.account.password)
         if self.mechanism == NOSASL and (self.checked or login.mechanism != NOSASL):
-            # Spark believes what stands here, and so would a client with SASL name whom it likes.
+            # Spark trusts these fields, so a client with SASL could otherwise name any user.
             own = self.login(login)
             return message.with_names(payload, own.user, own.password)
         return payload
@@ -67,19 +67,19 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """How clients log in: who checks it, and how it is handed on to Spark."""
+    """How clients' logins are checked, and how they are handed on to Spark."""
 
     handover: Handover
     authenticator: Authenticator = field(default_factory=Unchecked)
 
 
 def _refuse_proxy_user(user: str, call: OpenCall, gateway: str) -> None:
-    """Raises FreshgateError (42501) for another user's name, under any spelling of the key that somebody might read."""
+    """Raises FreshgateError (42501) if another user is named, under any spelling of the key that Spark might accept."""
     named = {value for key, value in call.configuration.items() if PROXY_USER_KEY in key.lower()} - {user}
     if named:
         other = min(named)
         raise FreshgateError(
-            f"User {user!r} cannot open a session as {other!r}: the gateway {gateway} to Spark. Leave {PROXY_USER_KEY} "
-            f"out, or log in as {other!r}.",
+            f"User {user!r} cannot open a session as {other!r}: the gateway {gateway} to Spark. Remove "
+            f"{PROXY_USER_KEY}, or log in as {other!r}.",
             "42501",
         )

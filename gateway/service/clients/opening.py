@@ -1,4 +1,4 @@
-"""Who a client is, and its sessions from OpenSession to their end: over SASL, without it, and over HTTP."""
+"""A client's logins, and its sessions from OpenSession to their end: with SASL, without SASL, and over HTTP."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from gateway.wire.sasl import Login
 log = logging.getLogger(__name__)
 
 OPEN_BYTES_MAX = 1024 * 1024
-"""Longest OpenSession. It is kept for as long as the session, which may have to be opened anew. Drivers send some
-hundred bytes, and what settings their URL has."""
+"""Longest OpenSession request. It is kept as long as the session, which may have to be reopened. Drivers send a few
+hundred bytes, plus the settings in their URL."""
 UNWANTED_SECONDS = 20.0
-"""For Spark to open a session whose client has gone; then the connection that it was asked over is closed."""
+"""Time for Spark to open a session whose client has gone; then the connection that requested it is closed."""
 
 
 class Opening:
-    """One client connection's logins, and the sessions that it opens and closes.
+    """The logins of one client connection, and the sessions that it opens and closes.
 
-    `close_left`: sessions that Spark keeps when a connection breaks are closed there (healing.leaked_sessions).
+    `close_left`: whether sessions that Spark keeps when a connection breaks are closed (healing.leaked_sessions).
     """
 
     def __init__(
@@ -59,32 +59,32 @@ class Opening:
         self.peer = "unknown"
         """The client's address."""
         self.login = Login("", "", NOSASL)
-        """The last one: without SASL each session of a connection may be another user's."""
+        """The last login: without SASL, each session of a connection may belong to another user."""
         self.users: set[str] = set()
-        """Whose handles work on this connection."""
+        """The users whose handles work on this connection."""
         self._mine: list[Session] = []
         """Sessions that were opened on this connection."""
         self._newest: Session | None = None
-        """The one that Spark closes with the connection: opened last, and none was closed since."""
+        """The session that Spark closes with the connection: the last opened, if none was closed since."""
         self._left: Session | None = None
-        """Its client has closed it, and Spark has not said yet that it has."""
+        """A session that its client has closed, and Spark not yet as far as known."""
         self._joined_as: str | None = None
-        """Whose name and password the connection to Spark was made with; None while there is none."""
+        """The user whose login opened the connection to Spark; None while there is no connection."""
         self._asked: SideConnection | None = None
-        """Where Spark alone checks passwords: the connection on which it was asked about one that came over HTTP. A
-        session is opened there if that is what the client wants first, as drivers do."""
+        """If only Spark checks passwords: the connection on which it checked one that came over HTTP. If the client's
+        first request opens a session, as with drivers, that session uses it."""
         self._place: Place | None = None
-        """Of the session that Spark was asked for over that connection and has not opened yet."""
+        """The place of the session that was requested from Spark and is not open yet."""
 
     # --- logins ------------------------------------------------------------------------------------
 
     async def admit(self) -> bool:
-        """Checks the login of a client that has one before its first request. Returns whether Spark must accept it now.
+        """Checks a login that comes before the first request. Returns whether Spark must also accept it now.
 
         Raises FreshgateError.
         """
         mechanism = self.login.mechanism
-        if mechanism != COOKIE_LOGIN:  # Its password was checked when the cookie was given out.
+        if mechanism != COOKIE_LOGIN:  # The password was checked when the cookie was issued.
             await self._authenticator.check(self.login, self.peer)
         if mechanism == HTTP and not self._authenticator.vouches(self.login):
             try:
@@ -94,11 +94,11 @@ class Opening:
                 raise
             self._authenticator.accepted(self.login)
         self.users.add(self.login.user)
-        # Over HTTP a connection may bring one request only, and that none for Spark.
+        # Over HTTP, a connection may bring only one request, and not one for Spark.
         return mechanism not in {HTTP, COOKIE_LOGIN}
 
     async def refused_by_spark(self, error: FreshgateError) -> None:
-        """Returns when the client may hear of it: guessing takes time where Spark checks passwords, too."""
+        """Returns when the client may be told: guessing passwords takes time even if Spark checks them."""
         await self._authenticator.refused(self.login, self.peer, str(error))
 
     def login_ended(self, error: FreshgateError | None) -> None:
@@ -106,14 +106,14 @@ class Opening:
             self._audit.login(self.login.user, self.peer, error)
 
     def upstream_login(self) -> Login:
-        """With what to log in to Spark for the client's own connection."""
+        """The login for the client's own connection to Spark."""
         self._joined_as = self.login.user
         return self._handover.login(self.login)
 
     # --- OpenSession -------------------------------------------------------------------------------
 
     def request(self, payload: bytes) -> Decision:
-        """An OpenSession. Raises WireError for bytes that are none."""
+        """Decides about an OpenSession request. Raises WireError if it is malformed."""
         call = message.open_session(payload)
         if self.login.mechanism != NOSASL:
             return self._open_as(self.login, call, payload)
@@ -123,7 +123,7 @@ class Opening:
         return self._open_as(login, call, payload)
 
     async def _check_and_open(self, login: Login, call: OpenCall, payload: bytes) -> Forward | Answer:
-        """Without SASL each OpenSession is a login."""
+        """Without SASL, each OpenSession is a login."""
         try:
             await self._authenticator.check(login, self.peer)
         except FreshgateError as error:
@@ -155,8 +155,8 @@ class Opening:
         return Answer(failure(message.peek(payload), error))
 
     def _without_session(self, login: Login, error: FreshgateError) -> None:
-        """No session comes of an OpenSession. Without SASL that was the login, too, and right as far as is known where
-        the gateway has checked it, or a limit stands before it."""
+        """An OpenSession failed. Without SASL it was also a login, which counts as accepted if the gateway checked it,
+        and is not counted if nobody checked it because of a limit."""
         if login.mechanism == NOSASL:
             if not self._authenticator.required and not isinstance(error, LimitReached | Stopping):
                 self._audit.login(login.user, self.peer, error)
@@ -166,7 +166,7 @@ class Opening:
         self._audit.session_refused(login.user, self.peer, error)
 
     def _replied(self, call: OpenCall, payload: bytes, place: Place, answer: bytes) -> None:
-        """Spark has opened a session of this connection, or refused it."""
+        """Spark has opened a session on this connection, or refused to."""
         try:
             session = self._opened(call, payload, answer)
             if session is not None:
@@ -177,18 +177,18 @@ class Opening:
             self._without_reply(UpstreamLost(f"Spark's reply cannot be read: {error}."))
             raise
         self._free_place()
-        self._told(session, answer)
+        self._record_outcome(session, answer)
 
     def _own(self, session: Session) -> None:
-        """It ends with the client's connection."""
-        # Spark has taken the login now, too.
+        """The session ends with the client's connection."""
+        # Spark has now accepted the login too.
         self.users.add(session.user)
-        # Those that ended over another connection would be kept for as long as the client stays.
+        # Otherwise sessions that ended over another connection would be kept until the client leaves.
         self._mine = [*(each for each in self._mine if not each.over), session]
         self._newest = session
 
-    def _told(self, session: Session | None, answer: bytes) -> None:
-        """What comes of an OpenSession is known."""
+    def _record_outcome(self, session: Session | None, answer: bytes) -> None:
+        """Records the outcome of an OpenSession."""
         if session is None:
             self._without_session(self.login, _refusal(answer))
         elif self.login.mechanism == NOSASL:
@@ -204,14 +204,14 @@ class Opening:
             place.free()
 
     async def _open_apart(self, call: OpenCall, payload: bytes) -> Answer:
-        """Over HTTP a session is not the connection's: it gets one to Spark of its own, with which it ends there. Where
-        Spark speaks HTTP it would keep one that was asked for by a client who has gone."""
+        """Opens a session on its own connection to Spark, with which it ends there, because over HTTP sessions do not
+        belong to connections. A Spark with transport http would also keep a session whose client has gone."""
         try:
-            # Nothing is reserved before the task runs: one that is cancelled earlier would never give it back.
+            # Reserved only here, because a task that is cancelled before it runs would never free the place.
             place = self._sessions.reserve(self.login.user, loose=self._over_http)
             try:
                 side = await self._connected()
-            except BaseException:  # cancelled too
+            except BaseException:  # Including cancellation.
                 place.free()
                 raise
             opening = self._background.begin(self._open_on(side, place, call, payload))
@@ -227,16 +227,16 @@ class Opening:
         except FreshgateError as error:
             self.drop_asked()
             refusal = self._refuse(self.login, payload, error)
-            if isinstance(error, StatementFailed):  # Spark takes no such login.
+            if isinstance(error, StatementFailed):  # Spark refuses the login.
                 await self.refused_by_spark(error)
             return refusal
         if session is not None and not self._over_http:
             self._own(session)
-        self._told(session, answer)
+        self._record_outcome(session, answer)
         return Answer(answer)
 
     async def _connected(self) -> SideConnection:
-        """A connection to Spark for one session. Raises UpstreamLost, or StatementFailed where Spark refuses."""
+        """A connection to Spark for one session. Raises UpstreamLost, or StatementFailed if Spark refuses the login."""
         if self._asked is not None and self._asked.alive:
             asked, self._asked = self._asked, None
             return asked
@@ -244,7 +244,8 @@ class Opening:
         return await self._sides.connect(self._handover.login(self.login))
 
     def drop_asked(self) -> None:
-        """It is of no use any more: the client wants something else first, may open no session, or is gone."""
+        """Closes the connection that checked the password: the client's first request did not open a session, or was
+        refused, or the client is gone."""
         asked, self._asked = self._asked, None
         if asked is not None:
             self._background.begin(asked.close())
@@ -252,7 +253,7 @@ class Opening:
     async def _open_on(
         self, side: SideConnection, place: Place, call: OpenCall, payload: bytes
     ) -> tuple[Session | None, bytes]:
-        """The session, where Spark has opened it, and Spark's reply. Raises UpstreamLost."""
+        """Returns the session, or None if Spark refused it, and Spark's reply. Raises UpstreamLost."""
         session = None
         try:
             answer = await side.forward(payload)
@@ -267,7 +268,7 @@ class Opening:
         return session, answer
 
     async def _end_unwanted(self, opening: asyncio.Task[tuple[Session | None, bytes]]) -> None:
-        """The client has gone meanwhile and knows no handle. A Spark that speaks HTTP would keep the session."""
+        """Ends a session whose client left before it got the handle: a Spark with transport http would keep it."""
         await asyncio.wait([opening], timeout=UNWANTED_SECONDS)
         opening.cancel()
         with contextlib.suppress(FreshgateError, WireError, asyncio.CancelledError):
@@ -291,7 +292,7 @@ class Opening:
     # --- CloseSession ------------------------------------------------------------------------------
 
     def close(self, session: Session, head: Head, payload: bytes) -> Decision:
-        """`payload`: the request as it goes to Spark."""
+        """Decides about a CloseSession request. `payload`: the request for Spark."""
         if session.lost:
             return self._close_lost(session, head)
         if session.is_empty:
@@ -302,7 +303,7 @@ class Opening:
         return self._close_at_spark(session, at_spark) if session.has_own else at_spark
 
     def _close_empty(self, session: Session, head: Head, payload: bytes) -> Decision:
-        """Nothing runs in it and no rows are left: its client need not wait for Spark, which takes milliseconds."""
+        """Closes a session without operations: its client need not wait for Spark, which takes milliseconds."""
         closed = reply.closed(head.name, head.seqid)
         if session.anchored:
             if not self._sessions.may_end_later:
@@ -319,12 +320,12 @@ class Opening:
         return self._close_at_spark(session, at_spark) if session.has_own else at_spark
 
     def _closed(self, session: Session, answer: bytes) -> None:
-        """Spark has answered to a CloseSession whose client has heard so already."""
+        """Spark has answered a CloseSession that was already answered to the client."""
         status = message.reply_status(answer)
         self._forget(session)
         self._left = None
         if status.code == message.STATUS_ERROR:
-            log.info("Spark has not closed a session of %s: %s", self.login.user, status.message)
+            log.info("Spark did not close a session of %s: %s", self.login.user, status.message)
 
     async def _close_at_spark(self, session: Session, at_spark: Forward) -> Forward:
         await session.cancel_own()
@@ -333,7 +334,7 @@ class Opening:
 
     async def _close_loose(self, session: Session, head: Head) -> Answer:
         session.closed = True
-        # Also when the client goes at once: nothing else would end it.
+        # Shielded, because nothing else would end it if the client disconnects at once.
         await asyncio.shield(self._background.begin(self._sessions.end(session)))
         self._forget(session)
         return Answer(reply.closed(head.name, head.seqid))
@@ -353,8 +354,8 @@ class Opening:
 
     # --- ends of connections -----------------------------------------------------------------------
 
-    def upstream_lost(self, *, told: bool) -> None:
-        """The connection to Spark broke. `told`: the client hears of it now, as the answer to a request."""
+    def upstream_lost(self, *, reported: bool) -> None:
+        """The connection to Spark broke. `reported`: the client learns of it now, in the reply to a request."""
         self._joined_as = None
         self._end_closed()
         self._without_reply(UpstreamLost("Spark closed the connection before it opened the session."))
@@ -364,29 +365,29 @@ class Opening:
                 if self._close_left and session is not self._newest:
                     self._background.begin(self._end_left(session.upstream_handle))
             self._newest = None
-        if told:
+        if reported:
             for session in self._mine:
-                session.told_lost = session.lost
+                session.loss_reported = session.lost
 
     def not_joined(self, error: FreshgateError) -> None:
-        """No connection to Spark could be made for a request, so nothing was asked there."""
+        """No connection to Spark could be opened for a request, so Spark has not received it."""
         self._joined_as = None
         self._without_reply(error)
 
     def _without_reply(self, error: FreshgateError) -> None:
-        """No answer comes to an OpenSession that is under way, if there is one. Without SASL it was a login."""
+        """An OpenSession that is under way, if any, will not be answered. Without SASL it was a login."""
         if self._place is not None and self.login.mechanism == NOSASL:
             self._without_session(self.login, error)
         self._free_place()
 
     def _end_closed(self) -> None:
-        """Nobody knows whether Spark has heard of the session's end."""
+        """Closes a session again if it is unknown whether Spark has received its CloseSession."""
         left, self._left = self._left, None
         if left is not None and self._close_left:
             self._background.begin(self._end_left(left.upstream_handle))
 
     async def _end_left(self, handle: Handle) -> None:
-        """Where only the connection broke, and not Spark, it has closed the newest session and kept the others."""
+        """Closes a session that Spark has kept: if only the connection broke, Spark closes just the newest session."""
         with contextlib.suppress(FreshgateError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 side = await self._sides.connect(self._handover.login(self.login))
@@ -396,9 +397,9 @@ class Opening:
                     await side.close()
 
     async def client_lost(self) -> None:
-        """Ends the client's sessions at Spark, so that what they were writing has ended when it is noted as ended.
+        """Ends the client's sessions at Spark, so that their writes have ended when they are recorded as ended.
 
-        Where the setting leaves it to Spark, which ends the newest one only, the others stay open and can be used from
+        If healing.leaked_sessions is off, Spark ends only the newest one; the others stay open, and can be used from
         any connection.
         """
         self._without_reply(LoginAbandoned())
@@ -414,12 +415,12 @@ def _check_length(payload: bytes) -> None:
     """Raises LimitReached."""
     if len(payload) > OPEN_BYTES_MAX:
         raise LimitReached(
-            f"The request to open a session has {len(payload)} bytes, and at most {OPEN_BYTES_MAX} are allowed. Set "
-            f"what is long with SET statements."
+            f"The request to open a session has {len(payload)} bytes; at most {OPEN_BYTES_MAX} are allowed. Set long "
+            f"values with SET statements instead."
         )
 
 
 def _refusal(answer: bytes) -> FreshgateError:
-    """Why Spark has opened no session."""
+    """The reason why Spark refused a session."""
     status = message.reply_status(answer)
-    return FreshgateError(status.message or "Spark opened no session.", status.sqlstate)
+    return FreshgateError(status.message or "Spark refused to open a session.", status.sqlstate)

@@ -1,4 +1,4 @@
-"""Sessions: what the gateway knows of a client's session at Spark."""
+"""Clients' sessions at Spark, as far as the gateway knows them."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ log = logging.getLogger(__name__)
 
 DATABASE_KEY = "use:database"
 INCREMENTAL_COLLECT = "incrementalcollect"
-"""The word of spark.sql.thriftServer.incrementalCollect."""
+"""Part of the name of spark.sql.thriftServer.incrementalCollect."""
 CLOSE_SECONDS = 10.0
-"""For telling Spark that a session is over."""
+"""Time for closing a session at Spark."""
 ENDED_TOGETHER = 64
-"""Sessions that are closed at one time; one that Spark does not answer for keeps its place for CLOSE_SECONDS."""
+"""Most sessions that are closed concurrently; one that Spark does not answer for takes CLOSE_SECONDS."""
 MOVING_SECONDS = 5.0
 """How long a cancelled statement may still change the current database."""
 FETCHING_SECONDS = 5.0
-"""A client that fetches a result asks for the next page sooner. Whether it has had the last one nobody knows: drivers
-close what they have read to its end, and people leave open what they look at."""
+"""A client that is fetching a result asks for the next page sooner than this. It is unknown whether it has the last
+page: drivers close results that they have read completely, but users leave results open while they view them."""
 
 
 _LOOSE = "http"
 
 
 class Place:
-    """Room for one session, counted from the request to open it until it is over: in each counter under the key."""
+    """A session's place within the limits: counted in each counter under its key, from OpenSession to its end."""
 
     def __init__(self, *counted: tuple[Counter[str], str]) -> None:
         self._counted = counted
@@ -56,7 +56,7 @@ class Place:
             counter[key] += 1
 
     def free(self) -> None:
-        """Gives it back, once, however often it is called."""
+        """Frees the place. Further calls do nothing."""
         if not self._taken:
             return
         self._taken = False
@@ -67,9 +67,9 @@ class Place:
 
 
 class Session:
-    """One session: its client's handle, Spark's handle, what names mean in it, and its open operations.
+    """A session: the client's handle, Spark's handle, what names mean in it, and its open operations.
 
-    The two handles are the same until Spark is lost and the session is opened anew.
+    Both handles are the same until Spark is lost and the session is reopened.
     """
 
     def __init__(
@@ -88,38 +88,39 @@ class Session:
         self.protocol = protocol
         self.user = user
         self.peer = ""
-        """The address of the client that has opened it."""
+        """The address of the client that opened it."""
         self.place: Place | None = None
         self.began = time.monotonic()
         self.closed = False
-        """Its client has closed it."""
+        """Whether its client has closed it."""
         self.over = False
-        """Nothing of it is at Spark any more."""
+        """Whether nothing of it exists at Spark any more."""
         self.stopped = False
-        """The gateway has ended it with itself."""
+        """Whether it ended because the gateway stopped."""
         self.call = call
         """The request that opened it."""
         self.temporary = TemporaryViews()
         self.shared = SharedViews()
         self.transaction = Transaction.of(call.configuration)
-        """The versions that its transaction sees."""
+        """Holds the versions that its transaction sees."""
         self.operations: dict[bytes, Operation | ForwardedOperation] = {}
         self.lost = False
-        """Spark went away; the next statement fails with the news, the one after it finds a new session."""
-        self.told_lost = False
+        """Whether Spark went away. The next statement fails with that error; the one after it reopens the session."""
+        self.loss_reported = False
         self.used = time.monotonic()
-        """When its client last asked for something."""
+        """When its client last sent a request."""
         self.outstanding = 0
-        """Statements whose reply is due from Spark."""
+        """The number of statements that Spark has not replied to."""
         self._drifted = False
-        self._has_ended = False  # Spark has closed it, so that nothing of it ends with a connection.
+        self._has_ended = False  # Whether Spark has closed it, so that nothing depends on its connection.
         self._reopening = asyncio.Lock()
         self.collects_in_parts = any(INCREMENTAL_COLLECT in key.lower() for key in call.configuration)
-        """Spark may make this session's rows only when they are fetched, and all of them again to go back."""
+        """Whether Spark may compute this session's rows only when they are fetched, and again from the start for
+        earlier rows."""
         self.tied = True
-        """Spark ends it with the connection that it was opened on; not so over HTTP."""
+        """Whether Spark ends it with the connection on which it was opened, as it does except over HTTP."""
         self.anchored = False
-        """It was opened on its own connection to Spark, not on one of the client's."""
+        """Whether it was opened on its own connection to Spark, not on the client's."""
         self._login = login
         self._open_payload = open_payload
         self._sides = sides
@@ -127,19 +128,19 @@ class Session:
         self._side_lock = asyncio.Lock()
         self._first_namespace = _first_namespace(call, leads_elsewhere)
         self.namespace: Namespace | None = self._first_namespace
-        """None: unknown, Spark is asked when a name must be resolved. Where it is uncertain, that of before."""
+        """None if unknown: Spark is asked when a name must be resolved. If it is uncertain, the previous one."""
         self.moved = 0
-        """Grows with each statement that has ended and may have changed the namespace."""
+        """The number of ended statements that may have changed the namespace."""
         self._moving_until = 0.0
         self.unseen: dict[Unseen, None] = {}
-        """Statements whose end nobody has seen, and that change what names mean, or settings that matter here."""
+        """Statements whose end is not known, and that change what names mean, or relevant settings."""
 
     async def sql(self) -> SqlSession:
-        """To run the gateway's own statements in this session. Raises UpstreamLost."""
+        """For running the gateway's own statements in this session. Raises UpstreamLost."""
         return (await self.side()).session(self.upstream_handle)
 
     async def side(self) -> SideConnection:
-        """The session's second connection to Spark, opened when first needed and again when it broke."""
+        """The session's second connection to Spark, opened when first needed, and again if it broke."""
         return await self._connected(to_end=False)
 
     async def _connected(self, *, to_end: bool) -> SideConnection:
@@ -149,12 +150,12 @@ class Session:
             if self._side is None or not self._side.alive:
                 if self.adrift and not self.lost:
                     self._drifted = True
-                    raise UpstreamLost("The connection of this session to Spark broke, and the session with it.")
+                    raise UpstreamLost("The connection of this session to Spark broke, which ended the session.")
                 self._side = await self._sides.connect(self._login)
             return self._side
 
     def touch(self) -> bool:
-        """It is used now. Always true."""
+        """Records that the session is used now. Always returns True."""
         self.used = time.monotonic()
         return True
 
@@ -164,12 +165,12 @@ class Session:
 
     @property
     def adrift(self) -> bool:
-        """The connection that it was opened on is gone, and so is the session at Spark."""
+        """Whether the connection on which it was opened is gone, and therefore the session at Spark."""
         gone = self._drifted or self._side is None or not self._side.alive
         return self.tied and self.anchored and gone
 
     async def end(self) -> None:
-        """Ends it at Spark, with all that runs in it and though it is over here; a Spark that is gone has done so."""
+        """Ends the session and everything in it at Spark, even if it is over here. If Spark is lost, it has ended."""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 if not self.lost:
@@ -181,7 +182,7 @@ class Session:
             log.info("a session of %s could not be closed at Spark: %s", self.user, why)
 
     def is_busy(self) -> bool:
-        """A statement runs, as far as its client has seen, or may be between two pages of its rows."""
+        """Whether a statement runs, as far as its client knows, or its client may be fetching rows."""
         if self.outstanding:
             return True
         if self.operations and time.monotonic() - self.used < FETCHING_SECONDS:
@@ -189,22 +190,21 @@ class Session:
         return not self.lost and any(not operation.ended for operation in self.operations.values())
 
     def runs_own(self) -> bool:
-        """A statement of the gateway's own runs."""
+        """Whether one of the gateway's own statements runs."""
         return any(isinstance(each, Operation) and not each.settled for each in self.operations.values())
 
     # --- what names mean ---------------------------------------------------------------------------
 
     def spare(self) -> AbstractAsyncContextManager[SideConnection]:
-        """A further connection to Spark, for a question that Spark may hold for seconds. Entering raises
-        UpstreamLost."""
+        """Another connection to Spark, for requests that Spark may hold for seconds. Entering raises UpstreamLost."""
         return self._sides.spare(self._login)
 
     def watch(self, statement: Unseen) -> None:
-        """The statement is about to be forwarded: from now on it may be done."""
+        """The statement is about to be forwarded: from now on it may take effect."""
         self.unseen[statement] = None
 
     def ended(self, statement: Unseen, end: End) -> None:
-        """The statement has ended. One that was never sent has changed nothing."""
+        """The statement has ended. A statement that was never sent has changed nothing."""
         if self.unseen.pop(statement, self) is None and statement.moves:
             self.moved += 1
             self.namespace = None
@@ -212,23 +212,23 @@ class Session:
                 self._moving_until = time.monotonic() + MOVING_SECONDS
 
     async def settle(self) -> None:
-        """What the session's statements have changed is known afterwards, but for those that Spark is still busy with:
-        a client need not ask whether they have ended."""
+        """Determines what the session's statements have changed, except for those that still run at Spark: the client
+        need not have asked whether they have ended."""
         if self.unseen and not self.lost:
             await settle(self.unseen)
 
     @property
     def namespace_uncertain(self) -> bool:
-        """The current database, or catalog, may be another one by the time that Spark reads the next statement."""
+        """Whether the current database or catalog may have changed by the time Spark reads the next statement."""
         return any(each.moves for each in self.unseen) or time.monotonic() < self._moving_until
 
     @property
     def moving_words(self) -> list[Words]:
-        """The identifiers of each statement that may be changing the current database now."""
+        """The identifiers of each statement that may currently be changing the current database."""
         return [each.words for each in self.unseen if each.moves]
 
     async def resolve_namespace(self) -> Namespace:
-        """The current catalog and database; where that is uncertain, as they were a moment ago."""
+        """The current catalog and database; if uncertain, as they were a moment ago."""
         while (found := self.namespace) is None:
             asked_after = self.moved
             answer = await (await self.sql()).run("SELECT current_catalog(), current_database()")
@@ -236,7 +236,7 @@ class Session:
                 case [(str(catalog), str(database))]:
                     found = Namespace(database.lower(), catalog.lower())
                 case _:
-                    raise UpstreamLost("Spark did not say what the current database is. Try again.")
+                    raise UpstreamLost("Spark did not return the current database. Try again.")
             if self.namespace_uncertain:
                 return found
             if asked_after == self.moved:
@@ -244,31 +244,31 @@ class Session:
         return found
 
     async def reopen(self) -> None:
-        """Opens the session anew, after Spark went away, with its first configuration; once, whoever asks."""
+        """Reopens the session with its first configuration after Spark went away. Concurrent calls reopen it once."""
         async with self._reopening:
             if not self.lost:
                 return
             await self.drop_side()
             side = await self.side()
-            self.anchored = True  # Though nobody may wait for the reply, Spark may open it.
+            self.anchored = True  # Set before the reply, because Spark may open it even if this call is cancelled.
             answer = opened(await side.forward(self._open_payload))
             if answer is None:
-                raise UpstreamLost("Spark does not open the session again. Reconnect.")
+                raise UpstreamLost("Spark refuses to reopen the session. Reconnect.")
             self.upstream_handle = answer[0]
             self._drifted = False
             self.namespace = self._first_namespace
             self.moved += 1
             self._moving_until = 0.0
-            self.lost = self.told_lost = False
+            self.lost = self.loss_reported = False
 
     @property
     def is_empty(self) -> bool:
-        """Nothing of its client's is open in it."""
+        """Whether its client has no open operations in it."""
         return not self.operations and not self.outstanding
 
     @property
     def has_own(self) -> bool:
-        """Something of the gateway's own belongs to it: an operation, or a second connection to Spark."""
+        """Whether it has resources of the gateway's: an own operation, or a second connection to Spark."""
         return self._side is not None or any(isinstance(each, Operation) for each in self.operations.values())
 
     async def drop_side(self) -> None:
@@ -276,20 +276,20 @@ class Session:
         if side is None:
             return
         if self.tied and self.anchored and not self._has_ended:
-            await side.close()  # Spark ends the session with it.
+            await side.close()  # Spark ends the session with this connection.
         else:
             await self._sides.give_back(self._login, side)
 
     async def cancel_own(self) -> None:
-        """Stops the gateway's own operations of this session."""
+        """Cancels the gateway's own operations in this session."""
         own = [operation for operation in self.operations.values() if isinstance(operation, Operation)]
         await asyncio.gather(*(operation.cancel() for operation in own))
 
 
 def _first_namespace(call: OpenCall, leads_elsewhere: Callable[[str], bool]) -> Namespace | None:
-    """The namespace that a session begins with; None where only Spark can tell.
+    """The namespace with which a session begins; None if only Spark knows.
 
-    Spark runs the database as the rest of a USE statement, so that it may be quoted, of another catalog, or a comment.
+    Spark executes USE with the database's text, which may therefore be quoted, name another catalog, or be a comment.
     """
     configuration = call.configuration
     if any("catalog" in key.lower() or _is_other_use(key) for key in configuration):
@@ -301,7 +301,7 @@ def _first_namespace(call: OpenCall, leads_elsewhere: Callable[[str], bool]) -> 
 
 
 def _is_other_use(key: str) -> bool:
-    """USE in another way than by the one key of which it is known what Spark does with it."""
+    """Whether the key selects a database in another way than by DATABASE_KEY, whose effect in Spark is known."""
     return key.strip().lower().startswith("use:") and key != DATABASE_KEY
 
 
@@ -309,16 +309,16 @@ _PLAIN_NAME = re.compile(r"[a-z]\w*", re.ASCII | re.IGNORECASE)
 
 
 def at_spark(operation: Operation | ForwardedOperation) -> ForwardedOperation | None:
-    """The operation at Spark, where there is one."""
+    """The operation at Spark, if there is one."""
     return operation if isinstance(operation, ForwardedOperation) else operation.continued
 
 
 class Sessions:
-    """Every open session and operation, by handle: a handle works from any connection, but only for its user.
+    """All open sessions and operations, by handle. A handle works from any connection, but only for its user.
 
-    `per_user_max`: sessions of one user that are open or being opened, 0 for any number. `loose_seconds`: how long a
-    session may be unused that does not end with a client's connection, 0 for ever. `loose_max`: how many such there may
-    be, each with a connection to Spark, 0 for any number.
+    `per_user_max`: most sessions of a user that are open or being opened; 0: unlimited. A loose session does not end
+    with a client's connection, and has its own connection to Spark. `loose_seconds`: how long it may be unused; 0:
+    unlimited. `loose_max`: most loose sessions; 0: unlimited.
     """
 
     def __init__(
@@ -332,8 +332,7 @@ class Sessions:
         leads_elsewhere: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """`on_end` is called for each session that is over. `cancel_jobs` ends the jobs of a statement, by its public
-        id. `leads_elsewhere`: whether a session that begins with USE of this name may be in another catalog than
-        Spark's own."""
+        id. `leads_elsewhere`: whether USE with this name may select another catalog than Spark's own."""
         self._sessions: dict[bytes, Session] = {}
         self._owners: dict[bytes, Session] = {}
         self._per_user_max = per_user_max
@@ -348,7 +347,7 @@ class Sessions:
         self.leads_elsewhere = leads_elsewhere
         self.stopping = False
         self.ending = False
-        """What ends from here on does so because the gateway does."""
+        """Whether sessions now end because the gateway stops."""
         self._on_end = on_end
         self.cancel_jobs = cancel_jobs
 
@@ -357,13 +356,13 @@ class Sessions:
 
     @property
     def operations(self) -> int:
-        """How many are open, in all sessions."""
+        """The number of open operations in all sessions."""
         return len(self._owners)
 
     def reserve(self, user: str, *, loose: bool = False) -> Place:
-        """Room for a session that is about to be opened; whoever asks frees it where none comes of it.
+        """Reserves a place for a session that is about to be opened. The caller frees it if opening fails.
 
-        Raises Stopping, or LimitReached, where the user can open no further session, or nobody one over HTTP.
+        Raises Stopping, or LimitReached for the user's sessions or for sessions over HTTP.
         """
         if self.stopping:
             raise stopping()
@@ -378,7 +377,7 @@ class Sessions:
         return Place((self._of_user, user), *([(self._of_all, _LOOSE)] if loose else []))
 
     def add(self, session: Session, place: Place, *, loose: bool = False) -> None:
-        """An open session has the place until it is removed. `loose`: it does not end with a client's connection."""
+        """Adds an open session, which keeps the place until it is removed."""
         self._sessions[session.handle.guid] = session
         session.place, session.shared = place, self.shared
         if loose:
@@ -391,8 +390,8 @@ class Sessions:
         oldest = time.monotonic() - self._loose_seconds
         unused = [session for session in self._loose.values() if self._is_unused(session, oldest)]
         for session in unused:
-            log.info("a session of %s is closed: no request for too long (limits.http_session_seconds)", session.user)
-        # Many at once: for one of them Spark may not answer, and they may come faster than it answers one.
+            log.info("closing a session of %s: no request within limits.http_session_seconds", session.user)
+        # Concurrently, because Spark may not answer for one of them, and new ones may expire faster than it answers.
         await self.end_all(unused)
 
     def _is_unused(self, session: Session, oldest: float) -> bool:
@@ -400,12 +399,12 @@ class Sessions:
 
     @property
     def may_end_later(self) -> bool:
-        """Few enough are being ended whose clients do not wait for it: those have no place any more that would limit
-        them."""
+        """Whether a session may be closed without its client waiting: such sessions have freed their places, so their
+        number is limited here."""
         return self._ending_later < ENDED_TOGETHER
 
     async def end_later(self, session: Session) -> None:
-        """Closes one that was removed already."""
+        """Closes a session that was already removed."""
         self._ending_later += 1
         try:
             await session.end()
@@ -414,7 +413,7 @@ class Sessions:
             self._ending_later -= 1
 
     async def end(self, session: Session) -> None:
-        """Closes a session of which no client speaks any more."""
+        """Closes a session that no client uses any more."""
         session.stopped = self.ending
         await session.cancel_own()
         await session.end()
@@ -422,14 +421,14 @@ class Sessions:
         await session.drop_side()
 
     async def close(self) -> None:
-        """Closes the sessions that end with no connection."""
+        """Closes the loose sessions."""
         self._sweeper.cancel()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2 * CLOSE_SECONDS):
                 await self.end_all(list(self._loose.values()))
 
     async def end_all(self, sessions: Sequence[Session]) -> None:
-        """Whatever one of them runs into, the others must be ended too. Each may need a connection to Spark."""
+        """Closes sessions, independently of each other's errors. Each may need a connection to Spark."""
         gate = asyncio.Semaphore(ENDED_TOGETHER)
 
         async def end(session: Session) -> None:
@@ -441,17 +440,17 @@ class Sessions:
                 log.error("a session could not be ended", exc_info=outcome)
 
     def busy(self) -> int:
-        """How many have a statement that their client waits for."""
+        """The number of sessions with a statement that their client waits for."""
         return sum(session.is_busy() for session in self._sessions.values())
 
     def abandon(self) -> None:
-        """The gateway ends, and Spark has not said in time that these have ended."""
+        """Removes the sessions that Spark has not ended in time when the gateway stops."""
         for session in list(self._sessions.values()):
             session.stopped = True
             self.remove(session)
 
     def remove(self, session: Session) -> None:
-        """The session is over: nothing of it runs at Spark any more."""
+        """Removes a session that is over: nothing of it runs at Spark any more."""
         known = self._sessions.pop(session.handle.guid, None) is not None
         if session.place is not None:
             session.place.free()
@@ -468,15 +467,15 @@ class Sessions:
             self._on_end(session)
 
     def end_jobs(self, operation: ForwardedOperation) -> None:
-        """Of a statement that Spark was told to end: also those that it submits once it is planned."""
+        """Ends the jobs of a cancelled statement, including those that Spark submits once it has planned it."""
         if not operation.ended and not operation.lost:
             self.cancel_jobs(operation.handle.public_id)
 
     def lose(self, session: Session) -> None:
-        """Spark went away, with everything in the session. The gateway's own operations go on."""
+        """Spark went away, with everything in the session. The gateway's own operations continue."""
         session.lost = True
         session.temporary.clear()
-        # Where only the connection broke they are still there; Spark is asked about those that nobody knows.
+        # If only the connection broke, they still exist; Spark is asked about views that are unknown here.
         self.shared.views.clear()
         session.transaction.drop()
         for operation in session.operations.values():
@@ -494,7 +493,7 @@ class Sessions:
         return session
 
     def add_operation(self, session: Session, handle: Handle, operation: Operation | ForwardedOperation) -> bool:
-        """False where the session is over: it was closed from another connection meanwhile."""
+        """Adds an operation. Returns False if another connection has closed the session."""
         if session.handle.guid not in self._sessions:
             return False
         session.operations[handle.guid] = operation
@@ -508,7 +507,7 @@ class Sessions:
     def find_operation(
         self, handle: Handle, users: Collection[str]
     ) -> tuple[Session, Operation | ForwardedOperation] | None:
-        """The operation and its session, where the handle is known and belongs to the user."""
+        """The session and its operation, if the handle is known and belongs to one of the users."""
         session = self._owners.get(handle.guid)
         if session is None or _is_foreign(session, users):
             return None
@@ -522,12 +521,12 @@ class Sessions:
 
 
 def _is_foreign(session: Session, users: Collection[str]) -> bool:
-    """Another user's handle: nobody comes by one by chance."""
+    """Whether the handle belongs to another user. Handles cannot be guessed, so it is logged."""
     foreign = session.user not in users
     if foreign:
-        log.warning("a handle of a session of %s came from a client that is %s", session.user, ", ".join(users) or "-")
+        log.warning("the handle of a session of %s was used by a client of %s", session.user, ", ".join(users) or "-")
     return foreign
 
 
 def stopping() -> Stopping:
-    return Stopping("The gateway is being stopped and takes nothing new. Connect again in some seconds.")
+    return Stopping("The gateway is being stopped. Connect again in a few seconds.")

@@ -1,4 +1,4 @@
-"""What the service asks of Spark beside the client's own connection, as protocols; `gateway.spark` implements them.
+"""Protocols of the service's connections to Spark besides the client's own; `gateway.spark` implements them.
 
 Handles work from any connection, so a second connection can run statements in a client's session while the first
 waits for an answer.
@@ -14,37 +14,36 @@ from gateway.wire.sasl import Login
 
 
 class SideConnection(Protocol):
-    """One connection of the gateway's own to Spark."""
+    """One of the gateway's own connections to Spark."""
 
     @property
     def alive(self) -> bool:
-        """False when it broke or Spark has closed it."""
+        """Whether it is open: it has not broken, and Spark has not closed it."""
         ...
 
     @property
     def busy(self) -> bool:
-        """A call is under way, though nobody may wait for its reply any more."""
+        """Whether a call is under way, even if nobody waits for its reply any more."""
         ...
 
     async def forward(self, payload: bytes) -> bytes:
-        """Sends one request message, returns the reply message. Raises UpstreamLost, or StatementFailed for a login
-        over HTTP that Spark refuses."""
+        """Sends a request message, and returns the reply message. Raises UpstreamLost, or StatementFailed if Spark
+        refuses a login over HTTP."""
         ...
 
     def session(self, handle: Handle) -> SqlSession:
-        """A session that was opened elsewhere, to run statements in."""
+        """A session that was opened on another connection, for running statements."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Upstream(Protocol):
-    """Where Spark is."""
+    """Connects to Spark."""
 
     async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
-        """Logs in as the client did. Raises UpstreamLost, or StatementFailed where Spark refuses.
+        """Connects with a client's login. Raises UpstreamLost, or StatementFailed if Spark refuses the login.
 
-        Over HTTP each call carries the login, and it is the first call that is refused, unless Spark is to be asked at
-        once.
+        Over HTTP, each call carries the login, so the first call is refused, unless `ask` makes Spark check it at once.
         """
         ...

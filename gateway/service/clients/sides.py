@@ -1,6 +1,6 @@
-"""The gateway's own connections to Spark, made as who a client is: one that nobody needs any more serves again.
+"""The gateway's own connections to Spark with clients' logins, which are reused.
 
-To make one takes Spark milliseconds, and who closes a session mostly opens another soon.
+Opening a connection takes Spark milliseconds, and a client that closes a session usually opens another one soon.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from gateway.wire.sasl import Login
 
 KEPT_SECONDS = 10.0
 KEPT_MAX = 32
-"""Each holds one of Spark's threads, of which it has 500."""
+"""Each kept connection holds one of Spark's 500 threads."""
 KEPT_MAX_PER_LOGIN = 8
 SPARE_MAX = 32
-"""Connections with a question that Spark may hold for seconds; who has another one waits for one of them."""
+"""Most connections in use for requests that Spark may hold for seconds; further requests wait."""
 CLOSE_SECONDS = 5.0
-"""For Spark to take notice that they end, when the gateway does."""
+"""Time for closing the kept connections when the gateway stops."""
 
 
 class Sides:
-    """Makes them, and keeps those that are given back for who logs in alike.
+    """Opens connections, and keeps returned ones for clients with the same login.
 
-    `trusted_seconds`: one serves no longer after Spark has checked its password than this. 0: only once.
+    `trusted_seconds`: how long a connection is reused after Spark checked its password. 0: never.
     """
 
     def __init__(self, upstream: Upstream, trusted_seconds: float) -> None:
@@ -38,13 +38,13 @@ class Sides:
         self._made: WeakKeyDictionary[SideConnection, float] = WeakKeyDictionary()
         self._kept: dict[SideConnection, tuple[Login, asyncio.TimerHandle]] = {}
         self._of_login: Counter[Login] = Counter()
-        self._closings = loops.Errands("the end of a connection to Spark")
+        self._closings = loops.Errands("closing a connection to Spark")
         self._closed = False
         self._spare = asyncio.Semaphore(SPARE_MAX)
 
     @asynccontextmanager
     async def spare(self, login: Login) -> AsyncIterator[SideConnection]:
-        """Lends one for a question that Spark may hold for seconds. Raises as `connect`."""
+        """Lends a connection for a request that Spark may hold for seconds. Raises what `connect` raises."""
         async with self._spare:
             side = await self.connect(login)
             try:
@@ -53,7 +53,7 @@ class Sides:
                 await self.give_back(login, side)
 
     async def connect(self, login: Login, *, ask: bool = False) -> SideConnection:
-        """As `Upstream.connect`; `ask`: over a new connection, so that Spark checks the password."""
+        """Like `Upstream.connect`. `ask`: over a new connection, so that Spark checks the password."""
         if not ask and (kept := self._take(login)) is not None:
             return kept
         asked = asyncio.get_running_loop().time()
@@ -62,7 +62,7 @@ class Sides:
         return side
 
     def _take(self, login: Login) -> SideConnection | None:
-        """The newest, so that the others grow old."""
+        """The newest kept connection, so that the older ones expire."""
         for side in [side for side, (known, _) in reversed(self._kept.items()) if known == login]:
             self._remove(side)
             if side.alive:
@@ -71,7 +71,7 @@ class Sides:
         return None
 
     async def give_back(self, login: Login, side: SideConnection) -> None:
-        """Whoever made it has no use for it any more, and nothing at Spark is to end with it."""
+        """Takes back a connection that is no longer needed, and on which nothing depends at Spark."""
         full = len(self._kept) >= KEPT_MAX or self._of_login[login] >= KEPT_MAX_PER_LOGIN
         loop = asyncio.get_running_loop()
         seconds = min(KEPT_SECONDS, self._made.get(side, -inf) + self._trusted_seconds - loop.time())
@@ -96,7 +96,7 @@ class Sides:
         self._closings.begin(side.close())
 
     async def close(self) -> None:
-        """Closes those that are kept; what comes back later is closed at once."""
+        """Closes the kept connections. Connections that are returned later are closed at once."""
         self._closed = True
         for side in list(self._kept):
             self._expire(side)

@@ -1,4 +1,4 @@
-"""What a session's transaction has seen: the version of each materialized view that it reads until its end."""
+"""A session's transaction: the versions of materialized views that it reads until its end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from gateway.mv.model.view import Version
 from sql.names import TableName
 
 SETTING = "freshgate.snapshot"
-"""`session`: everything that a session reads is one transaction, from the view's first use on. `statement`: none is."""
+"""`session`: the whole session is one transaction, so each view keeps the version of its first use. `statement`: none.
+"""
 VALUES = ("session", "statement")
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One version that is held; `release` lets it go."""
+    """A version that is kept for the transaction until `release` is called."""
 
     version: Version
     release: Callable[[], None]
@@ -23,21 +24,21 @@ class Pin:
 
 @dataclass(slots=True)
 class Transaction:
-    """The versions that a session is to see, by view id, while it is `active`."""
+    """The versions that a session sees, by view id, while the transaction is `active`."""
 
     open: bool = False
-    """Between BEGIN and COMMIT or ROLLBACK."""
+    """Whether BEGIN has been executed, and not yet COMMIT or ROLLBACK."""
     session: bool = False
-    """By the setting."""
+    """Whether SETTING is `session`."""
     pins: dict[str, Pin] = field(default_factory=dict)
     names: dict[TableName, str] = field(default_factory=dict)
-    """Under which names: what one means must not change."""
+    """The view ids by name, because a name must keep its meaning during the transaction."""
     epoch: int = 0
-    """Grows with each transaction: one that waits for a refresh may find that its own is over."""
+    """Increases with each transaction, so that a statement that waited for a refresh can tell if its own is over."""
 
     @classmethod
     def of(cls, configuration: Mapping[str, str]) -> Transaction:
-        """As a client's session begins: drivers hand settings on as `set:hiveconf:name`."""
+        """The state at the start of a session: drivers pass settings as `set:hiveconf:name`."""
         said = [value for key, value in configuration.items() if key.lower().endswith(SETTING)]
         return cls(session=bool(said) and said[-1].lower() == "session")
 

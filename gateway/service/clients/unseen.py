@@ -1,8 +1,8 @@
-"""Statements at Spark whose end nobody has seen, though others must know of it: they write, or change what names mean.
+"""Determines whether statements at Spark have ended that write, or change what names mean.
 
-A client need not ask for the status of what it has begun. Spark holds the question whether a statement has ended until
-it has, for some seconds at most; so of a question that it holds it is known that the statement runs, and who must know
-more than once leaves one open (`Unseen._ask`).
+Clients need not ask for the status of their statements, so the gateway asks. Spark holds a status request until the
+statement has ended, at most for a few seconds. While it holds a request, the statement is known to run, so a request is
+left open as long as the answer is needed (`Unseen._ask`).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from gateway.wire.frame import WireError
 from sql.words import Words
 
 WAIT_SECONDS = 1.0
-"""Since a statement was sent, for its end before the session's next one is looked at: USE and CREATE TEMPORARY VIEW
-take milliseconds. For an answer of Spark's, too."""
+"""How long to wait for a statement's end, since it was sent, before the session's next statement is routed: USE and
+CREATE TEMPORARY VIEW take milliseconds. Also the longest wait for an answer from Spark."""
 HELD_SECONDS = 0.2
-"""A question that has not been answered for so long is held by Spark: the statement runs."""
+"""A request that is unanswered for this long is held by Spark: the statement runs."""
 PAUSE_SECONDS = 0.5
-"""Between two questions, where Spark does not hold them."""
+"""Pause between two requests if Spark does not hold them."""
 IDLE_SECONDS = 30.0
-"""A question is not asked again that nobody has wanted answered for so long."""
+"""Requests are no longer repeated after this time without interest in the answer."""
 
 
 class Unseen:
-    """One such statement. `spare` lends a connection to Spark of which its session makes no use."""
+    """A statement whose end is not known. `spare` lends a connection to Spark that its session does not use."""
 
     def __init__(
         self,
@@ -43,65 +43,65 @@ class Unseen:
     ) -> None:
         self._spare = spare
         self.moves = moves
-        """It may change the current database, or catalog."""
+        """Whether it may change the current database or catalog."""
         self.words = words
         """Its identifiers."""
         self.over = False
         self._began = time.monotonic()
         self._operation: ForwardedOperation | None = None
         self._open: dict[object, float] = {}
-        """Questions that Spark has not answered, by who asks, and since when."""
+        """The start of each request that Spark has not answered, by who sent it."""
         self._answered_since = 0.0
-        """When the last question was asked that Spark has answered."""
-        self._news: asyncio.Event | None = None
+        """The start of the latest request that Spark has answered."""
+        self._changed: asyncio.Event | None = None
         self._asking: asyncio.Task[None] | None = None
         self._wanted = self._failed = 0.0
-        """When somebody last wanted to know, and when a question last came to no answer."""
+        """When the answer was last wanted, and when the requests last ended."""
 
-    # --- what is heard of it -----------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------
 
     def started(self, operation: ForwardedOperation) -> None:
-        """Spark has begun it; what is asked about the operation is told here."""
+        """Spark has started it. The operation now reports its status requests here."""
         self._operation = operation
         operation.unseen = self
-        self._tell()
+        self._notify()
 
     def asked(self, who: object) -> None:
-        """Spark is asked whether it has ended."""
+        """`who` has asked Spark whether the statement has ended."""
         self._open[who] = time.monotonic()
-        self._tell()
+        self._notify()
 
     def answered(self, who: object) -> None:
-        """Spark has answered, or the answer will never come."""
+        """Spark has answered `who`, or never will."""
         self._answered_since = max(self._answered_since, self._open.pop(who, 0.0))
-        self._tell()
+        self._notify()
 
     def end(self, _: End) -> None:
-        """Its end is known, or will never be."""
+        """Its end is known, or will never be known."""
         self.over = True
         if self._asking is not None and self._asking is not asyncio.current_task():
             self._asking.cancel()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
-        news, self._news = self._news, None
-        if news is not None:
-            news.set()
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()
 
     # --- asking ------------------------------------------------------------------------------------
 
     @property
     def known(self) -> bool:
-        """What has become of it by now is known: it has ended, runs, or the reply to it, which tells more, is due."""
+        """Whether its present state is known: it has ended, it runs, or Spark has not replied to it yet."""
         return self.over or self._operation is None or self._held_since() + HELD_SECONDS <= time.monotonic()
 
     def _held_since(self) -> float:
         return min(self._open.values(), default=float("inf"))
 
     async def look(self) -> bool:
-        """Finds out whether it has ended. False where Spark does not say."""
+        """Determines whether it has ended. Returns False if Spark does not answer."""
         came = self._wanted = time.monotonic()
-        self._tell()
+        self._notify()
         while not self.known and max(self._answered_since, self._failed) < came:
             left = min(self._held_since() + HELD_SECONDS, came + WAIT_SECONDS) - time.monotonic()
             if left <= 0:
@@ -111,24 +111,24 @@ class Unseen:
         return self.known or self._answered_since >= came
 
     async def settle(self) -> None:
-        """Waits for its end until WAIT_SECONDS after it was sent; later it is only looked whether that has come."""
+        """Waits for its end, until WAIT_SECONDS after it was sent; later, only determines whether it has ended."""
         await self.look()
         while not self.over and (left := self._began + WAIT_SECONDS - time.monotonic()) > 0:
             self._ask()
             await self._wait(left)
 
     async def _wait(self, seconds: float) -> None:
-        if self._news is None:
-            self._news = asyncio.Event()
-        news = self._news
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        changed = self._changed
         try:
             async with asyncio.timeout(seconds):
-                await news.wait()
+                await changed.wait()
         except TimeoutError:
             return
 
     def _ask(self) -> None:
-        """Leaves a question open, unless one is, or Spark could not be asked just now."""
+        """Leaves a request open, unless one is open, or a request has just failed."""
         is_asked = bool(self._open) or self._asking is not None or self._failed >= self._wanted
         if self._operation is not None and not is_asked:
             self._asking = asyncio.get_running_loop().create_task(self._keep_asking(self._operation))
@@ -136,7 +136,7 @@ class Unseen:
     async def _keep_asking(self, operation: ForwardedOperation) -> None:
         try:
             async with self._spare() as side:
-                # A Spark that does not answer this is not one that holds the question.
+                # If Spark does not answer this, it does not answer at all, rather than hold the status request.
                 await side.forward(request.unknown())
                 await self._ask_over(side, operation)
         except (FreshgateError, WireError):
@@ -146,22 +146,22 @@ class Unseen:
             self.answered(self)
 
     async def _ask_over(self, side: SideConnection, operation: ForwardedOperation) -> None:
-        question = request.operation_status(operation.handle)
+        status = request.operation_status(operation.handle)
         while not operation.ended and time.monotonic() - self._wanted < IDLE_SECONDS:
             asked = time.monotonic()
             self.asked(self)
-            answer = await side.forward(question)
+            answer = await side.forward(status)
             if operation.ended:
                 return
             if ends.status_seen(operation, answer) is None:
-                # Spark does not know it any more.
+                # Spark no longer knows the operation.
                 operation.end(End.UNKNOWN)
             self.answered(self)
             if time.monotonic() - asked < HELD_SECONDS and not operation.ended:
                 await self._wait_until_wanted()
 
     async def _wait_until_wanted(self) -> None:
-        """A server that does not hold questions is asked again when somebody wants to know, or after a while."""
+        """Waits before the next request to a server that does not hold requests, at most until the answer is wanted."""
         before = self._wanted
         deadline = time.monotonic() + PAUSE_SECONDS
         while self._wanted == before and (left := deadline - time.monotonic()) > 0:
@@ -169,5 +169,5 @@ class Unseen:
 
 
 async def settle(statements: Iterable[Unseen]) -> None:
-    """All of them, at one time."""
+    """Settles all statements concurrently."""
     await asyncio.gather(*(each.settle() for each in statements))
