@@ -28,7 +28,7 @@ from sql.texts import create_text
 from sql.texts.rewrite import Value
 
 NULL_TEXT = "\\N"
-"""NULL in Doris's text columns."""
+"""NULL in Doris' text columns."""
 TASK_ROWS_MAX = 10_000
 """Most rows of tasks() in a query: they become part of its text, and Spark parses only a few megabytes per second. With
 more than a hundred views, fewer of each view's last tasks are shown, but at least one."""

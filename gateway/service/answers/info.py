@@ -173,7 +173,7 @@ def time_text(milliseconds: int) -> str:
 
 
 def show_create(statement: ShowCreate, view: MaterializedView, *, frozen: bool) -> Result:
-    """The statement that recreates the view, in any session. The result's columns are Doris's or Spark's.
+    """The statement that recreates the view, in any session. The result's columns are Doris' or Spark's.
 
     `frozen`: base tables have gained columns since `SELECT *` was resolved, so the view's columns are listed. Blocks
     as long as `indentation.indented`, so it must not run on the event loop.
@@ -270,7 +270,7 @@ def show_properties(view: MaterializedView, key: str | None) -> Result:
 
 
 def show_partitions(tasks: Iterable[tuple[int, Task]], view: MaterializedView, standings: Sequence[Standing]) -> Result:
-    """SHOW PARTITIONS, with those of Doris's columns that have a meaning here. `tasks`: the view's last tasks."""
+    """SHOW PARTITIONS, with those of Doris' columns that have a meaning here. `tasks`: the view's last tasks."""
     column = view.clauses.partitioning.column if view.clauses.partitioning else ""
     names = {base_key(table): str(table) for table in view.tables} | {base: view.base_name(base) for base in view.views}
     published = {task.version: task.finished_at for _, task in tasks}
