@@ -26,7 +26,7 @@ class Bases:
     exact: bool
     """Whether all `relations` are certain to be relations. Otherwise they may be any words of the text."""
     composed: bool
-    """Whether the text builds names when it runs, which are not in the text."""
+    """Whether the text builds names at run time, which it does not contain."""
 
 
 @lru_cache(maxsize=4_096)

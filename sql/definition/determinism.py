@@ -53,7 +53,7 @@ CHANGING_FUNCTIONS = frozenset(
 WITHOUT_PARENTHESES = frozenset(
     {"current_date", "current_timestamp", "current_time", "localtimestamp", "current_user", "user", "session_user"}
 )
-"""Functions that a name without parentheses calls, too, unless a column has that name."""
+"""Functions that can also be called without parentheses, unless a column has that name."""
 SAMPLE = "tablesample"
 METADATA = "_metadata"
 """The hidden column with the name and time of the file that a row was read from."""
@@ -62,7 +62,7 @@ MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
 COMPUTED = "cast"
 """Stands for a conversion of a computed constant to a date or timestamp: its value may be one of MOMENTS."""
 UNSEEDED = "aes_encrypt"
-"""Generates a random initialization vector, unless it is given one or its mode needs none."""
+"""This function generates a random initialization vector, unless one is given or its mode needs none."""
 HIVE_CLASSES = frozenset(
     {
         "UDFUUID",

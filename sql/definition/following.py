@@ -66,7 +66,7 @@ _COARSER = {
 
 
 class CannotFollow(ValueError):
-    """The view's partitions cannot follow any; the message is the reason, for users."""
+    """The view's partitions cannot follow those of a base table; the message is the reason, for users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class _Reading:
         return any(is_star(item) for select in self._tree.find_all(exp.Select) for item in select.expressions)
 
     def _check_calls(self) -> None:
-        """Refuses functions that are not Spark's own, which may read tables, and anything that the tree lacks."""
+        """Refuses functions that are not Spark's own, because they may read tables, and clauses that the tree lacks."""
         calls = called(self._pieces)
         aliases = Counter(alias.name.lower() for alias in self._tree.find_all(exp.TableAlias) if alias.columns)
         if (name := foreign(calls, aliases)) is not None:
@@ -396,7 +396,7 @@ class _Reading:
             )
             return found.lost("the query aggregates all rows, without GROUP BY") if over_all else found
         if group.args.get("all") and not group.expressions and not scope.named("all") and scope.complete:
-            return found  # GROUP BY ALL: every output without an aggregate is a key
+            return found  # GROUP BY ALL: every output without an aggregate is a key.
         if problem := strange_clause(group, {"expressions"}):
             return found.lost(f"{problem} in GROUP BY")
         if any(isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets) for key in group.expressions):
@@ -543,7 +543,7 @@ class _Reading:
         return piece.text.lower() if piece is not None and piece.kind in ("word", "symbol") else ""
 
     def _span(self, column: exp.Column) -> tuple[int, int] | None:
-        """The span of a column's name; None if the text does not have it as the tree does."""
+        """The span of a column's name; None if the text differs from the tree."""
         names = [part.name for part in column.parts]
         first = self._places.get(column.parts[0].meta.get("start", -1))
         if first is None or column.args.get("join_mark"):
@@ -556,7 +556,7 @@ class _Reading:
         return (first, last) if found == names else None
 
     def _wrapped(self, wrap: exp.Expr, span: tuple[int, int]) -> tuple[str, tuple[int, int] | None]:
-        """What the parentheses or call around the span do, and the extended span; None if the text differs."""
+        """The call around the span (empty for parentheses), and the extended span; None if the text differs."""
         first, last = span
         before, after = self._word(first - 1), self._word(last + 1)
         function = self._word(first - 2) if self._word(first - 3) != "." else ""

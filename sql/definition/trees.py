@@ -36,8 +36,8 @@ _NODES_OF: dict[str, tuple[type[exp.Expr], ...]] = {
 
 
 def unseen_word(tree: exp.Expr, words: Iterable[str]) -> str | None:
-    """One of these keywords in the text for which the tree has no node; None if there is none. Names may be such words,
-    too, and are discounted."""
+    """A keyword in the text for which the tree has no node; None if there is none. Names that equal keywords do not
+    count."""
     written = Counter(word for word in words if word in _NODES_OF)
     if not written:
         return None
