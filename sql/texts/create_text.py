@@ -41,7 +41,7 @@ def create_statement(
     if pairs:
         listed = ",\n".join(f"  {string_token(key)} = {string_token(value)}" for key, value in pairs)
         lines.append(f"TBLPROPERTIES (\n{listed})")
-    # Behind AS, the first line of a query would be indented further than its other lines.
+    # On the line of AS, the first line of a query would be indented further than its other lines.
     lines += ["AS", query] if "\n" in query else [f"AS {query}"]
     return "\n".join(lines)
 
@@ -126,7 +126,7 @@ def qualified(query: str, references: Iterable[Reference], namespace: Namespace)
     return splice(query, [(start, start, prefix) for start, prefix in prefixes.items()])
 
 
-# --- Doris' descriptions ---------------------------------------------------------------------------------
+# --- Doris' descriptions --------------------------------------------------------------------------------
 
 
 def refresh_info(clauses: Clauses) -> str:

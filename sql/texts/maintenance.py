@@ -19,8 +19,8 @@ from sql.texts.rewrite import partition_value, safe_literal, string_token
 VERSION_COLUMN = "freshgate_version"
 """The storage table's first partition column: the version that a row belongs to."""
 PARTITION_COLUMN = "freshgate_partition"
-"""The second partition column, if the view itself is partitioned. It never has the view's own name for it, because the
-metastore's partition filter fails on names that begin with an underscore."""
+"""The second partition column, if the view itself is partitioned. It does not have the name of the view's column,
+because the metastore's partition filter fails for names that begin with an underscore."""
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The metastore's text for NULL as a partition's value."""
 STAGED: Mapping[str, str] = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
@@ -355,9 +355,9 @@ def insert_version(
     empties it: an abandoned refresh could thus remove rows of the next one. `staged` gives each statement a directory
     of its own: Spark creates one for INSERT OVERWRITE with dynamic partitions (HadoopMapReduceCommitProtocol). That
     statement replaces the partitions for which it has rows; here there are none to replace. In static mode Spark would
-    replace all matching partitions, so the table sets the mode (`create_storage`), and the session must, too (STAGED).
+    replace all matching partitions, so both the table (`create_storage`) and the session (STAGED) set dynamic mode.
 
-    `window` is a further condition on rows (see `within`).
+    `window` is another condition on rows (see `within`).
     """
     insert = "INSERT OVERWRITE" if staged else "INSERT INTO"
     if not layout.partitioned:
@@ -575,7 +575,7 @@ def explain_definition(definition: TableName) -> str:
 
 
 def describe_rows(definition: TableName) -> str:
-    """Fails like a query of the definition if something that it reads is missing; reads no rows."""
+    """Fails like a query of the definition if a table that it reads is missing; reads no rows."""
     return f"DESCRIBE QUERY SELECT * FROM {definition.quoted}"
 
 

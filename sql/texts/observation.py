@@ -120,7 +120,7 @@ def explained_paths(plan: str) -> list[str] | None:
     end = plan.rfind(_BEHIND_PATHS)
     if found is None or end < found.end():
         return None
-    # Path by path: in one call the interpreter's lock would be kept for a hundred thousand.
+    # Path by path, because a single call for a hundred thousand paths would hold the interpreter's lock too long.
     paths, start = list[str](), found.end()
     for border in _NEXT_PATH.finditer(plan, start, end):
         paths.append(plain_path(plan[start : border.start()]))

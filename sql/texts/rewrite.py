@@ -1,6 +1,6 @@
 """Splices text into statements, and generates the inline tables and literals to splice in.
 
-A statement is never generated anew from a parsed tree; only the parts that must change are replaced.
+A statement is never regenerated from a parsed tree; only the parts that must change are replaced.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _CAST_TYPES = {
     "BIGINT": "BIGINT",
     "INT": "INT",
     "BOOLEAN": "BOOLEAN",
-    # The type that TIMESTAMP means depends on spark.sql.timestampType.
+    # The meaning of TIMESTAMP depends on spark.sql.timestampType.
     "TIMESTAMP": "TIMESTAMP_LTZ",
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -188,5 +188,5 @@ def catalog_references(statement: Forwarded) -> tuple[tuple[Reference, str, str 
 
 
 def _is_everywhere(qualifier: str) -> bool:
-    """Whether the qualifier is no database: spark_catalog, or a region of BigQuery."""
+    """Whether the qualifier is not a database, but spark_catalog or a region of BigQuery."""
     return qualifier == SESSION_CATALOG or qualifier.startswith("region-")
