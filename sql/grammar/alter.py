@@ -190,7 +190,7 @@ _REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
 
 
 def change_of_table(grammar: Grammar) -> Change | None:
-    """The change that Spark's ALTER TABLE | VIEW asks for, properties unchecked; None if it is not one of ours."""
+    """The change in Spark's ALTER TABLE | VIEW, with unchecked properties; None if the gateway does not execute it."""
     if grammar.accept("RENAME", "TO"):
         return Rename(grammar.expect_name("the new name"))
     if grammar.accept("SET", "TBLPROPERTIES"):

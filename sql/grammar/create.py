@@ -1,7 +1,7 @@
-"""CREATE MATERIALIZED VIEW. Its clauses may come in any order, because every database has an order of its own.
+"""Parses CREATE MATERIALIZED VIEW. The clauses may come in any order, because each database has a different order.
 
-Each clause has a function in `_CLAUSES`, chosen by the clause's first words. Clauses that different databases have for
-the same thing share a subject. A statement may have one clause per subject.
+Each clause has a function in `_CLAUSES`, chosen by the clause's first words. Clauses of different databases with the
+same meaning share a subject. A statement may have one clause per subject.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ _TAIL_LENGTH = 7
 
 
 def _query_end(grammar: Grammar, parsed: _Parsed, tail: list[tuple[Lexeme, int]]) -> int:
-    """Where the query ends. `tail` has the last lexemes, each with the number of parentheses open after it."""
+    """The end of the query. `tail`: the last lexemes, each with the number of parentheses open after it."""
     words = [piece.text.upper() if piece.kind == "word" and depth == 0 else "" for piece, depth in tail]
     for ending in (["WITH", "NO", "DATA"], ["WITH", "DATA"]):
         if len(words) > len(ending) and words[-len(ending) :] == ending:

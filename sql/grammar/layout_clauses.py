@@ -98,7 +98,7 @@ def clustered_by(grammar: Grammar) -> Distribution:
 
 
 def _ordered(grammar: Grammar) -> tuple[str, ...]:
-    """Spark's SORTED BY (column [ASC], …). Spark, too, sorts buckets only in ascending order."""
+    """Parses what follows SORTED BY: (column [ASC], …). Spark also sorts buckets only in ascending order."""
     if not grammar.accept("("):
         raise grammar.problem("(columns) after SORTED BY")
     columns = []
@@ -126,7 +126,7 @@ def distributed_on(grammar: Grammar) -> Clustering:
 
 
 def cluster_by(grammar: Grammar) -> Clustering:
-    """Databricks writes parentheses, BigQuery none. StarRocks' ORDER BY means the same."""
+    """Parses what follows CLUSTER BY, in parentheses in Databricks, without in BigQuery, or StarRocks' ORDER BY."""
     if grammar.sees("("):
         columns = grammar.bracketed("CLUSTER BY")
     elif grammar.sees("AUTO") or grammar.sees("NONE"):

@@ -1,4 +1,4 @@
-"""The parser of the statements that the gateway executes itself.
+"""Parses the statements that the gateway executes itself.
 
 The first words decide the statement. No statement that Spark accepts begins with these words (checked on Spark 3.5 and
 4.1). So a text with these first words is the gateway's own, and any deviation is an error that says what was expected
@@ -43,7 +43,7 @@ BIGINT_MAX = 2**63 - 1
 
 
 def _drop(grammar: Grammar) -> Command:
-    """The base table after Doris' ON is ignored."""
+    """Parses what follows DROP MATERIALIZED VIEW. The base table after Doris' ON is ignored."""
     if_exists = grammar.accept("IF", "EXISTS")
     name = grammar.expect_name("the view's name")
     if grammar.accept("ON"):
@@ -136,7 +136,7 @@ def _partitions(grammar: Grammar) -> tuple[str, ...]:
 
 
 def _partition(grammar: Grammar) -> str:
-    """A name as a word, in backquotes or as a string; or column = value, which is how Spark names a partition."""
+    """A name as a word, in backquotes or as a string; or column = value, as Spark names partitions."""
     name = grammar.string() or grammar.expect_identifier("a partition's name, as shown by SHOW PARTITIONS")
     if not grammar.accept("="):
         return name
@@ -145,7 +145,8 @@ def _partition(grammar: Grammar) -> str:
 
 
 def _call(grammar: Grammar) -> Command:
-    """BigQuery's procedure. Only the last two parts of its argument count: Spark has no projects."""
+    """Parses the arguments of BigQuery's procedure. Only the last two parts of the name count: Spark has no
+    projects."""
     grammar.expect("(")
     place = grammar.position
     argument = Grammar(grammar.expect_string("the view's name as a string"))
@@ -212,11 +213,12 @@ def _show_create(grammar: Grammar) -> Command:
 
 
 def _describe(grammar: Grammar) -> Command | None:
-    """DESCRIBE and DESC. `DESCRIBE materialized view` alone is Spark's: the column `view` of a table `materialized`."""
+    """Parses what follows DESCRIBE or DESC. `DESCRIBE materialized view` without a name is Spark's statement: it
+    describes the column `view` of a table `materialized`."""
     extended = grammar.accept_any("EXTENDED", "FORMATTED") is not None
     if not grammar.accept("MATERIALIZED", "VIEW") or not grammar.sees_identifier():
         return None
-    if grammar.sees("AS", "JSON"):  # Spark's, too: that column, as JSON
+    if grammar.sees("AS", "JSON"):  # Also Spark's statement: that column, as JSON.
         return None
     if (grammar.sees("EXTENDED") or grammar.sees("FORMATTED")) and grammar.sees_identifier(1):
         grammar.take()

@@ -1,4 +1,4 @@
-"""Property lists, with the forms of values that Spark, Doris, PostgreSQL and BigQuery write."""
+"""Parses property lists, with the forms of values in Spark, Doris, PostgreSQL and BigQuery."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pairs(
 
 
 def unbracketed(grammar: Grammar) -> Pairs:
-    """Trino's ALTER … SET PROPERTIES key = value, …"""
+    """Parses Trino's ALTER … SET PROPERTIES key = value, …"""
     return _list(grammar, free=False, taken=(), bare=False, checked=True)
 
 
@@ -122,7 +122,7 @@ def _typed_literal(grammar: Grammar, start: int) -> str:
 
 
 def _array_end(grammar: Grammar) -> int:
-    """Consumes [… , …] of strings or tuples of strings, and returns where it ends."""
+    """Consumes [… , …] with strings or tuples of strings, and returns its end."""
     if not grammar.sees("["):
         raise grammar.problem("[ after ARRAY")
     open_brackets: list[str] = []

@@ -1,4 +1,4 @@
-"""The clauses of CREATE and ALTER that say when and how a view is refreshed, and those that stand for a property."""
+"""Parses the clauses of CREATE and ALTER that set when and how a view is refreshed, and clauses that set a property."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _time_zone(grammar: Grammar) -> str:
         raise grammar.refusal(f"'{text}' is not a time zone: write it as 'Europe/Berlin' or 'UTC'", place) from None
 
 
-# --- clauses that stand for a property ---------------------------------------------------------------
+# --- clauses that set a property ---------------------------------------------------------------------
 
 
 def _grace_period(grammar: Grammar) -> tuple[str, str]:
@@ -177,7 +177,7 @@ PROPERTY_CLAUSES: dict[tuple[str, ...], Callable[[Grammar], tuple[str, str]]] = 
     ("DISABLE", "REWRITE"): lambda _: ("use_for_rewrite", "false"),
     ("DISABLE", "QUERY", "REWRITE"): lambda _: ("use_for_rewrite", "false"),
 }
-"""Clauses that stand for a property, by their first words."""
+"""Clauses that set a property, by their first words."""
 
 
 def property_clause(grammar: Grammar) -> tuple[str, str] | None:

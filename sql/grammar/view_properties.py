@@ -1,8 +1,8 @@
-"""The properties of a materialized view: the known names, their allowed values and their meaning.
+"""The properties of a materialized view: known names, allowed values and meaning.
 
-Most are Doris' table properties of asynchronous materialized views; other databases' names for the same are known, too.
-Names without a meaning in Spark are stored and shown. TBLPROPERTIES is Spark's clause and takes any name; PROPERTIES,
-WITH and OPTIONS take only known names.
+Most are Doris' table properties of asynchronous materialized views; other databases' names for the same properties are
+also known. Names without a meaning in Spark are stored and shown. TBLPROPERTIES is Spark's clause and takes any name;
+PROPERTIES, WITH and OPTIONS take only known names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OWN_PREFIX = "freshgate."
 """The prefix of the catalog's entries, which are stored among the user's properties. Users may not set them."""
 _SESSION_PREFIX = "session."
 _RENAMED_SETTINGS = frozenset({"mapred.reduce.tasks", "mapreduce.job.reduces"})
-"""Spark sets another setting in place of these, and RESET of these does not reset it."""
+"""Spark sets another setting instead of these, and RESET of these does not reset it."""
 _OWN_SETTINGS = frozenset(name.lower() for name in STAGED)
 """The settings that the gateway sets for a refresh, which depends on them."""
 _SETTING_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
@@ -282,5 +282,5 @@ def rewrite_enabled(properties: Mapping[str, str]) -> bool:
 
 
 def is_clause(name: str) -> bool:
-    """Whether the property stands for what other databases write as a clause of CREATE."""
+    """Whether the property replaces a clause that CREATE has in other databases."""
     return name in _CLAUSES
