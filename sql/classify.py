@@ -1,4 +1,4 @@
-"""Text -> decision: a cheap look first, a parse only when it is needed."""
+"""Classifies statements: first by a fast scan of their words, and by parsing only if necessary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sql.statement import Glance, Statement
 _WORD = re.compile(r"\w+")
 _SEPARATORS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 _HEAD = re.compile(r"[\s(]*(\w+)")
-# An unclosed quote takes the rest: to try again from each quote after it would take quadratic time.
+# An unclosed quote extends to the end: trying again from each later quote would take quadratic time.
 _WHOLE = {quote: re.compile(rf"{quote}((?:[^{quote}]|{quote}{quote})*+)(?:{quote}|\Z)") for quote in '`"'}
 _FIRST_WORDS = ("create", "drop", "refresh", "alter", "show", "comment", "analyze", "pause", "resume", "cancel")
 _SECOND_WORDS = {
@@ -22,22 +22,22 @@ _SECOND_WORDS = {
     "show": frozenset({"materialized", "jobs", "tasks"}),
     "call": frozenset({"refresh_materialized_view"}),
 }
-"""Words of which a statement of ours holds one, by its first word."""
+"""By first word, the words of which each of the gateway's own statements contains one."""
 _NONE = frozenset[str]()
 _DOUBLE_QUOTED_NAME = re.compile(
     r"""\.\s?"|"\s?\.|(?:,|\b(?:from|join|table|stream|into|view|using|update|function|exists|overwrite))[\s(]*+\"""",
     re.IGNORECASE,
 )
-"""Where what stands between double quotes may be a name."""
+"""The contexts in which a double-quoted text may be a name."""
 _RUNS_STRINGS = frozenset({"immediate", "identifier", "call"})
-"""Words of texts that run, or name something by, what their strings hold."""
+"""Words that indicate that a statement executes its strings, or uses them as names."""
 
 
 def glance(text: str) -> Glance:
-    """One cheap look, about 10 microseconds for a short query: the first word, and every word of the text, folded.
+    """Scans the text for its first word and all its words, folded; takes about 10 microseconds for a short query.
 
-    `words` is a superset: words in comments and strings are in it too, so a name that is not in it is nowhere in the
-    text. (A name composed at run time is beyond any look at the text.)
+    `words` is a superset that includes words in comments and strings, so a name that is not in it does not occur in the
+    text. (No scan of the text can find a name that is composed at run time.)
     """
     words = _words(text)
     if not words.isdisjoint(_RUNS_STRINGS):
@@ -48,9 +48,9 @@ def glance(text: str) -> Glance:
 
 
 def _words(text: str) -> set[str]:
-    """Those of one text, as names are folded and as keywords are."""
+    """The words of a text, folded in the way of names and in the way of keywords."""
     if text.isascii():
-        # Three times as fast as the expression, which knows letters of all languages.
+        # Three times as fast as the regular expression, which supports the letters of all languages.
         text = text.lower()
         words = set(text.translate(_SEPARATORS).split())
     else:
@@ -58,7 +58,8 @@ def _words(text: str) -> set[str]:
         words.update(_WORD.findall(folded(text)))
     if "`" in text:
         words |= _quoted(text, "`")
-    # "x-y", with spark.sql.ansi.doubleQuotedIdentifiers. Mostly double quotes hold strings, which may be many.
+    # Names such as "x-y", with spark.sql.ansi.doubleQuotedIdentifiers. Most double quotes contain strings, of which
+    # there may be many.
     if '"' in text and ("/*" in text or "--" in text or _DOUBLE_QUOTED_NAME.search(text) is not None):
         words |= _quoted(text, '"')
     return words
@@ -77,10 +78,10 @@ def _keyword(text: str) -> str:
 
 
 def _quoted(text: str, quote: str) -> set[str]:
-    """Names between back quotes, or double quotes, whole and by their dots.
+    """The names in backquotes or double quotes, as a whole and split at their dots.
 
-    Every stretch between two quotes counts, so that a lone one in a string or a comment hides nothing; of names that
-    hold doubled quotes those that begin at the first, third … quote, and those that begin at the others.
+    Every stretch between two quotes counts, so that a single quote in a string or a comment hides nothing. Names with
+    doubled quotes are searched from the first, third, … quote, and from the second, fourth, … one.
     """
     stretches = set(text.split(quote))
     if quote * 2 in text:
@@ -92,13 +93,13 @@ def _quoted(text: str, quote: str) -> set[str]:
         if "." in stretch:
             names.update(stretch.split("."))
     names.discard("")
-    # Each by itself: how a Greek sigma is folded depends on what follows.
+    # Each by itself, because the folding of a Greek sigma depends on what follows.
     return names if text.isascii() else {name.lower() for name in names}
 
 
 def classify(text: str, look: Glance | None = None) -> Statement:
-    """What `text` is. Raises `parser.SyntaxProblem` for a faulty statement of ours; never for any other text. `look`:
-    its glance, where that is at hand."""
+    """Classifies a statement. Raises `parser.SyntaxProblem` only if one of the gateway's own statements is malformed.
+    `look`: the text's glance, if already known."""
     look = glance(text) if look is None else look
     if look.maybe_command and (command := parser.parse(text)) is not None:
         return command

@@ -1,7 +1,7 @@
 """Names of tables in Spark's Hive metastore and other catalogs, of paths, table versions and functions.
 
 The metastore folds names to lower case, so names are compared in lower case. The user's spelling remains in the
-statement's text, which is never generated anew. Paths keep their case.
+statement's text, which is never regenerated. Paths keep their case.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ _AFTER_NAMES = frozenset(
         "where",
     }
 )
-"""Words that may stand between a column's name and a parenthesis. They are not functions, so they begin no value."""
+"""Words that may be between a column's name and a parenthesis. They are not functions, so no value begins with them."""
 _SETTING = re.compile(rf"\bset\s+[`'\"]?[\w.:$-]*(?:{_SECRET})[^=\n]{{0,80}}=", re.IGNORECASE)
 _RUN = re.compile(r"[^\s'\"`]+")
 _USER = re.compile(r"(?:://|:thin:)[^@/:?#]*[:/]", re.IGNORECASE)

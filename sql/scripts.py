@@ -1,4 +1,4 @@
-"""Splits a script into statements: what each reads and writes, in the order in which they may run.
+"""Splits a script into statements, with what each reads and writes, in the order in which they may run.
 
 In Spark's grammar (SqlBaseParser.g4, compoundBody) statements end with semicolons, and control-flow keywords precede
 some (`IF … THEN`, `label: LOOP`). If the beginning of a statement is not clear, its effects are overestimated.
@@ -35,12 +35,12 @@ _WRITING = frozenset(
 class Step(NamedTuple):
     statement: Forwarded
     composed: bool
-    """Whether it may build a name when it runs, or has too many names to be kept."""
+    """Whether it may build a name at run time, or has too many names to be kept."""
 
 
 def steps(text: str) -> list[Step]:
     """The statements in order. The list is doubled if some may run again or at any time, so that each statement also
-    follows each other one."""
+    follows every other one."""
     pieces = list(lexemes(text))
     found = [_step(text, part) for part in _split(pieces) if part]
     again = any(piece.kind == "word" and folded(piece.text) in _REPEATED for piece in pieces)
