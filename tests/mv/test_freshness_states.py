@@ -1,4 +1,4 @@
-"""The table of transitions in docs/concepts/freshness.md, row by row, against the catalog and a look at the tables."""
+"""The table of transitions in docs/concepts/freshness.md, row by row, against the catalog and the inspector."""
 
 from __future__ import annotations
 
@@ -127,24 +127,24 @@ class World:
     async def end_grace(self) -> None:
         self.now_ms += GRACE_SECONDS * 1000
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         inspector = Inspector(self.catalog, cast(Any, self), cast(Any, self), cast(Any, self), 0)
         await inspector.check([VIEW])
 
-    async def look_at_a_change(self) -> None:
+    async def observe_a_change(self) -> None:
         self.seen[SALES] = Snapshot("id", "2")
-        await self.look()
+        await self.check()
 
-    async def look_in_vain(self) -> None:
+    async def fail_to_observe(self) -> None:
         self.seen[SALES] = Unobserved("the metastore is away")
-        await self.look()
+        await self.check()
 
     async def write_below(self) -> None:
         await self.write_to(SHOPS)
 
     async def lose_sight_below(self) -> None:
         self.seen[SHOPS] = Unobserved("the metastore is away")
-        await self.look()
+        await self.check()
 
     async def refresh(self, entry: Entry | None = None, contains: int | None = None) -> None:
         entry = entry or self.entry
@@ -183,9 +183,9 @@ EVENTS: dict[str, Event] = {
     "a write to a base table ends": World.write_to,
     "a write to a base table ends, and the view has a grace period": World.write_within_grace,
     "the grace period ends": World.end_grace,
-    "a look shows a change": World.look_at_a_change,
-    "a look shows no change": World.look,
-    "a look fails": World.look_in_vain,
+    "an observation shows a change": World.observe_a_change,
+    "an observation shows no change": World.check,
+    "an observation fails": World.fail_to_observe,
     "a view below becomes `STALE`": World.write_below,
     "a view below becomes `UNKNOWN`": World.lose_sight_below,
     "a view below is refreshed": World.refresh_below,
@@ -202,7 +202,7 @@ WAYS: dict[str, tuple[Event, ...]] = {
     "`FRESH_WITHIN_GRACE`": (World.create, World.write_within_grace),
     "`STALE`": (World.create, World.write_to),
     "`STALE` because of a noted write": (World.create, World.write_to),
-    "`STALE` because of a look": (World.create, World.look_at_a_change),
+    "`STALE` because of an observation": (World.create, World.observe_a_change),
     "`UNKNOWN`": (World.start,),
 }
 """What leads to each state, from a catalog without the view."""
