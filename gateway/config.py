@@ -373,7 +373,7 @@ class Versions:
     max_bytes: int = _setting(
         0,
         "Most bytes of all versions of one view together, including the one that a refresh writes; measured at each "
-        "refresh, which takes some tenths of a second. A refresh that would exceed it waits. 0: unlimited.",
+        "refresh, which takes a few tenths of a second. A refresh that would exceed it waits. 0: unlimited.",
         _at_least(0),
     )
     wait: float = _setting(

@@ -188,7 +188,7 @@ def _hash_like(known: str) -> str:
 
 
 def hash_of(password: str) -> str:
-    """Hashes a password, which takes some 50 ms. Raises BadUser for a password that no login could have."""
+    """Hashes a password, which takes about 50 ms. Raises BadUser for a password that no login could have."""
     if not password.strip() or "\0" in password:
         raise BadUser("The password is empty. Enter a password.")
     return PasswordHasher().hash(password)

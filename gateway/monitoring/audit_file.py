@@ -50,7 +50,7 @@ class AuditFile:
             self._lose(f"{WAITING_MAX} lines already wait for the disk")
 
     def close(self) -> None:
-        """Writes the waiting lines, if that takes no more than some seconds."""
+        """Writes the waiting lines, if that takes no more than a few seconds."""
         try:
             self._waiting.put(None, timeout=CLOSE_SECONDS)
         except queue.Full:

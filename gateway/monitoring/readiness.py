@@ -12,7 +12,7 @@ from gateway.errors import FreshgateError
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS_MAX = 10.0
-"""How long Spark may take to answer the smallest statement. It takes some hundredths of a second, but Spark may be
+"""How long Spark may take to answer the smallest statement. It takes a few hundredths of a second, but Spark may be
 collecting garbage."""
 
 Ask = Callable[[float], Awaitable[None]]

@@ -2,7 +2,7 @@
 
 A view may have a hundred thousand partitions. Processing them takes up to seconds, so it is done in a thread
 (`loops.aside`). But a single call of `sorted` or `json.loads` would hold the interpreter's lock, and so block the event
-loop, for some hundred milliseconds.
+loop, for a few hundred milliseconds.
 """
 
 from __future__ import annotations

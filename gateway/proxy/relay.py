@@ -39,7 +39,7 @@ ConnectUpstream = Callable[[Login], Awaitable[Upstream]]
 _QUEUE_LENGTH_MAX = 64
 """Requests that a client may send ahead before it is no longer read. No known client sends even one."""
 _SETTLE_SECONDS = 3.0
-"""How long to wait for a reply that Spark owes to a client that has gone. Spark takes some milliseconds."""
+"""How long to wait for a reply that Spark owes to a client that has gone. Spark takes a few milliseconds."""
 
 
 class Clients(Protocol):

@@ -150,7 +150,7 @@ class EmbeddedEngine:
         return self._address
 
     def leave(self) -> None:
-        """The gateway is stopping: whoever waits for Spark to start, or would, is told at once that there is none."""
+        """The gateway is stopping: calls that wait for Spark to start, and later ones, fail at once."""
         self._leaving = True
         self._running.set()
 

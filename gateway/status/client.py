@@ -32,7 +32,7 @@ from gateway.status.model import Row, Status, status_of
 DEFAULT_PORT = 10000
 CONNECT_SECONDS = 10.0
 REPLY_SECONDS = 120.0
-"""The gateway writes its catalog into the query's text, and Spark reads only some megabytes of it per second."""
+"""The gateway writes its catalog into the query's text, and Spark parses only a few megabytes of it per second."""
 PAGE_ROWS = 10_000
 ERROR_BYTES_MAX = 1000
 """How much of an error page over HTTP is read."""

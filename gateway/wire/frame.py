@@ -74,7 +74,7 @@ class WireLimits:
     login_bytes_max: int = 16 * 1024
     """Longest handshake message. It is short because nobody is authenticated before it."""
     values_max: int = 5_000
-    """Thrift values in one request. Bounds the time spent on hostile nesting to some milliseconds. An OpenSession has
+    """Thrift values in one request. Bounds the time spent on hostile nesting to a few milliseconds. An OpenSession has
     two per setting."""
 
 

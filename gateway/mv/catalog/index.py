@@ -272,7 +272,7 @@ class Catalog:
     def suspect_write(self, write: Write) -> Write:
         """Records that a write was cancelled or lost: it counts as ended and as a new one that is still open.
 
-        Spark may commit a cancelled statement some seconds later.
+        Spark may commit a cancelled statement a few seconds later.
         """
         late = self.writes.begin(write.words, write.tables, anything=write.anything)
         self._touched(write)
