@@ -133,7 +133,7 @@ class Scheduler:
 
     async def look(self, not_before: float, what: str = "a check of its base tables") -> None:
         """Refreshes the ON COMMIT views that are stale according to observations that began at or after `not_before`
-        (monotonic). Skips views whose last task failed and would fail again."""
+        (monotonic). Skips views of which the last task failed or was cancelled, and nothing has changed since."""
         if self._fence.lost is not None:
             return
         watched = [entry for entry in self._of(Trigger.COMMIT) if entry.view.built]
