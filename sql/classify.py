@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from sql.grammar import parser, transactions
+from sql.lexed import Lexed
 from sql.reading import effects
-from sql.reading.within import within
 from sql.scan import folded, skip_blank
 from sql.statement import Glance, Statement
 
@@ -33,15 +33,16 @@ _RUNS_STRINGS = frozenset({"immediate", "identifier", "call"})
 """Words that indicate that a statement executes its strings, or uses them as names."""
 
 
-def glance(text: str) -> Glance:
+def glance(lexed: Lexed) -> Glance:
     """Scans the text for its first word and all its words, folded; takes about 10 microseconds for a short query.
 
     `words` is a superset that includes words in comments and strings, so a name that is not in it does not occur in the
     text. (No scan of the text can find a name that is composed at run time.)
     """
+    text = lexed.text
     words = _words(text)
     if not words.isdisjoint(_RUNS_STRINGS):
-        words.update(*map(_words, within(text).texts))
+        words.update(*(_words(inner.text) for inner in lexed.within.texts))
     keyword = _keyword(folded(text))
     ours = keyword in transactions.FIRST_WORDS or not _SECOND_WORDS.get(keyword, _NONE).isdisjoint(words)
     return Glance(keyword, frozenset(words), ours)
@@ -97,10 +98,10 @@ def _quoted(text: str, quote: str) -> set[str]:
     return names if text.isascii() else {name.lower() for name in names}
 
 
-def classify(text: str, look: Glance | None = None) -> Statement:
+def classify(lexed: Lexed, look: Glance | None = None) -> Statement:
     """Classifies a statement. Raises `parser.SyntaxProblem` only if one of the gateway's own statements is malformed.
     `look`: the text's glance, if already known."""
-    look = glance(text) if look is None else look
-    if look.maybe_command and (command := parser.parse(text)) is not None:
+    look = glance(lexed) if look is None else look
+    if look.maybe_command and (command := parser.parse(lexed)) is not None:
         return command
-    return effects.forwarded(text, look.keyword)
+    return effects.forwarded(lexed, look.keyword)

@@ -1,4 +1,4 @@
-"""Spark's lexical rules: words, back quotes, strings, comments; and a cursor over them for small grammars.
+"""Spark's lexical rules: words, back quotes, strings, comments.
 
 sqlglot's tokenizer is made for whole statements that it knows: it takes all that follows SHOW, CALL or EXECUTE as one
 string and joins `MSCK REPAIR` into one token. The heads of statements are read here instead, lazily, so that a long
@@ -10,9 +10,9 @@ are compared in Java's upper case, to which two letters beyond ASCII lead.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from sql.statement import Parts
 
@@ -31,23 +31,28 @@ class Lexeme(NamedTuple):
     end: int
 
 
+Token = tuple[Kind, str, int]
+"""The kind, the text and the start of a piece: what is made of it in a third of the time."""
+
 _RAW = r"""[rR](?:'[^']*'|"[^"]*")"""
 _STRING = r"""'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*\""""
 _QUOTED = r"`[^`]*(?:``[^`]*)*`"
-_LEXEME = re.compile(
-    rf"""
-    (?P<string>{_RAW}|{_STRING})
-    |(?P<word>\w+)
-    |(?P<quoted>{_QUOTED})
-    |(?P<symbol>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_PLAIN = re.compile(r"(?P<word>\w+)|(?P<symbol>.)", re.DOTALL)
 _LINE_COMMENT = r"--(?:\\\n|[^\r\n])*+"
+_PLAIN_COMMENT = r"/\*(?!\+)(?:[^*/]|\*(?!/)|/(?!\*))*+\*/"
+"""One in which no other one begins."""
 _BLANK = re.compile(rf"(?:\s+|{_LINE_COMMENT})+")
 _COMMENT = re.compile(r"/\*(?!\+)")
 _COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
+_PASSED_OVER = rf"\s++ | {_LINE_COMMENT} | {_PLAIN_COMMENT}"
+_LEXEME = re.compile(
+    rf"""{_PASSED_OVER} | (?P<string>{_RAW}|{_STRING}) | (?P<word>\w++) | (?P<quoted>{_QUOTED})
+    | (?P<symbol>(?!/\*)[^'"`]) | (?P<odd>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+"""Odd are an open quote, and the beginning of a hint, or of a comment that is not plain."""
+_BEHIND_OPEN_QUOTE = re.compile(
+    rf"{_PASSED_OVER} | (?P<word>\w++) | (?P<symbol>(?!/\*).) | (?P<odd>.)", re.VERBOSE | re.DOTALL
+)
 
 _KEYWORD_LETTERS = {ord("\u0131"): "i", ord("\u017f"): "s"}
 """The dotless i and the long s, whose capitals in Java are I and S."""
@@ -99,23 +104,48 @@ def _comment_end(text: str, position: int) -> int:
     return len(text)
 
 
-def lexemes(text: str, position: int = 0) -> Iterator[Lexeme]:
-    """The pieces of `text` from `position` on. Never fails: an unclosed quote is a symbol, and so is any after it.
+def lexemes(text: str) -> Iterator[Lexeme]:
+    """The pieces of `text`. Never fails: an unclosed quote is a symbol, and so is any after it."""
+    return map(lexeme, tokens(text))
 
-    (Spark refuses such a text. To look for the end of each quote again would take quadratic time.)
+
+def lexeme(token: Token) -> Lexeme:
+    kind, text, start = token
+    return Lexeme(kind, text, start, start + len(text))
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The same: the lexer.
+
+    (Spark refuses a text with an unclosed quote. To look for the end of each quote again would take quadratic time.)
     """
-    match_at = _LEXEME.match
-    skip: Callable[[str, int], int] = skip_blank
-    position = skip(text, position)
-    while found := match_at(text, position):
-        kind: Kind = found.lastgroup  # type: ignore[assignment]
-        if kind == "symbol":
-            if found.group() in QUOTES:
-                match_at = _PLAIN.match
-            elif text.startswith("/*", position):  # an open hint: no other one behind it is closed
-                skip = _skip_comments
-        yield Lexeme(kind, found.group(), position, found.end())
-        position = skip(text, found.end())
+    pattern, hints, position = _LEXEME, True, 0
+    while position < len(text):
+        for found in pattern.finditer(text, position):
+            kind = found.lastgroup
+            if kind is None:
+                continue
+            if kind == "odd":
+                piece, start = found.group(), found.start()
+                if piece == "/" and (position := _passed_over(text, start, hints=hints)) > start:
+                    break
+                yield "symbol", piece, start
+                if piece == "/":
+                    hints = False  # It is open: no other one behind it is closed.
+                    continue
+                pattern, position = _BEHIND_OPEN_QUOTE, start + 1
+                break
+            yield cast(Kind, kind), found.group(), found.start()
+        else:
+            return
+
+
+def _passed_over(text: str, start: int, *, hints: bool) -> int:
+    """The end of the comment that begins at `start`, and holds others or is open, or of a hint; `start`: of none."""
+    if not text.startswith("+", start + 2):
+        return _comment_end(text, start)
+    end = _hint_end(text, start) if hints else None
+    return start if end is None else end
 
 
 def is_identifier(lexeme: Lexeme) -> bool:
@@ -192,57 +222,6 @@ def _without_doubled(literal: str) -> str:
     return f"{quote}{kept}{quote}"
 
 
-class Mark(NamedTuple):
-    """What in a text is not to be read as words and symbols."""
-
-    kind: Literal["comment", "hint", "string", "quoted"]
-    start: int
-    end: int
-
-
-_MARK = re.compile(
-    rf"""(?P<line>{_LINE_COMMENT})
-      | (?P<comment>/\*)
-      | (?P<string>{_STRING})
-      | (?P<raw>{_RAW})
-      | (?P<quoted>{_QUOTED})
-      | (?P<open>['"`].*)""",
-    re.VERBOSE | re.DOTALL,
-)
-_COMMENT_MARK = re.compile(rf"(?P<line>{_LINE_COMMENT})|(?P<comment>/\*)")
-
-_IN_WORD = re.compile(r"\w\w")
-
-
-def marks(text: str) -> Iterator[Mark]:
-    """The comments, hints, strings and quoted names of a text, those within hints left out: as `lexemes` has it, at the
-    speed of a search. Behind an unclosed quote there are comments only."""
-    position, hints = 0, True
-    search = _MARK.search
-    while found := search(text, position):
-        start, position = found.span()
-        kind = found.lastgroup
-        if kind == "comment":
-            if text.startswith("+", position):
-                end = _hint_end(text, start) if hints else None
-                hints = hints and end is not None
-                if end is not None:
-                    yield Mark("hint", start, end)
-                    position = end
-                continue
-            position = _comment_end(text, start)
-            yield Mark("comment", start, position)
-        elif kind == "line":
-            yield Mark("comment", start, position)
-        elif kind == "raw" and _IN_WORD.match(text, start - 1):
-            position = start + 1
-        elif kind == "open":
-            # To look for the end of each further quote would take quadratic time.
-            search, position = _COMMENT_MARK.search, start + 1
-        else:
-            yield Mark("quoted" if kind == "quoted" else "string", start, position)
-
-
 def dotted_name(pieces: Sequence[Lexeme], start: int = 0) -> tuple[Parts, int]:
     """The parts of the name that begins at place `start`, none if none does, and the place behind it.
 
@@ -277,139 +256,3 @@ def _parts_at(pieces: Sequence[Lexeme], place: int) -> tuple[list[str], int]:
 def _makes_name(pieces: Sequence[Lexeme], place: int) -> bool:
     """Does IDENTIFIER(…) stand there?"""
     return [piece.text.upper() for piece in pieces[place : place + 2]] == ["IDENTIFIER", "("]
-
-
-class Cursor:
-    """A place in a text, moved forward by the words that a small grammar expects."""
-
-    def __init__(self, text: str, position: int = 0) -> None:
-        self.text = text
-        self._source = lexemes(text, position)
-        self._ahead: list[Lexeme] = []
-
-    def peek(self, distance: int = 0) -> Lexeme | None:
-        """The piece `distance` places ahead, or None at the end."""
-        while len(self._ahead) <= distance:
-            piece = next(self._source, None)
-            if piece is None:
-                return None
-            self._ahead.append(piece)
-        return self._ahead[distance]
-
-    def take(self) -> Lexeme | None:
-        """The next piece, consumed; None at the end."""
-        piece = self.peek()
-        if piece is not None:
-            del self._ahead[0]
-        return piece
-
-    @property
-    def position(self) -> int:
-        """The offset of the next piece; the text's length at the end."""
-        piece = self.peek()
-        return len(self.text) if piece is None else piece.start
-
-    def sees(self, *expected: str) -> bool:
-        """Do these words or symbols come next? Words in upper case; back-quoted names are no words."""
-        for distance, word in enumerate(expected):
-            piece = self.peek(distance)
-            if piece is None or piece.kind not in ("word", "symbol") or piece.text.upper() != word:
-                return False
-        return True
-
-    def accept(self, *expected: str) -> bool:
-        """Consume these words or symbols if all of them come next."""
-        if not self.sees(*expected):
-            return False
-        del self._ahead[: len(expected)]
-        return True
-
-    def accept_any(self, *expected: str) -> str | None:
-        """Consume one of these words and tell which; None if none comes next."""
-        return next((word for word in expected if self.accept(word)), None)
-
-    def name(self) -> Parts | None:
-        """Consume a dotted name; None if no identifier comes next, or none after a dot, which is consumed then.
-
-        What stands before such a dot is the name of something else: `db` of db.'t' is no table.
-        """
-        parts: list[str] = []
-        while (piece := self.peek()) is not None and is_identifier(piece):
-            parts.append(identifier(piece))
-            self.take()
-            if not self.accept("."):
-                return tuple(parts)
-        return None
-
-    def string(self) -> str | None:
-        """Consume a string literal (adjacent ones are one, as in Spark); None if none comes next."""
-        values: list[str] = []
-        while (piece := self.peek()) is not None and piece.kind == "string":
-            values.append(string_value(piece.text))
-            self.take()
-        return "".join(values) if values else None
-
-    def skip_brackets(self) -> None:
-        """Consume the bracketed group that comes next, if one does, with all that it holds; not another behind it."""
-        depth = 0
-        while (piece := self.peek()) is not None:
-            if piece.text == "(":
-                depth += 1
-            elif depth == 0:
-                return
-            elif piece.text == ")":
-                depth -= 1
-            self.take()
-            if depth == 0:
-                return
-
-    def at_query(self) -> bool:
-        """Does a query begin here? (`WITH SERDEPROPERTIES` and `WITH SCHEMA BINDING` do not begin one.)"""
-        piece = self.peek()
-        if piece is None or piece.kind != "word" or (word := piece.text.upper()) not in _BEGINNINGS:
-            return False
-        if word == "WITH":
-            return self.peek(2) is not None and not self.sees("WITH", "SERDEPROPERTIES") and self._names_cte()
-        return True
-
-    def _names_cte(self) -> bool:
-        if self.sees("WITH", "RECURSIVE"):
-            return True
-        after = self.peek(2)
-        return after is not None and after.text.upper() in ("AS", "(", "MAX")
-
-    def find_query(self) -> int | None:
-        """Move to the first query that is not inside brackets and give its offset; None if there is none.
-
-        AS may be left out before one in brackets, so these hold one unless a clause that has a list stands before them.
-        """
-        before = ""
-        while (piece := self.peek()) is not None:
-            if self.at_query():
-                return piece.start
-            if self.accept("AS"):
-                if self.sees("(") or self.at_query():
-                    return self.position
-            elif piece.text != "(":
-                self.take()
-            elif before in _BEFORE_LIST:
-                self.skip_brackets()
-            else:
-                return piece.start
-            before = piece.text.upper() if piece.kind == "word" else ""
-        return None
-
-    def brackets_hold_query(self) -> bool:
-        """Do brackets come next that hold a query? Those of a list of names may begin with the same word."""
-        depth = 0
-        while (piece := self.peek(depth)) is not None and piece.text == "(":
-            depth += 1
-        if not depth or piece is None or piece.kind != "word" or piece.text.upper() not in _BEGINNINGS:
-            return False
-        after = self.peek(depth + 1)
-        return depth > 1 or (after is not None and after.text not in (",", ")"))
-
-
-_BEGINNINGS = frozenset({"SELECT", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "WITH"})
-_BEFORE_LIST = frozenset({"BY", "ON", "OPTIONS", "TBLPROPERTIES", "SERDEPROPERTIES"})
-"""PARTITIONED BY (…), OPTIONS (…): words behind which brackets hold columns or properties."""

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sql.classify import glance
+from sql.lexed import Lexed
 from sql.reading import hidden
 from sql.reading.effects import forwarded
 from sql.reading.lineage import guess
-from sql.scan import Lexeme, folded, lexemes
+from sql.scan import Lexeme, folded
 from sql.statement import Forwarded
 from sql.understood import with_few_names
 
@@ -38,26 +39,27 @@ class Step(NamedTuple):
     """Whether it may build a name at run time, or has too many names to be kept."""
 
 
-def steps(text: str) -> list[Step]:
+def steps(script: Lexed) -> list[Step]:
     """The statements in order. The list is doubled if some may run again or at any time, so that each statement also
     follows every other one."""
-    pieces = list(lexemes(text))
-    found = [_step(text, part) for part in _split(pieces) if part]
+    pieces = script.pieces
+    found = [_step(script, start, end) for start, end in _split(pieces) if end > start]
     again = any(piece.kind == "word" and folded(piece.text) in _REPEATED for piece in pieces)
     return found * 2 if again else found
 
 
-def _split(pieces: Sequence[Lexeme]) -> Iterator[Sequence[Lexeme]]:
-    """Splits at semicolons."""
+def _split(pieces: Sequence[Lexeme]) -> Iterator[tuple[int, int]]:
+    """The places between semicolons, the ends left out."""
     start = 0
     for place, piece in enumerate(pieces):
         if piece.text == ";":
-            yield pieces[start:place]
+            yield start, place
             start = place + 1
-    yield pieces[start:]
+    yield start, len(pieces)
 
 
-def _step(text: str, pieces: Sequence[Lexeme]) -> Step:
+def _step(script: Lexed, start: int, end: int) -> Step:
+    pieces = script.pieces[start:end]
     place = 0
     while place < len(pieces):
         if pieces[place + 1 : place + 2] and pieces[place + 1].text == ":":  # a label
@@ -69,14 +71,14 @@ def _step(text: str, pieces: Sequence[Lexeme]) -> Step:
     if place == len(pieces):
         return Step(Forwarded(touches_rows=False), composed=False)
     keyword = folded(pieces[place].text)
-    part = text[pieces[place].start : pieces[-1].end]
+    part = script.part(start + place, end)
     if keyword not in _CONTROL:
         return _kept(forwarded(part, keyword), part)
     words = {folded(piece.text) for piece in pieces if piece.kind == "word"}
     return _kept(guess(part, f"begins with {keyword.upper()}", writes=not words.isdisjoint(_WRITING)), part)
 
 
-def _kept(statement: Forwarded, text: str) -> Step:
+def _kept(statement: Forwarded, text: Lexed) -> Step:
     statement = with_few_names(statement)
     composed = not statement.exact and (statement.everything or hidden.composes(text, glance(text).words))
     return Step(statement, composed)

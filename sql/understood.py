@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sql.classify import classify, glance
+from sql.lexed import Lexed
 from sql.reading import hidden
 from sql.scan import skip_blank
 from sql.statement import Forwarded, Glance, Statement
@@ -28,12 +29,13 @@ class Understood:
 
 def understood(text: str) -> Understood:
     """Raises SyntaxProblem for a faulty statement of ours."""
-    look = glance(text)
-    statement = classify(text, look)
+    lexed = Lexed(text)
+    look = glance(lexed)
+    statement = classify(lexed, look)
     if isinstance(statement, Forwarded):
         statement = with_few_names(statement)
     look = replace(look, words=bounded(look.words))
-    return Understood(statement, look, hidden.composes(text, look.words), skip_blank(text))
+    return Understood(statement, look, hidden.composes(lexed, look.words), skip_blank(text))
 
 
 def with_few_names(statement: Forwarded) -> Forwarded:
@@ -47,5 +49,5 @@ def with_few_names(statement: Forwarded) -> Forwarded:
 
 def seen(text: str) -> Glance:
     """A glance, in bounded space."""
-    look = glance(text)
+    look = glance(Lexed(text))
     return replace(look, words=bounded(look.words))

@@ -47,7 +47,7 @@ ALLOWED = {
 # The rooms of a layer, and its modules outside rooms, in order: each may import those before it.
 ROOMS = {
     "sql": (
-        *("words", "names", "wildcards", "redaction", "statement", "scan"),
+        *("words", "names", "wildcards", "redaction", "statement", "scan", "lexed"),
         *("texts", "reading", "grammar", "definition", "classify", "understood", "scripts"),
     ),
     "gateway.mv": (

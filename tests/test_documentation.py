@@ -10,6 +10,7 @@ import pytest
 
 from sql.classify import classify
 from sql.grammar.parser import SyntaxProblem
+from sql.lexed import Lexed
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -88,7 +89,7 @@ def test_every_statement_in_an_example_is_understood(page: Path) -> None:
     refused = []
     for statement in filter(None, statements):
         try:
-            classify(statement)
+            classify(Lexed(statement))
         except SyntaxProblem as problem:
             refused.append(f"{statement}: {problem}")
     assert refused == []

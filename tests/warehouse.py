@@ -31,6 +31,7 @@ from gateway.service.clients.session import Session
 from gateway.spark.metastore import SparkMetastore
 from sql.classify import classify
 from sql.grammar.parser import parse_about
+from sql.lexed import Lexed
 from sql.names import Namespace, TableName
 
 _NAME = r"`([^`]+)`\.`([^`]+)`\.`([^`]+)`"
@@ -288,7 +289,7 @@ class House:
         """Runs one of the gateway's own statements and returns its rows."""
         person = Person(self.warehouse, user, namespace or Namespace())
         # Some of Spark's own statements are commands if they name a materialized view.
-        command = parse_about(text) or classify(text)
+        command = parse_about(Lexed(text)) or classify(Lexed(text))
         result = await self.commands.run(cast(Any, command), cast(Session, person), Report())
         return list(result.rows)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.figures import UNITS, Figure
 from sql.classify import classify, glance
+from sql.lexed import Lexed
 from sql.names import Namespace, TableName
 from sql.statement import Forwarded
 
@@ -25,12 +26,12 @@ def figures() -> Iterator[Figure]:
     unrelated, mentioning = _long("events"), _long("view_7")
 
     def passes_by(text: str) -> Callable[[], object]:
-        return lambda: glance(text).words.isdisjoint(names)
+        return lambda: glance(Lexed(text)).words.isdisjoint(names)
 
     def parsed() -> object:
-        if glance(mentioning).words.isdisjoint(names):
+        if glance(Lexed(mentioning)).words.isdisjoint(names):
             raise SystemExit("bench: the long query mentions no view.")
-        statement = classify(mentioning)
+        statement = classify(Lexed(mentioning))
         if not isinstance(statement, Forwarded) or not statement.exact:
             raise SystemExit("bench: the long query is not understood.")
         namespace = Namespace()

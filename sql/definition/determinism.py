@@ -6,7 +6,8 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 
-from sql.scan import Lexeme, lexemes, string_values
+from sql.lexed import Lexed
+from sql.scan import Lexeme, string_values
 
 DATE_FUNCTIONS = frozenset(
     {
@@ -101,7 +102,7 @@ def nondeterministic(query: str, plan: str, below: Iterable[str] = ()) -> frozen
     """
     analyzed = plan.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
     found = {name.lower() for name in _CALL.findall(analyzed)} & _ALL
-    pieces = list(lexemes(query))
+    pieces = Lexed(query).pieces
     strings = "".join(piece.text.lower() for piece in pieces if piece.kind == "string")
     words = {piece.text.lower() for piece in pieces if piece.kind == "word"}
     calls = {piece.text.lower() for piece, after in pairwise(pieces) if after.text == "("} | (
@@ -116,7 +117,9 @@ def nondeterministic(query: str, plan: str, below: Iterable[str] = ()) -> frozen
     shown = list(_calls(analyzed, {UNSEEDED, *_CASTS, *_PARSED, *_COERCING}))
     if any(name == UNSEEDED and _generates_vector(arguments) for name, arguments in shown):
         found.add(UNSEEDED)
-    return frozenset(found.union(_constant_times(shown), *(_moments(list(lexemes(text))) for text in (query, *below))))
+    return frozenset(
+        found.union(_constant_times(shown), _moments(pieces), *(_moments(Lexed(text).pieces) for text in below))
+    )
 
 
 def _moments(pieces: Sequence[Lexeme]) -> set[str]:

@@ -47,10 +47,11 @@ from sql.definition.trees import (
     strange_part,
     unseen_word,
 )
+from sql.lexed import Lexed
 from sql.names import Namespace, TableName
 from sql.reading.doubts import Doubt
 from sql.reading.lineage import query_tree, relations
-from sql.scan import Lexeme, identifier, lexemes
+from sql.scan import Lexeme, identifier
 
 _DATE = "DATE"
 _DEFAULT_NAMESPACE = Namespace()
@@ -253,11 +254,12 @@ class _Reading:
     def __init__(self, text: str, namespace: Namespace, sources: _Sources) -> None:
         self._namespace = namespace
         self._sources = sources
-        self._tree = _tree(text)
-        self._pieces = tuple(lexemes(text))
+        lexed = Lexed(text)
+        self._tree = _tree(lexed)
+        self._pieces = tuple(lexed.pieces)
         self._places = {piece.start: place for place, piece in enumerate(self._pieces)}
         self._check_calls()
-        self._check_mentions(text)
+        self._check_mentions(lexed)
 
     def relation(self) -> Relation:
         return self._query(self._tree, {})
@@ -278,9 +280,9 @@ class _Reading:
             raise CannotFollow(f"not every {word.upper()} in the query is understood")
         self._generates = not GENERATORS.isdisjoint(calls)
 
-    def _check_mentions(self, text: str) -> None:
+    def _check_mentions(self, lexed: Lexed) -> None:
         """Refuses the text if `lineage.relations` finds a mention of a relation that the tree lacks."""
-        lineage = relations(text)
+        lineage = relations(lexed)
         if not lineage.exact:
             raise CannotFollow(f"the query is not understood: {lineage.reason}")
         unsure = (TableName.resolve(read.parts, self._namespace) for read in lineage.reads if read.perhaps)
@@ -603,12 +605,12 @@ _COMPUTED = "it is neither a column nor a column truncated by date_trunc, to_dat
 # --- parts of trees ---------------------------------------------------------------------------------
 
 
-def _tree(text: str) -> exp.Query:
+def _tree(lexed: Lexed) -> exp.Query:
     try:
-        tree = query_tree(text)
+        tree = query_tree(lexed)
     except Doubt as doubt:
         raise CannotFollow(f"the query is not understood: {doubt}") from None
-    if "|>" in text:
+    if "|>" in lexed.text:
         raise CannotFollow("the query has a pipe operator")
     if tree.find(exp.Command, exp.Directory, exp.Semicolon) is not None:
         raise CannotFollow("the query has a part that is not understood")

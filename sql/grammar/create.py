@@ -13,7 +13,8 @@ from typing import Any
 
 from sql.grammar import layout_clauses, property_list, refresh
 from sql.grammar.cursor import SYNTAX, Grammar, SyntaxProblem
-from sql.scan import QUOTES, Cursor, Lexeme, lexemes
+from sql.lexed import Cursor, Lexed
+from sql.scan import QUOTES, Lexeme
 from sql.statement import (
     Clauses,
     Column,
@@ -51,7 +52,7 @@ class _Parsed:
 
 
 def _at(grammar: Grammar, place: int) -> Grammar:
-    return Grammar(grammar.text, place)
+    return Grammar(grammar.lexed, grammar.lexed.place_of(place))
 
 
 _Clause = Callable[[Grammar, _Parsed], None]
@@ -124,7 +125,7 @@ def _query(grammar: Grammar, parsed: _Parsed) -> str:
     tail: deque[tuple[Lexeme, int]] = deque(maxlen=_TAIL_LENGTH)
     depth = 0
     semicolon = False
-    for piece in lexemes(grammar.text, start):
+    for piece in grammar.lexed.pieces[grammar.place :]:
         if piece.kind == "symbol" and piece.text == ";":
             semicolon = True
             continue
@@ -290,12 +291,12 @@ def _comment_property(grammar: Grammar, parsed: _Parsed, value: str, place: int)
 def _partitioning_property(grammar: Grammar, parsed: _Parsed, value: str, place: int) -> None:
     """Trino's partitioning = ARRAY['month(d)']."""
     parsed.set_once(grammar, "partitioning", "partitioning", place)
-    array = Cursor(value.removeprefix("["))
+    array = Cursor(Lexed(value.removeprefix("[")))
     array.accept("ARRAY", "[")
     written = array.string()
     if written is None or not array.accept("]"):
         raise grammar.refusal("a view is partitioned by one column: write it as partitioning = ARRAY['column']", place)
-    inner = Grammar(written)
+    inner = Grammar(Lexed(written))
     try:
         found = layout_clauses.partition_expression(inner)
         inner.expect_end()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sql.scan import Cursor, identifier, is_identifier
+from sql.lexed import Cursor
+from sql.scan import identifier, is_identifier
 from sql.statement import Parts
 
 SYNTAX = "42601"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from sql.grammar.cursor import Grammar, SyntaxProblem, listed
+from sql.lexed import Lexed
 
 SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600, "DAY": 86_400, "WEEK": 604_800}
 """The units of fixed length, in seconds."""
@@ -39,7 +40,7 @@ def seconds(grammar: Grammar) -> float:
 
 def seconds_of(text: str) -> float | None:
     """The seconds of a text that is an interval, also `10 minutes` or BigQuery's `0-0 0 4:0:0`; otherwise None."""
-    grammar = Grammar(text)
+    grammar = Grammar(Lexed(text))
     try:
         total = seconds(grammar)
         grammar.expect_end()

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from sql import wildcards
 from sql.grammar import alter, create, property_list, refresh, transactions
 from sql.grammar.cursor import SYNTAX, Grammar, SyntaxProblem
+from sql.lexed import Lexed
 from sql.names import SESSION_CATALOG
-from sql.scan import identifier, skip_blank
+from sql.scan import identifier
 from sql.statement import (
     AlterMaterializedView,
     Analyze,
@@ -149,7 +150,7 @@ def _call(grammar: Grammar) -> Command:
     projects."""
     grammar.expect("(")
     place = grammar.position
-    argument = Grammar(grammar.expect_string("the view's name as a string"))
+    argument = Grammar(Lexed(grammar.expect_string("the view's name as a string")))
     parts = argument.name()
     if parts is None or argument.peek() is not None:
         message = "expected 'project.dataset.view' or 'dataset.view' in the string"
@@ -313,12 +314,12 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Grammar], Command | None]], 
 )
 
 
-def parse(text: str) -> Command | None:
+def parse(lexed: Lexed) -> Command | None:
     """Parses `text` as one of the gateway's own statements; None if its first words are not those of one.
 
     Raises SyntaxProblem if the first words match and the rest is malformed.
     """
-    grammar = Grammar(text, skip_blank(text))
+    grammar = Grammar(lexed)
     for words, statement in _STATEMENTS:
         if grammar.accept(*words):
             return statement(grammar)
@@ -414,15 +415,15 @@ _ABOUT: tuple[tuple[tuple[str, ...], Callable[[Grammar], NamedCommand | None]], 
 )
 
 
-def parse_about(text: str) -> NamedCommand | None:
+def parse_about(lexed: Lexed) -> NamedCommand | None:
     """What one of Spark's own statements means if the name in it is a materialized view; None for any other text.
 
     It never raises: a text that is malformed, or names its relation other than by a dotted name, is left to Spark. The
     properties of SET TBLPROPERTIES are not checked (see view_properties.check).
     """
-    if "${" in text:
+    if "${" in lexed.text:
         return None
-    grammar = Grammar(text, skip_blank(text))
+    grammar = Grammar(lexed)
     for words, statement in _ABOUT:
         if grammar.accept(*words):
             try:

@@ -8,10 +8,12 @@ function of a user that happens to have such a name is left alone in an expressi
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sql.scan import Lexeme, lexemes, string_value
+from sql.lexed import Lexed
+from sql.scan import Lexeme, string_value
 
 Function = Literal["mv_infos", "jobs", "tasks"]
 _FUNCTIONS: dict[str, Function] = {"mv_infos": "mv_infos", "jobs": "jobs", "tasks": "tasks"}
@@ -58,12 +60,12 @@ class _Level:
     """Between FROM and the clause after it: a comma is followed by a relation."""
 
 
-def find(text: str) -> tuple[FunctionCall, ...]:
+def find(lexed: Lexed) -> tuple[FunctionCall, ...]:
     """The calls in a text, in its order. Cheap where none of the words occurs; never raises."""
-    folded = text.lower()
+    folded = lexed.text.lower()
     if not any(name in folded for name in _FUNCTIONS) or _MENTION.search(folded) is None:
         return ()
-    pieces = list(lexemes(text))
+    pieces = lexed.pieces
     levels = [_Level(query=True)]
     found: list[FunctionCall] = []
     for index, piece in enumerate(pieces):
@@ -98,7 +100,7 @@ def _step(piece: Lexeme, before: Lexeme | None, levels: list[_Level]) -> None:
         level.query = level.query or word == "SELECT"
 
 
-def _may_be_relation(pieces: list[Lexeme], index: int, level: _Level) -> bool:
+def _may_be_relation(pieces: Sequence[Lexeme], index: int, level: _Level) -> bool:
     if pieces[index].text.lower() not in _FUNCTIONS or index == 0 or pieces[index - 1].kind not in ("word", "symbol"):
         return False
     match pieces[index - 1].text.upper():
@@ -111,7 +113,7 @@ def _may_be_relation(pieces: list[Lexeme], index: int, level: _Level) -> bool:
     return False
 
 
-def _call(pieces: list[Lexeme], index: int) -> FunctionCall | None:
+def _call(pieces: Sequence[Lexeme], index: int) -> FunctionCall | None:
     """The call whose name stands at `index`; None if its brackets hold anything but `string = string` pairs."""
     opening = pieces[index + 1] if index + 1 < len(pieces) else None
     if opening is None or opening.text != "(":
@@ -135,7 +137,7 @@ def _call(pieces: list[Lexeme], index: int) -> FunctionCall | None:
     return FunctionCall(function, tuple(arguments), name.start, pieces[place].end, _alias_at(pieces, place + 1))
 
 
-def _alias_at(pieces: list[Lexeme], index: int) -> bool:
+def _alias_at(pieces: Sequence[Lexeme], index: int) -> bool:
     if index >= len(pieces):
         return False
     piece = pieces[index]

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from sql.lexed import Cursor, Lexed
 from sql.reading.lineage import expression, guess, mention, parsed, without_rows
-from sql.scan import Cursor, folded, skip_blank
+from sql.scan import folded, skip_blank
 from sql.statement import Forwarded, Parts
 
 _Reader = Callable[[Cursor], Forwarded | None]
@@ -20,19 +21,19 @@ _Reader = Callable[[Cursor], Forwarded | None]
 _UNTOUCHED = Forwarded(touches_rows=False)
 
 
-def forwarded(text: str, keyword: str) -> Forwarded:
+def forwarded(lexed: Lexed, keyword: str) -> Forwarded:
     """What a statement that goes to Spark does; `keyword` is its first word, folded. Never raises."""
     reader = _READERS.get(keyword)
     if reader is None:
         if keyword in _QUERIES:
-            return parsed(text, skip_blank(text))
-        return guess(text, f"unknown statement: {keyword[:40]}")
-    cursor = Cursor(text, skip_blank(text))
+            return parsed(lexed)
+        return guess(lexed, f"unknown statement: {keyword[:40]}")
+    cursor = Cursor(lexed)
     if cursor.accept(keyword.upper()) and (found := reader(cursor)) is not None:
-        if "${" in text and _may_mean_more(found, keyword, text):
-            return guess(text, "${ in the text")
+        if "${" in lexed.text and _may_mean_more(found, keyword, lexed.text):
+            return guess(lexed, "${ in the text")
         return _one_statement(found, cursor)
-    return guess(text, f"unknown form of {keyword.upper()}")
+    return guess(lexed, f"unknown form of {keyword.upper()}")
 
 
 def _may_mean_more(found: Forwarded, keyword: str, text: str) -> bool:
@@ -55,7 +56,7 @@ def _one_statement(found: Forwarded, cursor: Cursor) -> Forwarded:
     while (piece := cursor.peek()) is not None:
         cursor.take()
         if piece.text == ";" and cursor.peek() is not None and not cursor.sees(";"):
-            return guess(cursor.text, "not one statement")
+            return guess(cursor.lexed, "not one statement")
     return found
 
 
@@ -71,8 +72,8 @@ def _name(cursor: Cursor) -> Parts | None:
 
 def _body(cursor: Cursor) -> Forwarded:
     """The query somewhere after the head; an empty answer where there is none."""
-    start = cursor.find_query()
-    return Forwarded() if start is None else parsed(cursor.text, start)
+    place = cursor.find_query()
+    return Forwarded() if place is None else parsed(cursor.lexed, place)
 
 
 def _with_body(cursor: Cursor, name: Parts, **changes: object) -> Forwarded:
@@ -93,8 +94,8 @@ def _explain(cursor: Cursor) -> Forwarded:
         return _UNTOUCHED
     keyword = folded(piece.text)
     if keyword == "(" or keyword in _QUERIES:
-        return without_rows(parsed(cursor.text, piece.start))
-    inner = forwarded(" " * piece.start + cursor.text[piece.start :], keyword)
+        return without_rows(parsed(cursor.lexed, cursor.place))
+    inner = forwarded(cursor.lexed.behind(cursor.place), keyword)
     # Spark runs the text of EXECUTE IMMEDIATE to tell how it would. A variable may stand for these words.
     runs = keyword == "execute" or ("${" in cursor.text and keyword not in _READERS)
     return inner if runs else without_rows(inner)
@@ -104,7 +105,7 @@ def _show_description(cursor: Cursor) -> Forwarded:
     """DESCRIBE of a query reads no row but names relations; of anything else nothing at all."""
     cursor.accept("QUERY")
     if cursor.at_query() and not cursor.sees("TABLE"):
-        return without_rows(parsed(cursor.text, cursor.position))
+        return without_rows(parsed(cursor.lexed, cursor.place))
     return _UNTOUCHED
 
 
@@ -147,7 +148,7 @@ def _assigned(cursor: Cursor) -> Forwarded | None:
         if piece.text == "=" or (piece.kind == "word" and piece.text.upper() == "DEFAULT"):
             if cursor.peek() is None:
                 return None
-            return expression(cursor.text, cursor.position)
+            return expression(cursor.lexed, cursor.place)
     return _UNTOUCHED
 
 
@@ -156,16 +157,16 @@ def _cache(cursor: Cursor) -> Forwarded | None:
     cursor.accept("LAZY")
     if not cursor.accept("TABLE"):
         return None
-    start = cursor.position
+    source = _reading(cursor)
     if (name := _name(cursor)) is None:
         return None
     if cursor.accept("OPTIONS"):
         cursor.skip_brackets()
     if cursor.sees("AS") or cursor.sees("(") or cursor.at_query():
         cursor.accept("AS")
-        found = parsed(cursor.text, cursor.position)
+        found = parsed(cursor.lexed, cursor.place)
         return replace(found, creates_view=name, temporary=True, writes=(name, *found.writes), touches_rows=True)
-    return _reading(cursor.text, start)
+    return source
 
 
 def _analyze(cursor: Cursor) -> Forwarded | None:
@@ -173,14 +174,14 @@ def _analyze(cursor: Cursor) -> Forwarded | None:
     if not cursor.accept("TABLE"):
         named = cursor.accept_any("TABLES") and not (cursor.accept_any("IN", "FROM") and cursor.sees("IDENTIFIER", "("))
         return _nothing(cursor) if named else None
-    found = _reading(cursor.text, cursor.position)
+    found = _reading(cursor)
     _nothing(cursor)
     return found
 
 
-def _reading(text: str, start: int) -> Forwarded | None:
-    """One relation, named at `start`, is read."""
-    chain = mention(text, start)
+def _reading(cursor: Cursor) -> Forwarded | None:
+    """The relation is read whose name comes next, and is left there."""
+    chain = mention(cursor.lexed, cursor.place)
     return None if chain is None else Forwarded(reads=(chain,))
 
 
@@ -209,14 +210,14 @@ def _create_table(cursor: Cursor, *, replaces: bool) -> Forwarded | None:
     if name is None:
         return None
     if cursor.accept("SHALLOW", "CLONE") or cursor.accept("DEEP", "CLONE") or cursor.accept("CLONE"):
-        source = _reading(cursor.text, cursor.position)
+        source = _reading(cursor)
         placed = _PLACES.search(cursor.text, cursor.position) is not None
         return None if source is None else replace(source, writes=(name,), writes_files=placed)
     if _lists_columns(cursor):
         cursor.skip_brackets()
-    head = cursor.position
+    head, options = cursor.position, Cursor(cursor.lexed, cursor.place)
     found = _with_body(cursor, name)
-    called = _calls_in_options(cursor.text[head : cursor.position])
+    called = _calls_in_options(options, cursor.place)
     if called is None:
         return None
     found = replace(found, calls=(*called, *found.calls))
@@ -225,15 +226,15 @@ def _create_table(cursor: Cursor, *, replaces: bool) -> Forwarded | None:
     return replace(found, writes_files=fills and _PLACES.search(cursor.text, head) is not None)
 
 
-def _calls_in_options(head: str) -> tuple[Parts, ...] | None:
-    """The functions that the values of OPTIONS call, perhaps more; None where these may read a relation."""
-    cursor = Cursor(head)
-    while cursor.peek() is not None:
+def _calls_in_options(cursor: Cursor, end: int) -> tuple[Parts, ...] | None:
+    """The functions that the values of OPTIONS call, perhaps more; None where these may read a relation. `end`: the
+    place where the query begins."""
+    while cursor.place < end:
         if cursor.sees("OPTIONS", "("):
             start = cursor.position
             cursor.take()
             cursor.skip_brackets()
-            inside = head[start : cursor.position].partition("(")[2]
+            inside = cursor.text[start : cursor.position].partition("(")[2]
             return _calls_in_rows(inside) if "(" in inside else ()
         cursor.take()
     return ()
@@ -311,7 +312,7 @@ def _create_function(cursor: Cursor, temporary: bool) -> Forwarded | None:
             cursor.take()
     found = _UNTOUCHED
     if cursor.accept("RETURN"):
-        found = parsed(cursor.text, cursor.position) if cursor.at_query() else expression(cursor.text, cursor.position)
+        found = parsed(cursor.lexed, cursor.place) if cursor.at_query() else expression(cursor.lexed, cursor.place)
     return replace(
         found,
         creates_view=name,
@@ -328,7 +329,7 @@ def _replace_table(cursor: Cursor) -> Forwarded | None:
 
 def _alter(cursor: Cursor) -> Forwarded | None:
     if cursor.accept_any("DATABASE", "SCHEMA", "NAMESPACE"):
-        altered = mention(cursor.text, cursor.position)
+        altered = mention(cursor.lexed, cursor.place)
         return None if altered is None else Forwarded(alters_database=altered.parts, touches_rows=False)
     kind = cursor.accept_any("TABLE", "VIEW")
     name = _name(cursor) if kind else None
@@ -377,7 +378,6 @@ def _table_after(*words: str) -> _Reader:
 
 def _insert(cursor: Cursor) -> Forwarded | None:
     """The head is read here, for sqlglot knows neither all of Spark's forms nor how to be quick with many VALUES."""
-    start = skip_blank(cursor.text)
     overwrites = cursor.accept_any("INTO", "OVERWRITE") == "OVERWRITE"
     if overwrites and (cursor.sees("DIRECTORY") or cursor.sees("LOCAL", "DIRECTORY")):
         return replace(_body(cursor), writes=(), writes_files=True)
@@ -385,7 +385,7 @@ def _insert(cursor: Cursor) -> Forwarded | None:
     if (name := _name(cursor)) is None:
         return None
     if cursor.sees("REPLACE") or cursor.peek() is None:
-        return parsed(cursor.text, start)
+        return parsed(cursor.lexed)
     if cursor.accept("PARTITION"):
         cursor.skip_brackets()
     cursor.accept("IF", "NOT", "EXISTS")
@@ -397,8 +397,8 @@ def _insert(cursor: Cursor) -> Forwarded | None:
         if calls is not None:
             return Forwarded(writes=(name,), calls=calls)
     if not (cursor.at_query() or cursor.sees("(")):
-        return parsed(cursor.text, start)
-    found = parsed(cursor.text, cursor.position)
+        return parsed(cursor.lexed)
+    found = parsed(cursor.lexed, cursor.place)
     return replace(found, writes=(name, *found.writes), touches_rows=True)
 
 
@@ -442,7 +442,7 @@ def _call(cursor: Cursor) -> Forwarded:
 
 def _run_time(cursor: Cursor) -> Forwarded:
     """EXECUTE IMMEDIATE and scripts: no look at the text can tell what they do."""
-    return guess(cursor.text, "runs what is known only at run time")
+    return guess(cursor.lexed, "runs what is known only at run time")
 
 
 _READERS: dict[str, _Reader] = {

@@ -1,7 +1,7 @@
 """What stands inside texts that run other statements: scripts, EXECUTE IMMEDIATE, and names in odd forms.
 
 Such a text cannot be told apart into what it reads and writes, but DROP VIEW, ALTER VIEW, CREATE OR REPLACE VIEW and
-DROP DATABASE begin with words that can be found in it and in its strings (`sql.reading.within`). What a text puts
+DROP DATABASE begin with words that can be found in it and in its strings (`sql.lexed`). What a text puts
 together when it runs (`'DROP ' || 'VIEW v'`) stays hidden; that it may do so can be told.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
-from sql.reading.within import CHARACTERS_MAX, SIGNS, within
-from sql.scan import QUOTES, Lexeme, dotted_name, folded, is_whole, lexemes, string_value
+from sql.lexed import CHARACTERS_MAX, SIGNS, Lexed
+from sql.scan import QUOTES, Lexeme, dotted_name, folded, is_whole, string_value
 from sql.statement import Parts
 
 GLOBAL_TEMPORARY = "global_temp"
@@ -37,36 +37,36 @@ class Changes:
         )
 
 
-def changes(text: str) -> Changes:
+def changes(text: Lexed) -> Changes:
     """The views and databases that statements anywhere in `text` drop, alter or replace, in its strings too where it
     has EXECUTE IMMEDIATE."""
     found = Changes()
     for each in _texts(text):
-        if not _holds(each, "drop", "alter", "create"):
+        if not _holds(each.text, "drop", "alter", "create"):
             continue
         if _is_torn(each):
-            return Changes(told=not _holds(each, "view"), told_databases=not _holds(each, *_DATABASE_WORDS))
-        pieces = list(lexemes(each))
+            return Changes(told=not _holds(each.text, "view"), told_databases=not _holds(each.text, *_DATABASE_WORDS))
+        pieces = each.pieces
         for index, piece in enumerate(pieces):
             if piece.kind == "word" and piece.text.upper() in ("DROP", "ALTER", "CREATE"):
                 found |= _change(pieces[index : index + _HEAD_PIECES])
     return found
 
 
-def _is_torn(text: str) -> bool:
+def _is_torn(text: Lexed) -> bool:
     """A script whose statements cannot be told from its strings; a long one is searched all the same."""
-    return len(text) <= CHARACTERS_MAX and "begin" in folded(text) and _has_open_quote(text)
+    return len(text.text) <= CHARACTERS_MAX and "begin" in folded(text.text) and _has_open_quote(text)
 
 
-def temporaries(text: str) -> frozenset[Parts]:
+def temporaries(text: Lexed) -> frozenset[Parts]:
     """The temporary views and functions that statements anywhere in `text` may make, in its strings too where it has
     EXECUTE IMMEDIATE; CACHE TABLE may make one as well. Those of all sessions begin with `global_temp`. The last part
     is "" where it cannot be read."""
     found: set[Parts] = set()
     for each in _texts(text):
-        if not _holds(each, "temp", "cache"):
+        if not _holds(each.text, "temp", "cache"):
             continue
-        pieces = list(lexemes(each))
+        pieces = each.pieces
         for index, piece in enumerate(pieces):
             if piece.kind == "word" and piece.text.upper() in ("TEMP", "TEMPORARY", "CACHE"):
                 name = _made(pieces[index : index + _HEAD_PIECES], goes_on=each is not text)
@@ -76,19 +76,19 @@ def temporaries(text: str) -> frozenset[Parts]:
     return frozenset(found)
 
 
-def with_variables(text: str) -> tuple[str, ...]:
+def with_variables(text: Lexed) -> tuple[str, ...]:
     """The texts that it may run in which variables stand: Spark puts values there, too, when it runs them."""
-    return tuple(each for each in _texts(text) if each is not text and "${" in each)
+    return tuple(each.text for each in _texts(text) if each is not text and "${" in each.text)
 
 
-def _texts(text: str) -> Iterator[str]:
+def _texts(text: Lexed) -> Iterator[Lexed]:
     """The text, and all that it may run."""
     yield text
-    if "immediate" in folded(text):
-        yield from within(text).texts
+    if "immediate" in folded(text.text):
+        yield from text.within.texts
 
 
-def _made(pieces: list[Lexeme], *, goes_on: bool) -> str | None:
+def _made(pieces: Sequence[Lexeme], *, goes_on: bool) -> str | None:
     """What the statement makes in whose head these pieces stand; None for no such statement. `goes_on`: a string that
     ends with them may be put together with another one."""
     words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
@@ -114,44 +114,48 @@ def _holds(text: str, *words: str) -> bool:
     return any(word in lower for word in words)
 
 
-def composes(text: str, words: Container[str]) -> bool:
+def composes(text: Lexed, words: Container[str]) -> bool:
     """Whether a name, or a whole statement, may be put together when the text runs, so that it does not stand in it.
     `words` are those of the text, in lower case."""
     if "directory" in words or moves(text, words):
         return True
     if "identifier" not in words:
         return False
-    inner = within(text).texts if "immediate" in words else ()
+    inner = text.within.texts if "immediate" in words else ()
     return any(_puts_together(each, "identifier") for each in (text, *inner))
 
 
-def moves(text: str, words: Container[str]) -> bool:
+def moves(text: Lexed, words: Container[str]) -> bool:
     """Whether a whole statement may be put together: one that chooses a database, too."""
-    if "${" in text or ("begin" in words and _has_open_quote(text)):
+    if "${" in text.text or ("begin" in words and _has_open_quote(text)):
         return True
     if "immediate" not in words:
         return False
-    inner = within(text)
+    inner = text.within
     return not inner.whole or any(
-        "${" in each or _puts_together(each, "immediate") or ("begin" in folded(each) and _has_open_quote(each))
+        "${" in each.text
+        or _puts_together(each, "immediate")
+        or ("begin" in folded(each.text) and _has_open_quote(each))
         for each in (text, *inner.texts)
     )
 
 
-def _has_open_quote(text: str) -> bool:
+def _has_open_quote(text: Lexed) -> bool:
     """Whether one stands in it that nothing closes, as ADD JAR may have it within a script: what comes after it cannot
     be told into names, strings and comments."""
-    if not any(quote in text for quote in QUOTES):
+    if not any(quote in text.text for quote in QUOTES):
         return False
-    return len(text) > CHARACTERS_MAX or any(piece.kind == "symbol" and piece.text in QUOTES for piece in lexemes(text))
-
-
-def _puts_together(text: str, word: str) -> bool:
-    if len(text) > CHARACTERS_MAX:
+    if len(text.text) > CHARACTERS_MAX:
         return True
-    if word not in folded(text):
+    return any(piece.kind == "symbol" and piece.text in QUOTES for piece in text.pieces)
+
+
+def _puts_together(text: Lexed, word: str) -> bool:
+    if len(text.text) > CHARACTERS_MAX:
+        return True
+    if word not in folded(text.text):
         return False
-    pieces = list(lexemes(text))
+    pieces = text.pieces
     return any(
         piece.kind == "word" and folded(piece.text) == word and not _is_plain(pieces, place)
         for place, piece in enumerate(pieces)
@@ -177,7 +181,7 @@ def _is_plain(pieces: Sequence[Lexeme], place: int) -> bool:
     return not any(sign in literal.text[1:-1] for sign in SIGNS)
 
 
-def _change(pieces: list[Lexeme]) -> Changes:
+def _change(pieces: Sequence[Lexeme]) -> Changes:
     """What the statement that begins with the first piece changes, if it is one of these."""
     words = [piece.text.upper() if piece.kind in ("word", "symbol") else "" for piece in pieces]
     place = 1
@@ -198,7 +202,7 @@ def _change(pieces: list[Lexeme]) -> Changes:
     return Changes(databases=frozenset({name})) if is_database else Changes(views=frozenset({name}))
 
 
-def _name(pieces: list[Lexeme]) -> Parts | None:
+def _name(pieces: Sequence[Lexeme]) -> Parts | None:
     """The dotted name at the beginning; None where it cannot be told."""
     parts, after = dotted_name(pieces)
     if not parts and pieces and pieces[0].kind == "string":

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sql.scan import Lexeme, lexemes
+from sql.lexed import Lexed
+from sql.scan import Lexeme
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,22 +18,21 @@ class Clause:
     end: int
 
 
-def clauses(text: str) -> list[Clause]:
+def clauses(lexed: Lexed) -> list[Clause]:
     """Those of a statement, in order; of one within another's brackets only the outer one."""
-    return list(_clauses(text))
+    return list(_clauses(lexed.text, lexed.pieces))
 
 
-def named(text: str, names: Sequence[str]) -> str:
+def named(text: str, clauses: Sequence[Clause], names: Sequence[str]) -> str:
     """The statement with a name in the place of each of its clauses, in order."""
     pieces, done = list[str](), 0
-    for clause, name in zip(clauses(text), names, strict=True):
+    for clause, name in zip(clauses, names, strict=True):
         pieces += text[done : clause.start], f" {name} "
         done = clause.end
     return "".join([*pieces, text[done:]])
 
 
-def _clauses(text: str) -> Iterator[Clause]:
-    pieces = list(lexemes(text))
+def _clauses(text: str, pieces: Sequence[Lexeme]) -> Iterator[Clause]:
     place = 0
     while place < len(pieces) - 1:
         piece, after = pieces[place : place + 2]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sql.scan import lexemes, skip_blank
+from sql.lexed import Lexed
 
 
-def argument(text: str) -> tuple[str, str] | None:
+def argument(lexed: Lexed) -> tuple[str, str] | None:
     """What EXECUTE IMMEDIATE runs, and its USING clause; None for any other statement."""
-    pieces = list(lexemes(text, skip_blank(text)))
+    text, pieces = lexed.text, lexed.pieces
     words = [piece.text.upper() if piece.kind == "word" else "" for piece in pieces]
     if words[:2] != ["EXECUTE", "IMMEDIATE"] or len(words) < 3:
         return None

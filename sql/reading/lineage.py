@@ -11,17 +11,16 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from string import ascii_letters
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from sql.lexed import Lexed
 from sql.reading.doubts import FUNCTION_NAMES, SPARK, Doubt, adapted, check_none_left_out, check_types, is_name
 from sql.reading.hidden import moves
 from sql.reading.skim import skim
-from sql.reading.within import within
-from sql.scan import Lexeme, dotted_name, folded, is_whole, lexemes, marks
+from sql.scan import Lexeme, dotted_name, folded, is_whole, lexemes
 from sql.statement import Forwarded, Parts, Reference
 
 # sqlglot warns each time it gives up on a text; here that is an ordinary outcome, reported as Forwarded.reason.
@@ -43,40 +42,40 @@ class Lineage:
     reason: str = ""
 
 
-def relations(query_text: str) -> Lineage:
+def relations(query: Lexed) -> Lineage:
     """What a definition reads. Never raises."""
-    found = parsed(query_text)
+    found = parsed(query)
     if found.exact and found.writes:
-        found = guess(query_text, "not a query", writes=False)
+        found = guess(query, "not a query", writes=False)
     return Lineage(found.reads, found.calls, found.exact, found.reason)
 
 
-def parsed(text: str, start: int = 0) -> Forwarded:
-    """The query or DML statement that begins at `start`. Never raises."""
-    if (found := skim(text, start)) is not None:
+def parsed(lexed: Lexed, place: int = 0) -> Forwarded:
+    """The query or DML statement that begins with the piece at `place`. Never raises."""
+    if (found := skim(lexed, place)) is not None:
         return found
-    return parsed_closely(text, start)
+    return parsed_closely(lexed, place)
 
 
-def parsed_closely(text: str, start: int) -> Forwarded:
+def parsed_closely(lexed: Lexed, place: int = 0) -> Forwarded:
     """The same by way of sqlglot's tree, which takes about five times as long. Never raises."""
     try:
-        tree, calls = _parse(text, start)
-        return _describe(tree, calls, text)
+        tree, calls = _parse(lexed, place)
+        return _describe(tree, calls, lexed.text)
     except Doubt as doubt:
-        return guess(text, str(doubt))
+        return guess(lexed, str(doubt))
     except RecursionError:
-        return guess(text, "nested too deeply")
+        return guess(lexed, "nested too deeply")
     except Exception as error:  # the parser is not ours: whatever it raises must not stop a client's statement
         return guess(
-            text, f"not parsed: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
+            lexed, f"not parsed: {type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
         )
 
 
-def query_tree(text: str) -> exp.Query:
+def query_tree(query: Lexed) -> exp.Query:
     """sqlglot's tree of one query, to look at, never to print SQL from. Raises Doubt, nothing else."""
     try:
-        tree, _ = _parse(text, 0)
+        tree, _ = _parse(query, 0)
     except Doubt:
         raise
     except RecursionError:
@@ -88,11 +87,11 @@ def query_tree(text: str) -> exp.Query:
     return tree
 
 
-def expression(text: str, start: int) -> Forwarded:
-    """What the expression at `start` reads: the parser is shown SELECT in the place of the characters before it."""
-    if start < len("SELECT "):
-        return guess(text, "no place for a SELECT")
-    return parsed("SELECT".ljust(start) + text[start:])
+def expression(lexed: Lexed, place: int) -> Forwarded:
+    """What the expression at `place` reads: the parser is shown SELECT in the place of the characters before it."""
+    if lexed.start_of(place) < len("SELECT "):
+        return guess(lexed, "no place for a SELECT")
+    return parsed(lexed.behind(place, "SELECT"))
 
 
 # --- guessing ----------------------------------------------------------------------------------------
@@ -109,13 +108,14 @@ _QUOTED_CHAIN = re.compile(rf"""{_PART}(?:{_STEP})*+|"[^"]++"(?:{_STEP})++""")
 _DOUBLE_QUOTED_PART = re.compile(r"""\.\s*+"|"\s*+\.""")
 
 
-def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
+def guess(lexed: Lexed, reason: str, *, writes: bool | None = None) -> Forwarded:
     """Every chain of identifiers as read, and as written unless the statement can only read.
 
     `writes` overrides that rule. USE anywhere, in a string too, may change the current database, and so may what is put
     together when the text runs.
     """
-    chains = tuple(_chains(text))
+    text = lexed.text
+    chains = tuple(_chains(lexed))
     words = {folded(part) for chain in chains for part in chain.parts}
     first = folded(chains[0].parts[0]) if chains else ""
     if writes is None:
@@ -129,7 +129,7 @@ def guess(text: str, reason: str, *, writes: bool | None = None) -> Forwarded:
         or {"set", "catalog"} <= words
         or "defaultcatalog" in words
         or _is_torn(text)
-        or moves(text, words),
+        or moves(lexed, words),
         exact=False,
         reason=reason,
     )
@@ -146,19 +146,18 @@ def _is_torn(text: str) -> bool:
     return len(text) > PARSED_CHARACTERS_MAX and ("/*" in text or "--" in text)
 
 
-def _chains(text: str) -> Iterator[Reference]:
+def _chains(lexed: Lexed) -> Iterator[Reference]:
     """Those of the text, with their places, and those of all texts that it may run."""
-    if len(text) > PARSED_CHARACTERS_MAX:  # comments and strings are not told apart here, which is ten times faster
-        yield from _chains_in_long(text)
+    if len(lexed.text) > PARSED_CHARACTERS_MAX:  # comments and strings are not told apart, which is ten times faster
+        yield from _chains_in_long(lexed.text)
     else:
-        yield from _chains_in(text)
-    for inner in within(text).texts:
-        for chain in _chains_in(inner):
+        yield from _chains_in(lexed.pieces)
+    for inner in lexed.within.texts:
+        for chain in _chains_in(inner.pieces):
             yield Reference(chain.parts, 0, 0)  # It has no place in this text.
 
 
-def _chains_in(text: str) -> Iterator[Reference]:
-    pieces = list(lexemes(text))
+def _chains_in(pieces: Sequence[Lexeme]) -> Iterator[Reference]:
     place = 0
     while place < len(pieces):
         is_number = pieces[place].text.isdecimal()
@@ -186,9 +185,9 @@ _BEFORE_TABLE = frozenset({"into", "overwrite", "from", "table", "update", "view
 """Words that stand before the name of a table that is written."""
 
 
-def mention(text: str, start: int) -> Reference | None:
-    """The name that stands at `start`; None if none does, or no whole one."""
-    pieces = list(islice(lexemes(text, start), _NAME_PIECES))
+def mention(lexed: Lexed, place: int) -> Reference | None:
+    """The name that stands at `place`; None if none does, or no whole one."""
+    pieces = [piece for at in range(place, place + _NAME_PIECES) if (piece := lexed.at(at)) is not None]
     chain, after = _chain(pieces, 0)
     return chain if is_whole(pieces, after) else None
 
@@ -216,14 +215,12 @@ def _chains_in_long(text: str) -> Iterator[Reference]:
 # --- parsing -----------------------------------------------------------------------------------------
 
 
-def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
-    if len(text) - start > PARSED_CHARACTERS_MAX:
+def _parse(lexed: Lexed, place: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
+    if len(lexed.text) - lexed.start_of(place) > PARSED_CHARACTERS_MAX:
         raise Doubt(f"longer than {PARSED_CHARACTERS_MAX} characters")
-    if "${" in text:  # A comment is none any more where the variable's value ends it.
+    if "${" in lexed.text:  # A comment is none any more where the variable's value ends it.
         raise Doubt("'${' in the text")
-    # Blanks in place of what stands before `start`, so that all offsets are those of the whole text.
-    text = " " * start + text[start:]
-    plain, quoted = _plain(text)
+    plain, quoted = _plain(lexed.text, lexed.pieces[place:])
     if foreign := next((mark for mark in _FOREIGN if mark in plain), None):
         raise Doubt(f"{foreign!r} in the text")
     tokens = SPARK.tokenize(plain)
@@ -248,21 +245,16 @@ def _parse(text: str, start: int) -> tuple[exp.Expr, tuple[Parts, ...]]:
 _Span = tuple[int, int]
 
 
-def _plain(text: str) -> tuple[str, list[_Span]]:
-    """The text without comments and hints, and where its strings and quoted names stand: sqlglot nests other comments,
-    and lets other quotes end a string. Everything keeps its place."""
+def _plain(text: str, pieces: Sequence[Lexeme]) -> tuple[str, list[_Span]]:
+    """These pieces of the text, and where its strings and quoted names stand, with blanks in the place of all else:
+    sqlglot nests other comments, and lets other quotes end a string. Everything keeps its place."""
     kept: list[str] = []
-    quoted: list[_Span] = []
     done = 0
-    for kind, start, end in marks(text):
-        kept.append(text[done:start])
-        if kind in ("string", "quoted"):
-            kept.append(text[start:end])
-            quoted.append((start, end))
-        else:
-            kept.append(" " * (end - start))
+    for _, piece, start, end in pieces:
+        gap = text[done:start]
+        kept += gap if gap.isspace() else " " * len(gap), piece
         done = end
-    kept.append(text[done:])
+    quoted = [(piece.start, piece.end) for piece in pieces if piece.kind in ("string", "quoted")]
     return "".join(kept), _joined(quoted)
 
 

@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sql.scan import Lexeme, identifier, lexemes, string_value
+from sql.lexed import Lexed
+from sql.scan import Lexeme, identifier, string_value
 
 CLAUSE_WORDS = frozenset({"directory", "location", "managedlocation", "inpath"})
 LIST_WORDS = frozenset({"options", "properties", "serdeproperties", "tblproperties", "dbproperties"})
@@ -46,16 +47,16 @@ class Paths:
         return bool(self.clauses or self.loose or not self.told)
 
 
-def written(text: str, *, exact: bool) -> Paths:
+def written(text: Lexed, *, exact: bool) -> Paths:
     """The paths in a statement that does more than to read. `exact`: the statement was understood, so that its strings
     run nothing, and the tables that it writes are known by name."""
     found = Paths()
-    _look(text, found, 0, deep=not exact)
+    _look(text, text, found, 0, deep=not exact)
     return found
 
 
-def _look(text: str, found: Paths, depth: int, *, deep: bool) -> None:
-    pieces = list(lexemes(text))
+def _look(outer: Lexed, text: Lexed, found: Paths, depth: int, *, deep: bool) -> None:
+    pieces = text.pieces
     edges: dict[int, list[int]] | None = None
     for place, piece in enumerate(pieces):
         word = piece.text.lower() if piece.kind == "word" else ""
@@ -68,7 +69,7 @@ def _look(text: str, found: Paths, depth: int, *, deep: bool) -> None:
                 _option(pieces[begin : min(edge, begin + _OPTION_PIECES)], found, whole=edge <= begin + _OPTION_PIECES)
                 begin = edge + 1
     if deep:
-        _strings_within(pieces, found, depth)
+        _strings_within(outer, pieces, found, depth)
 
 
 def _clause(pieces: Sequence[Lexeme], place: int, found: Paths, *, inner: bool) -> None:
@@ -121,7 +122,7 @@ def _option(entry: Sequence[Lexeme], found: Paths, *, whole: bool) -> None:
         found.told = False
 
 
-def _strings_within(pieces: Sequence[Lexeme], found: Paths, depth: int) -> None:
+def _strings_within(outer: Lexed, pieces: Sequence[Lexeme], found: Paths, depth: int) -> None:
     place = 0
     while place < len(pieces):
         piece = pieces[place]
@@ -135,7 +136,7 @@ def _strings_within(pieces: Sequence[Lexeme], found: Paths, depth: int) -> None:
             found.loose |= {value for value in values if value.lstrip()[:1] not in _JSON}
             if depth < _DEPTH_MAX:
                 for value in values:
-                    _look(value, found, depth + 1, deep=True)
+                    _look(outer, outer.inside(value), found, depth + 1, deep=True)
 
 
 def _strings(pieces: Sequence[Lexeme], place: int) -> list[Lexeme]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sql.scan import Lexeme, identifier, is_identifier, lexemes, string_value
+from sql.lexed import Lexed
+from sql.scan import Lexeme, identifier, is_identifier, string_value
 from sql.statement import Parts
 
 _VERSION_WORDS = frozenset({"VERSION", "SYSTEM_VERSION"})
@@ -50,29 +51,24 @@ class Travel:
     """The expression of TIMESTAMP AS OF, as it stands in the text."""
 
 
-def find(text: str, characters: int = CHARACTERS_MAX) -> list[Travel]:
+def find(lexed: Lexed, characters: int = CHARACTERS_MAX) -> list[Travel]:
     """Every such clause of a text, in its order; they do not overlap. Never raises; what is malformed is none.
 
     Takes time in proportion to the text, and looks at no more than its first `characters`.
     """
-    pieces = list(lexemes(text[:characters]))
+    pieces = lexed.until(characters)
     found: list[Travel] = []
     at = 1
     while at < len(pieces):
-        travel, at = _at(pieces, at, text)
+        travel, at = _at(pieces, at, lexed.text)
         if travel is not None:
             found.append(travel)
     return found
 
 
-def blanked(text: str, travels: Sequence[Travel]) -> str:
+def blanked(lexed: Lexed, travels: Sequence[Travel]) -> Lexed:
     """The text with blanks in the place of these clauses, so that everything else keeps its place."""
-    kept: list[str] = []
-    done = 0
-    for travel in travels:
-        kept += text[done : travel.start], " " * (travel.end - travel.start)
-        done = travel.end
-    return "".join([*kept, text[done:]])
+    return lexed.without([(travel.start, travel.end) for travel in travels])
 
 
 def _at(pieces: Sequence[Lexeme], at: int, text: str) -> tuple[Travel | None, int]:

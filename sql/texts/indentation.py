@@ -6,10 +6,12 @@ so that users can copy and run it. Statements that the gateway stores or runs ar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import sqlparse
 from sqlparse.exceptions import SQLParseError
 
-from sql.scan import lexemes, marks
+from sql.scan import Lexeme, lexemes
 
 CHARACTERS_MAX = 10_000
 """Longer texts are not formatted: sqlparse takes 40 µs per character, and 150 µs in deeply nested parentheses."""
@@ -35,12 +37,20 @@ def indented(text: str) -> str:
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
     """Returns words, symbols, strings, comments and hints, and for each whether significant whitespace precedes it."""
-    spans = [(lexeme.start, lexeme.end) for lexeme in lexemes(text)]
-    spans += [(mark.start, mark.end) for mark in marks(text) if mark.kind in ("comment", "hint")]
     found: list[tuple[str, bool]] = []
-    before, position = "(", 0
-    for start, end in sorted(spans):
-        token = text[start:end]
-        found.append((token, start > position and _LOOSE.isdisjoint((before, token))))
-        before, position = token, end
+    before = "("
+    for token, spaced in _spaced(text):
+        found.append((token, spaced and _LOOSE.isdisjoint((before, token))))
+        before = token
     return found
+
+
+def _spaced(text: str) -> Iterator[tuple[str, bool]]:
+    """Yields each token, and whether whitespace precedes it. Comments and hints between two lexemes are one token."""
+    position = 0
+    for _, piece, start, end in [*lexemes(text), Lexeme("symbol", "", len(text), len(text))]:
+        gap = text[position:start]
+        if comments := gap.split():
+            yield " ".join(comments), gap[0].isspace()
+        yield piece, gap[-1:].isspace()
+        position = end

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from sql.lexed import Lexed
 from sql.names import SESSION_CATALOG, TableName, quote
-from sql.scan import identifier, is_identifier, lexemes
+from sql.scan import identifier, is_identifier
 from sql.statement import Forwarded, Reference
 
 Value = str | int | bool | None
@@ -133,14 +134,14 @@ UNREAD = Places()
 """The places of a text that was not scanned."""
 
 
-def places(text: str) -> Places:
+def places(lexed: Lexed) -> Places:
     """Scans a text once, so that each mention in it can be checked cheaply."""
-    if len(text) > REWRITTEN_CHARACTERS_MAX:
+    if len(lexed.text) > REWRITTEN_CHARACTERS_MAX:
         return UNREAD
     odd, qualified, tables = False, set[tuple[str, str]](), dict[int, int]()
     last = ("", "", "", "")
     table = -1
-    for piece in lexemes(text):
+    for piece in lexed.pieces:
         if table >= 0:
             tables[piece.start] = table
         table = piece.start if piece.kind == "word" and piece.text.upper() == "TABLE" else -1

@@ -16,6 +16,7 @@ from gateway.service.routing import route
 from gateway.service.routing.gatekeeper import UNDEFINED, behind, substituted
 from sql.classify import classify, glance
 from sql.grammar.cursor import SyntaxProblem
+from sql.lexed import Lexed
 from sql.reading import hidden
 from sql.statement import Forwarded, Glance, Parts, Statement
 
@@ -198,13 +199,13 @@ class Ours:
     @cached_property
     def statement(self) -> Statement | SyntaxProblem:
         try:
-            return classify(self.text, self.look)
+            return classify(Lexed(self.text), self.look)
         except SyntaxProblem as problem:
             return problem
 
     @cached_property
     def look(self) -> Glance:
-        return glance(self.text)
+        return glance(Lexed(self.text))
 
     @cached_property
     def may_write(self) -> bool:
@@ -213,7 +214,7 @@ class Ours:
 
     @cached_property
     def composes(self) -> bool:
-        return hidden.composes(self.text, self.look.words)
+        return hidden.composes(Lexed(self.text), self.look.words)
 
     @cached_property
     def whole(self) -> str:
@@ -222,18 +223,18 @@ class Ours:
         if not self.may_write:
             return self.text
         text = _with_values(self.text) if "${" in self.text else self.text
-        inner = hidden.with_variables(text)
+        inner = hidden.with_variables(Lexed(text))
         return behind(text, _with_values(behind(*inner))) if inner else text
 
     @cached_property
     def temporaries(self) -> frozenset[Parts]:
-        return hidden.temporaries(self.whole)
+        return hidden.temporaries(Lexed(self.whole))
 
     @cached_property
     def changes(self) -> hidden.Changes:
         """The changes by statements within the statement. The gateway does not search them in a statement that only
         reads."""
-        return hidden.changes(self.whole) if self.may_write else hidden.Changes()
+        return hidden.changes(Lexed(self.whole)) if self.may_write else hidden.Changes()
 
 
 class _Variables:

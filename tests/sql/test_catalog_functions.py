@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sql.lexed import Lexed
 from sql.reading.catalog_functions import FunctionCall, find
 
 INFOS = (("database", "tpch"),)
@@ -13,7 +14,7 @@ MV = (("type", "mv"),)
 
 
 def found(text: str) -> list[tuple[str, tuple[tuple[str, str], ...], bool]]:
-    return [(call.function, call.arguments, call.aliased) for call in find(text)]
+    return [(call.function, call.arguments, call.aliased) for call in find(Lexed(text))]
 
 
 @pytest.mark.parametrize(
@@ -71,12 +72,12 @@ def test_a_call_in_place_of_a_relation_is_found(text: str, expected: object) -> 
     ],
 )
 def test_a_call_elsewhere_is_ignored(text: str) -> None:
-    assert find(text) == ()
+    assert find(Lexed(text)) == ()
 
 
 def test_the_position_of_a_call_is_found() -> None:
     text = "SELECT * FROM é, jobs ('type' = 'mv') j"
-    (call,) = find(text)
+    (call,) = find(Lexed(text))
     assert call == FunctionCall("jobs", MV, text.index("jobs"), text.index(")") + 1, aliased=True)
 
 
@@ -87,6 +88,6 @@ pieces = st.sampled_from(
 
 @given(st.lists(pieces, max_size=30).map(" ".join))
 def test_any_text_can_be_searched_for_calls(text: str) -> None:
-    for call in find(text):
+    for call in find(Lexed(text)):
         assert text[call.start : call.end].lower().startswith(call.function)
         assert text[call.end - 1] == ")"

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sql.grammar.parser import parse
 from sql.grammar.view_properties import check_name
+from sql.lexed import Lexed
 from sql.names import Namespace, quote
 from sql.reading.lineage import relations
 from sql.statement import (
@@ -119,7 +120,7 @@ def test_a_generated_create_statement_parses_back(
     properties = {**known, **free}
     text = create_statement(".".join(map(quote, name)), columns, comment, given_clauses, properties, query)
     pairs = tuple(properties.items())
-    assert parse(text) == CreateMaterializedView(name, query, columns, comment, pairs, clauses=given_clauses)
+    assert parse(Lexed(text)) == CreateMaterializedView(name, query, columns, comment, pairs, clauses=given_clauses)
 
 
 def test_each_clause_is_on_its_own_line() -> None:
@@ -172,7 +173,7 @@ def test_each_clause_is_on_its_own_line() -> None:
     ],
 )
 def test_unqualified_names_are_qualified(query: str, namespace: Namespace, expected: str) -> None:
-    found = relations(query)
+    found = relations(Lexed(query))
     assert found.exact
     assert qualified(query, found.reads, namespace) == expected
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import glance
+from sql.lexed import Lexed
 from sql.names import quote
 
 
@@ -31,7 +32,7 @@ from sql.names import quote
     ],
 )
 def test_the_first_word_is_found(text: str, keyword: str) -> None:
-    assert glance(text).keyword == keyword
+    assert glance(Lexed(text)).keyword == keyword
 
 
 @given(
@@ -39,25 +40,25 @@ def test_the_first_word_is_found(text: str, keyword: str) -> None:
     st.sampled_from(["", "x", "`", "it's `", "-- `\n", "/* ' */", "'`' '`'"]),
 )
 def test_every_backquoted_name_is_a_word(name: str, before: str) -> None:
-    words = glance(f"SELECT {before} {quote(name)} FROM t").words
+    words = glance(Lexed(f"SELECT {before} {quote(name)} FROM t")).words
     assert name.lower() in words
 
 
 @pytest.mark.parametrize("text", ['SELECT * FROM ice."My-Db"."o n"', 'TABLE "My-Db" . "o n"', '"My-Db"."o n'])
 def test_double_quoted_names_are_words(text: str) -> None:
-    assert {"my-db", "o n"} <= glance(text).words
+    assert {"my-db", "o n"} <= glance(Lexed(text)).words
 
 
 def test_a_name_that_contains_a_double_quote_is_a_word() -> None:
-    assert 'not_"there' in glance('FROM "not_""there"').words
-    assert 'mv"mv' in glance("""ALTER/* ' */VIEW db."mv""mv"RENAME TO"mv2\"""").words
-    assert 'mv"mv' in glance("""-- "\nALTER VIEW db."mv""mv" RENAME TO x""").words
-    assert "/*t" in glance('FROM/* /* x */*/"/*t"').words
-    assert "t.u" in glance('CREATE TABLE IF NOT EXISTS "t.u" (a INT)').words
+    assert 'not_"there' in glance(Lexed('FROM "not_""there"')).words
+    assert 'mv"mv' in glance(Lexed("""ALTER/* ' */VIEW db."mv""mv"RENAME TO"mv2\"""")).words
+    assert 'mv"mv' in glance(Lexed("""-- "\nALTER VIEW db."mv""mv" RENAME TO x""")).words
+    assert "/*t" in glance(Lexed('FROM/* /* x */*/"/*t"')).words
+    assert "t.u" in glance(Lexed('CREATE TABLE IF NOT EXISTS "t.u" (a INT)')).words
 
 
 def test_dotted_names_are_split() -> None:
-    words = glance("SELECT * FROM `Proj-x.Ds`.MV, été.t1").words
+    words = glance(Lexed("SELECT * FROM `Proj-x.Ds`.MV, été.t1")).words
     assert {"proj-x.ds", "proj-x", "ds", "mv", "été", "t1"} <= words
 
 
@@ -76,7 +77,7 @@ def test_dotted_names_are_split() -> None:
     ],
 )
 def test_words_of_texts_in_literals_are_found(text: str, words: set[str]) -> None:
-    assert words <= glance(text).words
+    assert words <= glance(Lexed(text)).words
 
 
 @pytest.mark.parametrize(
@@ -90,11 +91,11 @@ def test_words_of_texts_in_literals_are_found(text: str, words: set[str]) -> Non
     ],
 )
 def test_a_possible_own_statement_is_recognized(text: str, maybe: bool) -> None:
-    assert glance(text).maybe_command is maybe
+    assert glance(Lexed(text)).maybe_command is maybe
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_the_words_of_a_text_without_quotes_are_those_of_a_regular_expression(text: str) -> None:
-    assert set(re.findall(r"\w+", text.lower())) <= glance(text).words
+    assert set(re.findall(r"\w+", text.lower())) <= glance(Lexed(text)).words
     unquoted = text.replace("`", "").replace('"', "")
-    assert glance(unquoted).words == set(re.findall(r"\w+", unquoted.lower()))
+    assert glance(Lexed(unquoted)).words == set(re.findall(r"\w+", unquoted.lower()))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import glance
+from sql.lexed import Lexed
 from sql.reading.hidden import Changes, changes, composes, moves, temporaries, with_variables
 from sql.statement import Parts
 
@@ -56,13 +57,13 @@ def views(*names: str) -> Changes:
     ],
 )
 def test_changed_views_are_found(text: str, expected: Changes) -> None:
-    assert changes(text) == expected
+    assert changes(Lexed(text)) == expected
 
 
 @given(st.text(st.sampled_from("DROP VIEWalterTMC'\"`.;() \n")) | st.text())
 def test_any_text_can_be_searched_for_changes(text: str) -> None:
-    changes(text)
-    temporaries(text)
+    changes(Lexed(text))
+    temporaries(Lexed(text))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_any_text_can_be_searched_for_changes(text: str) -> None:
 )
 def test_temporary_views_are_found(text: str, expected: set[Parts]) -> None:
     """Too many names are harmless, because a name without a temporary view has no effect."""
-    assert temporaries(text) == expected
+    assert temporaries(Lexed(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_temporary_views_are_found(text: str, expected: set[Parts]) -> None:
     ],
 )
 def test_a_text_that_builds_names_at_run_time_is_recognized(text: str, expected: bool) -> None:
-    assert composes(text, glance(text).words) is expected
+    assert composes(Lexed(text), glance(Lexed(text)).words) is expected
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_a_text_that_builds_names_at_run_time_is_recognized(text: str, expected:
     ],
 )
 def test_a_text_that_may_change_the_database_is_recognized(text: str, expected: bool) -> None:
-    assert moves(text, glance(text).words) is expected
+    assert moves(Lexed(text), glance(Lexed(text)).words) is expected
 
 
 @pytest.mark.parametrize(
@@ -157,5 +158,5 @@ def test_a_text_that_may_change_the_database_is_recognized(text: str, expected: 
     ],
 )
 def test_texts_with_variables_are_found(text: str, expected: tuple[str, ...]) -> None:
-    assert set(with_variables(text)) >= set(expected)
-    assert expected or not with_variables(text)
+    assert set(with_variables(Lexed(text))) >= set(expected)
+    assert expected or not with_variables(Lexed(text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.grammar.parser import parse
-from sql.scan import lexemes, marks
+from sql.lexed import Lexed
+from sql.scan import lexemes
 from sql.statement import Clauses, CreateMaterializedView
 from sql.texts.create_text import create_statement
 from sql.texts.indentation import CHARACTERS_MAX, indented
@@ -25,7 +27,7 @@ def definitions() -> list[str]:
     """Returns the queries of the views in the case files."""
     files = sorted(path.relative_to(HERE).as_posix() for path in HERE.rglob("*.sql"))
     texts = [text for name in files for text, result in cases.load(name) if result.startswith("CreateMaterializedView")]
-    parsed = list(map(parse, texts))
+    parsed = [parse(Lexed(text)) for text in texts]
     return [each.query for each in parsed if isinstance(each, CreateMaterializedView)]
 
 
@@ -97,7 +99,7 @@ def test_a_result_with_another_meaning_is_discarded(text: str, changed: str, mon
 def one_liners(draw: st.DrawFn) -> str:
     """A definition on one line, with other whitespace and more comments between its tokens."""
     definition = draw(st.sampled_from(definitions()))
-    hints = [(mark.start, mark.end) for mark in marks(definition) if mark.kind == "hint"]
+    hints = [found.span() for found in re.finditer(r"/\*\+.*?\*/", definition, re.DOTALL)]
     spans = sorted(hints + [(piece.start, piece.end) for piece in lexemes(definition)])
     blanks = st.sampled_from([" ", "  ", "\t", " /* c */ ", " /* SELECT /* ' */ */ ", "/**/", " /*+ x */ "])
     pieces, position = list[str](), 0
@@ -114,15 +116,18 @@ def test_a_formatted_definition_has_the_same_tokens(text: str) -> None:
     assert [piece.text for piece in lexemes(formatted)] == [piece.text for piece in lexemes(text)]
     assert remarks(formatted) == remarks(text)
     assert indented(formatted) == formatted
-    parsed = parse(create_statement("`mv`", (), None, Clauses(), (), formatted))
+    parsed = parse(Lexed(create_statement("`mv`", (), None, Clauses(), (), formatted)))
     assert isinstance(parsed, CreateMaterializedView)
     # A definition ends with its last token; comments after it are not part of it.
     assert formatted.startswith(parsed.query)
-    assert list(lexemes(formatted, len(parsed.query))) == []
+    assert all(piece.start < len(parsed.query) for piece in lexemes(formatted))
 
 
 def remarks(text: str) -> list[str]:
-    return [text[mark.start : mark.end] for mark in marks(text) if mark.kind in ("comment", "hint")]
+    """Returns the comments and hints, those between the same two lexemes together."""
+    ends = [0, *(piece.end for piece in lexemes(text))]
+    starts = [*(piece.start for piece in lexemes(text)), len(text)]
+    return [" ".join(words) for end, start in zip(ends, starts, strict=True) if (words := text[end:start].split())]
 
 
 def test_every_definition_with_a_table_is_broken_into_lines() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sql.classify import classify
 from sql.grammar.parser import SyntaxProblem
+from sql.lexed import Lexed
 from sql.names import quote
 from sql.reading.lineage import PARSED_CHARACTERS_MAX, relations
 from sql.scan import dotted_name, lexemes
@@ -19,7 +20,7 @@ from tests.sql.cases import load
 
 
 def forwarded(text: str) -> Forwarded:
-    found = classify(text)
+    found = classify(Lexed(text))
     assert isinstance(found, Forwarded)
     return found
 
@@ -97,7 +98,7 @@ words = st.sampled_from([*WORDS.split(), "\n"])
 @given(st.one_of(st.text(max_size=60), st.lists(words, max_size=25).map(" ".join)))
 def test_any_text_is_classified_or_refused(text: str) -> None:
     with suppress(SyntaxProblem):
-        found = classify(text)
+        found = classify(Lexed(text))
         for reference in found.reads if isinstance(found, Forwarded) else ():
             assert 0 <= reference.start < reference.end <= len(text) or reference.end == 0
 
@@ -191,14 +192,14 @@ def test_an_unqualified_path_in_double_quotes_is_no_name() -> None:
 
 
 def test_a_definition_reads_its_base_tables() -> None:
-    found = relations("WITH t AS (SELECT * FROM a) SELECT * FROM t JOIN db.b USING (x)")
+    found = relations(Lexed("WITH t AS (SELECT * FROM a) SELECT * FROM t JOIN db.b USING (x)"))
     assert found.exact
     assert [reference.parts for reference in found.reads] == [("a",), ("db", "b")]
 
 
 @pytest.mark.parametrize("text", ["SELECT ((( FROM mv", "INSERT INTO mv SELECT 1", ""])
 def test_a_definition_that_is_not_a_query_is_not_exact(text: str) -> None:
-    found = relations(text)
+    found = relations(Lexed(text))
     assert not found.exact
     assert found.reason
 

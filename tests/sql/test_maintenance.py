@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import classify
+from sql.lexed import Lexed
 from sql.names import TableName
 from sql.statement import Column, Forwarded
 from sql.texts import maintenance
@@ -116,7 +117,7 @@ def test_the_storage_table_is_created_empty_from_the_definition() -> None:
 def test_each_statement_reads_and_writes_only_the_given_tables(
     text: str, reads: TableName | None, writes: TableName | None
 ) -> None:
-    found = classify(text)
+    found = classify(Lexed(text))
     assert isinstance(found, Forwarded)
     assert found.exact
     assert [read.parts for read in found.reads] == ([(reads.catalog, reads.database, reads.table)] if reads else [])

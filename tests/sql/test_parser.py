@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sql.classify import classify, glance
 from sql.grammar.parser import SyntaxProblem, parse, parse_about
+from sql.lexed import Lexed
 from sql.names import quote
 from sql.scan import string_value
 from sql.statement import Clauses, Column, Command, CreateMaterializedView, Forwarded, Refreshing, Schedule
@@ -62,12 +63,12 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
 def test_own_statement_is_parsed_or_refused(text: str, expected: str) -> None:
-    assert glance(text).maybe_command
+    assert glance(Lexed(text)).maybe_command
     if not expected.startswith("SyntaxProblem "):
-        assert shown(classify(text)) == expected
+        assert shown(classify(Lexed(text))) == expected
         return
     with pytest.raises(SyntaxProblem) as caught:
-        classify(text)
+        classify(Lexed(text))
     assert str(caught.value).startswith(expected.removeprefix("SyntaxProblem "))
     assert 0 <= caught.value.position <= len(text)
 
@@ -83,14 +84,14 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_an_example_of_the_documentation_is_parsed(text: str) -> None:
-    assert parse(text) is not None
+    assert parse(Lexed(text)) is not None
 
 
 @pytest.mark.parametrize(("text", "expected"), load("about.sql"))
 def test_sparks_statement_about_a_name_is_parsed(text: str, expected: str) -> None:
-    found = parse_about(text)
+    found = parse_about(Lexed(text))
     assert ("None" if found is None else shown(found)) == expected
-    assert isinstance(classify(text), Forwarded)
+    assert isinstance(classify(Lexed(text)), Forwarded)
 
 
 names = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=6)
@@ -130,7 +131,9 @@ def test_a_generated_statement_is_parsed(
         text += f" TBLPROPERTIES ({pairs})"
     text += f" COMMENT {string_token(comment)}" if comment is not None else ""
     text += f" AS {blank}{query}{blank} ; {blank}"
-    assert parse(text) == CreateMaterializedView(name, query, columns, comment, tuple(properties.items()), replace)
+    assert parse(Lexed(text)) == CreateMaterializedView(
+        name, query, columns, comment, tuple(properties.items()), replace
+    )
 
 
 pieces = st.sampled_from(
@@ -157,7 +160,7 @@ beginnings = st.sampled_from(
 
 def outcome(text: str) -> Command | SyntaxProblem | None:
     try:
-        return parse(text)
+        return parse(Lexed(text))
     except SyntaxProblem as problem:
         return problem
 
@@ -165,13 +168,13 @@ def outcome(text: str) -> Command | SyntaxProblem | None:
 @given(beginnings, st.lists(pieces, max_size=14).map(" ".join))
 def test_any_text_is_parsed_or_refused(beginning: str, rest: str) -> None:
     text = f"{beginning} {rest}"
-    parse_about(text)
+    parse_about(Lexed(text))
     found = outcome(text)
     if isinstance(found, SyntaxProblem):
         assert 0 <= found.position <= len(text)
         assert str(found)
         assert found.sqlstate in ("42601", "22023")
-    assert found is None or glance(text).maybe_command
+    assert found is None or glance(Lexed(text)).maybe_command
 
 
 @given(texts)
@@ -241,4 +244,4 @@ def test_escapes_in_strings_are_resolved(literal: str, value: str) -> None:
     ],
 )
 def test_a_statement_that_spark_may_accept_is_forwarded(text: str) -> None:
-    assert isinstance(classify(text), Forwarded)
+    assert isinstance(classify(Lexed(text)), Forwarded)

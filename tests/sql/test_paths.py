@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sql.lexed import Lexed
 from sql.reading.paths import written
 
 CLAUSES = [
@@ -30,7 +31,7 @@ CLAUSES = [
 
 @pytest.mark.parametrize(("text", "paths"), CLAUSES)
 def test_paths_in_clauses_are_found(text: str, paths: set[str]) -> None:
-    found = written(text, exact=True)
+    found = written(Lexed(text), exact=True)
     assert {path for path in found.clauses if "\\" not in path} == paths
     assert found.told
 
@@ -46,7 +47,7 @@ def test_paths_in_clauses_are_found(text: str, paths: set[str]) -> None:
     ],
 )
 def test_paths_in_nested_texts_are_found(text: str) -> None:
-    assert "/a" in written(text, exact=False).clauses
+    assert "/a" in written(Lexed(text), exact=False).clauses
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_paths_in_nested_texts_are_found(text: str) -> None:
     ],
 )
 def test_a_path_built_at_run_time_is_unknown(text: str) -> None:
-    assert not written(text, exact=False).told
+    assert not written(Lexed(text), exact=False).told
 
 
 @pytest.mark.parametrize(
@@ -74,25 +75,25 @@ def test_a_path_built_at_run_time_is_unknown(text: str) -> None:
     ],
 )
 def test_only_the_beginning_of_a_long_option_is_read(text: str, told: bool) -> None:
-    assert written(f"CREATE TABLE t {text}", exact=True).told is told
+    assert written(Lexed(f"CREATE TABLE t {text}"), exact=True).told is told
 
 
 def test_nested_options_take_no_quadratic_time() -> None:
     """In quadratic time, a text of this length would take minutes."""
-    assert written("options(" * 50_000, exact=True).told
-    assert written("options(a = 'b', " * 20_000, exact=True).loose == {"b"}
+    assert written(Lexed("options(" * 50_000), exact=True).told
+    assert written(Lexed("options(a = 'b', " * 20_000), exact=True).loose == {"b"}
 
 
 def test_json_is_no_path() -> None:
     text = "BEGIN IF a = '[]' OR a = '{}' THEN SET b = ' {\"c\": [1]}'; SET d = '/e'; END IF; END"
-    assert written(text, exact=False).loose == {"/e", "c"}
+    assert written(Lexed(text), exact=False).loose == {"/e", "c"}
 
 
 def test_an_unknown_statement_may_write_to_any_string_in_it() -> None:
-    assert {"/a", "/b"} <= written("VACUUM '/a' RETAIN delta.`/b`", exact=False).loose
+    assert {"/a", "/b"} <= written(Lexed("VACUUM '/a' RETAIN delta.`/b`"), exact=False).loose
 
 
 @given(st.text(st.sampled_from("LOCATIONpath optins=(),'\"`\\/$?{} \n|:")) | st.text(), st.booleans())
 def test_any_text_can_be_searched_for_paths(text: str, exact: bool) -> None:
-    written(text, exact=exact)
-    written(f"EXECUTE IMMEDIATE '{text}'", exact=exact)
+    written(Lexed(text), exact=exact)
+    written(Lexed(f"EXECUTE IMMEDIATE '{text}'"), exact=exact)

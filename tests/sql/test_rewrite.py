@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sql.classify import classify
+from sql.lexed import Lexed
 from sql.names import TableName
 from sql.statement import Forwarded, Reference
 from sql.texts.rewrite import (
@@ -81,7 +82,7 @@ def test_an_inline_table_may_be_empty() -> None:
 @given(st.lists(st.tuples(st.text(st.characters(blacklist_categories=["Cs"])), st.none() | st.integers()), max_size=4))
 def test_an_inline_table_reads_no_relation(rows: list[tuple[str, int | None]]) -> None:
     text = f"SELECT * FROM {inline_table([('a', 'STRING'), ('n', 'BIGINT')], rows)} AS x JOIN db.t"
-    found = classify(text)
+    found = classify(Lexed(text))
     assert isinstance(found, Forwarded)
     assert [reference.parts for reference in found.reads if found.exact] in ([("db", "t")], [])
     assert found.exact or "{" in text
@@ -100,7 +101,7 @@ def test_an_inline_table_reads_no_relation(rows: list[tuple[str, int | None]]) -
 )
 def test_mentions_of_the_information_schema_are_replaced(name: str, database: str | None) -> None:
     text = f"SELECT * FROM {name} JOIN {name} AS m USING (table_name) WHERE x = '{name}'"
-    found = classify(text)
+    found = classify(Lexed(text))
     assert isinstance(found, Forwarded)
     mentions = catalog_references(found)
     assert [limit for _, _, limit in mentions] == [database, database]
@@ -110,7 +111,7 @@ def test_mentions_of_the_information_schema_are_replaced(name: str, database: st
 
 
 def _replaced(text: str, references: Sequence[Reference], alias: str) -> str:
-    around = places(text)
+    around = places(Lexed(text))
     return splice(text, [each for reference in references for each in replacement(around, reference, "(Q)", alias)])
 
 
@@ -123,7 +124,7 @@ def _replaced(text: str, references: Sequence[Reference], alias: str) -> str:
     ],
 )
 def test_other_names_and_strings_are_no_mentions(text: str) -> None:
-    found = classify(text)
+    found = classify(Lexed(text))
     assert isinstance(found, Forwarded)
     assert catalog_references(found) == ()
 
@@ -131,20 +132,20 @@ def test_other_names_and_strings_are_no_mentions(text: str) -> None:
 @pytest.mark.parametrize("between", [" ", "\n", "/* a */", " -- TABLE\n"])
 def test_a_table_statement_becomes_a_query(between: str) -> None:
     text = f"SELECT 1 UNION ALL table{between}information_schema.materialized_views"
-    found = classify(text)
+    found = classify(Lexed(text))
     assert isinstance(found, Forwarded)
     ((reference, *_),) = catalog_references(found)
     assert _replaced(text, [reference], "M") == "SELECT 1 UNION ALL SELECT * FROM (Q) AS M"
 
 
 def test_a_region_limits_to_no_database() -> None:
-    found = classify("SELECT * FROM `region-eu`.INFORMATION_SCHEMA.MATERIALIZED_VIEWS")
+    found = classify(Lexed("SELECT * FROM `region-eu`.INFORMATION_SCHEMA.MATERIALIZED_VIEWS"))
     assert isinstance(found, Forwarded)
     assert [database for _, _, database in catalog_references(found)] == [None]
 
 
 def test_the_own_schema_is_not_found_in_another_catalog() -> None:
-    found = classify("SELECT * FROM Freshgate.materialized_views JOIN other.freshgate.materialized_views")
+    found = classify(Lexed("SELECT * FROM Freshgate.materialized_views JOIN other.freshgate.materialized_views"))
     assert isinstance(found, Forwarded)
     ((reference, schema, database),) = catalog_references(found)
     assert (reference.parts, schema, database) == (("Freshgate", "materialized_views"), "freshgate", None)
@@ -163,11 +164,11 @@ def test_the_own_schema_is_not_found_in_another_catalog() -> None:
     ],
 )
 def test_a_subquery_may_break_some_texts(text: str, expected: bool) -> None:
-    assert places(text).disturb(TableName("db", "mv")) is expected
+    assert places(Lexed(text)).disturb(TableName("db", "mv")) is expected
 
 
 def test_a_long_text_is_not_scanned() -> None:
-    assert places("SELECT 1" + " " * REWRITTEN_CHARACTERS_MAX) == UNREAD
-    assert places("SELECT " + ", ".join(f"a.b{number}.c" for number in range(PLACES_MAX + 1))) == UNREAD
-    assert places("SELECT a").disturb(TableName("db", "mv")) is False
+    assert places(Lexed("SELECT 1" + " " * REWRITTEN_CHARACTERS_MAX)) == UNREAD
+    assert places(Lexed("SELECT " + ", ".join(f"a.b{number}.c" for number in range(PLACES_MAX + 1)))) == UNREAD
+    assert places(Lexed("SELECT a")).disturb(TableName("db", "mv")) is False
     assert UNREAD.disturb(TableName("db", "mv"))

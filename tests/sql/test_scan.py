@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql.reading.within import DEPTH_MAX, within
-from sql.scan import folded, lexemes, marks, string_value
+from sql.lexed import DEPTH_MAX, Lexed, Within
+from sql.scan import Lexeme, folded, lexemes, string_value
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,12 @@ def test_a_text_is_split_into_lexemes(text: str, pieces: list[str]) -> None:
 
 def test_unclosed_hints_take_no_quadratic_time() -> None:
     assert len(list(lexemes("/*+ " * 50_000))) == 150_000
-    assert list(marks("/*+ " * 50_000)) == []
 
 
 def test_unclosed_quotes_take_no_quadratic_time() -> None:
     """In quadratic time, a text of this length would take minutes."""
     text = "'\\" * 50_000
-    assert list(marks(text + "--")) == [("comment", len(text), len(text) + 2)]
+    assert len(list(lexemes(text + "--"))) == len(text)
 
 
 @pytest.mark.parametrize(
@@ -69,17 +68,19 @@ SIGNS = st.text(st.sampled_from("ab.;/*+-'\"`\\ \n\rR"), max_size=40)
 
 
 @given(SIGNS)
-def test_marks_are_the_comments_and_quoted_lexemes(text: str) -> None:
-    found = list(marks(text))
+def test_lexemes_stand_in_the_text_in_order(text: str) -> None:
     pieces = list(lexemes(text))
-    quoted = [(piece.start, piece.end) for piece in pieces if piece.kind in ("string", "quoted")]
-    assert quoted == [(mark.start, mark.end) for mark in found if mark.kind in ("string", "quoted")]
-    left = [*text]
-    for start, end in [*quoted, *((mark.start, mark.end) for mark in found)]:
-        left[start:end] = " " * (end - start)
-    assert re.sub(r"\s", "", "".join(left)) == "".join(
-        piece.text for piece in pieces if piece.kind not in ("string", "quoted")
-    )
+    assert all(text[piece.start : piece.end] == piece.text for piece in pieces)
+    assert all(before.end <= after.start for before, after in pairwise(pieces))
+
+
+@given(SIGNS)
+def test_only_blanks_comments_and_hints_are_passed_over(text: str) -> None:
+    end = 0
+    for piece in [*lexemes(text), Lexeme("symbol", "", len(text), len(text))]:
+        gap = text[end : piece.start].strip()
+        assert not gap or gap.startswith(("--", "/*"))
+        end = piece.end
 
 
 @pytest.mark.parametrize(
@@ -97,8 +98,12 @@ def test_marks_are_the_comments_and_quoted_lexemes(text: str) -> None:
 )
 def test_texts_in_literals_are_found(text: str, texts: set[str]) -> None:
     """If the value of a literal depends on settings, all possible values are found."""
-    assert texts <= set(within(text).texts)
+    assert texts <= {inner.text for inner in within(text).texts}
     assert within(text).whole
+
+
+def within(text: str) -> Within:
+    return Lexed(text).within
 
 
 def nested(depth: int) -> str:
@@ -109,7 +114,7 @@ def nested(depth: int) -> str:
 
 
 def test_the_search_within_literals_is_bounded() -> None:
-    assert "DROP VIEW v" in within(nested(DEPTH_MAX - 1)).texts
+    assert "DROP VIEW v" in {inner.text for inner in within(nested(DEPTH_MAX - 1)).texts}
     assert not within(nested(DEPTH_MAX)).whole
     assert not within("EXECUTE IMMEDIATE 'SET spark.sql.parser.escapedStringLiterals = true'").whole
     assert not within("SELECT '" + "x" * 500_000 + "'").whole

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sql.lexed import Lexed
 from sql.reading.skim import skim
 
 
 def reads(text: str) -> list[tuple[str, ...]] | None:
-    found = skim(text, 0)
+    found = skim(Lexed(text))
     return None if found is None else [reference.parts for reference in found.reads]
 
 
@@ -18,6 +19,7 @@ def reads(text: str) -> list[tuple[str, ...]] | None:
     ("text", "expected"),
     [
         ("SELECT * FROM a WHERE 1 = 1 AND 0 = 0 LIMIT 10", ["a"]),
+        ("SELECT * FROM a /* /* */ */, b -- c\\\n, d", ["a", "b"]),
         ("SELECT x >>> 2, stack(), -interval -1 day 1 hour FROM a", ["a"]),
         ("SELECT extract(DAY FROM d), trim(BOTH FROM e) FROM a WHERE x IS NOT DISTINCT FROM y", ["a"]),
         ("SELECT * FROM a LATERAL VIEW explode(x) t AS y, z WHERE y = 1", ["a"]),
@@ -59,7 +61,6 @@ def test_relations_of_a_plain_query_are_found(text: str, expected: list[str]) ->
         "SELECT * FROM a WHERE 1 = 0",
         "SELECT * FROM a WHERE x AND (0 = 1)",
         "SELECT * FROM a LIMIT 0",
-        "SELECT * FROM a /* /* */ */, mv",
         "SELECT * FROM s INSERT INTO mv SELECT 1",
         "SELECT * FROM a; SELECT * FROM mv",
         "SELECT * FROM f(TABLE(mv))",
@@ -90,6 +91,6 @@ WORDS = (
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from([*WORDS.split(), "\n"]), max_size=25).map(" ".join))
 def test_any_text_is_skimmed_or_given_up(text: str) -> None:
-    found = skim(text, 0)
+    found = skim(Lexed(text))
     for reference in () if found is None else found.reads:
         assert 0 <= reference.start < reference.end <= len(text)

@@ -16,9 +16,9 @@ import pytest
 
 from sql.classify import classify, glance
 from sql.grammar.parser import parse_about
+from sql.lexed import Lexed
 from sql.reading.lineage import parsed_closely
 from sql.reading.skim import skim
-from sql.scan import skip_blank
 from sql.statement import Forwarded
 from tests.jars import jar
 
@@ -119,7 +119,7 @@ def corpus() -> Iterator[tuple[str, str]]:
 
 
 def forwarded(text: str) -> Forwarded:
-    found = classify(text)
+    found = classify(Lexed(text))
     assert isinstance(found, Forwarded), f"taken for ours: {text}"
     return found
 
@@ -161,7 +161,7 @@ def test_sparks_statements_are_forwarded(record_property: Callable[[str, object]
 
 def test_statements_that_may_be_about_a_view_never_fail() -> None:
     """Some are commands of the gateway if the name is a materialized view's: DROP VIEW, DESCRIBE."""
-    asked = Counter(type(parse_about(statement)).__name__ for _, statement in corpus())
+    asked = Counter(type(parse_about(Lexed(statement))).__name__ for _, statement in corpus())
     assert asked["NoneType"] > 15_000 - 1_000
     assert asked["DropMaterializedView"] > 100
 
@@ -195,10 +195,9 @@ def test_skimming_and_sqlglot_agree() -> None:
     """For every query that both understand, they find the same names, positions and aliases."""
     counts: Counter[str] = Counter()
     for path, statement in corpus():
-        if glance(statement).keyword not in QUERIES:
+        if glance(Lexed(statement)).keyword not in QUERIES:
             continue
-        start = skip_blank(statement)
-        quick, close = skim(statement, start), parsed_closely(statement, start)
+        quick, close = skim(Lexed(statement)), parsed_closely(Lexed(statement))
         counts["queries"] += 1
         counts["skimmed"] += quick is not None
         if quick is not None and close.exact:

@@ -17,6 +17,7 @@ from oracle.mutation import Sample, Texts, pieces
 from oracle.plans import APART, DEFINED, Settings, read, shown
 
 from sql.classify import glance
+from sql.lexed import Lexed
 from sql.reading import effects
 from sql.statement import Forwarded
 from sql.texts.indentation import indented
@@ -61,9 +62,9 @@ def test_a_parser_that_ignores_joins_is_found(monkeypatch: pytest.MonkeyPatch) -
     """An injected fault shows that the samples are diverse enough, and that a miss is shortened to its core."""
     correct = effects.forwarded
 
-    def faulty(text: str, keyword: str) -> Forwarded:
-        statement = correct(text, keyword)
-        joined = {found.end() for found in re.finditer(r"(?i)\bjoin\s+", text)}
+    def faulty(lexed: Lexed, keyword: str) -> Forwarded:
+        statement = correct(lexed, keyword)
+        joined = {found.end() for found in re.finditer(r"(?i)\bjoin\s+", lexed.text)}
         if not statement.exact:
             return statement
         kept = tuple(each for each in statement.reads if each.start not in joined)
@@ -160,7 +161,7 @@ def test_the_oracle_finds_what_spark_reads(text: str, settings: Settings, reads:
 
 def test_a_formatted_query_has_the_same_plan() -> None:
     joined = {" ".join(text.split()) for text in statements() if APART.isdisjoint(text) and len(text) < 800}
-    chosen = Random(SEED).sample(sorted(text for text in joined if glance(text).keyword in QUERIES), FORMATTED)
+    chosen = Random(SEED).sample(sorted(text for text in joined if glance(Lexed(text)).keyword in QUERIES), FORMATTED)
     accepted = [text for text, plan in zip(chosen, read(chosen, Settings()), strict=True) if plan.accepted]
     changed = {text: formatted for text in accepted if (formatted := indented(text)) != text}
     assert len(changed) > FORMATTED / 2

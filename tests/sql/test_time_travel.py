@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.classify import classify
+from sql.lexed import Lexed
 from sql.reading.time_travel import blanked, find
 from sql.statement import Forwarded
 
@@ -38,12 +39,13 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
 def test_time_travel_clauses_are_found(text: str, expected: list[tuple[str, str | None, str]]) -> None:
-    travels = find(text)
+    travels = find(Lexed(text))
     assert [(".".join(each.parts), each.version, each.moment) for each in travels] == expected
     for each in travels:
         assert text[: each.name_end].rstrip("`").endswith(each.parts[-1])
-    rest = blanked(text, travels)
-    assert len(rest) == len(text)
+    rest = blanked(Lexed(text), travels)
+    assert rest.pieces == Lexed(rest.text).pieces
+    assert len(rest.text) == len(text)
     assert find(rest) == []
     statement = classify(rest)
     assert isinstance(statement, Forwarded)
@@ -53,7 +55,7 @@ def test_time_travel_clauses_are_found(text: str, expected: list[tuple[str, str 
 @pytest.mark.parametrize("name", ['"a"."m"', 'a."m"', '"a" . m'])
 def test_double_quoted_names_are_complete(name: str) -> None:
     """Names are double-quoted with spark.sql.ansi.doubleQuotedIdentifiers."""
-    assert [travel.parts for travel in find(f"SELECT * FROM {name} VERSION AS OF 3")] == [("a", "m")]
+    assert [travel.parts for travel in find(Lexed(f"SELECT * FROM {name} VERSION AS OF 3"))] == [("a", "m")]
 
 
 PIECES = [
@@ -71,6 +73,8 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES)))
 def test_any_text_can_be_searched_for_time_travel(pieces: list[str]) -> None:
     text = " ".join(pieces)
-    travels = find(text)
+    travels = find(Lexed(text))
     assert all(0 < each.name_end <= each.start < each.end <= len(text) for each in travels)
-    assert len(blanked(text, travels)) == len(text)
+    rest = blanked(Lexed(text), travels)
+    assert rest.pieces == Lexed(rest.text).pieces
+    assert len(rest.text) == len(text)

@@ -17,6 +17,7 @@ from gateway.wire.message import Head, OpenCall
 from gateway.wire.reply import InfoKind
 from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, Type, row_set
 from sql.classify import glance
+from sql.lexed import Lexed
 from sql.names import SESSION_CATALOG, Namespace
 from sql.reading.effects import forwarded
 from sql.scan import skip_blank
@@ -209,12 +210,12 @@ def may_lack_columns(statement: str) -> bool:
     """Whether a statement may have no result, and therefore rows without columns. Never true for a query.
 
     Only the first words of a long statement are read."""
-    look = glance(statement[:_HEAD_CHARACTERS])
+    look = glance(Lexed(statement[:_HEAD_CHARACTERS]))
     if look.keyword in _WITHOUT_RESULT:
         return True
     if len(statement) > _HEAD_CHARACTERS or look.keyword not in _BEFORE_INSERT or "insert" not in look.words:
         return False
-    found = forwarded(statement, look.keyword)
+    found = forwarded(Lexed(statement), look.keyword)
     return found.exact and bool(found.writes)
 
 

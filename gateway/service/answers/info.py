@@ -16,6 +16,7 @@ from gateway.service.operations.operation import Result
 from gateway.wire.rowset import Column, Type
 from sql import wildcards
 from sql.grammar import view_properties
+from sql.lexed import Lexed
 from sql.names import TableName, quote
 from sql.reading import lineage
 from sql.statement import Clauses, ShowCreate, Trigger, WhenStale
@@ -185,7 +186,7 @@ def show_create(statement: ShowCreate, view: MaterializedView, *, frozen: bool) 
 
 
 def create_statement(view: MaterializedView, *, frozen: bool) -> str:
-    found = lineage.relations(view.query)
+    found = lineage.relations(Lexed(view.query))
     query = create_text.qualified(view.query, found.reads if found.exact else (), view.namespace)
     query = indentation.indented(query)
     if frozen and "*" in query:

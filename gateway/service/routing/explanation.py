@@ -15,6 +15,7 @@ from gateway.mv.ports import SqlSession
 from gateway.service.clients.session import Session
 from gateway.service.routing.long_texts import LongTexts
 from sql.classify import glance
+from sql.lexed import Lexed
 from sql.reading.effects import forwarded
 from sql.reading.identifier_clause import clauses, named
 from sql.reading.immediate import argument
@@ -64,7 +65,7 @@ def _mentioned(plan: str, ids: Set[str]) -> frozenset[str]:
 
 async def _planned(sql: SqlSession, text: str) -> str | None:
     """What EXPLAIN can be asked about and does not run; None for a script, say, and "" for what reads nothing."""
-    keyword = glance(text).keyword
+    keyword = glance(Lexed(text)).keyword
     if keyword in _PLANNED:
         return text
     return await _immediate(sql, text) if keyword == "execute" else None
@@ -72,7 +73,7 @@ async def _planned(sql: SqlSession, text: str) -> str | None:
 
 async def text_named(session: Session, text: str, texts: LongTexts) -> str | None:
     """The text that EXECUTE IMMEDIATE runs, where Spark can tell: its argument is an expression."""
-    if (found := await texts.apply(argument, text)) is None:
+    if (found := await texts.apply(argument, Lexed(text))) is None:
         return None
     values = await _told(session, [found[0]])
     return None if values is None else values[0]
@@ -80,9 +81,9 @@ async def text_named(session: Session, text: str, texts: LongTexts) -> str | Non
 
 async def with_names(session: Session, text: str, texts: LongTexts) -> str | None:
     """The statement with the names that its IDENTIFIER clauses make; None where Spark cannot tell them."""
-    found = await texts.apply(clauses, text)
+    found = await texts.apply(clauses, Lexed(text))
     names = await _told(session, [clause.expression for clause in found[: CLAUSES_MAX + 1]])
-    return None if names is None else named(text, names)
+    return None if names is None else named(text, found, names)
 
 
 async def _told(session: Session, expressions: Sequence[str]) -> list[str] | None:
@@ -105,12 +106,13 @@ async def _evaluated(sql: SqlSession, expression: str) -> str:
 
 async def _immediate(sql: SqlSession, text: str) -> str | None:
     """EXECUTE IMMEDIATE: Spark runs what it names as soon as it is to be explained, unless that is a query."""
-    if (parts := argument(text)) is None:
+    if (parts := argument(Lexed(text))) is None:
         return None
     expression, using = parts
     inner = await _evaluated(sql, expression)
-    look = glance(inner)
-    found = forwarded(inner, look.keyword)
+    lexed = Lexed(inner)
+    look = glance(lexed)
+    found = forwarded(lexed, look.keyword)
     if found.exact and not (found.touches_rows and (found.reads or found.calls)):
         return ""
     reads_only = look.keyword in _QUERIES or (look.keyword in _QUERIES_OR_WRITES and look.words.isdisjoint(_WRITES))

@@ -29,6 +29,7 @@ from gateway.service.routing.long_texts import APART_CHARACTERS, VERY_LONG_CHARA
 from gateway.service.routing.outcomes import Route
 from gateway.service.routing.protection import Protection
 from gateway.service.routing.scope import watch
+from sql.lexed import Lexed
 from sql.names import Namespace, TableName, quote
 from sql.reading import hidden, paths
 from sql.reading.effects import forwarded
@@ -163,7 +164,7 @@ class Gatekeeper:
             text = await _with_values(session, subject.text)
             subject = replace(subject, text=text, look=(await self.texts.apply(seen, text)))
         text, words = subject.text, subject.look.words
-        if subject.look.keyword == "execute" and await self.texts.apply(hidden.composes, text, words):
+        if subject.look.keyword == "execute" and await self.texts.apply(hidden.composes, Lexed(text), words):
             await self._check_named(subject)
         if subject.look.keyword in CHANGING and not statement.exact and "identifier" in words:
             named = await self._with_names(subject)
@@ -171,13 +172,13 @@ class Gatekeeper:
                 await self.check(named)
                 return subject
         if not statement.exact:
-            if inner := await self.texts.apply(hidden.with_variables, text):
+            if inner := await self.texts.apply(hidden.with_variables, Lexed(text)):
                 text = behind(text, await _with_values(session, behind(*inner)))
                 subject = replace(subject, text=text)
-            found = await self.texts.apply(hidden.changes, text)
+            found = await self.texts.apply(hidden.changes, Lexed(text))
             await self._protection.check_within(statement, found, subject.namespace, words, adrift=adrift)
         if self.may_hold_path(subject.look, text) or not statement.exact:
-            written = await self.texts.apply(paths.written, text, exact=statement.exact)
+            written = await self.texts.apply(paths.written, Lexed(text), exact=statement.exact)
             await self._protection.check_paths(written, names)
         return subject
 
@@ -188,7 +189,7 @@ class Gatekeeper:
             return
         look = await self.texts.apply(seen, inner)
         if look.keyword != "execute":
-            statement = await self.texts.apply(forwarded, inner, look.keyword)
+            statement = await self.texts.apply(forwarded, Lexed(inner), look.keyword)
             await self.check(replace(subject, statement=statement, look=look, text=inner, temporary=None))
 
     async def _with_names(self, subject: Subject) -> Subject | None:
@@ -198,7 +199,7 @@ class Gatekeeper:
         if text is None:
             return None
         look = await self.texts.apply(seen, text)
-        statement = await self.texts.apply(forwarded, text, look.keyword)
+        statement = await self.texts.apply(forwarded, Lexed(text), look.keyword)
         return replace(subject, statement=statement, look=look, text=text) if statement.exact else None
 
     async def check_location(self, location: str) -> None:
@@ -244,7 +245,7 @@ class Gatekeeper:
         if not runs:
             return [] if words.isdisjoint(REPLACING) else [view.id for view in views if view.name.table in words]
         long = len(text) > APART_CHARACTERS or len(text) * len(views) > LOOKED_FOR_MAX
-        if long or hidden.composes(text, words):
+        if long or hidden.composes(Lexed(text), words):
             return [view.id for view in views]
         joined = _BETWEEN.sub("", text.upper().lower())
         if not any(word in joined for word in REPLACING):

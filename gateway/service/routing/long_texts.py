@@ -24,6 +24,7 @@ from gateway.errors import FreshgateError, LimitReached
 from gateway.service.routing import long_text_process
 from gateway.service.routing.long_text_process import Outcome
 from sql.grammar.cursor import SyntaxProblem
+from sql.lexed import Lexed
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,8 @@ class LongTexts:
 
         Raises SyntaxProblem as the function does, and LimitReached where it takes too long or answers too much.
         """
-        length = len(str(arguments[0]))
+        first = arguments[0]
+        length = len(first.text if isinstance(first, Lexed) else str(first))
         if length <= LONG_CHARACTERS:
             return function(*arguments, **named)
         if length <= APART_CHARACTERS:

@@ -38,6 +38,7 @@ from sql.definition.bases import function_name
 from sql.grammar import view_properties
 from sql.grammar.cursor import SyntaxProblem
 from sql.grammar.parser import parse_about
+from sql.lexed import Lexed
 from sql.names import Namespace, TableName
 from sql.reading import catalog_functions, hidden
 from sql.redaction import redact
@@ -125,7 +126,7 @@ class Router:
         """The route of a statement that mentions nothing of interest; None where `consider` must decide."""
         if session.unseen or len(text) > LONG_CHARACTERS:
             return None
-        return self._plain(session, text, glance(text))
+        return self._plain(session, text, glance(Lexed(text)))
 
     def _plain(self, session: Session, text: str, look: Glance, known: Understood | None = None) -> Route | None:
         """`known`: of a long text, what it would take too long to find out here."""
@@ -140,7 +141,7 @@ class Router:
             return None
         if not self._catalog.idle and (
             self._scope.of_interest(session, look.words, writes=writes)
-            or (hidden.composes(text, look.words) if known is None else known.composes)
+            or (hidden.composes(Lexed(text), look.words) if known is None else known.composes)
             or (writes and self._gatekeeper.may_hide(look, text))
             or (writes and (_moves_files(look) or may_hold_path(look.words)))
         ):
@@ -211,7 +212,7 @@ class Router:
             known = await self._understood(journey.text)
             statement = _forwarded(known)
             apart = await self._taken_apart(journey.text)
-            splices = journey.splices(statement, apart or rewrite.places(journey.text))
+            splices = journey.splices(statement, apart or rewrite.places(Lexed(journey.text)))
             known = replace(known, statement=replace(statement, reads=journey.rest(statement)))
             route = await self._forward(
                 session, namespace, known, look, journey.text, claim, splices, changed=bool(calls)
@@ -263,7 +264,7 @@ class Router:
                 self._note(route, session, write)
             made = frozenset[Parts]()
             if not statement.exact and not self._catalog.idle:
-                made = await self._texts.apply(hidden.temporaries, subject.text)
+                made = await self._texts.apply(hidden.temporaries, Lexed(subject.text))
             self._scope.note(route, session, namespace, statement, look, made, composed=composed)
             if look.keyword in SETTINGS and (said := _of_snapshot(text, known)) is not None:
                 watch(route, session)
@@ -355,7 +356,7 @@ class Router:
     async def _taken_apart(self, text: str) -> rewrite.Places | None:
         """Of a text that may be rewritten, what tells where; None for a short one, which is quickly read when that is
         to be known."""
-        return None if len(text) <= LONG_CHARACTERS else await self._texts.apply(rewrite.places, text)
+        return None if len(text) <= LONG_CHARACTERS else await self._texts.apply(rewrite.places, Lexed(text))
 
     # --- what the statement mentions ---------------------------------------------------------------
 
@@ -374,7 +375,7 @@ class Router:
         """The command of ours that a statement of Spark's becomes because it names one of our views."""
         if look.keyword not in ABOUT or look.words.isdisjoint(self._catalog.view_words):
             return None
-        command = await self._texts.apply(parse_about, text)
+        command = await self._texts.apply(parse_about, Lexed(text))
         if command is None or self._catalog.named(TableName.resolve(command.name, namespace)) is None:
             return None
         return _checked(command)
@@ -430,7 +431,7 @@ class Router:
         return tables.union(self._catalog.changed_with(tables, exact=statement.exact))
 
     async def _check_script(self, session: Session, place: stale_reads.Place) -> None:
-        found = await self._texts.apply(steps, place.text)
+        found = await self._texts.apply(steps, Lexed(place.text))
         script = script_reads.Script(place.statement, found, place.namespace)
         reads = partial(self._scope.views_read, session, place.namespace)
         await script_reads.check(self._catalog, script, reads, partial(self._tables_written, session, place.namespace))
@@ -440,7 +441,7 @@ class Router:
     async def _calls(self, look: Glance, text: str) -> tuple[catalog_functions.FunctionCall, ...]:
         if look.words.isdisjoint(CATALOG_WORDS):
             return ()
-        return await self._texts.apply(catalog_functions.find, text)
+        return await self._texts.apply(catalog_functions.find, Lexed(text))
 
     async def _with_functions(self, text: str, calls: Sequence[catalog_functions.FunctionCall]) -> str:
         """The text with mv_infos(), jobs() and tasks() replaced by their rows."""
@@ -469,7 +470,7 @@ class Router:
         if not found:
             return []
         splices: list[rewrite.Splice] = []
-        around = await self._taken_apart(text) or rewrite.places(text)
+        around = await self._taken_apart(text) or rewrite.places(Lexed(text))
         rows: dict[tuple[str, str | None], str] = {}
         for reference, schema, database in found:
             if (schema, database) not in rows:

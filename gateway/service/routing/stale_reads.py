@@ -13,6 +13,7 @@ from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.surroundings import Surroundings
 from gateway.service.routing.long_texts import LONG_CHARACTERS
+from sql.lexed import Lexed
 from sql.names import Namespace, TableName, quote
 from sql.statement import Forwarded, Reference, WhenStale
 from sql.texts import rewrite
@@ -78,7 +79,7 @@ class Place:
         """Where a query may stand in the place of a name."""
         if self.apart is not None:
             return self.apart
-        return rewrite.places(self.text) if len(self.text) <= LONG_CHARACTERS else rewrite.UNREAD
+        return rewrite.places(Lexed(self.text)) if len(self.text) <= LONG_CHARACTERS else rewrite.UNREAD
 
     def mentions(self, name: TableName) -> list[Reference]:
         """Those that mean this relation."""

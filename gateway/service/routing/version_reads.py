@@ -20,6 +20,7 @@ from gateway.service.clients.transaction import Pin, Transaction
 from gateway.service.routing import stale_reads
 from gateway.service.routing.long_texts import LongTexts
 from sql.grammar.cursor import NOT_SUPPORTED
+from sql.lexed import Lexed
 from sql.names import Namespace, TableName, quote
 from sql.reading import time_travel
 from sql.reading.time_travel import Travel
@@ -91,9 +92,10 @@ class VersionReads:
         """
         if look.words.isdisjoint(TRAVEL_WORDS) or not ("as" in look.words and "of" in look.words):
             return None
+        lexed = Lexed(text)
         found = [
             (travel, view)
-            for travel in await texts.apply(time_travel.find, text)
+            for travel in await texts.apply(time_travel.find, lexed)
             if (view := self._catalog.named(TableName.resolve(travel.parts, namespace))) is not None
         ]
         if not found:
@@ -120,7 +122,7 @@ class VersionReads:
             for travel, view in found
         }
         read = self._readers.begin(versions=[(view.id, version.number) for _, view, version in travels.values()])
-        return Journey(time_travel.blanked(text, [travel for travel, _ in found]), travels, read)
+        return Journey(time_travel.blanked(lexed, [travel for travel, _ in found]).text, travels, read)
 
     def release(self, journey: Journey) -> None:
         """Nobody reads its versions any more."""
