@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sql.grammar.view_properties import _MEANING, _SESSION_PREFIX
+from sql.grammar.view_properties import _MEANING, _SESSION_PREFIX, check_name
 
 
 def load(name: str) -> list[tuple[str, str]]:
@@ -20,6 +20,10 @@ def load(name: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def is_kept_only(name: str) -> bool:
-    """Whether the property of a view is stored and shown, but has no effect."""
+def is_user_property(name: str) -> bool:
+    """Whether TBLPROPERTIES takes a property of this name with any value, and the gateway gives it no meaning."""
+    try:
+        check_name(name, free=True)
+    except ValueError:
+        return False
     return name not in _MEANING and not name.startswith(_SESSION_PREFIX)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.grammar.parser import parse
-from sql.grammar.view_properties import check_name
 from sql.lexed import Lexed
 from sql.names import Namespace, quote
 from sql.reading.lineage import relations
@@ -24,7 +23,7 @@ from sql.statement import (
     Trigger,
 )
 from sql.texts.create_text import create_statement, qualified, recurring_strategy, refresh_info
-from tests.sql.cases import is_kept_only
+from tests.sql.cases import is_user_property
 
 characters = st.characters(blacklist_categories=["Cs"])
 names = st.text(characters, min_size=1, max_size=6)
@@ -69,17 +68,6 @@ known = st.fixed_dictionaries(
         "session.spark.sql.ansi.enabled": texts,
     },
 )
-
-
-def is_user_property(name: str) -> bool:
-    """Whether a property may have this name and the gateway gives it no meaning."""
-    try:
-        check_name(name, free=True)
-    except ValueError:
-        return False
-    return is_kept_only(name)
-
-
 free = st.dictionaries(names.filter(is_user_property), texts, max_size=3)
 
 

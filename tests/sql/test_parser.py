@@ -19,7 +19,7 @@ from sql.names import quote
 from sql.scan import string_value
 from sql.statement import Clauses, Column, Command, CreateMaterializedView, Forwarded, Refreshing, Schedule
 from sql.texts.rewrite import string_token
-from tests.sql.cases import is_kept_only, load
+from tests.sql.cases import is_user_property, load
 
 
 def shown(value: object) -> str:
@@ -98,16 +98,11 @@ names = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size
 texts = st.text(st.characters(blacklist_categories=["Cs"]), max_size=12)
 
 
-def is_free(name: str) -> bool:
-    """Whether TBLPROPERTIES takes the name with any value."""
-    return is_kept_only(name) and not name.lower().startswith("freshgate.")
-
-
 @given(
     st.lists(names, min_size=1, max_size=3).map(tuple),
     st.lists(st.builds(Column, names, st.none() | texts), max_size=3).map(tuple),
     st.none() | texts,
-    st.dictionaries(names.filter(is_free), texts, max_size=3),
+    st.dictionaries(names.filter(is_user_property), texts, max_size=3),
     st.booleans(),
     st.sampled_from(["", "\n", " -- note\n", "/* a /* b */ */"]),
 )
