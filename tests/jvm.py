@@ -22,6 +22,10 @@ _SPARK = {
     # By default Spark keeps 100 generated classes and compiles most of them again and again.
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.sql.shuffle.partitions": "2",
+    # The metastore in Spark reads each table anew for every statement, a third of a test's CPU time. Derby admits one
+    # process only, so nothing changes behind this cache.
+    "spark.hadoop.datanucleus.cache.level2": "true",
+    "spark.hadoop.datanucleus.cache.level2.type": "soft",
     # The history of Spark's UI takes memory.
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
