@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
 from views import SALES, SHOPS, view_of
 
 from gateway.mv.catalog.index import Catalog
@@ -71,10 +72,10 @@ class World:
 
     # --- what happens --------------------------------------------------------------------------------
 
-    async def publish(self, number: int, looked_at: float) -> None:
-        """A refresh of d.v that looked before d.sales changed."""
+    async def publish(self, number: int, looked_at: float, *, contains: int = 0) -> None:
+        """A refresh of d.v that looked before d.sales changed, and began after the event `contains`."""
         async with self.entry.lock:
-            self.entry.publish(version(number, SALES), 99, contains=0, compared={SALES: looked_at})
+            self.entry.publish(version(number, SALES), 99, contains=contains, compared={SALES: looked_at})
 
     @property
     def entry(self) -> Entry:
@@ -136,5 +137,42 @@ def test_a_version_whose_refresh_has_looked_later_is_not_looked_at_again() -> No
         world.shown[SALES].set()
         await checking
         assert (world.entry.drift, world.entry.compared) == (None, {SALES: 5.0})
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_rows_that_were_added_beside_a_refresh_and_removed_after_it_are_looked_for(known: bool) -> None:
+    """The table looks as it did before the refresh, but the version may contain the rows. `known`: the removal is known
+    to have ended."""
+
+    async def story() -> None:
+        world = World()
+        writes = world.catalog.writes
+        adding = writes.begin(frozenset({"insert", "into"}), [SALES])
+        world.catalog.begin_write(adding)
+        await world.publish(2, looked_at=5.0)
+        world.catalog.end_write(adding)
+        removing = writes.begin(frozenset({"truncate", "table"}), [SALES])
+        world.catalog.begin_write(removing)
+        if known:
+            world.catalog.end_write(removing)
+        else:
+            world.catalog.doubt_write(removing.number)
+        world.now = 10.0
+        for event in world.shown.values():
+            event.set()
+        await world.inspector.check(["v"])
+        assert world.entry.drift is not None
+        assert world.entry.drift.tables == {base_key(SALES)}
+        assert world.entry.ledger.stale
+        # A refresh beside which nothing runs is believed again.
+        world.catalog.end_write(removing)
+        await world.publish(3, looked_at=11.0, contains=world.entry.ledger.events)
+        another = writes.begin(frozenset({"truncate", "table"}), [SALES])
+        world.catalog.begin_write(another)
+        world.catalog.end_write(another)
+        await world.inspector.check(["v"])
+        assert world.entry.drift is None
 
     asyncio.run(story())

@@ -243,7 +243,9 @@ class Catalog:
         self.writes.end(write)
         self._touched(write)
         at, tables = self._now_ms(), write.tables or frozenset()
-        stale = [entry.view.id for entry in self._noted(write) if entry.ledger.end(write.number, at, tables)]
+        noted = self._noted(write)
+        stale = [entry.view.id for entry in noted if entry.ledger.end(write.number, at, tables)]
+        _doubt_rows(write, noted)
         if stale:
             self.news.stale.tell(stale, ", ".join(map(str, sorted(tables))))
 
@@ -266,8 +268,10 @@ class Catalog:
         if write is None:
             return
         self._touched(write)
-        for entry in self._noted(write):
+        noted = self._noted(write)
+        for entry in noted:
             entry.ledger.touch(self._now_ms(), write.tables or frozenset())
+        _doubt_rows(write, noted)
 
     def suspect_write(self, write: Write) -> Write:
         """Records that a write was cancelled or lost: it counts as ended and as a new one that is still open.
@@ -420,6 +424,13 @@ class Catalog:
                 by_stem.setdefault(stem, set()).add(table)
         self._by_stem = by_stem
         self.table_words = frozenset(word for stem in by_stem for word in stem)
+
+
+def _doubt_rows(write: Write, noted: Iterable[Entry]) -> None:
+    """Handles a write that may have removed rows, at its end or if its outcome is unknown."""
+    if write.removes:
+        for entry in noted:
+            entry.remove_rows()
 
 
 def _blind(entry: Entry) -> bool:

@@ -27,6 +27,7 @@ class Entry:
     """One view."""
 
     __slots__ = (
+        "_beside",
         "_changed",
         "_compared",
         "_drift",
@@ -70,6 +71,7 @@ class Entry:
         self._drift = drift
         self._compared: Compared | None = None
         self._fresh_at: int | None = None
+        self._beside = False
         self._uncertain = False
         self._late_until = 0.0
 
@@ -174,8 +176,10 @@ class Entry:
         self._view = view.published(version, reserved)
         self._tell(before)
         if contains is None:
+            self._beside = self._beside or self.ledger.written_since(self.ledger.contains)
             self._compared = None
         else:
+            self._beside = self.ledger.written_since(contains)
             self.ledger.publish(contains)
             self._drift, self._compared, self._fresh_at = unseen(self._view), compared, version.started_at
         if altered:
@@ -202,6 +206,15 @@ class Entry:
         self.ledger.publish(max(contains, self.ledger.contains))
         self._fresh_at = at
         return was_stale and not self.ledger.stale
+
+    def remove_rows(self) -> None:
+        """Handles the end of a write that may have removed rows. If writes ran beside the refresh of the current
+        version, it may contain rows of theirs that no observation has shown. With those removed, the tables look as
+        they did before the refresh, so the next refresh writes everything."""
+        if self._beside and self._view.built:
+            current = self._view.current
+            doubtful = replace(current, contents=current.contents.doubtful(current.number))
+            self._view, self._compared, self._beside = replace(self._view, current=doubtful), None, False
 
     def shorten(self, shown: Shown) -> None:
         """Records a shorter text of the public view, which shows the same rows. Needs the lock."""

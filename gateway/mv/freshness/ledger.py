@@ -70,6 +70,10 @@ class Ledger:
         no observation has shown."""
         return bool(self.removing) or self.removed > event
 
+    def written_since(self, event: int) -> bool:
+        """Whether any write was open after an event."""
+        return bool(self.open) or self.events > event
+
     def end(self, write: int, at: int = 0, tables: frozenset[TableName] = frozenset()) -> bool:
         """Records that a write has ended and may have changed `tables`. Returns whether it was noted here."""
         noted = self.open.pop(write, None) is not None

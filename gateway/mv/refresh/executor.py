@@ -82,11 +82,12 @@ class Executor:
 
     async def _nothing_to_do(self, run: Run, start: Start, proposal: Proposal) -> None:
         """Records that the noted or observed changes do not affect what the view shows."""
-        entry, number = run.entry, proposal.view.current.number
-        contents = await aside(proposal.partitions, proposal.contents, number)
+        entry, current = run.entry, proposal.view.current
+        contents = await aside(proposal.partitions, proposal.contents, current.number)
         self._log.unchanged(entry, run.number)
-        if entry.view.deciding != proposal.view.deciding or entry.view.current.number != number:
-            # After a concurrent ALTER, or with another version current, this result no longer applies.
+        if entry.view.deciding != proposal.view.deciding or entry.view.current is not current:
+            # After a concurrent ALTER, with another version current, or after doubts about its rows, this result no
+            # longer applies.
             return
         contains = None if proposal.partly else start.contains
         entry.confirm(contents, contains, proposal.inspection.began, start.at)
