@@ -92,6 +92,7 @@ def looks(server: Server, command: Callable[[], Command]) -> tuple[int, str, str
     )
 
 
+@pytest.mark.thorough
 def test_beeline_reads_and_lists(server: Server, reference: Reference, command: Callable[[], Command]) -> None:
     _, output, errors = reference.answer(server, looks, command)
     lines = [line.split("\t") for line in output.splitlines()]
@@ -105,6 +106,7 @@ def test_beeline_reads_and_lists(server: Server, reference: Reference, command: 
     assert "(state=22012,code=0)" in errors
 
 
+@pytest.mark.thorough
 def test_beeline_runs_the_life_cycle_of_a_view(
     through: Server, life_database: str, command: Callable[[], Command]
 ) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import jpype
+import pytest
 from byte_chain import Chain, assert_same_bytes
 from contents import DATABASE, EVERY_TYPE, PAGED, PAGES, SLEEPS, UNREADABLE, Reference, Server, first_line
 from hive_jdbc import cancelled, connected, failure, outcome, text, texts
@@ -254,6 +255,7 @@ def connects(server: Server) -> list[Any]:
     return seen
 
 
+@pytest.mark.thorough
 def test_dbeaver_connects(server: Server, reference: Reference) -> None:
     seen = reference.answer(server, connects)
     # The call SetClientInfo succeeds.
@@ -401,6 +403,7 @@ def test_dbeaver_pings_and_disconnects(server: Server, reference: Reference) -> 
     assert (closed, is_closed, after) == ("None", "True", False)
 
 
+@pytest.mark.thorough
 def test_dbeaver_sees_the_bytes_of_spark(recorded: Chain) -> None:
     server = Server("recorded", recorded.host, recorded.port)
     for look in (connects, expands, reads, idles):

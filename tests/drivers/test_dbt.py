@@ -82,6 +82,7 @@ def test_dbt_builds_a_project_without_materialized_views(server: Server, referen
     assert [str(row[0]) for row in found["best_days"]] == ["2026-01-01"]
 
 
+@pytest.mark.thorough
 def test_dbt_builds_a_project_with_a_materialized_view(through: Server, place: Path) -> None:
     view = "model.shop.daily_totals"
     try:
@@ -116,6 +117,7 @@ def test_dbt_builds_a_project_with_a_materialized_view(through: Server, place: P
             rows(cursor, f"DROP DATABASE {SCHEMA} CASCADE")
 
 
+@pytest.mark.thorough
 def test_dbt_sees_the_bytes_of_spark(recorded: Chain, place: Path) -> None:
     plain_project(Server("recorded", recorded.host, recorded.port), place)
     assert assert_same_bytes(recorded)["ExecuteStatement"] > 20

@@ -323,6 +323,7 @@ def test_a_view_is_listed_and_read_with_parameters(through: Server, life_databas
         assert failure(refused.value)[1] == "42809"
 
 
+@pytest.mark.thorough
 def test_hive_jdbc_sees_the_bytes_of_spark(recorded: Chain) -> None:
     server = Server("recorded", recorded.host, recorded.port)
     for version in VERSIONS:

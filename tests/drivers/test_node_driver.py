@@ -138,6 +138,7 @@ def test_the_node_driver_runs_the_life_cycle_of_a_view(through: Server, life_dat
             assert found == expected, statement
 
 
+@pytest.mark.thorough
 def test_the_node_driver_sees_the_bytes_of_spark(recorded: Chain) -> None:
     server = Server("recorded", recorded.host, recorded.port)
     reads(server)

@@ -344,6 +344,7 @@ def test_the_life_cycle_of_a_view_runs_in_sqlalchemy(through: Server, life_datab
         engine.dispose()
 
 
+@pytest.mark.thorough
 def test_python_drivers_see_the_bytes_of_spark(recorded: Chain) -> None:
     server = Server("recorded", recorded.host, recorded.port)
     for driver in DRIVERS:

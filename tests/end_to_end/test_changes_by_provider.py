@@ -325,6 +325,7 @@ def test_a_view_over_a_cached_table_shows_files_written_by_another_program(lake:
         assert rows(lake.through, f"SELECT * FROM c_cached.{view}") == [("x", 13)], view
 
 
+@pytest.mark.thorough
 def test_a_view_over_symlinked_files_is_recomputed_at_each_read(lake: Lake, tmp_path: Path) -> None:
     """An input format of Hive's may read files outside the table's directory, so changes cannot be detected."""
     rows(lake.through, "CREATE DATABASE c_links")
@@ -345,6 +346,7 @@ def test_a_view_over_symlinked_files_is_recomputed_at_each_read(lake: Lake, tmp_
     assert rows(lake.through, "SHOW MATERIALIZED VIEWS IN c_links")[0][2] == "UNKNOWN"
 
 
+@pytest.mark.thorough
 def test_a_write_by_path_makes_views_over_the_table_stale(lake: Lake) -> None:
     """The gateway does not know which table the path belongs to, and observes every table."""
     rows(lake.through, "CREATE DATABASE c_path")
@@ -377,6 +379,7 @@ def shown(lake: Lake, name: str) -> list[Any]:
     return [row[0] for row in found]
 
 
+@pytest.mark.thorough
 def test_views_over_paths_notice_changes(lake: Lake, tmp_path: Path) -> None:
     """The gateway lists the files, or reads the log, of paths; the case of their names is kept."""
     data = tmp_path / "Data"
@@ -434,6 +437,7 @@ def test_load_data_makes_views_over_the_source_table_stale(lake: Lake) -> None:
     assert shown(lake, "c_load.m") == [0]
 
 
+@pytest.mark.thorough
 def test_views_over_branches_tags_and_snapshots_of_iceberg_are_correct(lake: Lake) -> None:
     """Branches and tags differ from the table, a snapshot never changes, metadata tables change with the table."""
     table = f"{ICEBERG}.c_refs.t"
@@ -498,6 +502,7 @@ def test_a_write_in_a_session_with_another_default_catalog_is_noted(lake: Lake) 
         assert rows(cursor, "SELECT n FROM spark_catalog.c_default.m") == [(1,)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("denied", ["table", "partition"])
 def test_a_view_whose_base_files_cannot_be_listed_is_not_fresh(lake: Lake, denied: str) -> None:
     """A read returns what Spark returns: an error, or no rows for a local table directory without permission."""

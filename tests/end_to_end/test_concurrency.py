@@ -85,6 +85,7 @@ SLOW = (
 """Occupies one of Spark's two slots for the sum of t in milliseconds."""
 
 
+@pytest.mark.thorough
 def test_a_reader_of_another_view_does_not_wait(database: Database) -> None:
     """Other views and tables answer during one view's long refresh."""
     database.run(

@@ -114,6 +114,7 @@ def test_doris_example_of_orders_and_lineitem_works(gateway: Gateway) -> None:
         rows(cursor, "DROP MATERIALIZED VIEW mv1;")
 
 
+@pytest.mark.thorough
 def test_doris_partition_examples_work(gateway: Gateway) -> None:
     with in_database(gateway, "doris_partitions") as cursor:
         rows(cursor, "CREATE TABLE t1 (user_id BIGINT, num INT, o_date DATE) USING parquet PARTITIONED BY (o_date)")
@@ -144,6 +145,7 @@ def test_doris_partition_examples_work(gateway: Gateway) -> None:
         assert partitions(cursor, "mv1") == names
 
 
+@pytest.mark.thorough
 def test_doris_examples_with_hive_tables_work(gateway: Gateway) -> None:
     with in_database(gateway, "doris_hive") as cursor:
         rows(

@@ -13,7 +13,7 @@ from processes import Engine, Gateway
 from tiers import EVERYTHING
 
 # Each example takes seconds of Spark's time: few examples, each with many steps.
-EXAMPLES = 20 if EVERYTHING else 2
+EXAMPLES = 20 if EVERYTHING else 1
 STEPS = 8
 
 cells = st.one_of(st.none(), st.integers(-3, 3))

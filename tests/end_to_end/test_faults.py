@@ -98,7 +98,8 @@ def test_after_a_kill_during_a_creation_nothing_is_left_behind(
         rows(cursor, "DROP MATERIALIZED VIEW m")
 
 
-@pytest.mark.parametrize("show", sampled([True, False], {"False"}))
+@pytest.mark.thorough
+@pytest.mark.parametrize("show", [True, False])
 def test_after_a_kill_views_are_checked_again_before_they_count_as_fresh(
     database: Database, start_gateway: Any, show: bool
 ) -> None:
@@ -242,6 +243,7 @@ def _rows_after_restart(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
     return found[-1]
 
 
+@pytest.mark.thorough
 def test_an_engine_that_other_machines_reach_is_logged(embedded: _Embedded) -> None:
     log = embedded.gateway.log.read_text(encoding="utf-8")
     assert "WARNING" in log

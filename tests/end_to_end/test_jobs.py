@@ -139,6 +139,7 @@ def test_a_scheduled_job_can_be_paused_cancelled_resumed_altered_and_dropped(sit
     assert rows(site.cursor, f'SELECT * FROM jobs("type"="mv") WHERE MvDatabaseName = \'{site.name}\'') == []
 
 
+@pytest.mark.thorough
 def test_cron_schedules_run_and_when_stale_refresh_still_applies(site: Site, gateway: Gateway) -> None:
     clause = "SCHEDULE CRON '*/2 * * * * ?' AT TIME ZONE 'Asia/Tokyo'"
     site.run(f"CREATE MATERIALIZED VIEW m {clause} AS SELECT count(*) AS n FROM t", "INSERT INTO t VALUES (1)")
@@ -237,6 +238,7 @@ def test_a_cancelled_task_ends_at_spark_and_its_reader_gets_an_error(site: Site)
     assert site.rows("SELECT s FROM m") == [(3,)]
 
 
+@pytest.mark.thorough
 def test_a_cancelled_reader_does_not_cancel_a_manual_refresh(site: Site) -> None:
     site.run(f"CREATE MATERIALIZED VIEW m AS {SLOW}", "INSERT INTO t VALUES (2000)")
     ((task,),) = rows(site.cursor, "REFRESH MATERIALIZED VIEW m ASYNC")
@@ -247,6 +249,7 @@ def test_a_cancelled_reader_does_not_cancel_a_manual_refresh(site: Site) -> None
     assert site.tasks("m")[-1].id == task
 
 
+@pytest.mark.thorough
 def test_refreshes_wait_for_a_slot_and_end_at_the_timeout(database: Database, start_gateway: Any) -> None:
     """The second refresh waits for the first, and runs when the first is cancelled."""
     limits = {"refresh.max_concurrent": 1, "refresh.timeout": 10, "refresh.retries": 0}
@@ -274,6 +277,7 @@ def test_refreshes_wait_for_a_slot_and_end_at_the_timeout(database: Database, st
         site.run("DROP MATERIALIZED VIEW long", "DROP MATERIALIZED VIEW short")
 
 
+@pytest.mark.thorough
 def test_readers_get_slots_while_a_refresh_occupies_spark(site: Site) -> None:
     """The refresh has sixty tasks on two slots; with FIFO scheduling a reader would wait for all of them."""
     nap = "nap('java.lang.Thread', 'sleep', bigint(500 * a))"

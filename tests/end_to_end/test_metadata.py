@@ -288,6 +288,7 @@ def test_table_types_can_be_fetched_page_by_page(tree: Database, protocol: int, 
             assert here.fetch(operation, rows_max, FIRST) == []
 
 
+@pytest.mark.thorough
 def test_a_view_dropped_during_a_listing_is_still_listed(database: Database) -> None:
     """Spark has already made the list."""
     database.run(

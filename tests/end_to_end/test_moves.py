@@ -9,7 +9,6 @@ import pytest
 from clients import pyhive, rows
 from databases import Database
 from processes import wait_until
-from tiers import sampled
 
 from gateway.mv.model import properties
 from sql.names import TableName
@@ -88,7 +87,8 @@ MOVES = [
 ]
 
 
-@pytest.mark.parametrize(("steps", "commits_with", "expected"), sampled(MOVES, {"swap"}, ["rename", "swap", "replace"]))
+@pytest.mark.thorough
+@pytest.mark.parametrize(("steps", "commits_with", "expected"), MOVES, ids=["rename", "swap", "replace"])
 def test_an_interrupted_move_is_completed_or_undone(
     database: Database,
     start_gateway: Any,

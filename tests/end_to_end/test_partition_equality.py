@@ -26,7 +26,7 @@ from tiers import EVERYTHING
 from sql.texts.rewrite import safe_literal
 
 # Each example takes many seconds of Spark's time: few examples, each with many steps.
-EXAMPLES = 15 if EVERYTHING else 2
+EXAMPLES = 15 if EVERYTHING else 1
 STEPS = 12
 SLOW = 25_000
 """A length with which the definition takes seconds."""

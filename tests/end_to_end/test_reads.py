@@ -112,6 +112,7 @@ def test_a_fresh_view_is_not_refreshed(view: Database) -> None:
     assert (view.version("m"), view.version("above")) == before
 
 
+@pytest.mark.thorough
 def test_a_view_created_directly_on_spark_is_resolved(view: Database, start_gateway: object) -> None:
     """It is created after the gateway has listed the database's views; the list is read again when it is old."""
     gateway = start_gateway(**{"views.scan_interval": 0})  # type: ignore[operator]
@@ -169,6 +170,7 @@ def test_the_catalog_table_has_the_declared_columns_and_types(view: Database) ->
     assert [row[:2] for row in described] == [(name, kind.lower()) for name, kind in MATERIALIZED_VIEWS]
 
 
+@pytest.mark.thorough
 def test_a_lower_view_that_was_dropped_and_recreated_is_read_anew(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT) USING parquet",

@@ -69,6 +69,7 @@ def scheduled(cursor: Any, database: str) -> Counter[str]:
     return Counter(name for name, status in found if status == "SUCCESS")
 
 
+@pytest.mark.thorough
 def test_each_schedule_runs_once_when_it_is_due(database: Database, clock: Clock, start: Callable[[], Gateway]) -> None:
     """The clock moves by minutes, days and a week, is set back, and moves while no gateway runs."""
     expected: Counter[str] = Counter()
