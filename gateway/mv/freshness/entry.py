@@ -175,15 +175,18 @@ class Entry:
         view = before if reads is None else before.reading(reads)
         self._view = view.published(version, reserved)
         self._tell(before)
+        began = self.ledger.contains if contains is None else contains
+        self._beside = self.ledger.written_since(began) or (contains is None and self._beside)
         if contains is None:
-            self._beside = self._beside or self.ledger.written_since(self.ledger.contains)
             self._compared = None
         else:
-            self._beside = self.ledger.written_since(contains)
             self.ledger.publish(contains)
             self._drift, self._compared, self._fresh_at = unseen(self._view), compared, version.started_at
         if altered:
             self._drift, self._compared = CHANGED, None
+        if self.ledger.removed_since(began):
+            # Perhaps only after the version's contents were determined.
+            self.remove_rows()
 
     def confirm(self, contents: Contents, contains: int | None, compared: Compared, at: int) -> None:
         """Records that a refresh that began `at` (milliseconds since the epoch) found nothing to write: the current
