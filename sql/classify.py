@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import chain
 
 from sql.grammar import parser, transactions
 from sql.lexed import Lexed
 from sql.reading import effects
 from sql.scan import folded, skip_blank
-from sql.statement import Glance, Statement
+from sql.statement import Forwarded, Glance, Statement
+from sql.words import CHARACTERS_MAX
 
+NAMES_MAX = 5_000
+"""Names of one statement that are kept; one with more counts as reading and writing everything."""
 _WORD = re.compile(r"\w+")
 _SEPARATORS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 _HEAD = re.compile(r"[\s(]*(\w+)")
@@ -42,21 +47,20 @@ def glance(lexed: Lexed) -> Glance:
     text = lexed.text
     words = _words(text)
     if not words.isdisjoint(_RUNS_STRINGS):
-        words.update(*(_words(inner.text) for inner in lexed.within.texts))
+        words = words.union(*(_words(inner.text) for inner in lexed.within.texts))
     keyword = _keyword(folded(text))
     ours = keyword in transactions.FIRST_WORDS or not _SECOND_WORDS.get(keyword, _NONE).isdisjoint(words)
-    return Glance(keyword, frozenset(words), ours)
+    return Glance(keyword, words, ours)
 
 
-def _words(text: str) -> set[str]:
+def _words(text: str) -> frozenset[str]:
     """The words of a text, folded in the way of names and in the way of keywords."""
     if text.isascii():
         # Three times as fast as the regular expression, which supports the letters of all languages.
         text = text.lower()
-        words = set(text.translate(_SEPARATORS).split())
+        words = frozenset(text.translate(_SEPARATORS).split())
     else:
-        words = {word.lower() for word in _WORD.findall(text)}
-        words.update(_WORD.findall(folded(text)))
+        words = frozenset([*(word.lower() for word in _WORD.findall(text)), *_WORD.findall(folded(text))])
     if "`" in text:
         words |= _quoted(text, "`")
     # Names such as "x-y", with spark.sql.ansi.doubleQuotedIdentifiers. Most double quotes contain strings, of which
@@ -105,3 +109,13 @@ def classify(lexed: Lexed, look: Glance | None = None) -> Statement:
     if look.maybe_command and (command := parser.parse(lexed)) is not None:
         return command
     return effects.forwarded(lexed, look.keyword)
+
+
+def with_few_names(statement: Forwarded) -> Forwarded:
+    """The statement, or what stands for one of too many names."""
+    if len(statement.reads) + len(statement.writes) + len(statement.calls) <= NAMES_MAX:
+        names = chain((reference.parts for reference in statement.reads), statement.writes, statement.calls)
+        if sum(len(part) for parts in names for part in parts) <= CHARACTERS_MAX:
+            return statement
+    reason = statement.reason or f"it has more than {NAMES_MAX} names"
+    return replace(statement, reads=(), writes=(), calls=(), exact=False, everything=True, reason=reason)

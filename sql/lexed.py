@@ -53,7 +53,7 @@ class Lexed:
         self._source = None if source is None else iter(source)
         self._tokens: list[Token] | _Packed = [] if len(text) <= _PACKED_CHARACTERS else _Packed(text)
         self._pieces: list[Lexeme] = []
-        self._inside: dict[str, Lexed] | None = None
+        self._inside: dict[str, Lexed] = {}
         self._within: Within | None = None
 
     def __reduce__(self) -> tuple[type[Lexed], tuple[str]]:
@@ -122,7 +122,8 @@ class Lexed:
         """What stands from one piece up to another one, which is left out."""
         pieces = self.pieces[place:end]
         start = pieces[0].start
-        return Lexed(self.text[start : pieces[-1].end], ((each.kind, each.text, each.start - start) for each in pieces))
+        tokens = ((each.kind, each.text, each.start - start) for each in pieces)
+        return self._derived(self.text[start : pieces[-1].end], tokens)
 
     def without(self, spans: Sequence[tuple[int, int]]) -> Lexed:
         """The text with blanks in the place of what stands there, from and to characters between its pieces; everything
@@ -133,13 +134,19 @@ class Lexed:
             kept += self.text[done:start], " " * (end - start)
             done = end
         rest = (each for each in self._from(0) if not any(start <= each.start < end for start, end in spans))
-        return Lexed("".join([*kept, self.text[done:]]), _tokens_of(rest))
+        return self._derived("".join([*kept, self.text[done:]]), _tokens_of(rest))
 
     def behind(self, place: int, begins: str = "") -> Lexed:
         """The text from one piece on, which keeps its place, with blanks before it, or with this word and blanks."""
         start = self.start_of(place)
         first: list[Token] = [("word", begins, 0)] if begins else []
-        return Lexed(begins.ljust(start) + self.text[start:], chain(first, _tokens_of(self._from(place))))
+        return self._derived(begins.ljust(start) + self.text[start:], chain(first, _tokens_of(self._from(place))))
+
+    def _derived(self, text: str, source: Iterable[Token]) -> Lexed:
+        """Another text of this one's pieces. Both share the texts of their literals."""
+        derived = Lexed(text, source)
+        derived._inside = self._inside
+        return derived
 
     # --- what stands within it
 
@@ -152,8 +159,6 @@ class Lexed:
 
     def inside(self, text: str) -> Lexed:
         """A text that stands within this one, the same one whoever asks."""
-        if self._inside is None:
-            self._inside = {}
         if (found := self._inside.get(text)) is None:
             found = self._inside[text] = Lexed(text)
         return found

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sql.classify import glance
+from sql.classify import glance, with_few_names
 from sql.lexed import Lexed
 from sql.reading import hidden
 from sql.reading.effects import forwarded
 from sql.reading.lineage import guess
 from sql.scan import Lexeme, folded
 from sql.statement import Forwarded
-from sql.understood import with_few_names
 
 _BEFORE_STATEMENT = frozenset({"begin", "else", "loop", "repeat", "do", "then", "not", "atomic"})
 """Keywords that a statement may follow directly."""

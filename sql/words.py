@@ -11,6 +11,8 @@ WORDS_MAX = 20_000
 CHARACTERS_MAX = 500_000
 """The maximum length of all words in a set; a single word may have megabytes."""
 _BITS_A_WORD = 32
+_BITS_MAX = 1 << 23
+"""With more than 262,144 words there are fewer bits for each, so more other words seem to be contained."""
 _SEEDS = (0, 0x9E3779B9, 0x85EBCA6B)
 
 
@@ -25,14 +27,15 @@ class Words(Protocol):
 
 
 class ManyWords:
-    """A Bloom filter with four bytes per word: it contains every word of the text, and one in a thousand others. It is
-    not iterable, so it must be the left operand of `&` and `isdisjoint`."""
+    """A Bloom filter, mostly with four bytes per word: it contains all words of the text, and one in a thousand others.
+    It is not iterable, so it must be the left operand of `&` and `isdisjoint`."""
 
     __slots__ = ("_bits", "has_paths")
 
     def __init__(self, words: frozenset[str]) -> None:
         self.has_paths = any(map(_is_path, words))
-        self._bits = bytearray(1 << (len(words) * _BITS_A_WORD // 8).bit_length())
+        bits = min(len(words) * _BITS_A_WORD, _BITS_MAX - 1)
+        self._bits = bytearray((1 << bits.bit_length()) // 8)
         for word in words:
             for place in self._places(word):
                 self._bits[place >> 3] |= 1 << (place & 7)

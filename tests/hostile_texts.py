@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sql.understood import NAMES_MAX
+from sql.classify import NAMES_MAX
 
 QUOTE = "'"
 ROW = "(1,'abcdefghij',2.5),"

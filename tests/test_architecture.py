@@ -48,7 +48,7 @@ ALLOWED = {
 ROOMS = {
     "sql": (
         *("words", "names", "wildcards", "redaction", "statement", "scan", "lexed"),
-        *("texts", "reading", "grammar", "definition", "classify", "understood", "scripts"),
+        *("texts", "reading", "grammar", "definition", "classify", "scripts", "understood"),
     ),
     "gateway.mv": (
         *("ports", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from gateway.service.clients.audit import Line, Unread, listed
-from sql.classify import classify
 from sql.grammar.cursor import SyntaxProblem
-from sql.lexed import Lexed
 from sql.names import TableName
 from sql.statement import (
     BeginTransaction,
@@ -17,17 +15,18 @@ from sql.statement import (
     Parts,
     ShowMaterializedViews,
 )
+from sql.understood import TooMuch, Understood
 
 
 def names(unread: Unread) -> Line:
     """The lists `views` (of the gateway's own commands), `reads` and `writes` of a statement's audit line; empty if the
     text is not understood. Names are qualified as far as the statement's current database is known."""
     try:
-        statement = classify(Lexed(unread.text))
+        statement = unread.known.statement
         if isinstance(statement, Forwarded):
             return _forwarded(unread, statement)
         return _command(unread, statement)
-    except (SyntaxProblem, RecursionError):
+    except (SyntaxProblem, RecursionError, TooMuch):
         return {}
 
 
@@ -45,7 +44,7 @@ def _command(unread: Unread, command: Command) -> Line:
     of = command.statement if isinstance(command, Explain) else command
     line: Line = {"views": _listed(unread, [of.name])}
     if isinstance(of, CreateMaterializedView):
-        definition = classify(Lexed(of.query))
+        definition = Understood(of.query).statement
         if isinstance(definition, Forwarded):
             line |= _forwarded(unread, definition)
     return line

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gateway.config import Healing
@@ -43,6 +43,7 @@ from gateway.wire.page import Page
 from gateway.wire.reading import Ahead, Reading
 from gateway.wire.rowset import COLUMNAR_PROTOCOL
 from gateway.wire.sasl import Login
+from sql.understood import Understood
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,26 @@ class Service:
     sessions: Sessions = field(default_factory=Sessions)
     audit: Audit = field(default_factory=Audit)
     background: Errands = field(default_factory=partial(Errands, "work for a client that has gone"))
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A client's request to execute a statement."""
+
+    session: Session
+    head: Head
+    call: ExecuteCall
+    payload: bytes
+    known: Understood
+    statement: Statement
+
+    def with_text(self, text: str | None) -> bytes:
+        """The request with `text` as its statement; None: unchanged."""
+        return self.payload if text is None else message.with_statement(self.payload, text)
+
+    def for_the_rest(self, began: float) -> Execution:
+        """The same request; its time limit is shorter by the time since `began`."""
+        return replace(self, payload=_for_the_rest(self.payload, self.call, began))
 
 
 class Dispatch:
@@ -244,7 +265,7 @@ class Dispatch:
             await session.reopen()
         except FreshgateError as error:
             if call is not None:
-                self._audit.begin(session, self._opening.peer, call.statement).broke(error)
+                self._audit.begin(session, self._opening.peer, Understood(call.statement)).broke(error)
             return Answer(failure(head, error))
         return await decided(self._session_request(session, head, payload))
 
@@ -268,18 +289,17 @@ class Dispatch:
 
     def _execute(self, session: Session, head: Head, payload: bytes) -> Decision:
         call = message.statement(payload)
-        statement = self._audit.begin(session, self._opening.peer, call.statement)
+        known = Understood(call.statement)
+        statement = self._audit.begin(session, self._opening.peer, known)
+        execution = Execution(session, head, call, payload, known, statement)
         if (refusal := self._refusal(session, call)) is not None:
             statement.refuse(refusal)
             return Answer(failure(head, refusal))
-        if healing.lists_names(self._terms.healing.show_tables, session.call, call.statement):
+        if healing.lists_names(self._terms.healing.show_tables, session.call, known):
             statement.taken_for_command()
-            names = Own(partial(healing.names_first, call.statement, session))
-            return self._own_operation(session, head, call, payload, names, statement)
-        route = self._service.router.plain(session, call.statement)
-        if route is not None:
-            return self._forward(session, call, payload, route, statement)
-        return self._considered(session, head, call, payload, statement)
+            return self._own_operation(execution, Own(partial(healing.names_first, known.text, session)))
+        route = self._service.router.plain(session, known)
+        return self._considered(execution) if route is None else self._forward(execution, route)
 
     def _refusal(self, session: Session, call: ExecuteCall) -> FreshgateError | None:
         """Why this statement, or every statement, is refused; None if it is not."""
@@ -287,50 +307,46 @@ class Dispatch:
             return stopping()
         return too_many(session, self._terms.operations_max) or too_long(call, self._terms.statement_bytes_max)
 
-    async def _considered(
-        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, statement: Statement
-    ) -> Forward | Answer:
+    async def _considered(self, execution: Execution) -> Forward | Answer:
         """A statement that may be the gateway's own, or may mention tables that materialized views depend on."""
+        statement = execution.statement
         statement.enter()
         try:
-            route = await self._service.router.consider(session, call.statement)
+            route = await self._service.router.consider(execution.session, execution.known)
         except FreshgateError as error:
             statement.refuse(error)
-            return Answer(failure(head, error))
+            return Answer(failure(execution.head, error))
         except BaseException as error:  # Including cancellation.
             statement.broke(error)
             raise
         if isinstance(route, Own):
             statement.taken_for_command()
-            return await self._own_operation(session, head, call, payload, route, statement)
+            return await self._own_operation(execution, route)
         statement.understood((route.then if isinstance(route, Waiting) else route).mentions)
         if isinstance(route, Route):
-            return self._forward(session, call, payload, route, statement)
-        if not call.run_async:
-            return await self._after_refresh(session, head, call, payload, route, statement)
-        return await self._own_operation(session, head, call, payload, route, statement)
+            return self._forward(execution, route)
+        if not execution.call.run_async:
+            return await self._after_refresh(execution, route)
+        return await self._own_operation(execution, route)
 
-    def _forward(
-        self, session: Session, call: ExecuteCall, payload: bytes, route: Route, statement: Statement
-    ) -> Forward:
-        self._outstanding = session, route, statement
+    def _forward(self, execution: Execution, route: Route) -> Forward:
+        session = execution.session
+        self._outstanding = session, route, execution.statement
         session.outstanding += 1
         route.on_send()
-        if route.text is not None:
-            payload = message.with_statement(payload, route.text)
-        return Forward(
-            self._at_spark(session, payload), lambda answer: self._started(session, call, route, statement, answer)
-        )
+        payload = self._at_spark(session, execution.with_text(route.text))
+        return Forward(payload, lambda answer: self._started(execution, route, answer))
 
-    def _started(self, session: Session, call: ExecuteCall, route: Route, statement: Statement, answer: bytes) -> None:
+    def _started(self, execution: Execution, route: Route, answer: bytes) -> None:
         """Spark has started or refused the statement; a synchronous statement has also ended."""
+        session = execution.session
         handle, status = message.execute_handle(answer), message.reply_status(answer)
         if handle is None:
             route.abandon(ends.refused(answer, runs_others=route.runs_others))
-            statement.rejected(status)
+            execution.statement.rejected(status)
         else:
-            operation = self._watched(session, handle, route, call.statement, statement)
-            if not call.run_async:
+            operation = self._watched(execution, handle, route)
+            if not execution.call.run_async:
                 operation.end(End.SUCCEEDED)
             if not self._sessions.add_operation(session, handle, operation):
                 operation.close()  # Another connection has closed the session.
@@ -338,10 +354,9 @@ class Dispatch:
         self._outstanding = None
         session.outstanding -= 1
 
-    async def _after_refresh(
-        self, session: Session, head: Head, call: ExecuteCall, payload: bytes, route: Waiting, statement: Statement
-    ) -> Forward | Answer:
+    async def _after_refresh(self, execution: Execution, route: Waiting) -> Forward | Answer:
         """A synchronous statement: the client waits for its reply, and nothing can be sent before."""
+        session, call, statement = execution.session, execution.call, execution.statement
         session.outstanding += 1
         began = time.monotonic()
         try:
@@ -351,24 +366,17 @@ class Dispatch:
             route.then.abandon(End.FAILED)
             shown = error if isinstance(error, FreshgateError) else timed_out(call.query_timeout_seconds)
             statement.broke(shown)
-            return Answer(failure(head, shown))
+            return Answer(failure(execution.head, shown))
         except BaseException as error:  # Including cancellation.
             route.then.abandon(End.FAILED)
             statement.broke(error)
             raise
         finally:
             session.outstanding -= 1
-        return self._forward(session, call, _for_the_rest(payload, call, began), route.then, statement)
+        return self._forward(execution.for_the_rest(began), route.then)
 
-    async def _own_operation(
-        self,
-        session: Session,
-        head: Head,
-        call: ExecuteCall,
-        payload: bytes,
-        route: Own | Waiting,
-        statement: Statement,
-    ) -> Answer:
+    async def _own_operation(self, execution: Execution, route: Own | Waiting) -> Answer:
+        session, head, call, statement = execution.session, execution.head, execution.call, execution.statement
         operation = Operation(new_handle(), session.protocol)
         if not self._sessions.add_operation(session, operation.handle, operation):
             gone = FreshgateError("Another connection has closed the session.")
@@ -382,7 +390,7 @@ class Dispatch:
         if isinstance(route, Own):
             work: Awaitable[Result | ForwardedOperation] = route.work(report)
         else:
-            work = self._continue(session, call, payload, route, report, statement)
+            work = self._continue(execution, route, report)
         operation.start(work, call.query_timeout_seconds, statement.settled)
         if not call.run_async:
             await operation.settle()
@@ -391,16 +399,9 @@ class Dispatch:
                 return Answer(failure(head, operation.error))
         return Answer(reply.execute_ok(head.seqid, operation.handle))
 
-    async def _continue(
-        self,
-        session: Session,
-        call: ExecuteCall,
-        payload: bytes,
-        route: Waiting,
-        report: Report,
-        statement: Statement,
-    ) -> ForwardedOperation:
+    async def _continue(self, execution: Execution, route: Waiting, report: Report) -> ForwardedOperation:
         """Waits for the refresh, then starts the client's statement over the session's side connection."""
+        session = execution.session
         began = time.monotonic()
         try:
             await route.wait(report)
@@ -408,9 +409,7 @@ class Dispatch:
         except BaseException:  # Including cancellation: the statement has ended for its route.
             route.then.abandon(End.FAILED)
             raise
-        if route.then.text is not None:
-            payload = message.with_statement(payload, route.then.text)
-        payload = _for_the_rest(payload, call, began)
+        payload = execution.for_the_rest(began).with_text(route.then.text)
         route.then.on_send()
         started = asyncio.ensure_future(side.forward(message.with_handle(payload, session.upstream_handle)))
         try:
@@ -427,7 +426,7 @@ class Dispatch:
         if handle is None:
             route.then.abandon(End.FAILED)
             raise FreshgateError(status.message or "Spark refused the statement.", sqlstate=status.sqlstate or "HY000")
-        return self._watched(session, handle, route.then, message.statement(payload).statement, statement)
+        return self._watched(execution, handle, route.then)
 
     async def _stop_started(self, side: SideConnection, started: asyncio.Future[bytes], route: Route) -> None:
         """Cancels and closes a statement at Spark whose client has gone while it was being started."""
@@ -442,11 +441,9 @@ class Dispatch:
         finally:
             route.abandon()
 
-    def _watched(
-        self, session: Session, handle: Handle, route: Route, text: str, statement: Statement
-    ) -> ForwardedOperation:
-        operation = ForwardedOperation(handle, statement=statement)
-        statement.started(handle)
+    def _watched(self, execution: Execution, handle: Handle, route: Route) -> ForwardedOperation:
+        operation = ForwardedOperation(handle, statement=execution.statement)
+        execution.statement.started(handle)
         if route.unseen is not None:
             route.unseen.started(operation)
         if route.ends:
@@ -454,8 +451,8 @@ class Dispatch:
             operation.runs_others = route.runs_others
         if route.closes:
             operation.on_close.append(route.on_close)
-        operation.may_lack_columns = self._terms.healing.ddl_columns and healing.may_lack_columns(text)
-        if self._may_read_ahead(session, operation):
+        operation.may_lack_columns = self._terms.healing.ddl_columns and healing.may_lack_columns(execution.known)
+        if self._may_read_ahead(execution.session, operation):
             operation.reading = Reading()
         return operation
 

@@ -7,10 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from benchmarks.figures import UNITS, Figure
-from sql.classify import classify, glance
-from sql.lexed import Lexed
 from sql.names import Namespace, TableName
-from sql.statement import Forwarded
+from sql.understood import Understood
 
 NAMES = 1000
 RUNS = 15
@@ -26,13 +24,14 @@ def figures() -> Iterator[Figure]:
     unrelated, mentioning = _long("events"), _long("view_7")
 
     def passes_by(text: str) -> Callable[[], object]:
-        return lambda: glance(Lexed(text)).words.isdisjoint(names)
+        return lambda: Understood(text).look.words.isdisjoint(names)
 
     def parsed() -> object:
-        if glance(Lexed(mentioning)).words.isdisjoint(names):
+        known = Understood(mentioning)
+        if known.look.words.isdisjoint(names):
             raise SystemExit("bench: the long query mentions no view.")
-        statement = classify(Lexed(mentioning))
-        if not isinstance(statement, Forwarded) or not statement.exact:
+        statement = known.sparks
+        if not statement.exact:
             raise SystemExit("bench: the long query is not understood.")
         namespace = Namespace()
         return [TableName.resolve(reference.parts, namespace).table in names for reference in statement.reads]

@@ -415,6 +415,10 @@ _ABOUT: tuple[tuple[tuple[str, ...], Callable[[Grammar], NamedCommand | None]], 
 )
 
 
+ABOUT_WORDS = frozenset(words[0].lower() for words, _ in _ABOUT)
+"""First words of Spark's statements that are commands of ours if they name a materialized view."""
+
+
 def parse_about(lexed: Lexed) -> NamedCommand | None:
     """What one of Spark's own statements means if the name in it is a materialized view; None for any other text.
 

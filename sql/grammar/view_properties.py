@@ -193,7 +193,8 @@ def grace_seconds(properties: Mapping[str, str]) -> float:
     for name in ("grace_period", "mv_rewrite_staleness_second"):
         if (value := properties.get(name)) is not None:
             return float(value) if _NUMBER.fullmatch(value) else 0.0
-    return intervals.seconds_of(properties.get("max_staleness", "")) or 0.0
+    interval = properties.get("max_staleness")
+    return 0.0 if interval is None else intervals.seconds_of(interval) or 0.0
 
 
 def session_settings(properties: Mapping[str, str]) -> dict[str, str]:

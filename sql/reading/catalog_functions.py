@@ -17,6 +17,8 @@ from sql.scan import Lexeme, string_value
 
 Function = Literal["mv_infos", "jobs", "tasks"]
 _FUNCTIONS: dict[str, Function] = {"mv_infos": "mv_infos", "jobs": "jobs", "tasks": "tasks"}
+WORDS = frozenset(_FUNCTIONS)
+"""Without one of these a text has no such call."""
 _MENTION = re.compile(r"\b(?:mv_infos|jobs|tasks)\s*+(?:\(|/\*|--)")
 """Perhaps a call; a comment may stand before the bracket."""
 _COUNT_ALL = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)

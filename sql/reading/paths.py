@@ -13,16 +13,20 @@ from dataclasses import dataclass, field
 
 from sql.lexed import Lexed
 from sql.scan import Lexeme, identifier, string_value
+from sql.statement import Glance
+from sql.words import may_hold_path
 
-CLAUSE_WORDS = frozenset({"directory", "location", "managedlocation", "inpath"})
-LIST_WORDS = frozenset({"options", "properties", "serdeproperties", "tblproperties", "dbproperties"})
-RUN_WORDS = frozenset({"immediate", "begin", "call", "vacuum", "convert", "restore", "copy", "optimize", "generate"})
+_CLAUSE_WORDS = frozenset({"directory", "location", "managedlocation", "inpath"})
+_LIST_WORDS = frozenset({"options", "properties", "serdeproperties", "tblproperties", "dbproperties"})
+_COMMANDS = frozenset({"immediate", "begin", "call", "vacuum", "convert", "restore", "copy", "optimize", "generate"})
 """Statements that run others, or take a path as a string or a table's name."""
-SHAPE = re.compile(
-    rf"\b(?:{'|'.join(sorted(CLAUSE_WORDS))})\s*['\"?:=$/\-]|\b(?:{'|'.join(sorted(LIST_WORDS))})\s*[(/\-]",
+_SHAPE = re.compile(
+    rf"\b(?:{'|'.join(sorted(_CLAUSE_WORDS))})\s*['\"?:=$/\-]|\b(?:{'|'.join(sorted(_LIST_WORDS))})\s*[(/\-]",
     re.IGNORECASE,
 )
 """A clause with a path: the word, and what may follow it; a comment may stand between."""
+_RUNNING = frozenset({"immediate", "begin"})
+"""Words of statements that run others."""
 _DEPTH_MAX = 3
 """Texts within strings within texts."""
 _KEYS = ("path", "location", "dir")
@@ -47,6 +51,18 @@ class Paths:
         return bool(self.clauses or self.loose or not self.told)
 
 
+def may_hold(text: str, look: Glance) -> bool:
+    """Whether a statement that may write may contain such a path; a cheap check."""
+    words = look.words
+    if look.keyword in _COMMANDS or not words.isdisjoint(_RUNNING) or "${" in text:
+        return True
+    if "`" in text and may_hold_path(words):
+        return True
+    if words.isdisjoint(_CLAUSE_WORDS) and words.isdisjoint(_LIST_WORDS):
+        return False
+    return _SHAPE.search(text) is not None
+
+
 def written(text: Lexed, *, exact: bool) -> Paths:
     """The paths in a statement that does more than to read. `exact`: the statement was understood, so that its strings
     run nothing, and the tables that it writes are known by name."""
@@ -60,9 +76,9 @@ def _look(outer: Lexed, text: Lexed, found: Paths, depth: int, *, deep: bool) ->
     edges: dict[int, list[int]] | None = None
     for place, piece in enumerate(pieces):
         word = piece.text.lower() if piece.kind == "word" else ""
-        if word in CLAUSE_WORDS:
+        if word in _CLAUSE_WORDS:
             _clause(pieces, place + 1, found, inner=depth > 0)
-        elif word in LIST_WORDS and place + 1 < len(pieces) and pieces[place + 1].text == "(":
+        elif word in _LIST_WORDS and place + 1 < len(pieces) and pieces[place + 1].text == "(":
             edges = _edges(pieces) if edges is None else edges
             begin = place + 2
             for edge in edges[place + 1]:

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from sql.lexed import Lexed
 from sql.scan import Lexeme, identifier, is_identifier, string_value
 from sql.statement import Parts
+from sql.words import Words
 
 _VERSION_WORDS = frozenset({"VERSION", "SYSTEM_VERSION"})
 _TIME_WORDS = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
+WORDS = frozenset(word.lower() for word in _VERSION_WORDS | _TIME_WORDS)
+"""Without one of these a text has no such clause."""
 _ENDS = frozenset(
     [
         *("AS", "ON", "USING", "WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET"),
@@ -49,6 +52,11 @@ class Travel:
     """What VERSION AS OF says; None for TIMESTAMP AS OF."""
     moment: str = ""
     """The expression of TIMESTAMP AS OF, as it stands in the text."""
+
+
+def may_be(words: Words) -> bool:
+    """Whether a text of these words may have such a clause."""
+    return not words.isdisjoint(WORDS) and "as" in words and "of" in words
 
 
 def find(lexed: Lexed, characters: int = CHARACTERS_MAX) -> list[Travel]:

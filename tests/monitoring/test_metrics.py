@@ -31,6 +31,7 @@ from gateway.service.operations.operation import End
 from gateway.wire.message import Handle, OpenCall
 from gateway.wire.sasl import Login
 from sql.names import TableName
+from sql.understood import Understood
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
 NAMES = 3 * VIEWS_TOGETHER + 1
@@ -168,7 +169,7 @@ def test_every_count_is_shown() -> None:
     )
     audit.counts.requests["GetOperationStatus"] += 10
     audit.counts.requests["other"] += 11
-    refused = audit.begin(session_of("a"), "p", "SELECT 1")
+    refused = audit.begin(session_of("a"), "p", Understood("SELECT 1"))
     refused.refuse(NotAllowed("no"))
     audit.login("eve", "p", NotAllowed("no"))
     samples = samples_of(asyncio.run(Metrics(sources_of(catalog_of(1), audit, traffic)).text()).decode())
@@ -215,7 +216,7 @@ def test_every_metric_is_documented() -> None:
 def test_a_statement_ends_once() -> None:
     lines = KeptLines()
     audit = Audit(lines.keep, 5)
-    statement = audit.begin(session_of("alice"), "1.2.3.4:5", "SELECT 12345")
+    statement = audit.begin(session_of("alice"), "1.2.3.4:5", Understood("SELECT 12345"))
     statement.understood(
         Mentions(frozenset({TableName("d", "v")}), frozenset({TableName("d", f"t{i}") for i in range(200)}))
     )
@@ -243,7 +244,7 @@ def test_a_statement_ends_once() -> None:
 )
 def test_a_statement_that_never_reached_spark_is_recorded(error: BaseException, outcome: Outcome) -> None:
     lines = KeptLines()
-    statement = Audit(lines.keep, 5).begin(session_of("alice"), "p", "SELECT 1")
+    statement = Audit(lines.keep, 5).begin(session_of("alice"), "p", Understood("SELECT 1"))
     statement.broke(error)
     (line,) = lines
     assert line["outcome"] == outcome

@@ -7,6 +7,7 @@ import pytest
 from gateway.monitoring.unread import names
 from gateway.service.clients.audit import NAMES_MAX, Unread
 from sql.names import Namespace
+from sql.understood import Understood
 
 HERE = Namespace("here")
 
@@ -30,16 +31,16 @@ HERE = Namespace("here")
     ],
 )
 def test_names_in_a_statement_are_found(text: str, found: dict[str, list[str]]) -> None:
-    assert {key: value for key, value in names(Unread(text, HERE)).items() if value} == found
+    assert {key: value for key, value in names(Unread(Understood(text), HERE)).items() if value} == found
 
 
 def test_names_in_an_unknown_database_are_not_qualified() -> None:
-    assert names(Unread("SELECT * FROM T, d.U", None)) == {"reads": ["d.u", "t"], "writes": []}
+    assert names(Unread(Understood("SELECT * FROM T, d.U"), None)) == {"reads": ["d.u", "t"], "writes": []}
 
 
 def test_a_list_of_names_is_bounded() -> None:
     tables = ", ".join(f"t{number}" for number in range(NAMES_MAX + 5))
-    reads = names(Unread(f"SELECT * FROM {tables}", HERE))["reads"]
+    reads = names(Unread(Understood(f"SELECT * FROM {tables}"), HERE))["reads"]
     assert isinstance(reads, list)
     assert len(reads) == NAMES_MAX + 1
     assert reads[-1] == "and 5 more"

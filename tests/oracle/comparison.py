@@ -14,11 +14,11 @@ from oracle.plans import Note, Plan, built_in, value_of
 from gateway.service.clients.session import Session
 from gateway.service.routing import route
 from gateway.service.routing.gatekeeper import UNDEFINED, behind, substituted
-from sql.classify import classify, glance
 from sql.grammar.cursor import SyntaxProblem
 from sql.lexed import Lexed
 from sql.reading import hidden
 from sql.statement import Forwarded, Glance, Parts, Statement
+from sql.understood import Understood
 
 _NAMES = frozenset({"UnresolvedIdentifier", "UnresolvedTable", "UnresolvedView", "UnresolvedTableOrView"})
 _WRITING = frozenset(
@@ -197,24 +197,27 @@ class Ours:
     text: str
 
     @cached_property
+    def known(self) -> Understood:
+        return Understood(self.text)
+
+    @property
     def statement(self) -> Statement | SyntaxProblem:
         try:
-            return classify(Lexed(self.text), self.look)
+            return self.known.statement
         except SyntaxProblem as problem:
             return problem
 
-    @cached_property
+    @property
     def look(self) -> Glance:
-        return glance(Lexed(self.text))
+        return self.known.look
 
     @cached_property
     def may_write(self) -> bool:
-        statement = self.statement
-        return isinstance(statement, Forwarded) and route._may_write_after_all(statement, self.look, self.text)
+        return isinstance(self.statement, Forwarded) and route._may_write_after_all(self.known)
 
-    @cached_property
+    @property
     def composes(self) -> bool:
-        return hidden.composes(Lexed(self.text), self.look.words)
+        return self.known.composes
 
     @cached_property
     def whole(self) -> str:

@@ -7,6 +7,8 @@ from fakes import Answer, World, plan_of
 
 from gateway.errors import StatementFailed
 from gateway.service.routing.explanation import views_in_plan
+from gateway.service.routing.long_texts import LongTexts
+from sql.understood import Understood
 
 IDS = {"s__mv__0123abcd", "s__mv__89ab4567", "a__b__0123abcd"}
 READS = "s__mv__0123abcd"
@@ -25,7 +27,7 @@ async def asked(text: str, inner: str | None = None, plan: Answer | None = None)
 
     world.spark.explain = explain
     world.spark.answers.say("^SELECT [(]", Answer([(inner,)]) if inner is not None else StatementFailed("no"))
-    found = await views_in_plan(client.session, text, IDS)
+    found = await views_in_plan(client.session, Understood(text), text, IDS, LongTexts())
     return found, "".join(explained)
 
 

@@ -19,6 +19,7 @@ from gateway.wire.frame import WireError
 from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, row_set
 from gateway.wire.scanner import message_end
 from sql.names import Namespace
+from sql.understood import Understood
 
 ALL = Healing(early_metadata=True, ddl_columns=True)
 NONE = Healing(False, False, False, False, False, False, "off")
@@ -156,7 +157,7 @@ def test_every_known_type_of_info_has_a_value_of_its_own() -> None:
     ],
 )
 def test_which_statements_may_have_no_result(statement: str, expected: bool) -> None:
-    assert healing.may_lack_columns(statement) is expected
+    assert healing.may_lack_columns(Understood(statement)) is expected
 
 
 def test_a_column_where_there_is_none() -> None:
@@ -219,20 +220,20 @@ OF_OTHERS = [
 
 @pytest.mark.parametrize("statement", OF_DIALECTS)
 def test_names_come_first_for_pyhive_alone(statement: str) -> None:
-    assert healing.lists_names("auto", PYHIVE, statement)
-    assert healing.lists_names("auto", opened(5, {"set:hiveconf:spark.x": "1"}), statement)
-    assert not healing.lists_names("auto", IMPYLA, statement)
-    assert not healing.lists_names("auto", JDBC, statement)
-    assert healing.lists_names("on", JDBC, statement)
-    assert not healing.lists_names("off", PYHIVE, statement)
+    assert healing.lists_names("auto", PYHIVE, Understood(statement))
+    assert healing.lists_names("auto", opened(5, {"set:hiveconf:spark.x": "1"}), Understood(statement))
+    assert not healing.lists_names("auto", IMPYLA, Understood(statement))
+    assert not healing.lists_names("auto", JDBC, Understood(statement))
+    assert healing.lists_names("on", JDBC, Understood(statement))
+    assert not healing.lists_names("off", PYHIVE, Understood(statement))
 
 
 @pytest.mark.parametrize("statement", OF_OTHERS)
 def test_what_no_dialect_sends_is_left_alone_unless_the_setting_is_on(statement: str) -> None:
-    assert not healing.lists_names("auto", PYHIVE, statement)
-    assert healing.lists_names("on", PYHIVE, statement)
+    assert not healing.lists_names("auto", PYHIVE, Understood(statement))
+    assert healing.lists_names("on", PYHIVE, Understood(statement))
 
 
 @pytest.mark.parametrize("statement", ["SHOW TABLE EXTENDED LIKE '*'", "SHOW TBLPROPERTIES t", "SHOW VIEW", "SELECT 1"])
 def test_other_statements_are_no_lists_of_names(statement: str) -> None:
-    assert not healing.lists_names("on", PYHIVE, statement)
+    assert not healing.lists_names("on", PYHIVE, Understood(statement))

@@ -19,17 +19,18 @@ from typing import Any
 
 import hostile_texts
 import pytest
-from fakes import Client, World
+from fakes import Answer, Client, World, plan_of
 from views import given
 
 from gateway.errors import FreshgateError, LimitReached
 from gateway.service.routing import long_texts
 from gateway.service.routing.long_text_process import ANSWER_BYTES_MAX
-from gateway.service.routing.long_texts import APART_CHARACTERS, LongTexts
-from sql import understood as reading
+from gateway.service.routing.long_texts import APART_CHARACTERS, LONG_CHARACTERS, LongTexts, parts_bounded
+from sql import classify, understood
+from sql.classify import NAMES_MAX
 from sql.grammar.cursor import SyntaxProblem
-from sql.statement import Forwarded
-from sql.understood import NAMES_MAX, Understood, understood
+from sql.lexed import Lexed
+from sql.understood import LOOK_BYTES_MAX, Understood
 from sql.words import WORDS_MAX, ManyWords, bounded, may_hold_path
 
 SIZE = 2 * APART_CHARACTERS
@@ -48,7 +49,8 @@ def nothing_long_is_read_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def note(name: str, arguments: Iterable[object]) -> None:
         here = threading.current_thread() is threading.main_thread()
-        if here and any(isinstance(each, str) and len(each) > APART_CHARACTERS for each in arguments):
+        texts = (each.text if isinstance(each, Lexed) else each for each in arguments)
+        if here and any(isinstance(each, str) and len(each) > APART_CHARACTERS for each in texts):
             called.append(name)
 
     def watched(function: FunctionType) -> Callable[..., Any]:
@@ -88,7 +90,9 @@ def nothing_long_is_read_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 _dumps = pickle.dumps
 
 
-def _plain(work: tuple[Any, ...]) -> tuple[Any, ...]:
+def _plain(work: Any) -> Any:
+    if not (isinstance(work, tuple) and work and inspect.isfunction(work[0])):
+        return work
     function, *rest = work
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
@@ -189,6 +193,33 @@ async def test_nor_one_in_which_a_version_or_a_definition_takes_a_views_place(
         await world.router.close()
 
 
+async def test_nor_one_that_execute_immediate_runs(nothing_long_is_read_here: list[str]) -> None:
+    world = await stage()
+    asked: list[str] = []
+
+    def run(_: str) -> Answer:
+        asked.append("the text")
+        return Answer([(f"SELECT n FROM s.mv WHERE '{'a' * SIZE}' <> ''",)])
+
+    def explain(*_: object) -> Answer:
+        asked.append("its plan")
+        return plan_of(world.entry("s.mv").view.id)
+
+    world.spark.answers.say(r"^SELECT \(", run)
+    world.spark.explain = explain
+    bob = await world.client("bob")
+    try:
+        for text in ("EXECUTE IMMEDIATE x", "EXECUTE IMMEDIATE x USING 1 AS a"):
+            world.write("s.t")
+            executed = await bob.execute(text)
+            assert executed.error is None
+            assert nothing_long_is_read_here == []
+        assert world.refreshed == ["s.mv", "s.mv"]
+        assert asked == ["the text", "the text", "its plan"] * 2
+    finally:
+        await world.router.close()
+
+
 async def test_a_long_write_and_a_long_read_are_known_for_what_they_are() -> None:
     world = await stage()
     world.table("s.u")
@@ -208,17 +239,17 @@ async def test_a_long_write_and_a_long_read_are_known_for_what_they_are() -> Non
 async def test_a_reading_of_eight_megabytes_comes_back_small() -> None:
     async with long_texts_of_a_test() as texts:
         text = f"SELECT '{'a' * (8 * MIB)}' AS a FROM s.mv"
-        known = await texts.apply(understood, text)
-        assert isinstance(known.statement, Forwarded)
-        assert [reference.parts for reference in known.statement.reads] == [("s", "mv")]
+        known = Understood(text)
+        await texts.read(known)
+        assert [reference.parts for reference in known.sparks.reads] == [("s", "mv")]
 
 
 async def test_an_error_of_the_grammar_comes_back_as_it_is() -> None:
     async with long_texts_of_a_test() as texts:
         with pytest.raises(SyntaxProblem, match="expected the view's name") as here:
-            understood("DROP MATERIALIZED VIEW (")
+            Understood("DROP MATERIALIZED VIEW (").statement  # noqa: B018
         with pytest.raises(SyntaxProblem) as there:
-            await texts.apply(understood, "DROP MATERIALIZED VIEW (" + " " * SIZE)
+            await texts.read(Understood("DROP MATERIALIZED VIEW (" + " " * SIZE))
         assert str(there.value) == str(here.value)
         assert (there.value.position, there.value.sqlstate) == (here.value.position, here.value.sqlstate)
 
@@ -228,6 +259,21 @@ async def test_an_answer_that_is_too_long_to_take_over_is_an_error() -> None:
         with pytest.raises(LimitReached, match="names too much"):
             await texts.apply(str.upper, "a" * (ANSWER_BYTES_MAX + 1))
         assert await texts.apply(str.count, "a" * SIZE, "a") == SIZE
+
+
+async def test_a_part_that_is_too_large_fails_only_those_who_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(understood, "PART_BYTES_MAX", 2_000)
+    text = "SELECT 1 FROM s.mv" + ", s.mv" * 1_000
+    assert APART_CHARACTERS > len(text) > LONG_CHARACTERS  # read in a thread, where the patch applies
+    world = await stage()
+    bob = await world.client("bob")
+    assert "names too much" in str((await bob.execute(text)).error)
+    async with long_texts_of_a_test() as texts:
+        known = Understood(text)
+        await texts.read(known)
+        assert known.look.keyword == "select"
+        with pytest.raises(LimitReached), parts_bounded():
+            known.statement  # noqa: B018
 
 
 async def test_a_process_that_is_killed_is_started_again() -> None:
@@ -284,14 +330,12 @@ async def test_too_many_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_statement_of_very_many_names_counts_as_everything() -> None:
     text = "SELECT * FROM " + ", ".join(f"t{number}" for number in range(NAMES_MAX + 1))
-    known = understood(text)
-    assert isinstance(known, Understood)
-    assert isinstance(known.statement, Forwarded)
-    assert (known.statement.exact, known.statement.everything, known.statement.reads) == (False, True, ())
+    found = Understood(text).sparks
+    assert (found.exact, found.everything, found.reads) == (False, True, ())
 
 
 async def test_everything_is_read_and_written_by_what_names_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "NAMES_MAX", 3)
+    monkeypatch.setattr(classify, "NAMES_MAX", 3)
     world = World()
     world.table("s.t")
     await world.view("s.mv", "SELECT count(*) n FROM s.t")
@@ -313,6 +357,14 @@ def test_very_many_words_say_of_each_that_they_have_it() -> None:
     assert words.isdisjoint({"mv", "jobs", "drop"})
     assert not may_hold_path(words)
     assert may_hold_path(bounded(many | {"/data/x"}))
+
+
+def test_any_number_of_words_can_be_taken_over_from_the_process() -> None:
+    """An IN list of 140,000 values has as many words."""
+    words = ManyWords(frozenset(map(str, range(300_000))))
+    assert len(pickle.dumps(words)) < LOOK_BYTES_MAX
+    assert "299999" in words
+    assert sum(f"other{number}" in words for number in range(10_000)) < 200
 
 
 def test_few_words_stay_a_set() -> None:

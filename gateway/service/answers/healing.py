@@ -16,11 +16,8 @@ from gateway.wire import message, reply
 from gateway.wire.message import Head, OpenCall
 from gateway.wire.reply import InfoKind
 from gateway.wire.rowset import COLUMNAR_PROTOCOL, Column, Type, row_set
-from sql.classify import glance
-from sql.lexed import Lexed
 from sql.names import SESSION_CATALOG, Namespace
-from sql.reading.effects import forwarded
-from sql.scan import skip_blank
+from sql.understood import Understood
 
 ANSWERED_BY_SPARK: Final = frozenset({13, 17, 18, 10006})
 """CLI_SERVER_NAME, CLI_DBMS_NAME, CLI_DBMS_VER, CLI_ODBC_KEYWORDS. Drivers recognize Spark by them."""
@@ -139,18 +136,18 @@ _PYHIVE_PROTOCOL: Final = 5
 """HIVE_CLI_SERVICE_PROTOCOL_V6."""
 
 
-def lists_names(setting: str, call: OpenCall, statement: str) -> bool:
+def lists_names(setting: str, call: OpenCall, known: Understood) -> bool:
     """Whether a statement is a SHOW TABLES or SHOW VIEWS whose client reads the first column (`healing.show_tables`).
 
     `call` opened the session. PyHive sends a configuration without a database. impyla, with the same protocol version,
     sends no configuration and reads the second column; JDBC drivers always name a database.
     """
-    if len(statement) > _HEAD_CHARACTERS:
+    if len(known.text) > _HEAD_CHARACTERS:
         return False
     if setting == "on":
-        return _LIST_OF_NAMES.match(statement, skip_blank(statement)) is not None
+        return _LIST_OF_NAMES.match(known.text, known.start) is not None
     pyhive = call.protocol == _PYHIVE_PROTOCOL and call.configured and DATABASE_KEY not in call.configuration
-    return setting == "auto" and pyhive and _DIALECTS_LIST_OF_NAMES.fullmatch(statement) is not None
+    return setting == "auto" and pyhive and _DIALECTS_LIST_OF_NAMES.fullmatch(known.text) is not None
 
 
 async def names_first(statement: str, session: Session, _: Report) -> Result:
@@ -206,17 +203,14 @@ def _with_readable_stars(name: str, payload: bytes) -> bytes:
     return message.with_texts(payload, changed) if changed else payload
 
 
-def may_lack_columns(statement: str) -> bool:
-    """Whether a statement may have no result, and therefore rows without columns. Never true for a query.
-
-    Only the first words of a long statement are read."""
-    look = glance(Lexed(statement[:_HEAD_CHARACTERS]))
+def may_lack_columns(known: Understood) -> bool:
+    """Whether a statement may have no result, and therefore rows without columns. Never true for a query."""
+    look = known.look
     if look.keyword in _WITHOUT_RESULT:
         return True
-    if len(statement) > _HEAD_CHARACTERS or look.keyword not in _BEFORE_INSERT or "insert" not in look.words:
+    if len(known.text) > _HEAD_CHARACTERS or look.keyword not in _BEFORE_INSERT or "insert" not in look.words:
         return False
-    found = forwarded(Lexed(statement), look.keyword)
-    return found.exact and bool(found.writes)
+    return known.sparks.exact and bool(known.sparks.writes)
 
 
 def with_column(answer: bytes) -> bytes:

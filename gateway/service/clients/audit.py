@@ -21,6 +21,7 @@ from gateway.tally import LONG_SECONDS, Histogram
 from gateway.wire import message, reply
 from gateway.wire.message import Handle, ReplyStatus
 from sql.names import Namespace, TableName
+from sql.understood import Understood
 
 NAMES_MAX = 100
 """Most tables in a list of a line, because a statement may name thousands."""
@@ -37,9 +38,10 @@ Line = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A statement that the gateway has not parsed. The writer of its line can, because it is not in a hurry."""
+    """A statement of which the gateway did not need to know the names. The writer of its line can find them, because it
+    is not in a hurry."""
 
-    text: str
+    known: Understood
     namespace: Namespace | None
     """The namespace in which it ran; None if unknown."""
 
@@ -112,6 +114,7 @@ class Statement:
         "_cancelled",
         "_characters",
         "_error",
+        "_known",
         "_mentions",
         "_namespace",
         "_number",
@@ -126,14 +129,16 @@ class Statement:
         "ended",
     )
 
-    def __init__(self, audit: Audit, number: int, session: Session, peer: str, text: str) -> None:
+    def __init__(self, audit: Audit, number: int, session: Session, peer: str, known: Understood) -> None:
         self.ended = False
         self._audit = audit
         self._number = number
         self._session = session
         self._peer = peer
-        self._characters = len(text)
-        self._text = text if len(text) <= UNREAD_CHARACTERS_MAX else text[: audit.characters]
+        self._characters = len(known.text)
+        short = self._characters <= UNREAD_CHARACTERS_MAX
+        self._text = known.text if short else known.text[: audit.characters]
+        self._known = known if short and audit.keeps_lines else None
         self._namespace = session.namespace
         self._at = time.time()
         self._began = time.monotonic()
@@ -157,6 +162,8 @@ class Statement:
 
     def understood(self, mentions: Mentions) -> None:
         self._mentions = mentions
+        if mentions is not NOTHING:
+            self._known = None  # Not needed any more, and the statement may run for hours.
 
     def taken_for_command(self) -> None:
         self._taken_for = TakenFor.COMMAND
@@ -276,9 +283,9 @@ class Statement:
 
     def unread(self) -> Unread | None:
         """What the writer must parse to complete the line; None if the line is complete."""
-        if self._mentions is not NOTHING or self._characters > UNREAD_CHARACTERS_MAX:
+        if self._mentions is not NOTHING or self._known is None:
             return None
-        return Unread(self._text, self._namespace)
+        return Unread(self._known, self._namespace)
 
 
 class Write(Protocol):
@@ -297,8 +304,12 @@ class Audit:
         """The number of characters of a statement's text that are kept."""
         self._numbers = count(1)
 
-    def begin(self, session: Session, peer: str, text: str) -> Statement:
-        return Statement(self, next(self._numbers), session, peer, text)
+    @property
+    def keeps_lines(self) -> bool:
+        return self._write is not None
+
+    def begin(self, session: Session, peer: str, known: Understood) -> Statement:
+        return Statement(self, next(self._numbers), session, peer, known)
 
     def finished(self, statement: Statement, outcome: Outcome, seconds: float) -> None:
         counts, kind = self.counts, (statement.taken_for, outcome)

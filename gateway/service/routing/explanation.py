@@ -14,11 +14,8 @@ from gateway.errors import FreshgateError
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.session import Session
 from gateway.service.routing.long_texts import LongTexts
-from sql.classify import glance
-from sql.lexed import Lexed
-from sql.reading.effects import forwarded
-from sql.reading.identifier_clause import clauses, named
-from sql.reading.immediate import argument
+from sql.reading.identifier_clause import named
+from sql.understood import TooMuch, Understood
 
 log = logging.getLogger(__name__)
 
@@ -38,19 +35,22 @@ _ID = re.compile(r"__([0-9a-f]{8})\b")
 _PLAN = "== Analyzed Logical Plan =="
 
 
-async def views_in_plan(session: Session, text: str, ids: Set[str]) -> frozenset[str] | None:
-    """Those of the views that the statement reads; None where Spark cannot be asked, or does not say."""
+async def views_in_plan(
+    session: Session, known: Understood, text: str, ids: Set[str], texts: LongTexts
+) -> frozenset[str] | None:
+    """Those of the views that the statement reads; None where Spark cannot be asked, or does not say. `text`: what is
+    sent in its place."""
     if session.unseen or len(text) > CHARACTERS_MAX:
         # What names mean may change between the two.
         return None
     try:
         async with asyncio.timeout(EXPLAIN_SECONDS):
             sql = await session.sql()
-            planned = await _planned(sql, text)
+            planned = await _planned(sql, known, text, texts)
             if not planned:
                 return None if planned is None else frozenset()
             ((plan,),) = (await sql.run(f"EXPLAIN EXTENDED {planned}")).rows
-    except (FreshgateError, TimeoutError, ValueError) as error:
+    except (FreshgateError, TooMuch, TimeoutError, ValueError) as error:
         log.info("Spark does not say what a statement would read: %s", str(error) or "no answer in time")
         return None
     if session.unseen or _PLAN not in plan:
@@ -63,27 +63,26 @@ def _mentioned(plan: str, ids: Set[str]) -> frozenset[str]:
     return frozenset(each for each in ids if each.rpartition("__")[2] in ends and each in plan)
 
 
-async def _planned(sql: SqlSession, text: str) -> str | None:
+async def _planned(sql: SqlSession, known: Understood, text: str, texts: LongTexts) -> str | None:
     """What EXPLAIN can be asked about and does not run; None for a script, say, and "" for what reads nothing."""
-    keyword = glance(Lexed(text)).keyword
-    if keyword in _PLANNED:
+    if known.look.keyword in _PLANNED:
         return text
-    return await _immediate(sql, text) if keyword == "execute" else None
+    return await _immediate(sql, *known.runs, texts) if known.runs is not None else None
 
 
-async def text_named(session: Session, text: str, texts: LongTexts) -> str | None:
+async def text_named(session: Session, known: Understood) -> str | None:
     """The text that EXECUTE IMMEDIATE runs, where Spark can tell: its argument is an expression."""
-    if (found := await texts.apply(argument, Lexed(text))) is None:
+    if (found := known.runs) is None:
         return None
     values = await _told(session, [found[0]])
     return None if values is None else values[0]
 
 
-async def with_names(session: Session, text: str, texts: LongTexts) -> str | None:
+async def with_names(session: Session, known: Understood) -> str | None:
     """The statement with the names that its IDENTIFIER clauses make; None where Spark cannot tell them."""
-    found = await texts.apply(clauses, Lexed(text))
+    found = known.identifier_clauses
     names = await _told(session, [clause.expression for clause in found[: CLAUSES_MAX + 1]])
-    return None if names is None else named(text, found, names)
+    return None if names is None else named(known.text, found, names)
 
 
 async def _told(session: Session, expressions: Sequence[str]) -> list[str] | None:
@@ -104,15 +103,12 @@ async def _evaluated(sql: SqlSession, expression: str) -> str:
     return str(inner)
 
 
-async def _immediate(sql: SqlSession, text: str) -> str | None:
+async def _immediate(sql: SqlSession, expression: str, using: str, texts: LongTexts) -> str | None:
     """EXECUTE IMMEDIATE: Spark runs what it names as soon as it is to be explained, unless that is a query."""
-    if (parts := argument(Lexed(text))) is None:
-        return None
-    expression, using = parts
     inner = await _evaluated(sql, expression)
-    lexed = Lexed(inner)
-    look = glance(lexed)
-    found = forwarded(lexed, look.keyword)
+    known = Understood(inner, ours=False)
+    await texts.read(known)
+    found, look = known.sparks, known.look
     if found.exact and not (found.touches_rows and (found.reads or found.calls)):
         return ""
     reads_only = look.keyword in _QUERIES or (look.keyword in _QUERIES_OR_WRITES and look.words.isdisjoint(_WRITES))

@@ -29,22 +29,16 @@ from gateway.service.routing.long_texts import APART_CHARACTERS, VERY_LONG_CHARA
 from gateway.service.routing.outcomes import Route
 from gateway.service.routing.protection import Protection
 from gateway.service.routing.scope import watch
-from sql.lexed import Lexed
 from sql.names import Namespace, TableName, quote
-from sql.reading import hidden, paths
-from sql.reading.effects import forwarded
-from sql.redaction import redact
-from sql.statement import Forwarded, Glance, Parts
+from sql.reading import paths
+from sql.statement import Parts
 from sql.texts import maintenance
-from sql.understood import seen
-from sql.words import may_hold_path
+from sql.understood import Understood
 
 CHANGING = frozenset({"drop", "alter"})
 REPLACING = CHANGING | {"replace"}
 RUNNING = frozenset({"immediate", "begin"})
 """Words of statements that run others."""
-KEPT_CHARACTERS = 2_000
-"""Of a watched statement's text."""
 LOOKED_FOR_MAX = 20_000_000
 """Characters times views: to look for each name takes some milliseconds."""
 VARIABLES_MAX = 20
@@ -70,9 +64,7 @@ class Subject:
 
     session: Session
     namespace: Namespace
-    statement: Forwarded
-    look: Glance
-    text: str
+    known: Understood
     writes: bool
     temporary: Parts | None = None
     """The name in it that surely means a temporary view, where it changes one."""
@@ -87,23 +79,12 @@ class Gatekeeper:
         self.texts = LongTexts()
         self._protection = Protection(catalog, directories)
 
-    def may_hold_path(self, look: Glance, text: str) -> bool:
-        """Whether a statement that writes may do that by path; a cheap look."""
-        words = look.words
-        if look.keyword in paths.RUN_WORDS or not words.isdisjoint(RUNNING) or "${" in text:
-            return True
-        if "`" in text and may_hold_path(words):
-            return True
-        if words.isdisjoint(paths.CLAUSE_WORDS) and words.isdisjoint(paths.LIST_WORDS):
-            return False
-        return len(text) > APART_CHARACTERS or paths.SHAPE.search(text) is not None
-
-    def may_hide(self, look: Glance, text: str) -> bool:
+    def may_hide(self, known: Understood) -> bool:
         """Whether a statement that writes may do more than its words tell: by path, or by names that a text within the
         text spells otherwise; a cheap look."""
-        if "\\" in text and not look.words.isdisjoint(RUNNING):
+        if "\\" in known.text and not known.look.words.isdisjoint(RUNNING):
             return True
-        return self.may_hold_path(look, text)
+        return known.may_write_to_path
 
     # --- temporary views ---------------------------------------------------------------------------
 
@@ -143,16 +124,18 @@ class Gatekeeper:
         route.ends.append(partial(_dropped, session, claim))
 
     def _may_drop(self, subject: Subject) -> bool:
-        if subject.statement.exact:
-            return subject.look.keyword in CHANGING and subject.statement.drops_database is False
-        return subject.writes and not subject.look.words.isdisjoint(RUNNING | CHANGING)
+        statement, look = subject.known.sparks, subject.known.look
+        if statement.exact:
+            return look.keyword in CHANGING and statement.drops_database is False
+        return subject.writes and not look.words.isdisjoint(RUNNING | CHANGING)
 
     # --- checks ------------------------------------------------------------------------------------
 
     async def check(self, subject: Subject) -> Subject:
         """What is understood of the statement changes no materialized view, nor what one is stored in. Returns it as
         Spark reads it, with the values of variables."""
-        statement, session = subject.statement, subject.session
+        known, session = subject.known, subject.session
+        statement = known.sparks
         adrift = session.namespace_uncertain
         names = [parts for parts in statement.writes if parts != subject.temporary]
         self._protection.check(statement, names, Namespace() if adrift else subject.namespace)
@@ -160,47 +143,46 @@ class Gatekeeper:
             self._protection.check_anywhere(statement, names)
         if self._catalog.idle or not subject.writes:
             return subject
-        if "${" in subject.text:
-            text = await _with_values(session, subject.text)
-            subject = replace(subject, text=text, look=(await self.texts.apply(seen, text)))
-        text, words = subject.text, subject.look.words
-        if subject.look.keyword == "execute" and await self.texts.apply(hidden.composes, Lexed(text), words):
+        if "${" in known.text:
+            known = known.respelled(await _with_values(session, known.text))
+            await self.texts.read(known)
+            subject = replace(subject, known=known)
+        look = known.look
+        if look.keyword == "execute" and known.composes:
             await self._check_named(subject)
-        if subject.look.keyword in CHANGING and not statement.exact and "identifier" in words:
+        if look.keyword in CHANGING and not statement.exact and "identifier" in look.words:
             named = await self._with_names(subject)
             if named is not None:
                 await self.check(named)
                 return subject
         if not statement.exact:
-            if inner := await self.texts.apply(hidden.with_variables, Lexed(text)):
-                text = behind(text, await _with_values(session, behind(*inner)))
-                subject = replace(subject, text=text)
-            found = await self.texts.apply(hidden.changes, Lexed(text))
-            await self._protection.check_within(statement, found, subject.namespace, words, adrift=adrift)
-        if self.may_hold_path(subject.look, text) or not statement.exact:
-            written = await self.texts.apply(paths.written, Lexed(text), exact=statement.exact)
-            await self._protection.check_paths(written, names)
+            if inner := known.with_variables:
+                known = known.respelled(behind(known.text, await _with_values(session, behind(*inner))), words=True)
+                await self.texts.read(known)
+                subject = replace(subject, known=known)
+            await self._protection.check_within(known, subject.namespace, adrift=adrift)
+        await self._protection.check_paths(known.paths, names)
         return subject
 
     async def _check_named(self, subject: Subject) -> None:
         """EXECUTE IMMEDIATE of an expression: what Spark says that this is now. It never runs another of its kind."""
-        inner = await text_named(subject.session, subject.text, self.texts)
+        inner = await text_named(subject.session, subject.known)
         if inner is None:
             return
-        look = await self.texts.apply(seen, inner)
-        if look.keyword != "execute":
-            statement = await self.texts.apply(forwarded, Lexed(inner), look.keyword)
-            await self.check(replace(subject, statement=statement, look=look, text=inner, temporary=None))
+        known = Understood(inner, ours=False)
+        await self.texts.read(known)
+        if known.look.keyword != "execute":
+            await self.check(replace(subject, known=known, temporary=None))
 
     async def _with_names(self, subject: Subject) -> Subject | None:
         """DROP or ALTER of what an IDENTIFIER clause names: the statement with the name that Spark makes of it now.
         None where that is not known, or not all."""
-        text = await with_names(subject.session, subject.text, self.texts)
+        text = await with_names(subject.session, subject.known)
         if text is None:
             return None
-        look = await self.texts.apply(seen, text)
-        statement = await self.texts.apply(forwarded, Lexed(text), look.keyword)
-        return replace(subject, statement=statement, look=look, text=text) if statement.exact else None
+        known = Understood(text, ours=False)
+        await self.texts.read(known)
+        return replace(subject, known=known) if known.sparks.exact else None
 
     async def check_location(self, location: str) -> None:
         """Of a materialized view that is to be created."""
@@ -212,11 +194,10 @@ class Gatekeeper:
         """Has the views watched, from when it is sent, that the statement may change though it was let pass."""
         if self._catalog.idle or not subject.writes or not (views := self._endangered(subject)):
             return
-        look, session = subject.look, subject.session
-        text = redact(subject.text[:KEPT_CHARACTERS], cut=len(subject.text) > KEPT_CHARACTERS)
-        dresses = not subject.statement.exact or "tblproperties" in look.words
-        number = ORIGIN.get().statement
-        suspect = Suspect(session.user, session.handle.public_id, number, text, look.words, dresses)
+        known, session = subject.known, subject.session
+        words, number = known.look.words, ORIGIN.get().statement
+        dresses = not known.sparks.exact or "tblproperties" in words
+        suspect = Suspect(session.user, session.handle.public_id, number, known.shown, words, dresses)
         route.sends.append(lambda: self._begin(suspect, views, route))
 
     def _begin(self, suspect: Suspect, views: Iterable[str], route: Route) -> None:
@@ -239,13 +220,13 @@ class Gatekeeper:
 
     def _endangered(self, subject: Subject) -> list[str]:
         """The ids of the views that it may change, if it is not what it was taken for."""
-        words, text = subject.look.words, subject.text
+        words, text = subject.known.look.words, subject.known.text
         views = self._catalog.views()
-        runs = not subject.statement.exact and not words.isdisjoint(RUNNING)
+        runs = not subject.known.sparks.exact and not words.isdisjoint(RUNNING)
         if not runs:
             return [] if words.isdisjoint(REPLACING) else [view.id for view in views if view.name.table in words]
         long = len(text) > APART_CHARACTERS or len(text) * len(views) > LOOKED_FOR_MAX
-        if long or hidden.composes(Lexed(text), words):
+        if long or subject.known.composes:
             return [view.id for view in views]
         joined = _BETWEEN.sub("", text.upper().lower())
         if not any(word in joined for word in REPLACING):

@@ -15,9 +15,10 @@ from enum import Enum
 from typing import Any
 
 from sql.grammar.cursor import SyntaxProblem
+from sql.understood import PART_BYTES_MAX
 
-ANSWER_BYTES_MAX = 1_048_576
-"""To take over more would hold up the event loop."""
+ANSWER_BYTES_MAX = 8 * PART_BYTES_MAX
+"""Of all parts of a reading together."""
 MEMORY_BYTES_MAX = 4 << 30
 NICENESS = 5
 """Where processors are few the gateway comes first."""

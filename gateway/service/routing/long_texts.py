@@ -15,7 +15,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
@@ -24,7 +24,7 @@ from gateway.errors import FreshgateError, LimitReached
 from gateway.service.routing import long_text_process
 from gateway.service.routing.long_text_process import Outcome
 from sql.grammar.cursor import SyntaxProblem
-from sql.lexed import Lexed
+from sql.understood import TooMuch, Understood, packed
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +38,21 @@ APART_CHARACTERS = 16_000
 """To read a longer text may keep the interpreter's lock for too long."""
 VERY_LONG_CHARACTERS = 500_000
 """Shorter ones do not wait behind longer ones."""
-READ_SECONDS = 60.0
-"""For one reading. The slowest texts of 8 MiB take some ten seconds."""
+READ_SECONDS = 180.0
+"""The maximum duration of one reading. The slowest texts of 8 MiB take about a minute."""
+TOO_MUCH = "The statement names too much to be kept in mind. Split it into shorter ones."
 WAITING_MAX = 100
 IDLE_SECONDS = 60.0
 """After which a process that nobody needs is ended."""
+
+
+@contextlib.contextmanager
+def parts_bounded() -> Iterator[None]:
+    """Raises LimitReached if a part of a long text's reading is too large to be taken over."""
+    try:
+        yield
+    except TooMuch:
+        raise LimitReached(TOO_MUCH) from None
 
 
 class LongTexts:
@@ -51,13 +61,20 @@ class LongTexts:
     def __init__(self) -> None:
         self._long, self._very_long = _Process(), _Process()
 
+    async def read(self, known: Understood) -> None:
+        """Finds out every part of a long text's reading, so that none is found out on the event loop.
+
+        Raises SyntaxProblem for a faulty statement of ours, and LimitReached where it takes too long.
+        """
+        if len(known.text) > LONG_CHARACTERS and known.packed is None:
+            known.packed = await self.apply(packed, *known.recipe)
+
     async def apply(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """`function(*arguments, **named)`, a function of a module of `sql` whose first argument is the text.
 
         Raises SyntaxProblem as the function does, and LimitReached where it takes too long or answers too much.
         """
-        first = arguments[0]
-        length = len(first.text if isinstance(first, Lexed) else str(first))
+        length = len(str(arguments[0]))
         if length <= LONG_CHARACTERS:
             return function(*arguments, **named)
         if length <= APART_CHARACTERS:
@@ -106,7 +123,7 @@ class _Process:
             case Outcome.SYNTAX:
                 raise SyntaxProblem(*value)
             case Outcome.TOO_MUCH:
-                raise LimitReached("The statement names too much to be kept in mind. Split it into shorter ones.")
+                raise LimitReached(TOO_MUCH)
         raise FreshgateError(f"The gateway failed to read the statement: {value}.", "58005")
 
     async def _exchange(self, work: Work) -> tuple[Outcome, Any]:
@@ -179,7 +196,7 @@ class _Process:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
         # Not by -m: the answers would be of a module __main__, which here is another one.

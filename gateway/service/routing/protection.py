@@ -11,10 +11,9 @@ from gateway.loops import Turn, aside
 from gateway.mv.catalog.directories import Directories, Directory, Reach
 from gateway.mv.catalog.index import Catalog
 from sql.names import SESSION_CATALOG, Namespace, TableName
-from sql.reading import hidden
 from sql.reading.paths import Paths
 from sql.statement import Forwarded, Parts
-from sql.words import Words
+from sql.understood import Understood
 
 DATABASE_WORDS = frozenset({"database", "schema", "namespace"})
 CHANGING_WORDS = frozenset({"drop", "alter"})
@@ -81,11 +80,10 @@ class Protection:
             if len(parts) < 3 and self._catalog.stores(parts[-1].lower()):
                 raise _write_to_storage(TableName(self._catalog.storage_database, parts[-1].lower()))
 
-    async def check_within(
-        self, statement: Forwarded, found: hidden.Changes, namespace: Namespace, words: Words, *, adrift: bool
-    ) -> None:
-        """Statements within the statement: to Spark a materialized view is a view that it may drop or replace. `words`
-        are those of the text; `adrift`: nobody knows in which database the session is."""
+    async def check_within(self, known: Understood, namespace: Namespace, *, adrift: bool) -> None:
+        """Statements within the statement: to Spark a materialized view is a view that it may drop or replace.
+        `adrift`: nobody knows in which database the session is."""
+        found, words = known.changes, known.look.words
         if not found.told:
             raise NotAllowed(
                 "The statement drops, alters or replaces a view whose name is put together when it runs; it could be a "
@@ -102,7 +100,7 @@ class Protection:
             await turn.pause()
             name = TableName.resolve(parts, namespace)
             view = name if self._catalog.named(name) is not None else None
-            if view is None and (statement.changes_namespace or adrift):
+            if view is None and (known.sparks.changes_namespace or adrift):
                 view = self._last_parts_of(parts)
             if view is not None:
                 raise NotAllowed(

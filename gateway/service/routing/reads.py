@@ -21,6 +21,7 @@ from gateway.service.clients.unseen import Unseen
 from gateway.service.routing import stale_reads
 from gateway.service.routing.explanation import views_in_plan
 from gateway.service.routing.gatekeeper import Gatekeeper
+from gateway.service.routing.long_texts import parts_bounded
 from gateway.service.routing.outcomes import Route
 from gateway.service.routing.scope import Scope
 from gateway.service.routing.version_reads import VersionReads
@@ -105,6 +106,10 @@ class Reads:
 
     async def prepare(self, reading: Reading, report: Report) -> None:
         """Looks, and makes fresh, until the names mean what was made fresh."""
+        with parts_bounded():
+            await self._prepare(reading, report)
+
+    async def _prepare(self, reading: Reading, report: Report) -> None:
         while True:
             named = reading.read
             reading = await self.exactly(reading)
@@ -136,7 +141,8 @@ class Reads:
             return reading
         exact = reading.place.statement.exact
         asked = reading.read.perhaps if exact else reading.read.all
-        found = await views_in_plan(reading.session, reading.text or reading.place.text, asked)
+        known, texts = reading.place.known, self._gatekeeper.texts
+        found = await views_in_plan(reading.session, known, reading.text or known.text, asked, texts)
         if found is None:
             return reading
         named = reading.read if exact else stale_reads.Read(reading.read.direct & found, reading.read.below & found)
@@ -156,7 +162,7 @@ class Reads:
         )
         reading.route.text = reading.text
         if wanted.splices:
-            reading.route.text = spliced(reading.place.text, [*reading.splices, *wanted.splices])
+            reading.route.text = spliced(reading.place.known.text, [*reading.splices, *wanted.splices])
         return wanted
 
     # --- writes that have ended, and nobody knows it -----------------------------------------------
@@ -255,7 +261,7 @@ class Reads:
                 reading.session.transaction, reading.epoch, reading.place, reading.read
             )
             reading.route.closes.append(partial(self._readers.release, read))
-            reading.route.text = spliced(reading.place.text, [*reading.splices, *splices])
+            reading.route.text = spliced(reading.place.known.text, [*reading.splices, *splices])
         else:
             self._begin_read(reading.route, reading.read.all)
         if reading.write is not None:

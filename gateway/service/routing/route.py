@@ -28,22 +28,16 @@ from gateway.service.clients.transaction import SETTING, VALUES
 from gateway.service.operations.operation import NO_ROWS, End, Result
 from gateway.service.routing import script_reads, stale_reads
 from gateway.service.routing.gatekeeper import CHANGING, Claim, Gatekeeper, Subject, takes_temporary
-from gateway.service.routing.long_texts import LONG_CHARACTERS
+from gateway.service.routing.long_texts import LONG_CHARACTERS, parts_bounded
 from gateway.service.routing.outcomes import Own, Route, Waiting
 from gateway.service.routing.reads import Reading, Reads
 from gateway.service.routing.scope import RELATION_WORDS, Scope, folded, unseen, watch
 from gateway.service.routing.version_reads import VersionReads
-from sql.classify import glance
 from sql.definition.bases import function_name
 from sql.grammar import view_properties
 from sql.grammar.cursor import SyntaxProblem
-from sql.grammar.parser import parse_about
-from sql.lexed import Lexed
 from sql.names import Namespace, TableName
-from sql.reading import catalog_functions, hidden
-from sql.redaction import redact
-from sql.scan import skip_blank
-from sql.scripts import steps
+from sql.reading import catalog_functions
 from sql.statement import (
     AlterMaterializedView,
     BeginTransaction,
@@ -57,7 +51,7 @@ from sql.statement import (
     SetProperties,
 )
 from sql.texts import rewrite
-from sql.understood import Understood, understood
+from sql.understood import Understood
 from sql.words import may_hold_path
 
 log = logging.getLogger(__name__)
@@ -71,10 +65,8 @@ READING = _QUERYING | _TENDING
 WRITING_WORDS = frozenset({"insert", "merge", "update", "delete", "into"})
 ROW_CHANGES = frozenset({"insert", "merge", "update", "delete", "load", "truncate", "with", "from", "map", "reduce"})
 """First words of statements that change rows and nothing else of a table."""
-CATALOG_WORDS = frozenset({"materialized_views", "mv_infos", "jobs", "tasks"})
+CATALOG_WORDS = catalog_functions.WORDS | {"materialized_views"}
 """Without one of these a text asks the catalog for nothing."""
-ABOUT = frozenset({"show", "describe", "desc", "drop", "comment", "analyze", "alter"})
-"""First words of Spark's statements that are commands of ours where they name one of our views."""
 DATABASE_WORDS = frozenset({"databases", "schemas", "namespaces"})
 MEASURED_COLUMNS = frozenset({"versions_kept", "row_count", "size_bytes", "total_size_bytes"})
 """Columns of freshgate.materialized_views for which Spark must count; nobody waits for what he does not ask for."""
@@ -122,27 +114,25 @@ class Router:
 
     # --- the cheap way -----------------------------------------------------------------------------
 
-    def plain(self, session: Session, text: str) -> Route | None:
+    def plain(self, session: Session, known: Understood) -> Route | None:
         """The route of a statement that mentions nothing of interest; None where `consider` must decide."""
-        if session.unseen or len(text) > LONG_CHARACTERS:
-            return None
-        return self._plain(session, text, glance(Lexed(text)))
+        return None if session.unseen or len(known.text) > LONG_CHARACTERS else self._plain(session, known)
 
-    def _plain(self, session: Session, text: str, look: Glance, known: Understood | None = None) -> Route | None:
-        """`known`: of a long text, what it would take too long to find out here."""
+    def _plain(self, session: Session, known: Understood) -> Route | None:
+        look = known.look
         if INCREMENTAL_COLLECT in look.words:
             session.collects_in_parts = True  # Or not: that it may is enough.
         if look.maybe_command or not look.words.isdisjoint(CATALOG_WORDS) or self._lists_databases(look):
             return None
-        if look.keyword in SETTINGS and _of_snapshot(text, known) is not None:
+        if look.keyword in SETTINGS and _of_snapshot(known) is not None:
             return None
         writes = _may_write(look)
         if writes and not look.words.isdisjoint(RELATION_WORDS):
             return None
         if not self._catalog.idle and (
             self._scope.of_interest(session, look.words, writes=writes)
-            or (hidden.composes(Lexed(text), look.words) if known is None else known.composes)
-            or (writes and self._gatekeeper.may_hide(look, text))
+            or known.composes
+            or (writes and self._gatekeeper.may_hide(known))
             or (writes and (_moves_files(look) or may_hold_path(look.words)))
         ):
             return None
@@ -155,22 +145,23 @@ class Router:
 
     # --- the thorough way --------------------------------------------------------------------------
 
-    async def consider(self, session: Session, text: str) -> Route | Waiting | Own:
+    async def consider(self, session: Session, known: Understood) -> Route | Waiting | Own:
         """Raises FreshgateError where the statement is refused."""
         await session.settle()
         await self._scope.name_temporary(session)
-        while True:
-            moved = session.moved
-            route = await self._consider(session, text)
-            if moved == session.moved:
-                return route
-            # Another statement of the session has ended meanwhile: the names may mean something else.
-            _then(route).abandon(End.FAILED)
+        with parts_bounded():
+            await self._settle(known)
+            while True:
+                moved = session.moved
+                route = await self._consider(session, known)
+                if moved == session.moved:
+                    return route
+                # Another statement of the session has ended meanwhile: the names may mean something else.
+                _then(route).abandon(End.FAILED)
 
-    async def _consider(self, session: Session, text: str) -> Route | Waiting | Own:
-        known = await self._understood(text)
+    async def _consider(self, session: Session, known: Understood) -> Route | Waiting | Own:
         statement, look = known.statement, known.look
-        if len(text) > LONG_CHARACTERS and (plain := self._plain(session, text, look, known)) is not None:
+        if len(known.text) > LONG_CHARACTERS and (plain := self._plain(session, known)) is not None:
             return plain
         if isinstance(statement, BeginTransaction | EndTransaction):
             return Own(partial(self._transaction, statement, session))
@@ -178,16 +169,16 @@ class Router:
             if isinstance(statement, CreateMaterializedView) and statement.clauses.location is not None:
                 await self._gatekeeper.check_location(statement.clauses.location)
             return Own(partial(self._own.commands.run, statement, session))
-        if self._lists_databases(look) and _SHOW_DATABASES.match(text, known.start):
-            return Own(partial(self._own.commands.databases, text, session))
+        if self._lists_databases(look) and _SHOW_DATABASES.match(known.text, known.start):
+            return Own(partial(self._own.commands.databases, known.text, session))
         namespace = await session.resolve_namespace()
-        command = await self._about_view(namespace, look, text)
+        command = self._about_view(namespace, known)
         name = _changed_name(command, statement, look)
         claim = None if name is None else await self._gatekeeper.claim(session, name, namespace)
         if command is not None and claim is None and not await self._is_shadowed(session, command):
             return Own(partial(self._own.commands.run, command, session))
         try:
-            return await self._route(session, namespace, known, text, claim)
+            return await self._route(session, namespace, known, claim)
         except BaseException:  # cancelled too: the statement never goes to Spark
             session.temporary.leaving.discard(claim)
             raise
@@ -197,26 +188,19 @@ class Router:
         session: Session,
         namespace: Namespace,
         known: Understood,
-        text: str,
         claim: Claim | None,
     ) -> Route | Waiting:
         """Of a statement that is Spark's. `claim`: it is about a temporary view."""
-        look = known.look
-        if calls := await self._calls(look, text):
-            text = await self._with_functions(text, calls)
-            known = await self._understood(text)
-        journey = await self._version_reads.journey(text, look, namespace, session, self._texts)
+        if calls := known.catalog_calls:
+            known = Understood(await self._with_functions(known.text, calls), look=known.look)
+            await self._settle(known)
+        journey = await self._version_reads.journey(known, namespace, session, self._texts)
         if journey is None:
-            return await self._forward(session, namespace, known, look, text, claim, changed=bool(calls))
+            return await self._forward(session, namespace, known, claim, changed=bool(calls))
         try:
-            known = await self._understood(journey.text)
-            statement = _forwarded(known)
-            apart = await self._taken_apart(journey.text)
-            splices = journey.splices(statement, apart or rewrite.places(Lexed(journey.text)))
-            known = replace(known, statement=replace(statement, reads=journey.rest(statement)))
-            route = await self._forward(
-                session, namespace, known, look, journey.text, claim, splices, changed=bool(calls)
-            )
+            await self._settle(journey.known)
+            splices = journey.splices()
+            route = await self._forward(session, namespace, journey.rest(), claim, splices, changed=bool(calls))
         except BaseException:  # cancelled too: nobody reads the versions
             self._version_reads.release(journey)
             raise
@@ -231,26 +215,24 @@ class Router:
         session: Session,
         namespace: Namespace,
         known: Understood,
-        look: Glance,
-        text: str,
         claim: Claim | None,
         versions: Sequence[rewrite.Splice] = (),
         *,
         changed: bool,
     ) -> Route | Waiting:
         """`versions`: what puts versions in the place of views; `changed`: the text is not the client's any more."""
-        statement = _forwarded(known)
+        statement, look = known.sparks, known.look
         if not self._catalog.idle:
             await self._scope.learn(session, namespace, look.words)
         composed = not statement.exact and (known.composes or statement.everything)
         if not statement.exact:
-            shown = redact(text[:200], cut=True)
-            log.info("statement not understood (%s), so every name in it counts: %s", statement.reason, shown)
+            log.info(
+                "statement not understood (%s), so every name in it counts: %s", statement.reason, known.shown[:200]
+            )
         targets = [TableName.resolve(parts, namespace) for parts in statement.writes]
-        writes = _may_write_after_all(statement, look, text)
-        subject = Subject(session, namespace, statement, look, text, writes, claim.name if claim else None)
+        subject = Subject(session, namespace, known, _may_write_after_all(known), claim.name if claim else None)
         subject = await self._gatekeeper.check(subject)
-        splices = [*versions, *await self._catalog_tables(text, statement, look, changed=changed)]
+        splices = [*versions, *await self._catalog_tables(known, changed=changed)]
         route = Route(runs_others=_runs_others(look))
         try:
             self._gatekeeper.note(subject, claim, route)
@@ -264,14 +246,14 @@ class Router:
                 self._note(route, session, write)
             made = frozenset[Parts]()
             if not statement.exact and not self._catalog.idle:
-                made = await self._texts.apply(hidden.temporaries, Lexed(subject.text))
+                made = subject.known.temporaries
             self._scope.note(route, session, namespace, statement, look, made, composed=composed)
-            if look.keyword in SETTINGS and (said := _of_snapshot(text, known)) is not None:
+            if look.keyword in SETTINGS and (said := _of_snapshot(known)) is not None:
                 watch(route, session)
                 route.ends.append(partial(_set_snapshot, session, _whole_session(said)))
             if changed or splices:
-                route.text = spliced(text, splices)
-            place = stale_reads.Place(statement, text, look.keyword, namespace)
+                route.text = spliced(known.text, splices)
+            place = stale_reads.Place(known, namespace)
             return await self._read(session, route, place, splices, write, targets, composed=composed)
         except BaseException:  # cancelled too: the statement never goes to Spark
             route.abandon(End.FAILED)
@@ -292,10 +274,8 @@ class Router:
         read, statement = stale_reads.Read(), place.statement
         if statement.touches_rows and statement.creates_view is None:
             read = await self._scope.views_read(session, place.namespace, statement, composed=composed)
-            if write is not None and not statement.exact and ";" in place.text:
+            if write is not None and place.known.steps:
                 await self._check_script(session, place)
-            if read.all and statement.exact:
-                place = replace(place, apart=await self._taken_apart(place.text))
         route.mentions = self._mentions(place.namespace, statement, targets, read)
         transaction = session.transaction
         pinned = transaction.active and bool(read.all)
@@ -346,17 +326,13 @@ class Router:
         report("Reads of a materialized view see one version of it until COMMIT. Writes are done at once")
         return NO_ROWS
 
-    async def _understood(self, text: str) -> Understood:
-        """Raises SyntaxRefused, and LimitReached for a text that takes too long to read."""
+    async def _settle(self, known: Understood) -> None:
+        """Finds out what the text is. Raises SyntaxRefused, and LimitReached for one that takes too long to read."""
         try:
-            return await self._texts.apply(understood, text)
+            await self._texts.read(known)
+            known.statement  # noqa: B018
         except SyntaxProblem as problem:
             raise SyntaxRefused(str(problem), sqlstate=problem.sqlstate) from problem
-
-    async def _taken_apart(self, text: str) -> rewrite.Places | None:
-        """Of a text that may be rewritten, what tells where; None for a short one, which is quickly read when that is
-        to be known."""
-        return None if len(text) <= LONG_CHARACTERS else await self._texts.apply(rewrite.places, Lexed(text))
 
     # --- what the statement mentions ---------------------------------------------------------------
 
@@ -371,11 +347,11 @@ class Router:
         reads = frozenset(TableName.resolve(parts, namespace) for parts in spelt)
         return Mentions(views, reads, frozenset(() if statement.drops_database else targets))
 
-    async def _about_view(self, namespace: Namespace, look: Glance, text: str) -> NamedCommand | None:
+    def _about_view(self, namespace: Namespace, known: Understood) -> NamedCommand | None:
         """The command of ours that a statement of Spark's becomes because it names one of our views."""
-        if look.keyword not in ABOUT or look.words.isdisjoint(self._catalog.view_words):
+        if known.look.words.isdisjoint(self._catalog.view_words):
             return None
-        command = await self._texts.apply(parse_about, Lexed(text))
+        command = known.about
         if command is None or self._catalog.named(TableName.resolve(command.name, namespace)) is None:
             return None
         return _checked(command)
@@ -431,17 +407,11 @@ class Router:
         return tables.union(self._catalog.changed_with(tables, exact=statement.exact))
 
     async def _check_script(self, session: Session, place: stale_reads.Place) -> None:
-        found = await self._texts.apply(steps, Lexed(place.text))
-        script = script_reads.Script(place.statement, found, place.namespace)
+        script = script_reads.Script(place.statement, place.known.steps, place.namespace)
         reads = partial(self._scope.views_read, session, place.namespace)
         await script_reads.check(self._catalog, script, reads, partial(self._tables_written, session, place.namespace))
 
     # --- the catalog as tables ---------------------------------------------------------------------
-
-    async def _calls(self, look: Glance, text: str) -> tuple[catalog_functions.FunctionCall, ...]:
-        if look.words.isdisjoint(CATALOG_WORDS):
-            return ()
-        return await self._texts.apply(catalog_functions.find, Lexed(text))
 
     async def _with_functions(self, text: str, calls: Sequence[catalog_functions.FunctionCall]) -> str:
         """The text with mv_infos(), jobs() and tasks() replaced by their rows."""
@@ -456,10 +426,9 @@ class Router:
                 splices.append((call.end, call.end, f" AS {call.function}"))
         return spliced(text, splices)
 
-    async def _catalog_tables(
-        self, text: str, statement: Forwarded, look: Glance, *, changed: bool
-    ) -> list[rewrite.Splice]:
+    async def _catalog_tables(self, known: Understood, *, changed: bool) -> list[rewrite.Splice]:
         """The splices that put rows in the place of INFORMATION_SCHEMA.MATERIALIZED_VIEWS and of ours."""
+        statement = known.sparks
         found = rewrite.catalog_references(statement)
         if (found or changed) and statement.creates_view is not None and not statement.temporary:
             raise NotAllowed(
@@ -470,19 +439,17 @@ class Router:
         if not found:
             return []
         splices: list[rewrite.Splice] = []
-        around = await self._taken_apart(text) or rewrite.places(Lexed(text))
         rows: dict[tuple[str, str | None], str] = {}
         for reference, schema, database in found:
             if (schema, database) not in rows:
-                rows[schema, database] = await _inline(await self._catalog_table(text, look, schema, database))
-            splices += rewrite.replacement(around, reference, rows[schema, database], "MATERIALIZED_VIEWS")
+                rows[schema, database] = await _inline(await self._catalog_table(known, schema, database))
+            splices += rewrite.replacement(known.places, reference, rows[schema, database], "MATERIALIZED_VIEWS")
         return splices
 
-    async def _catalog_table(self, text: str, look: Glance, schema: str, database: str | None) -> Table:
+    async def _catalog_table(self, known: Understood, schema: str, database: str | None) -> Table:
         if schema != "freshgate":
             return await self._own.tables.information_schema(database)
-        measured = not look.words.isdisjoint(MEASURED_COLUMNS)
-        measured = measured or await self._texts.apply(catalog_functions.asks_for_all, text)
+        measured = not known.look.words.isdisjoint(MEASURED_COLUMNS) or known.asks_for_all
         return await self._own.tables.materialized_views(measured=measured)
 
 
@@ -504,12 +471,6 @@ def _checked(command: NamedCommand) -> NamedCommand:
             raise SyntaxRefused(str(problem), sqlstate=problem.sqlstate) from problem
         return replace(command, change=SetProperties(pairs))
     return command
-
-
-def _forwarded(known: Understood) -> Forwarded:
-    """A statement that is known to be Spark's."""
-    assert isinstance(known.statement, Forwarded)
-    return known.statement
 
 
 def _runs_others(look: Glance) -> bool:
@@ -553,9 +514,9 @@ def _may_write(look: Glance) -> bool:
     return look.keyword not in {"with", "from", "map", "reduce"} or not look.words.isdisjoint(WRITING_WORDS)
 
 
-def _may_write_after_all(statement: Forwarded, look: Glance, text: str) -> bool:
+def _may_write_after_all(known: Understood) -> bool:
     """The same of a statement whose words variables may change."""
-    return _may_write(look) or ("${" in text and bool(statement.writes))
+    return _may_write(known.look) or ("${" in known.text and bool(known.sparks.writes))
 
 
 def _may_change_namespace(look: Glance) -> bool:
@@ -571,9 +532,9 @@ _SNAPSHOT_SETTING = re.compile(
 )
 
 
-def _of_snapshot(text: str, known: Understood | None) -> str | None:
+def _of_snapshot(known: Understood) -> str | None:
     """What SET or RESET makes of freshgate.snapshot; None where the text is about something else."""
-    start = skip_blank(text) if known is None else known.start
+    text, start = known.text, known.start
     if len(text) - start > LONG_CHARACTERS:
         return None
     found = _SNAPSHOT_SETTING.fullmatch(text[start:].rstrip("; \t\r\n"))

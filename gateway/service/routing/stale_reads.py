@@ -12,11 +12,10 @@ from gateway.mv.observation.inspection import Inspector
 from gateway.mv.ports import SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.service.routing.long_texts import LONG_CHARACTERS
-from sql.lexed import Lexed
 from sql.names import Namespace, TableName, quote
 from sql.statement import Forwarded, Reference, WhenStale
 from sql.texts import rewrite
+from sql.understood import Understood
 
 INLINED_IN = frozenset({"select", "with", "from", "table", "insert", "create", ""})
 """First words of statements in which a query may stand in the place of a name."""
@@ -67,19 +66,12 @@ class Wanted:
 class Place:
     """The statement and where it stands."""
 
-    statement: Forwarded
-    text: str
-    keyword: str
+    known: Understood
     namespace: Namespace
-    apart: rewrite.Places | None = None
-    """What a long text was taken apart to; None: nobody has."""
 
     @property
-    def places(self) -> rewrite.Places:
-        """Where a query may stand in the place of a name."""
-        if self.apart is not None:
-            return self.apart
-        return rewrite.places(Lexed(self.text)) if len(self.text) <= LONG_CHARACTERS else rewrite.UNREAD
+    def statement(self) -> Forwarded:
+        return self.known.sparks
 
     def mentions(self, name: TableName) -> list[Reference]:
         """Those that mean this relation."""
@@ -161,7 +153,7 @@ class StaleReads:
 
     def _splices(self, view: MaterializedView, place: Place) -> list[rewrite.Splice]:
         """What puts the definition in the place of each mention; nothing where the text does not allow it."""
-        if place.keyword not in INLINED_IN or (around := place.places).disturb(view.name):
+        if place.known.look.keyword not in INLINED_IN or (around := place.known.places).disturb(view.name):
             return []
         mentions = place.mentions(view.name)
         if any(mention.perhaps for mention in mentions):

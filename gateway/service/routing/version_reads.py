@@ -20,15 +20,13 @@ from gateway.service.clients.transaction import Pin, Transaction
 from gateway.service.routing import stale_reads
 from gateway.service.routing.long_texts import LongTexts
 from sql.grammar.cursor import NOT_SUPPORTED
-from sql.lexed import Lexed
 from sql.names import Namespace, TableName, quote
 from sql.reading import time_travel
 from sql.reading.time_travel import Travel
-from sql.statement import Forwarded, Glance, Reference
+from sql.statement import Reference
 from sql.texts import maintenance, rewrite
-from sql.understood import seen
+from sql.understood import Understood
 
-TRAVEL_WORDS = frozenset({"version", "timestamp", "system_version", "system_time"})
 TRAVELS_MAX = 100
 """Versions that one statement may name."""
 REPLACED_IN = stale_reads.INLINED_IN | {"explain"}
@@ -39,15 +37,16 @@ REPLACED_IN = stale_reads.INLINED_IN | {"explain"}
 class Journey:
     """What a statement reads of earlier versions."""
 
-    text: str
+    known: Understood
     """The statement without its clauses; everything else has kept its place."""
     travels: Mapping[int, tuple[Travel, MaterializedView, Version]]
     """By where the name ends."""
     read: Read
     """Holds the versions; must be released."""
 
-    def splices(self, statement: Forwarded, around: rewrite.Places) -> list[rewrite.Splice]:
+    def splices(self) -> list[rewrite.Splice]:
         """What puts the versions in the place of the mentions. Raises NotAllowed where that is not possible."""
+        statement, around = self.known.sparks, self.known.places
         if statement.creates_view is not None:
             raise NotAllowed(
                 "A version of a materialized view cannot stand in a view, permanent or not: it goes when nobody reads "
@@ -68,9 +67,10 @@ class Journey:
             found += _replacements(around, [whole], view, version)
         return found
 
-    def rest(self, statement: Forwarded) -> tuple[Reference, ...]:
-        """The mentions that are ordinary reads."""
-        return tuple(reference for reference in statement.reads if reference.end not in self.travels)
+    def rest(self) -> Understood:
+        """The statement with the mentions that are ordinary reads."""
+        reads = self.known.sparks.reads
+        return self.known.with_reads(tuple(each for each in reads if each.end not in self.travels))
 
 
 class VersionReads:
@@ -84,18 +84,15 @@ class VersionReads:
     # --- VERSION AS OF, TIMESTAMP AS OF ------------------------------------------------------------
 
     async def journey(
-        self, text: str, look: Glance, namespace: Namespace, session: Session, texts: LongTexts
+        self, known: Understood, namespace: Namespace, session: Session, texts: LongTexts
     ) -> Journey | None:
         """The earlier versions that a statement names; None where there is none. Tables' clauses stay theirs.
 
         Raises NoSuchVersion, and what Spark says of an expression that is no time.
         """
-        if look.words.isdisjoint(TRAVEL_WORDS) or not ("as" in look.words and "of" in look.words):
-            return None
-        lexed = Lexed(text)
         found = [
             (travel, view)
-            for travel in await texts.apply(time_travel.find, lexed)
+            for travel in known.travels
             if (view := self._catalog.named(TableName.resolve(travel.parts, namespace))) is not None
         ]
         if not found:
@@ -103,8 +100,8 @@ class VersionReads:
         (_, view), *_ = found
         if len(found) > TRAVELS_MAX:
             raise NotAllowed(f"The statement names more than {TRAVELS_MAX} versions. Use fewer.", "54001")
-        if look.keyword not in REPLACED_IN:
-            raise NotAllowed(f"{view.name} cannot be read as of a version in a {look.keyword.upper()}.", NOT_SUPPORTED)
+        if (keyword := known.look.keyword) not in REPLACED_IN:
+            raise NotAllowed(f"{view.name} cannot be read as of a version in a {keyword.upper()}.", NOT_SUPPORTED)
         moments = {
             travel.start: await _milliseconds(travel.moment, view, session, texts)
             for travel, view in found
@@ -122,7 +119,8 @@ class VersionReads:
             for travel, view in found
         }
         read = self._readers.begin(versions=[(view.id, version.number) for _, view, version in travels.values()])
-        return Journey(time_travel.blanked(lexed, [travel for travel, _ in found]).text, travels, read)
+        rest = time_travel.blanked(known.lexed, [travel for travel, _ in found])
+        return Journey(Understood(rest, look=known.look), travels, read)
 
     def release(self, journey: Journey) -> None:
         """Nobody reads its versions any more."""
@@ -146,7 +144,7 @@ class VersionReads:
                 reason = "another view has come under its name since the transaction began"
             elif view_id not in read.direct or not place.statement.exact:
                 reason = "it is read through a view, or by a name that is put together at run time"
-            elif place.keyword not in REPLACED_IN or place.places.disturb(view.name):
+            elif place.known.look.keyword not in REPLACED_IN or place.known.places.disturb(view.name):
                 reason = "this statement does not let a query stand in its place"
             if reason is not None:
                 raise NotAllowed(
@@ -170,7 +168,7 @@ class VersionReads:
         views = [self._catalog.entry(view_id).view for view_id in sorted(read.direct)]
         self._pin(transaction, views)
         hold = self._readers.begin(versions=[(view.id, transaction.pins[view.id].version.number) for view in views])
-        around = place.places
+        around = place.known.places
         splices = [
             splice
             for view in views
@@ -193,7 +191,9 @@ class VersionReads:
 
 async def _milliseconds(expression: str, view: MaterializedView, session: Session, texts: LongTexts) -> int:
     """What a time is in milliseconds since the epoch, as the client's own session reads it."""
-    if "select" in (await texts.apply(seen, expression)).words:
+    moment = Understood(expression, ours=False)
+    await texts.read(moment)
+    if "select" in moment.look.words:
         # Spark takes none either, and what it reads would go past the gateway.
         raise FreshgateError(f"TIMESTAMP AS OF for the materialized view {view.name} takes no query.", "42601")
     try:
