@@ -39,6 +39,16 @@ async def test_a_read_after_a_write_is_fresh() -> None:
     assert world.refreshed == ["s.mv"]
 
 
+async def test_the_only_view_is_refused_while_it_is_damaged() -> None:
+    """Spark would return its stored rows, which nobody keeps fresh."""
+    world = await stage()
+    world.catalog.report_damage(world.entry("s.mv"), "its storage table cannot be read")
+    bob = await world.client("bob")
+    refused = await bob.execute(READ)
+    assert refused.sqlstate == "58030"
+    assert "damaged" in (refused.error or "")
+
+
 # --- statements whose status nobody asks for ---------------------------------------------------------------
 
 

@@ -74,8 +74,8 @@ class Catalog:
 
     @property
     def idle(self) -> bool:
-        """Whether there is no view, not even one being created."""
-        return not self._entries
+        """Whether there is no view, not even a damaged one or one being created."""
+        return not self._entries and not self.damaged
 
     def views(self) -> list[MaterializedView]:
         """All views that can be read, ordered by name."""

@@ -45,7 +45,7 @@ class Loading:
         things. Reports damage and returns what should be dropped."""
         catalog = self._catalog
         names = await self._metastore.tables(catalog.storage_database)
-        if not names and not catalog.idle:
+        if not names and any(catalog.entries()):
             # An empty answer means that the metastore has a fault, not that all views are gone.
             return []
         for entry in [each for each in catalog.entries() if each.visible and each.view.id not in names]:
