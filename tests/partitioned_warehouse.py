@@ -116,7 +116,7 @@ _STATEMENTS: list[tuple[str, Callable[[PartitionedWarehouse, re.Match[str]], Row
 
 async def life(partitions: int) -> AsyncIterator[str]:
     """Does all that is done with a view of so many partitions; what has been done last, each time."""
-    warehouse = PartitionedWarehouse(partitions)
+    warehouse = await asyncio.to_thread(PartitionedWarehouse, partitions)
     house = _gateway(warehouse)
     await house.run(CREATE)
     yield "CREATE"
@@ -143,7 +143,7 @@ async def life(partitions: int) -> AsyncIterator[str]:
     await house.run("REFRESH MATERIALIZED VIEW s.m PARTITIONS (p_d000000)")
     yield "REFRESH of a named one"
 
-    warehouse.write_days(partitions)
+    await asyncio.to_thread(warehouse.write_days, partitions)
     await house.run("EXPLAIN REFRESH MATERIALIZED VIEW s.m AUTO")
     yield "EXPLAIN REFRESH of all"
     await house.run("REFRESH MATERIALIZED VIEW s.m AUTO")

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -423,13 +423,13 @@ class _Tables:
                 return {}
             await self._prepare(session, len(listed))
             plan = (await session.run(observation.explain_partitions(relation.name, columns))).rows
-        paths = await aside(len(listed), observation.explained_paths, plan[0][0])
+        paths = await aside(len(listed), _explained_paths, plan[0][0])
         memory = self.places.get(relation.name)
         if memory is None or memory.identity != identity:
             memory = self.places[relation.name] = _Places(identity)
         memory.partitions = len(listed)
         if paths is not None:
-            return await self._explained(relation, memory, listed, frozenset(paths), root)
+            return await self._explained(relation, memory, listed, paths, root)
         # If there are very many, some are assumed to be at their usual locations until a later observation asks.
         return {**listed, **await self._asked(relation, memory, listed, DESCRIBED_NEWLY)}
 
@@ -443,16 +443,14 @@ class _Tables:
     ) -> dict[PartitionValues, str]:
         """`paths` are the locations of all partitions, without saying which belongs to which. If a partition's usual
         location is among them and no other partition has it, it is that partition's; the others are asked for."""
-        usual = await aside(len(paths), _usual, paths, listed, relation.partition_columns, root)
+        usual, others = await aside(len(paths), _usual, paths, listed, relation.partition_columns, root)
         memory.found = {values: place for values, place in memory.found.items() if place in paths}
-        asked = await self._asked(relation, memory, listed.keys() - usual.keys(), len(listed))
+        asked = await self._asked(relation, memory, others, len(listed))
         if taken := set(asked.values()):
             asked |= await self._describe(relation, [values for values, path in usual.items() if path in taken])
-        places = usual | asked
-        if not paths <= set(places.values()):
-            # A partition that seems to be at its usual location is elsewhere.
-            return await self._describe(relation, list(listed))
-        return places
+        places = await aside(len(paths), _all_places, usual, asked, paths)
+        # None: a partition that seems to be at its usual location is elsewhere.
+        return await self._describe(relation, list(listed)) if places is None else places
 
     async def _asked(
         self, relation: Relation, memory: _Places, wanted: Collection[PartitionValues], most: int
@@ -608,16 +606,29 @@ def _files_of(rows: Iterable[tuple[Any, ...]], locations: Sequence[str]) -> list
     return found
 
 
+def _explained_paths(plan: str) -> frozenset[str] | None:
+    paths = observation.explained_paths(plan)
+    return None if paths is None else frozenset(paths)
+
+
 def _usual(
-    paths: Iterable[str], listed: Container[PartitionValues], columns: Sequence[str], root: str
-) -> dict[PartitionValues, str]:
-    """The paths that are the default locations of partitions."""
+    paths: Iterable[str], listed: Mapping[PartitionValues, str], columns: Sequence[str], root: str
+) -> tuple[dict[PartitionValues, str], Set[PartitionValues]]:
+    """The paths that are the default locations of partitions, by partition; and the other partitions."""
     found = {}
     for path in paths:
         values = observation.partition_values(path[len(root) + 1 :], columns)
         if values is not None and values in listed and observation.is_within(path, root):
             found[values] = path
-    return found
+    return found, listed.keys() - found.keys()
+
+
+def _all_places(
+    usual: Mapping[PartitionValues, str], asked: Mapping[PartitionValues, str], paths: frozenset[str]
+) -> dict[PartitionValues, str] | None:
+    """The location of each partition; None if one of the paths belongs to no partition."""
+    places = {**usual, **asked}
+    return places if paths <= set(places.values()) else None
 
 
 def _folded(files: Iterable[_Files], places: Mapping[PartitionValues, str]) -> dict[PartitionValues, str]:
