@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvloop
 from clients import start_jvm
+from world import runner as histories
 
 from fuzzing import golden_files, texts
 from fuzzing.phases import Cast, churn, fuzz, idle, record, record_http
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = options.seed if options.seed is not None else secrets.randbelow(1 << 30)
     if options.sql is not None:
         return texts.play(options.sql, seed, options.first, options.processes)
+    if options.world is not None:
+        return histories.play(options.world, seed, options.processes)
     if options.golden is not None:
         return golden_files.play(options.golden)
     _allow_descriptors()
@@ -104,6 +107,13 @@ def _parser() -> argparse.ArgumentParser:
         "this many texts, or for this many minutes (20m)",
     )
     parser.add_argument(
+        "--world",
+        metavar="N",
+        type=int,
+        help="instead: this many histories of a simulated Spark, clients and crashes; the seed is the "
+        "first one's, the others follow",
+    )
+    parser.add_argument(
         "--golden",
         metavar="PATTERN",
         nargs="*",
@@ -112,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--first", type=int, default=0, metavar="N", help="with --sql: number of the first text")
     parser.add_argument(
-        "--processes", type=int, default=texts.PROCESSES, metavar="N", help="with --sql: number of processes"
+        "--processes", type=int, default=texts.PROCESSES, metavar="N", help="with --sql and --world: how many processes"
     )
     return parser
 

@@ -1,0 +1,7 @@
+"""`python -m world`: see `world.runner`."""
+
+import sys
+
+from world.runner import main
+
+sys.exit(main())

@@ -1,0 +1,31 @@
+"""What happens in a history, apart from its choices: who does what, in each one's own order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from world.spark import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Of a client, of a writer past the gateway (`outside`), or of fate."""
+
+    actor: str
+    verb: str
+    subject: str = ""
+    partition: str = ""
+    """Of a table; of a fault what becomes of the statement."""
+    number: int = 0
+    text: str = ""
+    """Of a statement that is no read and no write."""
+
+    @property
+    def told(self) -> str:
+        match self.verb:
+            case "fault":
+                nth = "next" if not self.number else f"{self.number + 1}th next"
+                return f"the {nth} statement of the kind `{self.subject}` {Fault[self.partition].value}"
+            case "wait":
+                return f"{self.number} seconds pass"
+        return f"{self.verb} {self.subject}".rstrip()

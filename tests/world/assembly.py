@@ -1,0 +1,119 @@
+"""Builds a gateway with the real `gateway.server` and `gateway.assembly`, in front of a simulated Spark.
+
+It has no sockets: what a client asks goes to the router, as `service.dispatch` hands it on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+from gateway import assembly
+from gateway.config import Settings
+from gateway.mv.refresh.habits import Habits
+from gateway.server import Server
+from gateway.service.clients.session import Session
+from gateway.service.routing.route import Router
+from gateway.wire.connection import PLAIN
+from gateway.wire.message import OpenCall
+from gateway.wire.sasl import Login
+from world.ports import MetastorePort, Pool, Upstream
+from world.spark import Spark
+
+PROTOCOL = 5
+"""HIVE_CLI_SERVICE_PROTOCOL_V6."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The settings that histories vary."""
+
+    probe_interval: float = 30.0
+    retention: float = 60.0
+
+    def settings(self) -> Settings:
+        usual = Settings()
+        return replace(
+            usual,
+            engine=replace(usual.engine, silent_seconds=0),
+            staleness=replace(usual.staleness, probe_interval=self.probe_interval),
+            jobs=replace(usual.jobs, watch_interval=20.0),
+            versions=replace(usual.versions, retention=self.retention),
+        )
+
+
+class _Engine:
+    """What the server asks of `spark.engine`."""
+
+    def __init__(self, spark: Spark, name: str) -> None:
+        self.spark = spark
+        self.name = name
+
+    async def of_statement(self, statement: str) -> None:
+        """Nothing is known of a statement's progress."""
+
+    def cancel_statement(self, statement: str) -> None: ...
+
+    def leave(self) -> None: ...
+
+
+class _NoPorts:
+    """In the place of the listener: there are no clients but those of the history."""
+
+    clients = handshakes = 0
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def install() -> None:
+    """Has `gateway.assembly` build what reaches Spark from the simulation's ports, in this process, for good."""
+    cast(Any, assembly).at_spark = _at_spark
+    cast(Any, assembly).listen = lambda *_: _NoPorts()
+
+
+def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:
+    habits = Habits()
+    pool = partial(Pool, engine.spark, engine.name, greet=habits.greet)
+    short = pool(assembly.METASTORE_SESSIONS)
+    parts: Any = (
+        Upstream(engine.spark, engine.name),
+        habits,
+        pool(settings.refresh.max_concurrent),
+        short,
+        pool(assembly.OBSERVATION_SESSIONS),
+        pool(1),
+        MetastorePort(short),
+    )
+    return assembly.AtSpark(*parts)
+
+
+class Gateway:
+    """A gateway, from its start to its end or death."""
+
+    def __init__(self, spark: Spark, name: str, tuning: Tuning) -> None:
+        self.name = name
+        self.alive = True
+        self.serves = False
+        """Its start is over."""
+        self.spark = spark
+        self._server = Server(tuning.settings(), cast(Any, _Engine(spark, name)))
+
+    @property
+    def router(self) -> Router:
+        return self._server._service.router
+
+    async def start(self) -> None:
+        await self._server.start()
+        self.serves = True
+
+    async def stop(self) -> None:
+        await self._server.stop()
+
+    def open_session(self, user: str) -> Session:
+        """A client's session, at Spark and here."""
+        handle = self.spark.open(self.name).handle
+        call = OpenCall(user, None, {}, PROTOCOL)
+        return Session(handle, PROTOCOL, user, Login(user, "x", PLAIN), call, b"", self._server._service.sides)

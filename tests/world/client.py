@@ -1,0 +1,188 @@
+"""Clients: each has a session and one statement at a time, which goes the way of `service.dispatch`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.mv.refresh.progress import Lines
+from gateway.service.clients.session import Session
+from gateway.service.operations.operation import End, ForwardedOperation, new_handle
+from gateway.service.routing.outcomes import Own, Route, Waiting
+from sql.understood import Understood
+from world.assembly import Gateway
+from world.oracle import Read, Write
+from world.spark import Over, Statement
+
+if TYPE_CHECKING:
+    from world.world import World
+
+
+@lru_cache(maxsize=10_000)
+def _read(text: str) -> Understood:
+    """Once, though it comes again in many histories."""
+    return Understood(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A statement, and what is to be told of it to the oracle."""
+
+    text: str
+    read: Read | None
+    write: Write | None
+    waits: bool = True
+
+
+class Client:
+    """One person at a gateway; at another gateway, or after Spark was lost, in a session of its own."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.name = name
+        self.said = ""
+        """What became of its last statement."""
+        self._world = world
+        self._gateway: Gateway | None = None
+        self._session: Session | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._running: Statement | None = None
+        self._sent: Sent | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._task is not None
+
+    @property
+    def at(self) -> Gateway | None:
+        """The gateway at which its statement is."""
+        return self._gateway if self._task is not None else None
+
+    # --- what a history has it do ------------------------------------------------------------------
+
+    def begin(self, gateway: Gateway, text: str, *, read: Read | None = None, write: Write | None = None) -> None:
+        """Sends a statement now, and waits for its end."""
+        self._send(gateway, Sent(text, read, write))
+
+    def fire(self, gateway: Gateway, text: str, write: Write) -> None:
+        """Sends a statement now, and never asks what has become of it."""
+        self._send(gateway, Sent(text, None, write, waits=False))
+
+    def _send(self, gateway: Gateway, sent: Sent) -> None:
+        session = self._session_at(gateway)
+        self._sent = sent
+        self._world.tell(self.name, f"{sent.text}  (at {gateway.name}{'' if sent.waits else ', and asks no more'})")
+        self.said = "cancelled"
+        self._task = task = self._world.loop.create_task(self._execute(gateway, session, sent))
+        task.add_done_callback(lambda done: self._over(done, sent))
+
+    def cancel(self) -> None:
+        """CancelOperation, or the client goes while its statement waits in the gateway."""
+        running, self._running = self._running, None
+        if running is not None and running.future is not None:
+            future = running.future
+            self._world.spark.cancel(running)
+            if not future.done():
+                future.set_exception(StatementFailed("The statement was ended before its end (canceled).", "HY008"))
+        elif self._task is not None:
+            self._task.cancel()
+
+    def lost(self) -> None:
+        """Its gateway is no more."""
+        if self._sent is not None and self._task is not None:
+            self._world.tell(self.name, f"{self._sent.text}: its connection is lost")
+        self._task = self._session = self._running = None
+
+    # --- at the gateway ----------------------------------------------------------------------------
+
+    def _session_at(self, gateway: Gateway) -> Session:
+        if self._gateway is not gateway or self._session is None:
+            self._gateway = gateway
+            self._session = gateway.open_session(self.name)
+        return self._session
+
+    async def _execute(self, gateway: Gateway, session: Session, sent: Sent) -> None:
+        try:
+            await self._decided(gateway, session, sent)
+            self.said = "done"
+        except FreshgateError as error:
+            self.said = f"{error.sqlstate} {error}"
+            self._world.failed(sent.text, error)
+        except Over:
+            pass
+        except Exception as error:  # what is no error for clients is a fault
+            self._world.violate(f"{sent.text} ends with {error!r}")
+            self._world.trace(error)
+
+    def _over(self, task: asyncio.Task[None], sent: Sent) -> None:
+        if self._task is task:
+            self._world.tell(self.name, f"{sent.text}: {self.said}")
+            self._task = None
+
+    async def _decided(self, gateway: Gateway, session: Session, sent: Sent) -> None:
+        known = _read(sent.text)
+        route = gateway.router.plain(session, known)
+        if route is None:
+            outcome = await gateway.router.consider(session, known)
+            if isinstance(outcome, Own):
+                await outcome.work(Lines(lambda line: self._world.tell(self.name, line)))
+                return
+            route = outcome if isinstance(outcome, Route) else await self._waited(outcome)
+        await self._at_spark(gateway, session, route, sent)
+
+    async def _waited(self, waiting: Waiting) -> Route:
+        try:
+            await waiting.wait(Lines(lambda line: self._world.tell(self.name, line)))
+        except BaseException:
+            waiting.then.abandon(End.FAILED)
+            raise
+        return waiting.then
+
+    async def _at_spark(self, gateway: Gateway, session: Session, route: Route, sent: Sent) -> None:
+        """As `Dispatch._forward` and `_started`: what is noted of a reply is noted when the client has it."""
+        route.on_send()
+        spark = self._world.spark
+        try:
+            at_spark = spark.sessions.get(session.upstream_handle.guid)
+            if at_spark is None:
+                raise UpstreamLost("Spark went away.")
+            self._running = running = spark.submit(at_spark, route.text or sent.text)
+            running.write = sent.write
+            assert running.future is not None
+            if not sent.waits:
+                self._watched(session, route, running.future, sent)
+                return
+            answer = await running.future
+        except UpstreamLost:
+            self._session = None
+            self._ended(route, End.UNKNOWN, sent)
+            route.on_close()
+            raise
+        except StatementFailed as error:
+            self._ended(route, End.UNKNOWN if error.sqlstate == "HY008" else End.FAILED, sent)
+            route.on_close()
+            raise
+        finally:
+            self._running = None
+        self._ended(route, End.SUCCEEDED, sent)
+        await self._world.moment()
+        if sent.read is not None and running.reads and gateway.alive:
+            self._world.oracle.end_read(sent.read, running.reads, dict(answer))
+        route.on_close()
+
+    def _ended(self, route: Route, end: End, sent: Sent) -> None:
+        route.on_end(end)
+        if sent.write is not None:
+            sent.write.heard = True
+
+    def _watched(self, session: Session, route: Route, ends: asyncio.Future[object], sent: Sent) -> None:
+        """As `Dispatch._watched`: nobody asks about it but the gateway, where that needs to know."""
+        operation = ForwardedOperation(new_handle(), [route.on_end], [route.on_close])
+        self._world.spark.operations[operation.handle.guid] = ends
+        ends.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if route.unseen is not None:
+            route.unseen.started(operation)
+        if sent.write is not None:
+            sent.write.running = ends

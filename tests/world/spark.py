@@ -1,0 +1,340 @@
+"""A Spark Thrift Server: sessions, and statements that run step by step as the scheduler chooses.
+
+Gateways reach it through `world.ports`. Its faults are armed beforehand (`Fault`). A real Spark has shown all of them:
+docs/internals/simulation.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
+from gateway.service.operations.operation import new_handle
+from gateway.wire.message import Handle
+from world import statements
+from world.storage import Metastore
+from world.tables import File, Table
+
+if TYPE_CHECKING:
+    from world.oracle import Write
+    from world.world import World
+
+SHORT_SECONDS = 0.4
+"""How long a statement of the metastore takes at most: fence and janitor rely on that it is less than half a second."""
+LATE_SECONDS = 4.9
+"""How long Spark goes on with such a statement whose connection broke."""
+LATE_INSERT_SECONDS = 29.0
+"""The same of one that writes rows, also where it was cancelled."""
+KILLED_SECONDS = 0.9
+"""The same of a short statement whose gateway was killed: its successor waits a second."""
+GATEWAYS_KILLED_SECONDS = {"insert": LATE_INSERT_SECONDS, "write": LATE_INSERT_SECONDS}
+SETTINGS = {
+    "spark.sql.sources.commitProtocolClass": (
+        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
+    ),
+    "spark.sql.thriftServer.incrementalCollect": "false",
+    "spark.sql.hive.thriftServer.singleSession": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.globalTempDatabase": "global_temp",
+}
+
+
+class Over(BaseException):
+    """The history is over: what is still done has no effect."""
+
+
+class Fault(Enum):
+    """What becomes of a statement."""
+
+    FAILS = "fails"
+    LIES = "succeeds and answers with an error"
+    CUT = "is never carried out, for its connection breaks"
+    CUT_AFTER = "succeeds, but its connection breaks before the answer"
+    LATE = "loses its connection, and is carried out later"
+
+
+@dataclass(slots=True)
+class Armed:
+    """A fault that the `nth` next statement of a kind will meet."""
+
+    kind: str
+    fault: Fault
+    nth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Implements `ports.Rows`."""
+
+    rows: list[tuple[Any, ...]]
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Statement:
+    """One that runs. Without a `future` nobody waits for it any more."""
+
+    spark: Spark
+    session: SparkSession
+    kind: str
+    text: str
+    work: Callable[[Statement], object]
+    future: asyncio.Future[Any] | None
+    deadline: float
+    fault: Fault | None = None
+    steps: Iterator[None] | None = None
+    answer: object = None
+    """What it comes to, once it is done."""
+    shares_directory: str | None = None
+    """The storage table into which it writes by INSERT INTO."""
+    directory_emptied: bool = False
+    write: Write | None = None
+    """Of a client: what is known of it."""
+    reads: str = ""
+    """The storage table of the materialized view that it reads."""
+    writes: tuple[str, int] | None = None
+    """The storage table and the version of which it writes rows."""
+
+    @property
+    def world(self) -> World:
+        return self.spark.world
+
+    @property
+    def metastore(self) -> Metastore:
+        return self.spark.metastore
+
+    @property
+    def gateway(self) -> str:
+        return self.session.gateway
+
+
+@dataclass(eq=False)
+class SparkSession:
+    """A session at Spark. `gateway` is the name of the one that has opened it."""
+
+    gateway: str
+    handle: Handle
+    alive: bool = True
+    listings: dict[tuple[str, str | None], tuple[File, ...]] = field(default_factory=dict)
+    """Files of base tables as they were listed first, where Spark keeps listings."""
+    caches: bool = False
+
+    def listed(self, table: Table) -> Iterable[tuple[str | None, Iterable[File]]]:
+        """The files that a query of this session reads; partitions themselves are always those of today."""
+        for partition, files in table.files.items():
+            if not self.caches:
+                yield partition, files.values()
+                continue
+            place = (table.name, partition)
+            if place not in self.listings:
+                self.listings[place] = tuple(files.values())
+            yield partition, self.listings[place]
+
+    def forget(self, name: str) -> None:
+        """REFRESH TABLE, and the session's own writes."""
+        self.listings.clear()
+
+
+class Spark:
+    """One server; `restart` makes it another."""
+
+    def __init__(self, world: World, metastore: Metastore, *, caches: bool) -> None:
+        self.world = world
+        self.metastore = metastore
+        self.caches = caches
+        self.running: list[Statement] = []
+        self.armed: list[Armed] = []
+        self.sessions: dict[bytes, SparkSession] = {}
+        self.operations: dict[bytes, asyncio.Future[Any]] = {}
+        """Of clients' statements that may be asked about: how each ends."""
+        self.application = 1
+        self._settings = {**SETTINGS, "spark.app.id": "1"}
+        for name in ("filesourceTableRelationCacheSize", "hive.filesourcePartitionFileCacheSize"):
+            self._settings[f"spark.sql.{name}"] = "1000" if caches else "0"
+
+    # --- what gateways ask -------------------------------------------------------------------------
+
+    def open(self, gateway: str) -> SparkSession:
+        session = SparkSession(gateway, new_handle(), caches=self.caches)
+        self.sessions[session.handle.guid] = session
+        return session
+
+    def at_once(self, text: str) -> Rows | None:
+        """The answer to SET and RESET, between which nothing matters."""
+        word, _, rest = text.partition(" ")
+        if word not in {"SET", "RESET"}:
+            return None
+        if word == "RESET" or "=" in rest:
+            return Rows([])
+        if not rest:
+            return Rows(list(self._settings.items()))
+        return Rows([(rest, self._settings.get(rest, "<undefined>"))])
+
+    def submit(self, session: SparkSession, text: str) -> Statement:
+        """Begins a statement. Raises as `begin`."""
+        found = statements.known(text)
+        return self.begin(session, found.kind, text, lambda running: found.handler(running, found.found))
+
+    def begin(self, session: SparkSession, kind: str, text: str, work: Callable[[Statement], object]) -> Statement:
+        """Raises UpstreamLost where the session is gone. A gateway that was killed hears nothing any more."""
+        if self.world.over:
+            raise Over
+        if self.world.is_dead(session.gateway):
+            return Statement(self, session, kind, text, work, self.world.loop.create_future(), 0.0)
+        if not session.alive:
+            raise UpstreamLost("The connection to Spark is closed. Try again.")
+        long = kind in {"insert", "write", "read", "look"}
+        deadline = float("inf") if long else self.world.loop.time() + SHORT_SECONDS
+        running = Statement(self, session, kind, text, work, self.world.loop.create_future(), deadline)
+        running.fault = self._fault_of(kind)
+        self.running.append(running)
+        return running
+
+    def _fault_of(self, kind: str) -> Fault | None:
+        for armed in self.armed:
+            if armed.kind == kind:
+                armed.nth -= 1
+                if armed.nth < 0:
+                    self.armed.remove(armed)
+                    return armed.fault
+        return None
+
+    def cancel(self, running: Statement) -> None:
+        """Nobody waits for it any more; it may be carried out all the same, and later."""
+        if running in self.running and running.future is not None:
+            self._let_go(running, LATE_INSERT_SECONDS if running.kind in {"insert", "write"} else LATE_SECONDS)
+
+    def _let_go(self, running: Statement, seconds: float) -> None:
+        """It ends at once, or later, or is carried out later."""
+        running.future = None
+        becomes = self.world.choices.of(4)
+        if becomes < 2:
+            self._abort(running)
+            return
+        running.deadline = self.world.loop.time() + seconds
+        running.fault = Fault.FAILS if becomes == 2 else None
+        if running.kind == "insert":
+            self.world.oracle.given_up(running)
+
+    # --- steps -------------------------------------------------------------------------------------
+
+    def step(self, running: Statement) -> None:
+        """Carries out the next part of a statement."""
+        fault = running.fault
+        if running.future is None and fault is Fault.FAILS:
+            self._abort(running)
+            return
+        if running.steps is None and fault is not None and running.future is not None and self._fails(running, fault):
+            return
+        try:
+            done = self._advance(running)
+        except StatementFailed as error:
+            self._end(running, error)
+            return
+        if not done:
+            return
+        if fault is Fault.LIES and running.future is not None:
+            self._end(running, StatementFailed("[INTERNAL_ERROR] Spark is being stopped.", "XX000"))
+        elif fault is Fault.CUT_AFTER and running.future is not None:
+            self._lose(running.session)
+            self._end(running, UpstreamLost("Spark closed the connection before it answered. Try again."))
+        else:
+            self._end(running, running.answer)
+
+    def _fails(self, running: Statement, fault: Fault) -> bool:
+        """Whether it is not carried out now."""
+        lost = UpstreamLost("Spark closed the connection before it answered. Try again.")
+        match fault:
+            case Fault.FAILS:
+                self._abort(running, StatementFailed("[INTERNAL_ERROR] No space left on device.", "XX000"))
+            case Fault.CUT:
+                self._lose(running.session)
+                self._abort(running, lost)
+            case Fault.LATE:
+                self._lose(running.session)
+                future, running.future = running.future, None
+                late = LATE_INSERT_SECONDS if running.kind in {"insert", "write"} else LATE_SECONDS
+                running.deadline = self.world.loop.time() + late
+                if running.kind == "insert":
+                    self.world.oracle.given_up(running)
+                _answer(future, lost)
+            case _:
+                return False
+        return True
+
+    def _advance(self, running: Statement) -> bool:
+        """Whether it is done."""
+        if running.steps is None:
+            found = running.work(running)
+            if not isinstance(found, GeneratorType):
+                running.answer = found
+                return True
+            running.steps = found
+        try:
+            next(running.steps)
+        except StopIteration as done:
+            running.answer = done.value
+            return True
+        return False
+
+    def _end(self, running: Statement, outcome: Any) -> None:
+        self.running.remove(running)
+        if running.kind == "insert" and isinstance(outcome, FreshgateError):
+            self.world.oracle.given_up(running)
+        _answer(running.future, outcome)
+
+    def _abort(self, running: Statement, error: FreshgateError | None = None) -> None:
+        """It ends before its end."""
+        self.running.remove(running)
+        if running.kind == "insert":
+            self.world.oracle.given_up(running)
+            for other in self.running:
+                if running.shares_directory is not None and other.shares_directory == running.shares_directory:
+                    other.directory_emptied = True
+        if error is not None:
+            _answer(running.future, error)
+
+    # --- ends --------------------------------------------------------------------------------------
+
+    def _lose(self, session: SparkSession) -> None:
+        session.alive = False
+        self.sessions.pop(session.handle.guid, None)
+
+    def kill_gateway(self, name: str) -> None:
+        """All its connections break; nobody there hears anything more."""
+        for running in [each for each in self.running if each.gateway == name]:
+            if running.future is not None:
+                self._let_go(running, GATEWAYS_KILLED_SECONDS.get(running.kind, KILLED_SECONDS))
+        for session in [each for each in self.sessions.values() if each.gateway == name]:
+            self._lose(session)
+
+    def restart(self) -> None:
+        """It is killed, and another one serves at once. A step that was about to be done may have been."""
+        lost = UpstreamLost("Spark closed the connection before it answered. Try again.")
+        for running in list(self.running):
+            if running in self.running and self.world.choices.of(2):
+                with contextlib.suppress(StatementFailed):
+                    self._advance(running)
+            if running in self.running:
+                self._abort(running, lost)
+        for session in list(self.sessions.values()):
+            self._lose(session)
+        self.application += 1
+        self._settings["spark.app.id"] = str(self.application)
+
+
+def _answer(future: asyncio.Future[Any] | None, outcome: object) -> None:
+    if future is None or future.done():
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+        # Whoever waited may have gone.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    else:
+        future.set_result(outcome)

@@ -1,0 +1,426 @@
+"""The statements that the gateway, and the clients of a history, send to Spark, and what each does.
+
+Only the forms that `sql.texts` writes are known, and the few that clients use: any other text is a fault of the
+history. A statement that Spark carries out in several steps is a generator: others may come between its steps.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from gateway.errors import StatementFailed
+from world.storage import Columns, Key, Thing, columns_of, rows_at, shown
+from world.tables import NOTHING, Rows, Table, rows_of
+
+if TYPE_CHECKING:
+    from world.spark import Statement
+
+Answer = list[tuple[Any, ...]]
+Steps = Generator[None, None, Answer]
+Handler = Callable[["Statement", "re.Match[str]"], "Answer | Steps | None"]
+DEFAULT = "__HIVE_DEFAULT_PARTITION__"
+NAME = r"`spark_catalog`\.`(\w+)`\.`(\w+)`"
+_PAIR = re.compile(r"'((?:[^'\\]|\\.)*)'(?: = '((?:[^'\\]|\\.)*)')?")
+_TEXTS = re.compile(r"'([^']*)'")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A statement that was recognised. `kind` is what faults go by."""
+
+    kind: str
+    handler: Handler
+    found: re.Match[str]
+
+
+@lru_cache(maxsize=50_000)
+def known(text: str) -> Known:
+    """Raises ValueError for a text of no known form."""
+    for kind, pattern, handler in _BY_WORD.get(text.partition(" ")[0], ()):
+        if (found := pattern.fullmatch(text)) is not None:
+            return Known(kind, handler, found)
+    raise ValueError(f"no statement that the simulation knows: {text}")
+
+
+def _name(found: re.Match[str]) -> str:
+    return f"{found[1]}.{found[2]}"
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return {_plain(key): _plain(value) for key, value in _PAIR.findall(text)}
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text) if "\\" in text else text
+
+
+# --- the storage database, definitions, public views ----------------------------------------------------------
+
+
+def _describe_database(running: Statement, found: re.Match[str]) -> Answer:
+    properties = running.metastore.databases.get(found[1])
+    if properties is None:
+        raise StatementFailed(f"[SCHEMA_NOT_FOUND] The schema {found[1]} cannot be found.", "42704")
+    pairs = ",".join(f"({key},{value})" for key, value in properties.items())
+    return [("Location", f"file:/w/{found[1]}.db"), ("Properties", f"({pairs})")]
+
+
+def _set_database(running: Statement, found: re.Match[str]) -> None:
+    running.metastore.databases[found[1]].update(_pairs(found[2]))
+
+
+def _create_database(running: Statement, found: re.Match[str]) -> None:
+    running.metastore.databases.setdefault(found[1], {})
+
+
+def _create_view(running: Statement, found: re.Match[str]) -> None:
+    columns = _columns(running, found[4])
+    thing = running.metastore.add(_name(found), columns, found[4])
+    thing.properties.update(_pairs(found[3] or ""))
+
+
+def _columns(running: Statement, text: str) -> Columns:
+    """Of a query: those of what stands first behind FROM, or of its storage."""
+    if (public := shown(text)) is not None:
+        return running.metastore.thing(public.storage).columns
+    name = relations(text)[0]
+    table = running.metastore.tables.get(name)
+    return running.metastore.thing(name).columns if table is None else columns_of(table)
+
+
+def _alter_view(running: Statement, found: re.Match[str]) -> None:
+    running.metastore.thing(_name(found))
+    running.world.oracle.before_switch(running.gateway, _name(found), found[3])
+    running.metastore.show(_name(found), found[3])
+
+
+def _rename_view(running: Statement, found: re.Match[str]) -> None:
+    running.metastore.rename(_name(found), f"{found[1]}.{found[3]}")
+
+
+def _set(running: Statement, found: re.Match[str]) -> None:
+    running.metastore.thing(_name(found)).properties.update(_pairs(found[3]))
+
+
+def _unset(running: Statement, found: re.Match[str]) -> None:
+    for key in _pairs(found[3]):
+        running.metastore.thing(_name(found)).properties.pop(key, None)
+
+
+def _create_storage(running: Statement, found: re.Match[str]) -> None:
+    definition = running.metastore.thing(f"{found[5]}.{found[6]}")
+    thing = running.metastore.add(_name(found), definition.columns)
+    thing.partitioned = "freshgate_partition" in found[3]
+    thing.properties.update(_pairs(found[4]))
+    running.world.oracle.created(_name(found), thing.partitioned)
+
+
+def _drop(running: Statement, found: re.Match[str]) -> None:
+    running.world.oracle.before_drop(_name(found))
+    running.metastore.remove(_name(found))
+
+
+def _show_views(running: Statement, found: re.Match[str]) -> Answer:
+    names = [f"{found[1]}.{name}" for name in found[2].split("|")]
+    return [
+        (found[1], name.partition(".")[2], "false", f"View Text: {thing.text}\nView Original Text: ")
+        for name in names
+        if (thing := running.metastore.things.get(name)) is not None and thing.is_view
+    ]
+
+
+# --- rows of views --------------------------------------------------------------------------------------------
+
+
+def _show_partitions(running: Statement, found: re.Match[str]) -> Answer:
+    if (table := running.metastore.tables.get(_name(found))) is not None:
+        return [(f"d={partition}",) for partition in table.files]
+    storage = running.metastore.thing(_name(found))
+    return [(_path(storage, *place),) for place in sorted(storage.partitions, key=repr)]
+
+
+def _path(storage: Thing, version: int, key: Key) -> str:
+    said = f"freshgate_version={version}"
+    return f"{said}/freshgate_partition={DEFAULT if key is None else key}" if storage.partitioned else said
+
+
+_PLACE = re.compile(r"PARTITION \(freshgate_version = (\d+)(?:, `freshgate_partition` = (?:'([^']*)'|NULL))?\)")
+
+
+def _drop_partitions(running: Statement, found: re.Match[str]) -> Steps:
+    """One after the other: readers meet some of them gone and others not."""
+    for said in _PLACE.finditer(found[3]):
+        storage = running.metastore.thing(_name(found))
+        version, single = int(said[1]), ", `freshgate_partition`" in said[0]
+        for place in [each for each in storage.partitions if each[0] == version]:
+            if not single or place[1] == said[2]:
+                running.world.oracle.before_partition_drop(_name(found), place)
+                del storage.partitions[place]
+        yield
+    return []
+
+
+def _insert_whole(running: Statement, found: re.Match[str]) -> Steps:
+    return _insert(running, found, int(found[4]), f"{found[5]}.{found[6]}", "")
+
+
+def _insert_parts(running: Statement, found: re.Match[str]) -> Steps:
+    return _insert(running, found, int(found[4]), f"{found[5]}.{found[6]}", found[7] or "")
+
+
+def _insert(running: Statement, found: re.Match[str], version: int, definition: str, condition: str) -> Steps:
+    """Reads, and commits later. Two INSERT INTO share a directory for what is not committed, two OVERWRITE do not."""
+    name = f"{found[2]}.{found[3]}"
+    storage = running.metastore.thing(name)
+    running.world.oracle.before_insert(running, name, version)
+    chosen = _selected(condition)
+    rows = {key: part for key, part in query(running, running.metastore.thing(definition).text).items() if chosen(key)}
+    if not storage.partitioned:
+        whole = NOTHING.union(*rows.values())
+        rows = {None: whole} if whole else {}
+    running.shares_directory = name if found[1] == "INTO" else None
+    yield
+    if running.directory_emptied:
+        # Spark commits what is left, and says nothing.
+        rows = {}
+    storage = running.metastore.thing(name)
+    for key, part in rows.items():
+        before = storage.partitions.get((version, key), NOTHING) if found[1] == "INTO" else NOTHING
+        storage.partitions[version, key] = before | part
+    running.shares_directory = None
+    return []
+
+
+def _selected(condition: str) -> Callable[[Key], bool]:
+    """Of the view's partitions those that a condition of `insert_version` takes."""
+    if not condition:
+        return lambda _: True
+    keys: set[Key] = set(_TEXTS.findall(condition))
+    if "IS NULL" in condition:
+        keys.add(None)
+    return (lambda key: key not in keys) if condition.startswith("NOT ") else (lambda key: key in keys)
+
+
+def _count(running: Statement, found: re.Match[str]) -> Answer:
+    storage = running.metastore.thing(_name(found))
+    return [(sum(len(rows) for place, rows in storage.partitions.items() if place[0] == int(found[3])),)]
+
+
+def _keys(_: Statement, found: re.Match[str]) -> Answer:
+    """Each value of the base table's partition column is the key of the view's partition."""
+    values = [None if value.startswith("CAST(NULL") else value.strip("'") for value in found[1][1:-1].split("), (")]
+    return [(value, value, True) for value in values]
+
+
+# --- queries --------------------------------------------------------------------------------------------------
+
+_RELATION = re.compile(r"(?:FROM|JOIN) `?(\w+)`?\.`?(\w+)`?(?!\.)")
+
+
+@lru_cache(maxsize=10_000)
+def relations(text: str) -> tuple[str, ...]:
+    return tuple(f"{database}.{table}" for database, table in _RELATION.findall(text.replace("`spark_catalog`.", "")))
+
+
+def query(running: Statement, text: str) -> Mapping[Key, Rows]:
+    """The rows of a query, by partition, all read now: a UNION ALL of relations, or a join whose rows are in the
+    partitions of its first one."""
+    if (public := shown(text)) is not None:
+        storage = running.metastore.thing(public.storage)
+        return rows_at(storage, filter(public.has, list(storage.partitions)))
+    return combined(text, [relation(running, name) for name in relations(text)])
+
+
+def combined(text: str, parts: list[Mapping[Key, Rows]]) -> Mapping[Key, Rows]:
+    """What a definition makes of the rows of its relations."""
+    first, *others = parts
+    if " JOIN " not in text:
+        found = dict(first)
+        for other in others:
+            for key, rows in other.items():
+                found[key] = found.get(key, NOTHING) | rows
+        return found
+    joined = [NOTHING.union(*other.values()) for other in others]
+    if not all(joined):
+        return {}
+    return {key: rows.union(*joined) for key, rows in first.items() if rows}
+
+
+def relation(running: Statement, name: str) -> Mapping[Key, Rows]:
+    table = running.metastore.tables.get(name)
+    if table is None:
+        return query(running, running.metastore.thing(name).text)
+    return {partition: rows_of(files) for partition, files in running.session.listed(table)}
+
+
+def _select(running: Statement, found: re.Match[str]) -> Steps:
+    """A client's query of one relation: it is planned first, and its rows are read afterwards."""
+    name = f"{found[1]}.{found[2]}"
+    if name in running.metastore.tables:
+        rows = relation(running, name)
+        yield
+        return [(key, rows[key]) for key in rows]
+    public = shown(running.metastore.thing(name).text)
+    if public is None:
+        rows = query(running, running.metastore.thing(name).text)
+        yield
+        return list(rows.items())
+    storage = running.metastore.thing(public.storage)
+    planned = [place for place in storage.partitions if public.has(place)]
+    running.reads = public.storage
+    yield
+    rows = rows_at(running.metastore.thing(public.storage), planned)
+    yield
+    return list(rows.items())
+
+
+def _refresh_table(running: Statement, found: re.Match[str]) -> None:
+    running.session.forget(_name(found))
+
+
+def _explain_definition(*_: object) -> Answer:
+    return [("== Analyzed Logical Plan ==\nRelation\n== Physical Plan ==\nScan",)]
+
+
+# --- looks ----------------------------------------------------------------------------------------------------
+
+_LOCATION = re.compile(r"binaryFile\.`file:/w/(\w+\.\w+)(?:/d=(\w+))?`")
+
+
+def _list_files(running: Statement, found: re.Match[str]) -> Answer:
+    answer: Answer = []
+    for name, partition in _LOCATION.findall(found[0]):
+        table = running.metastore.tables[name]
+        for key, files in table.files.items():
+            if files and (not partition or key == partition):
+                answer.append((_directory(table, key), *_folded(files.values())))
+    return answer
+
+
+def _directory(table: Table, partition: str | None) -> str:
+    return f"file:/w/{table.name}" + (f"/d={partition}" if table.partitioned else "")
+
+
+def _folded(files: Any) -> tuple[int, int, int]:
+    total = count = 0
+    for file in files:
+        total ^= hash((file.name, file.written))
+        count += 1
+    return total, count, count
+
+
+def _explain_partitions(running: Statement, found: re.Match[str]) -> Answer:
+    table = running.metastore.tables[_name(found)]
+    paths = ", ".join(_directory(table, partition) for partition in table.files)
+    return [(f"Location: InMemoryFileIndex({len(table.files)} paths)[{paths}], PartitionFilters: []",)]
+
+
+def _delta_version(running: Statement, found: re.Match[str]) -> Answer:
+    return [(running.metastore.tables[_name(found)].version,)]
+
+
+_COMMITS = re.compile(r"file:/w/(\w+\.\w+)/_delta_log` WITH \('pathGlobFilter' = '\{([\d,]+)\}")
+
+
+def _delta_commits(running: Statement, found: re.Match[str]) -> Answer:
+    said = _COMMITS.search(found[0])
+    assert said is not None
+    versions = [int(version) for version in said[2].split(",")]
+    last = max(versions)
+    return [("data", "[]", last, None, len(versions)), (None, None, last, json.dumps(versions), len(versions))]
+
+
+# --- what clients change --------------------------------------------------------------------------------------
+
+
+def _write(running: Statement, found: re.Match[str]) -> Steps:
+    """It commits, and is said to have ended later."""
+    table = running.metastore.tables.get(name := f"{found[2]}.{found[3]}")
+    if table is None:
+        running.metastore.thing(name)
+        running.world.violate(f"Spark is sent a write to a materialized view: {running.text}")
+        return []
+    partition, token = _row(found[4] or "")
+    now, by = running.world.loop.time(), running.gateway
+    if found[1] == "INTO":
+        table.insert(partition, token, now, by)
+    elif found[1] == "OVERWRITE":
+        table.replace(partition, token, now, by)
+    else:
+        table.truncate(now, by)
+    running.session.forget(table.name)
+    running.world.committed(running, table)
+    yield
+    return []
+
+
+def _row(values: str) -> tuple[str | None, int]:
+    """Partition and token of `'a', 7`, or of `7`."""
+    *partition, token = values.split(", ")
+    return (partition[0].strip("'") if partition else None), int(token or 0)
+
+
+def _describe(running: Statement, found: re.Match[str]) -> Answer:
+    return [
+        (name, "string" if name == "d" else "bigint", None) for name, _ in _columns(running, f"FROM {_name(found)}")
+    ]
+
+
+def _nothing(*_: object) -> None: ...
+
+
+_PROPERTIES = r"TBLPROPERTIES \((.*)\)"
+_STATEMENTS: tuple[tuple[str, str, Handler], ...] = (
+    ("fence", r"DESCRIBE DATABASE EXTENDED `spark_catalog`\.`(\w+)`", _describe_database),
+    ("fence", r"ALTER DATABASE `spark_catalog`\.`(\w+)` SET DBPROPERTIES \((.*)\)", _set_database),
+    ("create", r"CREATE DATABASE IF NOT EXISTS `spark_catalog`\.`(\w+)`", _create_database),
+    ("create", rf"CREATE VIEW {NAME}(?: COMMENT '.*?')?(?: {_PROPERTIES})? AS (SELECT .*)", _create_view),
+    (
+        "create",
+        rf"CREATE TABLE {NAME} USING parquet (.*?) {_PROPERTIES} AS SELECT .* FROM {NAME} LIMIT 0",
+        _create_storage,
+    ),
+    ("publish", rf"ALTER VIEW {NAME} AS (.*)", _alter_view),
+    ("publish", rf"ALTER VIEW {NAME} RENAME TO `(\w+)`", _rename_view),
+    ("props", rf"ALTER (?:VIEW|TABLE) {NAME} SET {_PROPERTIES}", _set),
+    ("props", rf"ALTER (?:VIEW|TABLE) {NAME} UNSET TBLPROPERTIES IF EXISTS \((.*)\)", _unset),
+    ("drop", rf"ALTER TABLE {NAME} DROP IF EXISTS (PARTITION .*)", _drop_partitions),
+    ("drop", rf"DROP (?:VIEW|TABLE) IF EXISTS {NAME}", _drop),
+    ("ask", r"SHOW TABLE EXTENDED IN `spark_catalog`\.`(\w+)` LIKE '(.*)'", _show_views),
+    ("ask", rf"SHOW PARTITIONS {NAME}", _show_partitions),
+    (
+        "insert",
+        rf"INSERT (OVERWRITE|INTO) {NAME} PARTITION \(freshgate_version\) "
+        rf"SELECT \*, CAST\((\d+) AS BIGINT\) FROM {NAME}",
+        _insert_whole,
+    ),
+    (
+        "insert",
+        rf"INSERT (OVERWRITE|INTO) {NAME} PARTITION \(freshgate_version = (\d+), `freshgate_partition`\) "
+        rf"SELECT .* FROM \(SELECT \*, .* AS `freshgate_partition` FROM {NAME}(?: WHERE (.*))?\)",
+        _insert_parts,
+    ),
+    ("ask", rf"SELECT count\(\*\) FROM {NAME} WHERE freshgate_version = (\d+)", _count),
+    ("ask", r"SELECT value, CAST\(.* FROM VALUES (.*) AS partitions\(value\)\)", _keys),
+    ("ask", rf"REFRESH TABLE {NAME}", _refresh_table),
+    ("ask", rf"DESCRIBE TABLE {NAME}", _describe),
+    ("ask", rf"EXPLAIN EXTENDED SELECT \* FROM {NAME}", _explain_definition),
+    ("look", r"SELECT left\(path, .*", _list_files),
+    ("look", rf"EXPLAIN SELECT 1 FROM {NAME} WHERE .*", _explain_partitions),
+    ("look", rf"DESCRIBE HISTORY {NAME} LIMIT 1", _delta_version),
+    ("look", r"SELECT kind, detail.*", _delta_commits),
+    ("ask", r"DESCRIBE QUERY SELECT \* FROM .*", _nothing),
+    ("read", r"SELECT \* FROM (\w+)\.(\w+)", _select),
+    ("write", r"INSERT (INTO|OVERWRITE) (\w+)\.(\w+) VALUES \((.*)\)", _write),
+    ("write", r"TRUNCATE TABLE()? (\w+)\.(\w+)()?", _write),
+)
+
+
+_BY_WORD: dict[str, list[tuple[str, re.Pattern[str], Handler]]] = {}
+for _kind, _pattern, _handler in _STATEMENTS:
+    _BY_WORD.setdefault(_pattern.partition(" ")[0], []).append((_kind, re.compile(_pattern, re.DOTALL), _handler))

@@ -1,0 +1,392 @@
+"""A world: Spark, gateways, clients and what happens to them, one event after the other as a history's choices say."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from gateway.errors import FreshgateError, UpstreamLost
+from world.actions import Action
+from world.assembly import Gateway
+from world.choices import Choices
+from world.client import Client
+from world.edges import Edges
+from world.loop import Loop
+from world.narration import words
+from world.oracle import OUTSIDE, Oracle, Write
+from world.shapes import Shape
+from world.spark import Armed, Fault, Over, Spark, Statement
+from world.tables import Table
+
+NURSERY, HISTORY = 1_000.0, 5_000.0
+"""When views are created, and when histories begin, in seconds of the loop."""
+STEPS_MAX = 5_000
+"""Of one history: one that takes more has come to no end."""
+PACES = (8, 3, 20)
+TURNS_MAX = 2_000
+"""Callbacks between two events."""
+TICK = 0.001
+"""Seconds that each event takes."""
+CALM_SECONDS = 45.0
+"""After the last action: what was lost may be late for half a minute, and a look may be as old."""
+CLEAN_SECONDS = 1300.0
+"""After so long nothing is left that nobody needs: ten minutes after a start, and half a minute after that."""
+
+
+class Violated(Exception):
+    """Something was so that must never be."""
+
+
+class World:
+    """One history's."""
+
+    def __init__(
+        self, shape: Shape, edges: Edges, choices: Choices, *, began: float = HISTORY, tell: bool = False
+    ) -> None:
+        self.loop = Loop(began)
+        self._began = began
+        edges.begin(self.loop, int(began))
+        self.choices = choices
+        self.shape = shape
+        self.tuning = shape.tuning
+        self.metastore = shape.metastore.copy()
+        self.spark = Spark(self, self.metastore, caches=shape.caches)
+        self.oracle = Oracle(self)
+        self.gateways: list[Gateway] = []
+        self.clients = {name: Client(self, name) for name in ("ada", "bob", "eve")}
+        self.violations: list[str] = []
+        self.story: list[str] = []
+        self._tells = tell
+        self._queues: dict[str, deque[Action]] = {}
+        self._moments: list[asyncio.Future[None]] = []
+        self._dead: set[str] = set()
+        self._starts = 0
+        self._tokens = 100
+        self.calm = self.over = False
+        self._pace = PACES[choices.of(len(PACES))]
+        """Once in so many steps something new begins while something is under way, and as often time passes."""
+
+    # --- what is said ------------------------------------------------------------------------------
+
+    def tell(self, who: str, what: str) -> None:
+        if self._tells:
+            self.story.append(f"{self.loop.time() - self._began:9.3f}  {who}: {what}")
+
+    def violate(self, what: str) -> None:
+        self.tell("WRONG", what)
+        self.violations.append(what)
+
+    def trace(self, error: BaseException) -> None:
+        if self._tells:
+            self.story.extend(traceback.format_exception(error))
+
+    def failed(self, text: str, error: FreshgateError) -> None:
+        """A client's statement has ended with an error."""
+        if error.sqlstate in {"58005", "KD001"} or len(error.sqlstate) != 5:
+            self.violate(f"{text} ends with {error.sqlstate} {error}")
+
+    def is_dead(self, gateway: str) -> bool:
+        return gateway in self._dead
+
+    def committed(self, running: Statement, table: Table) -> None:
+        """A client's write has changed its table."""
+        if running.write is not None:
+            running.write.state = len(table.states) - 1
+
+    async def moment(self) -> None:
+        """Returns at once, or when others have done something."""
+        if self.choices.of(4) == 3:
+            self._moments.append(future := self.loop.create_future())
+            await future
+
+    # --- events ------------------------------------------------------------------------------------
+
+    def play(self, actions: list[Action]) -> None:
+        """Does what a history says, and then what must be possible in the end. Raises Violated."""
+        for action in actions:
+            self._queues.setdefault(action.actor, deque()).append(action)
+        with self.loop.running():
+            try:
+                self._start()
+                self._until(lambda: not any(self._queues.values()) and self._idle())
+                self._end_well()
+                self._checked()
+            finally:
+                self._abandon()
+
+    def prepare(self, texts: Iterable[str]) -> None:
+        """Has a gateway serve, ada run these statements, and the gateway end in order. Raises Violated."""
+        with self.loop.running():
+            self._start()
+            self._until(self._idle)
+            for text in texts:
+                gateway = self._serving()
+                assert gateway is not None
+                self.clients["ada"].begin(gateway, text)
+                self._until(self._idle)
+            stopping = self.loop.create_task(self.gateways[0].stop())
+            self._until(stopping.done)
+            self._abandon()
+
+    def _idle(self) -> bool:
+        return not any(client.busy for client in self.clients.values()) and self._serving() is not None
+
+    def _until(self, over: Callable[[], bool]) -> None:
+        for _ in range(STEPS_MAX):
+            self._run_ready()
+            self._checked()
+            if over():
+                return
+            self._next_event()
+        raise Violated("it comes to no end")
+
+    def _run_ready(self) -> None:
+        """Callbacks that are ready, all or some of them, before the next event."""
+        loop = self.loop
+        if loop.ready:
+            few = self.choices.of(8) - 4
+            left = few if few > 0 else TURNS_MAX
+            while loop.ready and left:
+                loop.step()
+                left -= 1
+            if few <= 0 and loop.ready:
+                raise Violated("somebody is busy without end, and asks Spark nothing")
+
+    def _next_event(self) -> None:
+        """What happens next: a step of what is under way, something new, or the time passes until something waits no
+        longer."""
+        going, new, timer = list(self._going_on()), list(self._new()), self._timer()
+        if not (going or new or timer is not None):
+            if not self.loop.ready:
+                raise Violated("everybody waits for ever")
+            return
+        self.loop.pass_time(self.loop.time() + TICK)
+        chosen = self.choices.of(self._pace)
+        if timer is not None and (chosen == self._pace - 2 or not (going or new)):
+            self.loop.pass_time(timer)
+        elif events := new if new and (chosen == self._pace - 1 or not going) else going:
+            events[self.choices.of(len(events))]()
+
+    def _going_on(self) -> Iterator[Callable[[], None]]:
+        """The steps of what is under way, the oldest first."""
+        for running in self.spark.running:
+            yield partial(self._step, running)
+        for future in self._moments:
+            yield partial(self._end_moment, future)
+
+    def _new(self) -> Iterator[Callable[[], None]]:
+        """What somebody may begin."""
+        for actor, queue in self._queues.items():
+            if queue and self._may_act(actor):
+                yield partial(self._act, queue)
+
+    def _timer(self) -> float | None:
+        """The next moment for which something waits; None where Spark must do something before."""
+        timer = None if self.loop.ready else self.loop.next_timer()
+        if timer is None or not self.spark.running:
+            return timer
+        return timer if timer < min(running.deadline for running in self.spark.running) else None
+
+    def _step(self, running: Statement) -> None:
+        if self._tells:
+            who = running.gateway if running.future is not None else "Spark, late"
+            more = " (goes on)" if running.steps is not None else ""
+            fault = f", and {running.fault.value}" if running.fault is not None and not more else ""
+            self.tell(who, f"{words(running.text)}{more}{fault}")
+        self.spark.step(running)
+
+    def _end_moment(self, future: asyncio.Future[None]) -> None:
+        self._moments.remove(future)
+        if not future.done():
+            future.set_result(None)
+
+    def _checked(self) -> None:
+        if self.violations:
+            raise Violated(self.violations[0])
+        for complaint in self.loop.complaints:
+            error = complaint.get("exception")
+            if not isinstance(error, Over):
+                raise Violated(f"{complaint.get('message')}: {error!r}")
+        self.loop.complaints.clear()
+
+    # --- actions -----------------------------------------------------------------------------------
+
+    def _may_act(self, actor: str) -> bool:
+        action = self._queues[actor][0]
+        if action.verb == "cancel":
+            # Only what runs can be cancelled; a client that does nothing more is not waited for.
+            return self.clients[action.subject].busy or not self._queues.get(action.subject)
+        client = self.clients.get(actor)
+        return client is None or (not client.busy and self._serving() is not None)
+
+    def _serving(self) -> Gateway | None:
+        return next((gateway for gateway in reversed(self.gateways) if gateway.serves and gateway.alive), None)
+
+    def _act(self, queue: deque[Action]) -> None:
+        action = queue.popleft()
+        client = self.clients.get(action.actor)
+        if client is not None:
+            self._act_as(client, action)
+        elif action.actor == OUTSIDE:
+            self.tell(OUTSIDE, f"{action.verb} {action.subject}")
+            self._change(action)
+        else:
+            self.tell("fate", action.told)
+            self._befall(action)
+
+    def _act_as(self, client: Client, action: Action) -> None:
+        serving = [gateway for gateway in self.gateways if gateway.serves and gateway.alive]
+        gateway = serving[0 if client.name == "ada" else -1]
+        name = action.subject
+        if action.verb == "read":
+            client.begin(gateway, f"SELECT * FROM {name}", read=self.oracle.begin_read(name, gateway.name))
+        elif action.verb == "ask":
+            self.oracle.may_lose(action.text)
+            client.begin(gateway, action.text)
+        else:
+            write = Write(gateway.name, name)
+            self.oracle.writes.append(write)
+            if action.verb == "fire":
+                client.fire(gateway, self._text(action), write)
+            else:
+                client.begin(gateway, self._text(action), write=write)
+
+    def _text(self, action: Action) -> str:
+        if action.verb == "truncate":
+            return f"TRUNCATE TABLE {action.subject}"
+        self._tokens += 1
+        partition = f"'{action.partition}', " if self.metastore.tables[action.subject].partitioned else ""
+        verb = "OVERWRITE" if action.verb == "overwrite" else "INTO"
+        return f"INSERT {verb} {action.subject} VALUES ({partition}{self._tokens})"
+
+    def _change(self, action: Action) -> None:
+        """Somebody else writes a base table."""
+        table, now = self.metastore.tables[action.subject], self.loop.time()
+        partition = action.partition if table.partitioned else None
+        self._tokens += 1
+        match action.verb:
+            case "insert":
+                table.insert(partition, self._tokens, now, OUTSIDE)
+            case "overwrite":
+                table.replace(partition, self._tokens, now, OUTSIDE)
+            case "rewrite":
+                table.rewrite(partition, self._tokens, now, OUTSIDE)
+            case "truncate":
+                table.truncate(now, OUTSIDE)
+
+    def _befall(self, action: Action) -> None:
+        match action.verb:
+            case "fault":
+                self.spark.armed.append(Armed(action.subject, Fault[action.partition], action.number))
+            case "kill gateway":
+                if (gateway := self._serving()) is not None:
+                    self._kill(gateway)
+                    self._start()
+            case "start gateway":
+                self._start()
+            case "kill Spark":
+                self.spark.restart()
+            case "cancel":
+                self.clients[action.subject].cancel()
+            case "wait":
+                self.loop.call_later(float(action.number), lambda: None)
+
+    def _kill(self, gateway: Gateway) -> None:
+        gateway.alive = False
+        self._dead.add(gateway.name)
+        self.spark.kill_gateway(gateway.name)
+        for client in self.clients.values():
+            if client.at is gateway:
+                client.lost()
+
+    def _start(self) -> None:
+        self._starts += 1
+        gateway = Gateway(self.spark, f"g{self._starts}", self.tuning)
+        self.gateways.append(gateway)
+        starting = self.loop.create_task(gateway.start())
+        starting.add_done_callback(lambda done: self._started(gateway, done))
+
+    def _started(self, gateway: Gateway, done: asyncio.Task[None]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is None:
+            self.tell(gateway.name, "serves")
+        elif isinstance(error, FreshgateError):
+            self.tell(gateway.name, f"could not start: {error}")
+            self._kill(gateway)
+            if self._serving() is None:
+                self._start()
+        elif not isinstance(error, Over):
+            self.violate(f"the start of a gateway ends with {error!r}")
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def _end_well(self) -> None:
+        """Nothing happens any more, and after a while every view can be read as it should be, and nothing is left."""
+        self.calm = True
+        clean = self.choices.of(8) == 7
+        self.choices = Choices()
+        self.spark.armed.clear()
+        self.tell("fate", "nothing happens any more")
+        self._pass(CALM_SECONDS)
+        refused = [view for view in self.oracle.views() if not self._can_be_read(view)]
+        if clean or refused:
+            # Also a view that could not be read at the start is looked at again.
+            self._pass(CLEAN_SECONDS)
+            self.oracle.check_clean()
+        for view in refused:
+            if not self._can_be_read(view):
+                self.violate(f"{view} cannot be read in the end: {self.clients['eve'].said}")
+
+    def _can_be_read(self, view: str) -> bool:
+        """Whether one of the gateways lets it be read; all are asked, because none may show old rows."""
+        said = [self._read_in_the_end(view, gateway) for gateway in self.gateways if gateway.alive]
+        return "done" in said
+
+    def _read_in_the_end(self, view: str, gateway: Gateway) -> str:
+        """What becomes of a read."""
+        eve = self.clients["eve"]
+        for _ in range(2):  # Of a session that was lost the client is told once.
+            eve.begin(gateway, f"SELECT * FROM {view}", read=self.oracle.begin_read(view, gateway.name))
+            self._until(self._idle)
+            if not eve.said.startswith(UpstreamLost.sqlstate):
+                break
+        return eve.said
+
+    def _pass(self, seconds: float) -> None:
+        until = self.loop.time() + seconds
+        self.loop.call_at(until, lambda: None)
+        self._until(lambda: self.loop.time() >= until and not self.spark.running and self._idle())
+
+    def _abandon(self) -> None:
+        """Ends all tasks, as far as they let themselves be ended: what they still do has no effect."""
+        self.over = self.loop.closed = True
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+        for _ in range(TURNS_MAX):
+            if not self.loop.ready:
+                break
+            self.loop.step()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a history."""
+
+    wrong: str | None
+    made: list[int]
+    story: list[str]
+
+
+def happen(shape: Shape, edges: Edges, actions: list[Action], choices: Choices, *, tell: bool = False) -> Outcome:
+    """Plays a history."""
+    world = World(shape, edges, choices, tell=tell)
+    wrong: str | None = None
+    try:
+        world.play(actions)
+    except Violated as violated:
+        wrong = str(violated)
+    return Outcome(wrong, choices.made, world.story)
